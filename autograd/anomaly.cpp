@@ -98,7 +98,7 @@ std::string short_name(const std::type_info& type) {
 }
 
 bool is_anomaly_enabled() { return detects; }
-void set_detect_anomaly(bool on) { detects = on; }
+void set_detect_anomaly(BoolArg on) { detects = on; }
 
 ModuleScope::ModuleScope(const std::string& name) : entered_(!name.empty()) {
   if (!entered_) return;

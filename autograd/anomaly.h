@@ -19,11 +19,11 @@ namespace taper::v0 {
 
 // --- per thread; forward and backward pass must both see it ---
 bool is_anomaly_enabled();
-void set_detect_anomaly(bool on);
+void set_detect_anomaly(BoolArg on);
 
 // `AnomalyMode guard;` until the end of the scope.
 struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
-  explicit AnomalyMode(bool on = true) : Switched(on) {}
+  explicit AnomalyMode(BoolArg on = true) : Switched(on) {}
 };
 
 // Where an op was called.

@@ -11,7 +11,7 @@ const std::optional<DType>& low_type(const Tensor& x) {
   return x.is_cuda() ? current.cuda : current.cpu;
 }
 
-AutocastState changed(DeviceType device, std::optional<DType> dtype, bool enabled) {
+AutocastState changed(DeviceType device, std::optional<DType> dtype, BoolArg enabled) {
   const DType low = dtype.value_or(device == DeviceType::cuda ? kFloat16 : kBFloat16);
   require<ValueError>(is_half(low),
                       "Autocast only supports dtypes of torch.bfloat16, torch.float16, got ", low);
@@ -26,7 +26,7 @@ AutocastState changed(DeviceType device, std::optional<DType> dtype, bool enable
 const AutocastState& autocast_state() { return current; }
 void set_autocast_state(const AutocastState& state) { current = state; }
 
-Autocast::Autocast(DeviceType device, std::optional<DType> dtype, bool enabled)
+Autocast::Autocast(DeviceType device, std::optional<DType> dtype, BoolArg enabled)
     : AutocastScope(changed(device, dtype, enabled)) {}
 
 std::optional<DType> autocast_dtype(const Tensor& x) {

@@ -33,7 +33,7 @@ using AutocastScope = Switched<autocast_state, set_autocast_state>;
 class Autocast : AutocastScope {
  public:
   explicit Autocast(DeviceType device, std::optional<DType> dtype = std::nullopt,
-                    bool enabled = true);
+                    BoolArg enabled = true);
 };
 
 // --- for ops ---

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/anomaly.h"
 #include "autograd/autocast.h"
@@ -64,12 +65,36 @@ class Pass {
 
   void deliver(const Edge& edge, Tensor dy) {
     if (!edge.node || !dy.defined()) return;
+    if (!into_leaves_ && !reached_.contains(edge.node.get())) return;
     Tensor& sum = gradients_of(edge.node)[edge.output];
     sum = sum.defined() ? add(sum, dy) : std::move(dy);
   }
 
   // Keeps the gradient that reaches this edge in slot `slot` of the results.
   void capture(const Edge& edge, size_t slot) { captures_.push_back({edge, slot}); }
+
+  // For grad(), after the captures: finds the nodes between them and the outputs. No other node
+  // runs, whatever history the inputs have.
+  void limit_to_captures(std::span<const Tensor> outputs) {
+    uint64_t least = UINT64_MAX;
+    for (const Capture& c : captures_) {
+      reached_[c.edge.node.get()] = false;
+      least = std::min(least, c.edge.node->sequence);
+    }
+    std::vector<const Node*> found;
+    std::unordered_set<const Node*> seen;
+    const auto visit = [&](const Edge& edge) {
+      const Node* node = edge.node.get();
+      if (node && node->sequence > least && seen.insert(node).second) found.push_back(node);
+    };
+    for (const Tensor& y : outputs) visit(edge_of(y));
+    for (size_t i = 0; i < found.size(); ++i) std::ranges::for_each(edges_of(*found[i]), visit);
+    std::ranges::sort(found, {}, &Node::sequence);  // inputs first
+    const auto is_reached = [&](const Edge& edge) { return reached_.contains(edge.node.get()); };
+    for (const Node* node : found) {
+      if (std::ranges::any_of(edges_of(*node), is_reached)) reached_[node] = true;
+    }
+  }
 
   std::vector<Tensor> run(size_t slots) {
     // Gradients have the types of the forward pass.
@@ -85,7 +110,7 @@ class Pass {
       for (const Capture& c : captures_) {
         if (c.edge.node == running_) results[c.slot] = dy[c.edge.output];
       }
-      if (!node.accumulates || into_leaves_) step(node, dy);
+      if (into_leaves_ || reached_.at(&node)) step(node, dy);
       clear(node);
     }
     return results;
@@ -163,10 +188,14 @@ class Pass {
     for (size_t i = 0; i < dx.size(); ++i) deliver(node.edges[i], std::move(dx[i]));
   }
 
+  static std::span<const Edge> edges_of(const Node& node) { return {node.edges, node.num_inputs}; }
+
   bool keep_graph_, into_leaves_;
   uint64_t visit_;
   std::vector<NodePtr> ready_;  // a heap
   std::vector<Capture> captures_;
+  // Of grad(): where gradients go, and whether the node runs, for captures lie beyond it.
+  std::unordered_map<const Node*, bool> reached_;
   NodePtr running_;  // the node that is visited, or was last
   std::unordered_map<const Node*, std::vector<Tensor>> elsewhere_;
 };
@@ -194,8 +223,8 @@ void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> 
 
 }  // namespace
 
-void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients, bool retain_graph,
-              bool create_graph) {
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+              BoolArg retain_graph, BoolArg create_graph) {
   Pass pass(retain_graph || create_graph, true);
   GradMode mode(create_graph);
   start(pass, outputs, gradients);
@@ -203,8 +232,8 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& gradients, bool retain_graph, bool create_graph,
-                         bool allow_unused) {
+                         const std::vector<Tensor>& gradients, BoolArg retain_graph,
+                         BoolArg create_graph, BoolArg allow_unused) {
   require<ValueError>(!inputs.empty(), "grad requires non-empty inputs.");
   Pass pass(retain_graph || create_graph, false);
   GradMode mode(create_graph);
@@ -213,6 +242,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
             "One of the differentiated Tensors does not require grad (input ", i, ")");
     pass.capture(edge_of(inputs[i]), i);
   }
+  pass.limit_to_captures(outputs);
   start(pass, outputs, gradients);
   std::vector<Tensor> results = pass.run(inputs.size());
   for (size_t i = 0; i < results.size() && !allow_unused; ++i) {

@@ -14,18 +14,18 @@ namespace taper::v0 {
 // empty when each output has one element. Afterwards the graph is used up unless retain_graph;
 // create_graph records the pass itself, for second derivatives.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
-              bool retain_graph = false, bool create_graph = false);
+              BoolArg retain_graph = false, BoolArg create_graph = false);
 
 // The gradients of `outputs` with respect to `inputs`; no .grad is touched. An input that the
 // outputs do not depend on gives an undefined tensor when allow_unused, else it is refused.
 // A given gradient has its output's shape and device; its dtype is converted.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& gradients = {}, bool retain_graph = false,
-                         bool create_graph = false, bool allow_unused = false);
+                         const std::vector<Tensor>& gradients = {}, BoolArg retain_graph = false,
+                         BoolArg create_graph = false, BoolArg allow_unused = false);
 
-// Compares analytic gradients of f (any result shape) at float64 inputs with central differences.
-// Throws Error naming input, element and both values at the first difference beyond
-// atol + rtol * |numeric|; returns true otherwise.
+// Compares the gradients of f (any result shape) at float64 inputs with central differences. f may
+// itself call grad() with create_graph. Returns true. Throws Error naming the input, the element
+// and both values at the first difference beyond atol + rtol * |numeric|.
 bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
                double rtol = 1e-3);

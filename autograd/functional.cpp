@@ -90,7 +90,7 @@ std::vector<Tensors> rows(const Tensors& outputs, const Tensors& inputs, bool cr
 }  // namespace
 
 std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs, const Tensors& v,
-                                bool create_graph) {
+                                BoolArg create_graph) {
   const GradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph), y = f(x);
   const Tensors g = gradients(y, x, checked("vjp", "outputs", v, y), create_graph);
@@ -98,7 +98,7 @@ std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs,
 }
 
 std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs, const Tensors& v,
-                                bool create_graph) {
+                                BoolArg create_graph) {
   const GradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph), y = f(x);
   const Tensors by = checked("jvp", "inputs", v, x);
@@ -109,7 +109,8 @@ std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs,
   return {outside(y, create_graph), outside(gradients(g, dy, by, create_graph), create_graph)};
 }
 
-std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs, bool create_graph) {
+std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs,
+                              BoolArg create_graph) {
   const GradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph);
   auto out = rows(f(x), x, create_graph);
@@ -117,7 +118,8 @@ std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs, b
   return out;
 }
 
-std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs, bool create_graph) {
+std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs,
+                             BoolArg create_graph) {
   const auto slopes = [&](const Tensors& x) {
     const Tensors y = f(x);
     require(y.size() == 1 && y[0].numel() == 1,
@@ -128,19 +130,19 @@ std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs, bo
 }
 
 std::pair<Tensor, Tensor> vjp(const TensorFunction& f, const Tensor& input, const Tensor& v,
-                              bool create_graph) {
+                              BoolArg create_graph) {
   const auto [y, g] = vjp(of_lists(f), Tensors{input}, list_of(v), create_graph);
   return {y[0], g[0]};
 }
 std::pair<Tensor, Tensor> jvp(const TensorFunction& f, const Tensor& input, const Tensor& v,
-                              bool create_graph) {
+                              BoolArg create_graph) {
   const auto [y, g] = jvp(of_lists(f), Tensors{input}, list_of(v), create_graph);
   return {y[0], g[0]};
 }
-Tensor jacobian(const TensorFunction& f, const Tensor& input, bool create_graph) {
+Tensor jacobian(const TensorFunction& f, const Tensor& input, BoolArg create_graph) {
   return jacobian(of_lists(f), Tensors{input}, create_graph)[0][0];
 }
-Tensor hessian(const TensorFunction& f, const Tensor& input, bool create_graph) {
+Tensor hessian(const TensorFunction& f, const Tensor& input, BoolArg create_graph) {
   return hessian(of_lists(f), Tensors{input}, create_graph)[0][0];
 }
 

@@ -19,27 +19,27 @@ using TensorFunction = Callable<Tensor(const Tensor& input)>;
 // Outputs, and v times the Jacobian: one for each input. v has the outputs' shapes; it may be left
 // out for one output of one element.
 std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs,
-                                const Tensors& v = {}, bool create_graph = false);
+                                const Tensors& v = {}, BoolArg create_graph = false);
 std::pair<Tensor, Tensor> vjp(const TensorFunction& f, const Tensor& input, const Tensor& v = {},
-                              bool create_graph = false);
+                              BoolArg create_graph = false);
 
 // Outputs, and the Jacobian times v: one for each output. v has the inputs' shapes; it may be left
 // out for one input of one element. Differentiates twice, so f's operators must allow that.
 std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs,
-                                const Tensors& v = {}, bool create_graph = false);
+                                const Tensors& v = {}, BoolArg create_graph = false);
 std::pair<Tensor, Tensor> jvp(const TensorFunction& f, const Tensor& input, const Tensor& v = {},
-                              bool create_graph = false);
+                              BoolArg create_graph = false);
 
 // [i][j]: of output i by input j, of the output's shape, then the input's. One backward pass for
 // each element of the outputs.
 std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs,
-                              bool create_graph = false);
-Tensor jacobian(const TensorFunction& f, const Tensor& input, bool create_graph = false);
+                              BoolArg create_graph = false);
+Tensor jacobian(const TensorFunction& f, const Tensor& input, BoolArg create_graph = false);
 
 // [i][j]: of a function with one output of one element by inputs i and j, of the shape of i, then
 // that of j.
 std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs,
-                             bool create_graph = false);
-Tensor hessian(const TensorFunction& f, const Tensor& input, bool create_graph = false);
+                             BoolArg create_graph = false);
+Tensor hessian(const TensorFunction& f, const Tensor& input, BoolArg create_graph = false);
 
 }  // namespace taper::v0

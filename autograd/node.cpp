@@ -134,7 +134,7 @@ void Node::destroy(Node* node) noexcept {
 }
 
 bool is_grad_enabled() { return grad_enabled; }
-void set_grad_enabled(bool on) { grad_enabled = on; }
+void set_grad_enabled(BoolArg on) { grad_enabled = on; }
 
 bool needs_grad(std::initializer_list<TensorRef> inputs) {
   return grad_enabled && std::any_of(inputs.begin(), inputs.end(), wants_grad);

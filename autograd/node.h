@@ -103,7 +103,7 @@ inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node);
 
 // --- grad mode, per thread ---
 bool is_grad_enabled();
-void set_grad_enabled(bool on);
+void set_grad_enabled(BoolArg on);
 // A state of this thread, set until the end of the scope.
 template <auto get, auto set> class Switched {
  public:
@@ -123,7 +123,7 @@ struct NoGradGuard : GradMode {
 // PyTorch's faster no_grad. Here that costs nothing to begin with, and what is made under it is a
 // constant as any other.
 struct InferenceMode : GradMode {
-  explicit InferenceMode(bool enabled = true) : GradMode(!enabled) {}
+  explicit InferenceMode(BoolArg enabled = true) : GradMode(!enabled) {}
 };
 
 // Whether an op on these must be recorded. Undefined tensors count as constants.

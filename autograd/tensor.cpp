@@ -66,7 +66,7 @@ void Tensor::retain_grad() const {
   if (!known) retained.push_back({checked().output, Tensor()});
 }
 
-void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+void Tensor::backward(const Tensor& gradient, BoolArg retain_graph, BoolArg create_graph) const {
   taper::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
 }
 

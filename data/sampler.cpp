@@ -48,8 +48,8 @@ Tensor RandomSampler::order(int64_t epoch, Device device) const {
   return randperm(rows_, here, &generator);
 }
 
-WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
-                                             int64_t num_samples, bool replacement, uint64_t seed)
+WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights, IntArg num_samples,
+                                             BoolArg replacement, uint64_t seed)
     : weights_(tensor_of(weights.data(), {std::ssize(weights)})),
       samples_(num_samples),
       replacement_(replacement),

@@ -47,8 +47,8 @@ class RandomSampler : public Sampler {
 // replacement more than there are weights.
 class WeightedRandomSampler : public Sampler {
  public:
-  WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
-                        bool replacement = true, uint64_t seed = 0);
+  WeightedRandomSampler(const std::vector<double>& weights, IntArg num_samples,
+                        BoolArg replacement = true, uint64_t seed = 0);
   int64_t size() const override { return samples_; }
   Tensor order(int64_t epoch, Device device) const override;
 

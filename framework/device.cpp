@@ -30,7 +30,7 @@ int parse_index(std::string_view digits, std::string_view text) {
 
 }  // namespace
 
-Device::Device(DeviceType type, int index) : type_(type) {
+Device::Device(DeviceType type, IntArg index) : type_(type) {
   require(index >= 0, "Device index must not be negative (got ", index,
           "); for the CPU write \"cpu\"");
   require(index <= kMaxIndex, "Device index ", index, " is out of range: at most ", kMaxIndex);
@@ -52,7 +52,7 @@ Device::Device(std::string_view text) : type_(DeviceType::cpu) {
   index_ = int8_t(index);
 }
 
-Device::Device(std::string_view type, int index) : type_(DeviceType::cpu) {
+Device::Device(std::string_view type, IntArg index) : type_(DeviceType::cpu) {
   require(type.find(':') == std::string_view::npos,
           "type (string) must not include an index because index was passed explicitly: ", type);
   *this = Device(Device(type).type(), index);

@@ -2,10 +2,12 @@
 // Grammar and texts: https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "framework/arguments.h"
 #include "framework/namespace.h"
 
 namespace taper::v0 {
@@ -20,15 +22,15 @@ class Device {
 
   // Throws Error for a negative index ("Device index must not be negative") or one out of range.
   Device(DeviceType type = DeviceType::cpu) : type_(type) {}
-  Device(DeviceType type, int index);
+  Device(DeviceType type, IntArg index);
   // Takes "cpu", "cuda" or "cuda:N". Throws Error for any other text.
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}
   // Device("cuda", 0).
-  Device(std::string_view type, int index);
+  Device(std::string_view type, IntArg index);
   // An integer means CUDA, as in PyTorch.
-  Device(int index) : Device(DeviceType::cuda, index) {}
+  template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::cuda, index) {}
 
   DeviceType type() const { return type_; }
   // kNoIndex where none was given.

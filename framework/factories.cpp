@@ -172,9 +172,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   return finish(t, options);
 }
 
-Tensor linspace(double start, double end, int64_t steps, TensorOptions options) {
+Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options) {
   if (steps < 0) throw Error("number of steps must be non-negative");
-  for (const Scalar bound : {start, end}) bound.check_holds(options.dtype.value_or(kFloat32));
+  for (const double bound : {start, end}) {
+    Scalar(bound).check_holds(options.dtype.value_or(kFloat32));
+  }
   if (!taper::is_floating_point(options.dtype.value_or(kFloat32))) {
     start = std::trunc(start);
     end = std::trunc(end);
@@ -190,7 +192,7 @@ Tensor linspace(double start, double end, int64_t steps, TensorOptions options) 
   return copied(host, options);
 }
 
-Tensor eye(int64_t n, TensorOptions options) {
+Tensor eye(IntArg n, TensorOptions options) {
   Tensor t = make({n, n}, options);
   kernels::fill(t, 0);
   kernels::fill(view_as(t, {n}, {n + 1}, 0), 1);
@@ -203,7 +205,7 @@ Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {
   return finish(t, options);
 }
 
-Tensor normal(double mean, double std, const Shape& shape, TensorOptions options,
+Tensor normal(RealArg mean, RealArg std, const Shape& shape, TensorOptions options,
               Generator* generator) {
   Tensor t = make(shape, options);
   kernels::normal_into(t, next_key(generator), mean, std);
@@ -213,14 +215,14 @@ Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
   return normal(0, 1, shape, options, generator);
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
+Tensor randint(IntArg low, IntArg high, const Shape& shape, TensorOptions options,
                Generator* generator) {
   Tensor t = make(shape, options, kInt64);
   kernels::randint_into(t, next_key(generator), low, high);
   return finish(t, options);
 }
 
-Tensor randperm(int64_t n, TensorOptions options, Generator* generator) {
+Tensor randperm(IntArg n, TensorOptions options, Generator* generator) {
   Tensor t = make({n}, {.dtype = kInt64, .device = options.device});
   kernels::randperm_into(t, next_key(generator));
   return !options.dtype || *options.dtype == kInt64 ? t : copied(t, options);

@@ -65,18 +65,18 @@ Tensor full(const Shape& shape, Scalar value, TensorOptions options = {});
 Tensor arange(Scalar end, TensorOptions options = {});
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {});
 // `steps` values from start to end, both included.
-Tensor linspace(double start, double end, int64_t steps, TensorOptions options = {});
-Tensor eye(int64_t n, TensorOptions options = {});
+Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options = {});
+Tensor eye(IntArg n, TensorOptions options = {});
 
 // Drawn from the generator given, else from default_generator(): equal bits on every device.
 Tensor rand(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
-Tensor normal(double mean, double std, const Shape& shape, TensorOptions options = {},
+Tensor normal(RealArg mean, RealArg std, const Shape& shape, TensorOptions options = {},
               Generator* generator = nullptr);
 // Integers in [low, high); int64 unless options say otherwise.
-Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
+Tensor randint(IntArg low, IntArg high, const Shape& shape, TensorOptions options = {},
                Generator* generator = nullptr);
-Tensor randperm(int64_t n, TensorOptions options = {}, Generator* generator = nullptr);
+Tensor randperm(IntArg n, TensorOptions options = {}, Generator* generator = nullptr);
 
 // On x's device and with its dtype.
 Tensor empty_like(const Tensor& x);

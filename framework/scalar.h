@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "framework/arguments.h"
 #include "framework/dtype.h"
 
 namespace taper::v0 {
@@ -22,6 +23,8 @@ class Scalar {
     }
   }
   template <std::floating_point T> Scalar(T value) : dtype_(kFloat64), d_(double(value)) {}
+  template <std::same_as<IntArg> T> Scalar(T value) : Scalar(int64_t(value)) {}
+  template <std::same_as<RealArg> T> Scalar(T value) : Scalar(double(value)) {}
 
   // kBool, kInt64 or kFloat64.
   DType dtype() const { return dtype_; }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "framework/arguments.h"
 #include "framework/error.h"
 
 namespace taper::v0 {
@@ -37,10 +38,9 @@ void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<int64_t> dims) : Shape(dims.begin(), dims.end()) {}
+  Shape(std::initializer_list<IntArg> dims) : Shape(dims.begin(), dims.end()) {}
   // One dimension: zeros(3), sum(x, 1).
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) Shape(T dim) : size_(1), dims_{int64_t(dim)} {}
+  template <std::convertible_to<IntArg> T> Shape(T dim) : size_(1), dims_{IntArg(dim)} {}
   Shape(std::span<const int64_t> dims) : Shape(dims.data(), dims.data() + dims.size()) {}
   template <class It> Shape(It first, It last) {
     for (; first != last; ++first) push_back(*first);
@@ -100,8 +100,8 @@ class Shape {
 struct Pair {
   int64_t h = 0, w = 0;
   constexpr Pair() = default;
-  constexpr Pair(int64_t both) : h(both), w(both) {}
-  constexpr Pair(int64_t height, int64_t width) : h(height), w(width) {}
+  template <std::convertible_to<IntArg> T> constexpr Pair(T both) : h(IntArg(both)), w(h) {}
+  constexpr Pair(IntArg height, IntArg width) : h(height), w(width) {}
   constexpr bool operator==(const Pair& other) const { return h == other.h && w == other.w; }
 };
 

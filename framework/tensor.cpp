@@ -52,12 +52,12 @@ Tensor empty_like_layout(const Tensor& x, DType dtype) {
   return y;
 }
 
-int64_t Tensor::size(int64_t dim) const {
+int64_t Tensor::size(IntArg dim) const {
   require<IndexError>(this->dim() != 0, "Dimension specified as ", dim,
                       " but tensor has no dimensions");
   return shape()[wrap_dim(dim, this->dim())];
 }
-int64_t Tensor::stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim())]; }
+int64_t Tensor::stride(IntArg dim) const { return strides()[wrap_dim(dim, this->dim())]; }
 bool Tensor::is_pinned() const { return storage()->pinned; }
 
 std::string Tensor::type() const {
@@ -110,7 +110,7 @@ Tensor Tensor::pin_memory() const {
   return out;
 }
 
-Tensor Tensor::requires_grad_(bool on) const {
+Tensor Tensor::requires_grad_(BoolArg on) const {
   require(!on || is_floating_point(),
           "Only Tensors of floating point and complex dtype can require gradients (got ", dtype(),
           ")");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/arguments.h"
 #include "framework/device.h"
 #include "framework/dtype.h"
 #include "framework/memory/atomic.h"
@@ -76,15 +77,15 @@ class Tensor {
   // --- shape and place ---
   int dim() const;
   // Counts a negative dimension from the end; throws IndexError beyond.
-  int64_t size(int64_t dim) const;
-  // Of a temporary: by value, for it goes and the sizes with it.
+  int64_t size(IntArg dim) const;
+  // Returns by value on rvalues so that the result does not dangle.
   const Shape& shape() const&;
   Shape shape() const&& { return shape(); }
   const Shape& sizes() const& { return shape(); }
   Shape sizes() const&& { return shape(); }
   const Shape& strides() const&;
   Shape strides() const&& { return strides(); }
-  int64_t stride(int64_t dim) const;
+  int64_t stride(IntArg dim) const;
   int64_t storage_offset() const;
   int64_t numel() const;
   DType dtype() const;
@@ -112,15 +113,19 @@ class Tensor {
   // there is not exactly one, and where T cannot hold it.
   template <class T> T item() const { return item().to<T>(); }
   Scalar item() const;
-  // All elements in row-major order, converted. Refuses a CUDA tensor like data().
+  // Returns all elements in row-major order as T; a bool is true for what is not 0. Throws
+  // TypeError for a CUDA tensor like data(), and Error, with its place, for an element that T
+  // cannot hold: beyond T's range, or a fraction for an integer T. Float types round to the
+  // nearest.
   template <class T> std::vector<T> to_vector() const {
+    using Element = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
+    std::vector<Element> out{};
+    out.resize(size_t(numel()));
+    copy_to_host(out.data(), dtype_of<T>);
     if constexpr (std::same_as<T, bool>) {
       const auto bytes = to_vector<std::conditional_t<std::same_as<T, bool>, uint8_t, T>>();
       return {bytes.begin(), bytes.end()};
     } else {
-      std::vector<T> out{};
-      out.resize(size_t(numel()));
-      copy_to_host(out.data(), dtype_of<T>);
       return out;
     }
   }
@@ -142,7 +147,7 @@ class Tensor {
   // --- the tape ---
   bool requires_grad() const;
   // Refused for integers and for tensors that are not leaves.
-  Tensor requires_grad_(bool on = true) const;
+  Tensor requires_grad_(BoolArg on = true) const;
   bool is_leaf() const;
   // Undefined until a backward pass has reached this tensor.
   [[nodiscard]] Tensor grad() const;
@@ -152,8 +157,8 @@ class Tensor {
   const char* grad_fn() const;
   void retain_grad() const;
   // Runs the tape from this tensor. Without a gradient it must have one element.
-  void backward(const Tensor& gradient = {}, bool retain_graph = false,
-                bool create_graph = false) const;
+  void backward(const Tensor& gradient = {}, BoolArg retain_graph = false,
+                BoolArg create_graph = false) const;
   // hook(dy) runs whenever the gradient of this tensor is computed, before it goes on (or into
   // grad()), in order of registration; a tensor that it returns, of the same shape, dtype and
   // device, replaces dy. autograd/hooks.h has the types.
@@ -167,7 +172,7 @@ class Tensor {
 
   // Matrix transpose of a tensor with at most two dimensions.
   [[nodiscard]] Tensor t() const;
-  [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }
+  [[nodiscard]] Tensor operator[](IntArg index) const { return select(0, index); }
   // Rows named by an integer tensor of any shape; negative numbers count from the end. A copy, and
   // const, for assigning to it would change nothing.
   [[nodiscard]] const Tensor operator[](const Tensor& index) const;
@@ -192,7 +197,7 @@ class Tensor {
   Tensor relu_() const;
   Tensor sigmoid_() const;
   Tensor tanh_() const;
-  Tensor clamp_(double low, double high) const;
+  Tensor clamp_(RealArg low, RealArg high) const;
   // value where mask (broadcast to this shape) is true.
   Tensor masked_fill_(const Tensor& mask, Scalar value) const;
   Tensor operator+=(const Tensor& other) const { return add_(other); }

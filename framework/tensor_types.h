@@ -16,9 +16,9 @@ struct TensorType {
 
   // Uninitialised: FloatTensor(2, 3) has the shape [2, 3], FloatTensor() the shape [0]. A negative
   // size is refused like empty()'s.
-  template <std::convertible_to<int64_t>... Sizes> Tensor operator()(Sizes... sizes) const {
+  template <std::convertible_to<IntArg>... Sizes> Tensor operator()(Sizes... sizes) const {
     if constexpr (sizeof...(sizes) == 0) return operator()(Shape{0});
-    return operator()(Shape{int64_t(sizes)...});
+    return operator()(Shape{IntArg(sizes)...});
   }
   Tensor operator()(const Shape& shape) const {
     return empty(shape, {.dtype = dtype, .device = device});

@@ -279,7 +279,7 @@ Module& Module::apply(const Callable<void(Module&)>& f) {
   return *this;
 }
 
-Module& Module::requires_grad_(bool on) {
+Module& Module::requires_grad_(BoolArg on) {
   for (const Tensor& p : parameters()) p.requires_grad_(on);
   return *this;
 }
@@ -307,7 +307,7 @@ int64_t Module::num_parameters() const {
   return n;
 }
 
-Module& Module::train(bool on) {
+Module& Module::train(BoolArg on) {
   training_ = on;
   for (const auto& [name, child] : children_) child->train(on);
   return *this;

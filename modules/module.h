@@ -93,12 +93,12 @@ class Module {
   // Calls f on every module below this one, then on this, and returns *this.
   Module& apply(const Callable<void(Module&)>& f);
   // Freezes (false) or frees all parameters.
-  Module& requires_grad_(bool on = true);
+  Module& requires_grad_(BoolArg on = true);
   // The number of elements in all parameters.
   int64_t num_parameters() const;
 
   // Changes this module and all below it, and returns it.
-  Module& train(bool on = true);
+  Module& train(BoolArg on = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
 

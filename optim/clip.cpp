@@ -25,8 +25,8 @@ Tensor norm_of(const std::vector<Tensor>& xs, double p) {
 
 }  // namespace
 
-Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
-                      bool error_if_nonfinite) {
+Tensor get_total_norm(const std::vector<Tensor>& tensors, RealArg norm_type,
+                      BoolArg error_if_nonfinite) {
   require<ValueError>(norm_type > 0, "norm_type must be above 0, but got ", norm_type);
   if (tensors.empty()) return zeros({});
   std::vector<Tensor> norms;
@@ -42,8 +42,8 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
   return norms[0];
 }
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type,
-                       bool error_if_nonfinite) {
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, RealArg max_norm, RealArg norm_type,
+                       BoolArg error_if_nonfinite) {
   const std::vector<Tensor> grads = grads_of(params);
   Tensor total = get_total_norm(grads, norm_type, error_if_nonfinite);
   for (const auto& list : by_device(grads)) {
@@ -55,7 +55,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
   return total;
 }
 
-void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
+void clip_grad_value_(const std::vector<Tensor>& params, RealArg clip_value) {
   for (const auto& list : by_device(grads_of(params))) {
     run_list("clip_grad_value_", ClipValue{{}, clip_value}, list);
   }

@@ -12,12 +12,12 @@ namespace taper::v0::optim {
 // The norm (norm_type > 0, infinity too) of all tensors as one vector, 0-dim on the first one's
 // device; float64 where some tensor is, else float32 (for half types too). With error_if_nonfinite
 // it waits for the GPU and throws Error when the norm is infinite or nan.
-Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type = 2,
-                      bool error_if_nonfinite = false);
+Tensor get_total_norm(const std::vector<Tensor>& tensors, RealArg norm_type = 2,
+                      BoolArg error_if_nonfinite = false);
 // grad *= min(1, max_norm / (total_norm + 1e-6)). Returns the total norm from before.
-Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type = 2,
-                       bool error_if_nonfinite = false);
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, RealArg max_norm, RealArg norm_type = 2,
+                       BoolArg error_if_nonfinite = false);
 // Gradients into [-clip_value, clip_value].
-void clip_grad_value_(const std::vector<Tensor>& params, double clip_value);
+void clip_grad_value_(const std::vector<Tensor>& params, RealArg clip_value);
 
 }  // namespace taper::v0::optim

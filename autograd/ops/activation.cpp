@@ -19,7 +19,7 @@ Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor
   return dy * ((t + 1 + x * (1 - t * t) * slope) * 0.5);
 }
 
-Tensor glu(const Tensor& x, int64_t dim) {
+Tensor glu(const Tensor& x, IntArg dim) {
   require(x.dim() != 0, "glu does not support scalars because halving size must be even");
   const int64_t d = wrap_dim(dim, x.dim()), n = x.size(d) / 2;
   require(x.size(d) % 2 == 0, "Halving dimension must be even, but dimension ", d, " is size ",
@@ -88,7 +88,7 @@ Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
                 });
 }
 
-Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+Tensor hardtanh(const Tensor& x, RealArg min_val, RealArg max_val) {
   require<ValueError>(!(min_val > max_val), "min_val cannot be greater than max_val");
   require(x.dtype() != kBool, "Bool inputs not supported for hardtanh");
   if (!x.is_floating_point()) {

@@ -23,7 +23,7 @@ std::vector<Tensor> at_least(int dims, const char* op, const std::vector<Tensor>
 
 }  // namespace
 
-std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+std::vector<Tensor> unbind(const Tensor& x, IntArg dim) {
   check_has_dims(x);
   const int d = wrap_dim(dim, x.dim());
   if (x.size(d) == 0) return {};
@@ -80,7 +80,7 @@ Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
   return y.is_same(x) ? clone(x) : y;
 }
 
-Tensor diag(const Tensor& x, int64_t diagonal) {
+Tensor diag(const Tensor& x, IntArg diagonal) {
   if (x.dim() == 1) return diag_embed(x, diagonal);
   if (x.dim() == 2) return clone(taper::diagonal(x, diagonal));
   throw Error("diag(): Supports 1D or 2D tensors. Got ", x.dim(), "D");

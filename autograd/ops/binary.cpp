@@ -261,7 +261,7 @@ Tensor bitwise_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::b
 Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_or, a, b); }
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_xor, a, b); }
 
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) {
   require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
           scalar_type_name(b.dtype()));
   require(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
@@ -271,7 +271,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }
 
-bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+bool allclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) {
   return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
 }
 

@@ -56,11 +56,11 @@ Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
 // |a - b| <= atol + rtol |b|, of one dtype; infinities equal themselves.
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
-               bool equal_nan = false);
+Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
+               BoolArg equal_nan = false);
 // Of all elements; waits for them.
-bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
-              bool equal_nan = false);
+bool allclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
+              BoolArg equal_nan = false);
 // Whether shapes and all elements are equal; waits for them.
 bool equal(const Tensor& a, const Tensor& b);
 

@@ -219,7 +219,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   return ordered(summed(y, output), output);
 }
 
-Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
+Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims) {
   require(dims >= 0, "tensordot expects dims >= 0, but got dims=", dims);
   require(dims <= a.dim() && dims <= b.dim(),
           "tensordot expects dims < ndim_a or ndim_b, but got dims=", dims);

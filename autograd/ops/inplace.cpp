@@ -159,17 +159,17 @@ Tensor fill_(const Tensor& x, Scalar value) {
   return overwrite("fill_", "FillBackward0", x, {}, [&] { kernels::fill(x, value); });
 }
 
-Tensor uniform_(const Tensor& x, double low, double high, Generator* generator) {
+Tensor uniform_(const Tensor& x, RealArg low, RealArg high, Generator* generator) {
   return overwrite("uniform_", "UniformBackward0", x, {},
                    [&] { kernels::uniform_into(x, next_key(generator), low, high); });
 }
 
-Tensor normal_(const Tensor& x, double mean, double std, Generator* generator) {
+Tensor normal_(const Tensor& x, RealArg mean, RealArg std, Generator* generator) {
   return overwrite("normal_", "NormalBackward0", x, {},
                    [&] { kernels::normal_into(x, next_key(generator), mean, std); });
 }
 
-Tensor bernoulli_(const Tensor& x, double p, Generator* generator) {
+Tensor bernoulli_(const Tensor& x, RealArg p, Generator* generator) {
   return overwrite("bernoulli_", "BernoulliBackward1", x, {},
                    [&] { kernels::bernoulli_into(x, next_key(generator), p); });
 }
@@ -224,7 +224,7 @@ Tensor Tensor::sqrt_() const { return apply("sqrt_", *this, taper::sqrt); }
 Tensor Tensor::relu_() const { return apply("relu_", *this, taper::relu); }
 Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, taper::sigmoid); }
 Tensor Tensor::tanh_() const { return apply("tanh_", *this, taper::tanh); }
-Tensor Tensor::clamp_(double low, double high) const {
+Tensor Tensor::clamp_(RealArg low, RealArg high) const {
   // Integers keep their dtype where the bounds are whole.
   const auto bound = [&](double b) {
     const bool whole = !is_floating_point() && std::abs(b) < 0x1p63 && b == std::trunc(b);

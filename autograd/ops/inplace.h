@@ -10,12 +10,12 @@
 namespace taper::v0 {
 
 // Crosses devices; broadcasts source; converts its dtype.
-Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking = false);
+Tensor copy_(const Tensor& x, const Tensor& source, BoolArg non_blocking = false);
 Tensor fill_(const Tensor& x, Scalar value);
 // Draws anew in place, from the generator given, else from default_generator().
-Tensor uniform_(const Tensor& x, double low = 0, double high = 1, Generator* generator = nullptr);
-Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* generator = nullptr);
+Tensor uniform_(const Tensor& x, RealArg low = 0, RealArg high = 1, Generator* generator = nullptr);
+Tensor normal_(const Tensor& x, RealArg mean = 0, RealArg std = 1, Generator* generator = nullptr);
 // 1 with probability p, else 0; any dtype.
-Tensor bernoulli_(const Tensor& x, double p = 0.5, Generator* generator = nullptr);
+Tensor bernoulli_(const Tensor& x, RealArg p = 0.5, Generator* generator = nullptr);
 
 }  // namespace taper::v0

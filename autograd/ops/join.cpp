@@ -70,7 +70,7 @@ std::string listed(const std::vector<int64_t>& sizes) {
 
 }  // namespace
 
-std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, IntArg dim) {
   check_divisible("split_with_sizes", x);
   const int d = wrap_dim(dim, x.dim());
   const Tensor plain = x.detach();
@@ -116,19 +116,19 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   return parts;
 }
 
-std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
+std::vector<Tensor> split(const Tensor& x, IntArg size, IntArg dim) {
   check_divisible("split", x);
   require(size >= 0, "split expects split_size be non-negative, but got split_size=", size);
   const int64_t all = x.size(dim);
   require(size != 0 || all == 0,
           "split_size can only be 0 if dimension size is 0, but got dimension size of ", all);
   std::vector<int64_t> sizes;
-  for (int64_t at = 0; at < all; at += size) sizes.push_back(std::min(size, all - at));
+  for (int64_t at = 0; at < all; at += size) sizes.push_back(std::min<int64_t>(size, all - at));
   if (all == 0) sizes.push_back(0);
   return split(x, sizes, dim);
 }
 
-std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+std::vector<Tensor> chunk(const Tensor& x, IntArg chunks, IntArg dim) {
   check_divisible("chunk", x);
   require(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
   const int64_t all = x.size(dim);
@@ -138,7 +138,7 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   return split(x, (all - 1) / chunks + 1, dim);
 }
 
-std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
+std::vector<Tensor> tensor_split(const Tensor& x, IntArg sections, IntArg dim) {
   const int d = check_tensor_split(x, dim);
   require(sections > 0, "number of sections must be larger than 0, got ", sections);
   require(sections <= kMostEmptyParts, "tensor_split into ", sections, " parts, more than ",
@@ -148,8 +148,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim)
   return split(x, sizes, d);
 }
 
-std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
-                                 int64_t dim) {
+std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices, IntArg dim) {
   const int d = check_tensor_split(x, dim);
   std::vector<Tensor> parts;
   int64_t from = 0;
@@ -159,7 +158,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
   return parts;
 }
 
-Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor cat(const std::vector<Tensor>& tensors, IntArg dim) {
   const Joined to = check_cat(tensors, dim);
   struct Piece {
     int64_t start, length;
@@ -188,7 +187,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   return y;
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor stack(const std::vector<Tensor>& tensors, IntArg dim) {
   require(!tensors.empty(), "stack expects a non-empty TensorList");
   std::vector<Tensor> rows;
   for (const Tensor& x : tensors) {

@@ -113,7 +113,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
   check_dim("bmm", "batch2", b, 3);
   require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
           "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
-          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
+          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]. (in bmm)");
   return product("BmmBackward0", a, b);
 }
 

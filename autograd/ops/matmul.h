@@ -27,7 +27,7 @@ Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta
 // to right.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // Summed over the last `dims` dimensions of a and the first of b, or over pairs of dimensions.
-Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims = 2);
+Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b);
 // a [n], b [m]: their products [n, m].
 Tensor outer(const Tensor& a, const Tensor& b);

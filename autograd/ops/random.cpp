@@ -37,13 +37,13 @@ Tensor dropped(const Tensor& x, double p, const PhiloxKey& key, DType result) {
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, double p, bool training, Generator* generator) {
+Tensor dropout(const Tensor& x, RealArg p, BoolArg training, Generator* generator) {
   check_probability(p);
   if (!training || p == 0) return x;
   return dropped(x, p, next_key(generator), x.dtype());
 }
 
-Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& residual,
+Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& residual,
                    Generator* generator) {
   check_probability(p);
   const bool widens = is_half(x.dtype()) && residual.dtype() == kFloat32;
@@ -61,7 +61,7 @@ Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& resid
   });
 }
 
-Tensor dropout2d(const Tensor& x, double p, bool training, Generator* generator) {
+Tensor dropout2d(const Tensor& x, RealArg p, BoolArg training, Generator* generator) {
   require(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
   Shape channels = x.shape();
   std::fill(channels.begin() + 2, channels.end(), 1);
@@ -75,7 +75,7 @@ Tensor bernoulli(const Tensor& p, Generator* generator) {
   return lt(rand(p.shape(), {.device = p.device()}, generator), p).to(p.dtype());
 }
 
-Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement,
+Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacement,
                    Generator* generator) {
   check_multinomial(weights, num_samples, replacement);
   const NoGradGuard no_grad;

@@ -8,15 +8,15 @@ namespace taper::v0 {
 
 // Zeroes each element with probability p and scales the others by 1 / (1 - p); x itself when not
 // training or p is 0.
-Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
+Tensor dropout(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
                Generator* generator = nullptr);
 
 // residual + dropout(x), bit by bit, in one pass where shapes are equal.
-Tensor dropout_add(const Tensor& x, double p, bool training, const Tensor& residual,
+Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& residual,
                    Generator* generator = nullptr);
 
 // dropout for whole channels: each x[n, c] is kept or zeroed.
-Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true,
+Tensor dropout2d(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
                  Generator* generator = nullptr);
 
 // 1 with the probability that stands in each element of p, else 0, in p's dtype; no gradient. A

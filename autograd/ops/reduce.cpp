@@ -115,7 +115,7 @@ Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, d
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
+Tensor sum(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) {
   const auto again = [&](auto& t) { return sum(t, dims, keepdim); };
   if (dtype) return in_dtype(*dtype, x, again);
   if (autocasts(x)) return in_float32(again, x);
@@ -124,7 +124,7 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType
 }
 Tensor sum(const Tensor& x, std::optional<DType> dtype) { return sum(x, {}, false, dtype); }
 
-Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DType> dtype) {
+Tensor mean(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) {
   if (dtype) {
     require(is_floating_point(*dtype),
             "mean(): could not infer output dtype. Optional dtype must be either a floating point "
@@ -137,7 +137,7 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, std::optional<DTyp
 }
 Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
 
-Tensor prod(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
+Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim, std::optional<DType> dtype) {
   const auto again = [&](auto& t) { return prod(t, dim, keepdim); };
   if (dtype) return in_dtype(*dtype, x, again);
   if (autocasts(x)) return in_float32(again, x);
@@ -150,21 +150,21 @@ Tensor prod(const Tensor& x, std::optional<DType> dtype) {
   return prod(flatten(x), 0, false, dtype);
 }
 
-Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+Tensor var(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
   return spread("VarBackward0", false, x, dims, correction, keepdim);
 }
-Tensor std(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+Tensor std(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
   return spread("StdBackward0", true, x, dims, correction, keepdim);
 }
 
-VarMean var_mean(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+VarMean var_mean(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
   return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
-StdMean std_mean(const Tensor& x, const Shape& dims, double correction, bool keepdim) {
+StdMean std_mean(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
   return {std(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
 
-Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
+Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
             std::optional<DType> dtype) {
   if (autocasts(x) && !dtype) return in_float32(norm, x, p, dims, keepdim, dtype);
   require(x.is_floating_point(),
@@ -198,7 +198,7 @@ Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim,
   return differentiable("LinalgVectorNormBackward0", x, y, back);
 }
 
-Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor logsumexp(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   if (autocasts(x)) return in_float32(logsumexp, x, dims, keepdim);
   if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
   if (is_half(x.dtype()) && needs_grad({x})) {
@@ -211,7 +211,7 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
   return differentiable("LogsumexpBackward0", x, y, back);
 }
 
-Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+Tensor cdist(const Tensor& a, const Tensor& b, RealArg p) {
   if (autocasts(a)) return in_float32(cdist, a, b, p);
   kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
   for (const Tensor* x : {&a, &b}) {
@@ -232,33 +232,33 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   return a.size(-1) == 0 ? sum(apart, {-1}) : norm(apart, p, {-1});
 }
 
-Tensor softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+Tensor softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   return softmax_of("SoftmaxBackward0", false, x, dim, dtype);
 }
-Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+Tensor log_softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   return softmax_of("LogSoftmaxBackward0", true, x, dim, dtype);
 }
 
-Tensor amax(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor amax(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   return extremum("AmaxBackward0", ReduceOp::amax, x, dims, keepdim);
 }
-Tensor amin(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor amin(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   return extremum("AminBackward0", ReduceOp::amin, x, dims, keepdim);
 }
 
 Tensor argmax(const Tensor& x) { return arg_of_all("argmax", true, x); }
 Tensor argmin(const Tensor& x) { return arg_of_all("argmin", false, x); }
-Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
+Tensor argmax(const Tensor& x, IntArg dim, BoolArg keepdim) {
   return kernels::arg_reduce(true, x, dim, keepdim);
 }
-Tensor argmin(const Tensor& x, int64_t dim, bool keepdim) {
+Tensor argmin(const Tensor& x, IntArg dim, BoolArg keepdim) {
   return kernels::arg_reduce(false, x, dim, keepdim);
 }
 
-Tensor all(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor all(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   return kernels::reduce(ReduceOp::all, x, dims, keepdim);
 }
-Tensor any(const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor any(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   return kernels::reduce(ReduceOp::any, x, dims, keepdim);
 }
 

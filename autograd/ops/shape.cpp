@@ -178,7 +178,7 @@ Tensor reshape(const Tensor& x, const Shape& wanted) {
   return view_strides(x, shape) ? view(x, shape) : view(contiguous(x), shape);
 }
 
-Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+Tensor flatten(const Tensor& x, IntArg start_dim, IntArg end_dim) {
   const int start = wrap_dim(start_dim, x.dim()), end = wrap_dim(end_dim, x.dim());
   require(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim");
   if (x.dim() == 0) return reshape(x, {1});
@@ -194,7 +194,7 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 
 Tensor view_as(const Tensor& x, const Tensor& other) { return view(x, other.shape()); }
 
-Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
+Tensor unflatten(const Tensor& x, IntArg dim, const Shape& sizes) {
   require(!sizes.empty(), "unflatten: sizes must be non-empty");
   const int d = wrap_dim(dim, x.dim());
   Shape shape = x.shape(), inner;
@@ -210,10 +210,11 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
 }
 
 Tensor squeeze(const Tensor& x) { return without("SqueezeBackward0", x, numbered(x.dim())); }
-Tensor squeeze(const Tensor& x, int64_t dim) { return without("SqueezeBackward1", x, {dim}); }
-Tensor squeeze(const Tensor& x, const Shape& dims) { return without("SqueezeBackward2", x, dims); }
+Tensor squeeze(const Tensor& x, const Shape& dims) {
+  return without(dims.size() == 1 ? "SqueezeBackward1" : "SqueezeBackward2", x, dims);
+}
 
-Tensor unsqueeze(const Tensor& x, int64_t dim) {
+Tensor unsqueeze(const Tensor& x, IntArg dim) {
   const int d = wrap_dim(dim, x.dim() + 1);
   Shape shape = x.shape(), strides = x.strides();
   strides.insert(d, d < x.dim() ? x.shape()[d] * x.strides()[d] : 1);
@@ -221,7 +222,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
   return reshaped("UnsqueezeBackward0", x, shape, strides);
 }
 
-Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+Tensor transpose(const Tensor& x, IntArg dim0, IntArg dim1) {
   const int a = wrap_dim(dim0, x.dim()), b = wrap_dim(dim1, x.dim());
   Shape order = numbered(x.dim());
   if (x.dim() > 0) std::swap(order[a], order[b]);
@@ -236,7 +237,7 @@ Tensor permute(const Tensor& x, const Shape& order) {
   return permuted("PermuteBackward0", x, order);
 }
 
-Tensor movedim(const Tensor& x, int64_t source, int64_t destination) {
+Tensor movedim(const Tensor& x, IntArg source, IntArg destination) {
   const int from = wrap_dim(source, x.dim()), to = wrap_dim(destination, x.dim());
   Shape order = numbered(x.dim());
   if (x.dim() == 0) return permute(x, order);
@@ -269,7 +270,7 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
   return traced("expand", make_view("ExpandBackward0", x, shape, strides, back), {x});
 }
 
-Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+Tensor narrow(const Tensor& x, IntArg dim, IntArg start, IntArg length) {
   require(x.dim() != 0, "narrow() cannot be applied to a 0-dim tensor.");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
@@ -277,23 +278,23 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   require<IndexError>(start >= -size && start <= size,
                       "start out of range (expected to be in range of [", -size, ", ", size,
                       "], but got ", start, ")");
-  const int64_t from = start < 0 ? start + size : start;
+  const int64_t from = start < 0 ? start + size : int64_t(start);
   require(length <= size - from, "start (", start, ") + length (", length,
           ") exceeds dimension size (", size, ").");
   return Sliced{d, from, length}(x);
 }
 
-Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+Tensor select(const Tensor& x, IntArg dim, IntArg index) {
   require<IndexError>(x.dim() != 0, "select() cannot be applied to a 0-dim tensor.");
   const int d = wrap_dim(dim, x.dim());
   const int64_t size = x.shape()[d];
   require<IndexError>(index >= -size && index < size, "index ", index,
                       " is out of bounds for dimension ", d, " with size ", size);
-  return squeeze(narrow(x, d, index < 0 ? index + size : index, 1), d);
+  return squeeze(narrow(x, d, index < 0 ? index + size : int64_t(index), 1), d);
 }
 
-Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
-             int64_t step) {
+Tensor slice(const Tensor& x, IntArg dim, std::optional<IntArg> start, std::optional<IntArg> end,
+             IntArg step) {
   require<IndexError>(x.dim() != 0, "slice() cannot be applied to a 0-dim tensor.");
   require<ValueError>(step > 0, "step must be greater than zero");
   const int d = wrap_dim(dim, x.dim());
@@ -303,17 +304,18 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   };
   const int64_t from = place(start.value_or(0)), to = place(end.value_or(size));
   // A step past the end leads nowhere: it need not be a stride.
-  const int64_t stride = std::min(step, std::max<int64_t>(size, 1));
+  const int64_t stride = std::min<int64_t>(step, std::max<int64_t>(size, 1));
   return Sliced{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
 }
 
-Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor diagonal(const Tensor& x, IntArg offset, IntArg dim1, IntArg dim2) {
   return diagonal_of(offset, dim1, dim2, x.dim())(x);
 }
 
-Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor diag_embed(const Tensor& x, IntArg offset, IntArg dim1, IntArg dim2) {
   const Diagonal d = diagonal_of(offset, dim1, dim2, x.dim() + 1);
-  const int64_t size = checked_add(x.size(-1), offset < 0 ? checked_mul(offset, -1) : offset);
+  const int64_t size =
+      checked_add(x.size(-1), offset < 0 ? checked_mul(offset, -1) : int64_t(offset));
   Shape whole = x.shape();
   whole.erase(x.dim() - 1);
   whole.insert(std::min(d.dim1, d.dim2), size);

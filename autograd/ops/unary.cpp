@@ -211,19 +211,19 @@ Tensor trunc(const Tensor& x) { return pointwise(Op::trunc, x); }
 Tensor frac(const Tensor& x) { return pointwise(Op::frac, x); }
 
 Tensor relu(const Tensor& x) { return pointwise(Op::relu, x); }
-Tensor leaky_relu(const Tensor& x, double negative_slope) {
+Tensor leaky_relu(const Tensor& x, RealArg negative_slope) {
   return pointwise(Op::leaky_relu, x, {.a = negative_slope});
 }
-Tensor elu(const Tensor& x, double alpha) { return pointwise(Op::elu, x, {.a = alpha}); }
-Tensor gelu(const Tensor& x, bool tanh_form) {
+Tensor elu(const Tensor& x, RealArg alpha) { return pointwise(Op::elu, x, {.a = alpha}); }
+Tensor gelu(const Tensor& x, BoolArg tanh_form) {
   return pointwise(tanh_form ? Op::gelu_tanh : Op::gelu, x);
 }
 Tensor silu(const Tensor& x) { return pointwise(Op::silu, x); }
-Tensor softplus(const Tensor& x, double beta, double threshold) {
+Tensor softplus(const Tensor& x, RealArg beta, RealArg threshold) {
   return pointwise(Op::softplus, x, {.a = beta, .b = threshold});
 }
 Tensor selu(const Tensor& x) { return pointwise(Op::selu, x); }
-Tensor celu(const Tensor& x, double alpha) {
+Tensor celu(const Tensor& x, RealArg alpha) {
   require(alpha != 0, "ZeroDivisionError: alpha cannot be 0 for CELU");
   return pointwise(Op::celu, x, {.a = alpha});
 }
@@ -232,10 +232,10 @@ Tensor hardswish(const Tensor& x) { return pointwise(Op::hardswish, x); }
 Tensor mish(const Tensor& x) { return pointwise(Op::mish, x); }
 // -log(1 + exp(-x)): the slope is that of softplus with beta -1.
 Tensor logsigmoid(const Tensor& x) { return pointwise(Op::logsigmoid, x, {.a = -1, .b = 40}); }
-Tensor hardshrink(const Tensor& x, double lambd) {
+Tensor hardshrink(const Tensor& x, RealArg lambd) {
   return pointwise(Op::hardshrink, x, {.a = lambd});
 }
-Tensor softshrink(const Tensor& x, double lambd) {
+Tensor softshrink(const Tensor& x, RealArg lambd) {
   require(lambd >= 0, "lambda must be in range [0, ", largest(x.dtype()), "] for input dtype ",
           scalar_type_name(x.dtype()), ", but found ", lambd);
   return pointwise(Op::softshrink, x, {.a = lambd});
@@ -246,7 +246,7 @@ Tensor tanhshrink(const Tensor& x) {
   return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // refuses bool
 }
 
-Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf,
+Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
                   std::optional<double> neginf) {
   if (!x.is_floating_point()) return x.clone();
   const double most = largest(x.dtype());

@@ -46,14 +46,14 @@ Tensor trunc(const Tensor& x);
 Tensor frac(const Tensor& x);
 
 [[nodiscard]] Tensor relu(const Tensor& x);
-Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
-Tensor elu(const Tensor& x, double alpha = 1);
+Tensor leaky_relu(const Tensor& x, RealArg negative_slope = 0.01);
+Tensor elu(const Tensor& x, RealArg alpha = 1);
 // tanh_form: the approximation of GPT-2 (PyTorch: approximate="tanh"); else by erf.
-Tensor gelu(const Tensor& x, bool tanh_form = false);
+Tensor gelu(const Tensor& x, BoolArg tanh_form = false);
 Tensor silu(const Tensor& x);
-Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
+Tensor softplus(const Tensor& x, RealArg beta = 1, RealArg threshold = 20);
 Tensor selu(const Tensor& x);
-Tensor celu(const Tensor& x, double alpha = 1);
+Tensor celu(const Tensor& x, RealArg alpha = 1);
 Tensor hardsigmoid(const Tensor& x);
 Tensor hardswish(const Tensor& x);
 // x tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
@@ -61,10 +61,10 @@ Tensor mish(const Tensor& x);
 Tensor logsigmoid(const Tensor& x);
 Tensor softsign(const Tensor& x);
 Tensor tanhshrink(const Tensor& x);
-Tensor hardshrink(const Tensor& x, double lambd = 0.5);
-Tensor softshrink(const Tensor& x, double lambd = 0.5);
+Tensor hardshrink(const Tensor& x, RealArg lambd = 0.5);
+Tensor softshrink(const Tensor& x, RealArg lambd = 0.5);
 // The first half along dim times the sigmoid of the second.
-Tensor glu(const Tensor& x, int64_t dim = -1);
+Tensor glu(const Tensor& x, IntArg dim = -1);
 // weight: one for all, or one for each slice of dimension 1; of x's dtype.
 Tensor prelu(const Tensor& x, const Tensor& weight);
 // Either bound may be missing; nan passes; integers stay integers where the bounds are. The
@@ -74,11 +74,11 @@ Tensor prelu(const Tensor& x, const Tensor& weight);
 // Bounds that broadcast; an undefined one is missing. Where they cross, max is taken.
 [[nodiscard]] Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max = {});
 // clamp, with no gradient at the bounds. Integers stay integers, and bounds lose their fractions.
-Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
+Tensor hardtanh(const Tensor& x, RealArg min_val = -1, RealArg max_val = 1);
 Tensor relu6(const Tensor& x);
 
 // Without posinf and neginf the dtype's largest and smallest.
-Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = std::nullopt,
+Tensor nan_to_num(const Tensor& x, RealArg nan = 0, std::optional<double> posinf = std::nullopt,
                   std::optional<double> neginf = std::nullopt);
 
 Tensor logical_not(const Tensor& x);

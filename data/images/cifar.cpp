@@ -51,7 +51,7 @@ Batch read_cifar(const fs::path& file, CifarLabels labels) {
   return out;
 }
 
-Batch load_cifar(const fs::path& root, bool train, CifarLabels labels) {
+Batch load_cifar(const fs::path& root, BoolArg train, CifarLabels labels) {
   if (labels != CifarLabels::kTen) {
     return read_cifar(root / (train ? "train.bin" : "test.bin"), labels);
   }

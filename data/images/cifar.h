@@ -17,7 +17,7 @@ Batch read_cifar(const std::filesystem::path& file, CifarLabels labels = CifarLa
 
 // One half of the set in a directory: data_batch_1.bin to data_batch_5.bin or test_batch.bin of
 // CIFAR-10, train.bin or test.bin of CIFAR-100. InputError: as above.
-Batch load_cifar(const std::filesystem::path& root, bool train,
+Batch load_cifar(const std::filesystem::path& root, BoolArg train,
                  CifarLabels labels = CifarLabels::kTen);
 
 // The set in a directory, with the names of its classes where their list lies beside it.

@@ -215,7 +215,7 @@ Tensor read_idx(const fs::path& file) try {
 }
 
 Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
-                      int64_t num_classes) {
+                      IntArg num_classes) {
   const Tensor images = read_idx(images_file);
   require_rank(images_file, images.shape(), 3, kImages);
   expect(images.numel() > 0, images_file, "no images: the shape is ", shape_text(images.shape()));
@@ -231,14 +231,14 @@ Batch read_idx_images(const fs::path& images_file, const fs::path& labels_file,
   return out;
 }
 
-Batch load_mnist(const fs::path& root, bool train, int64_t num_classes) {
+Batch load_mnist(const fs::path& root, BoolArg train, IntArg num_classes) {
   const std::string half = train ? "train" : "t10k";
   const fs::path images = find_mnist_file(root, half + "-images", "idx3-ubyte");
   const fs::path labels = find_mnist_file(root, half + "-labels", "idx1-ubyte");
   return read_idx_images(images, labels, num_classes);
 }
 
-std::vector<int64_t> mnist_shape(const fs::path& root, bool train) {
+std::vector<int64_t> mnist_shape(const fs::path& root, BoolArg train) {
   const fs::path file = find_mnist_file(root, train ? "train-images" : "t10k-images", "idx3-ubyte");
   std::vector<int64_t> shape = IdxFile(file).shape();
   require_rank(file, shape, 3, kImages);

@@ -44,14 +44,14 @@ Tensor read_idx(const std::filesystem::path& file);
 // [0, num_classes); without labels when no file of them is named. InputError: as read_idx; also
 // another rank, no images, different counts, or a label out of range.
 Batch read_idx_images(const std::filesystem::path& images_file,
-                      const std::filesystem::path& labels_file, int64_t num_classes = 10);
+                      const std::filesystem::path& labels_file, IntArg num_classes = 10);
 
 // Finds and reads one half of MNIST under `root`: train-images-idx3-ubyte and
 // train-labels-idx1-ubyte (t10k-* when not `train`), also as *.idx3-ubyte, plain or .gz.
 // InputError: as read_idx_images; also a missing file, with the names looked for and the source.
-Batch load_mnist(const std::filesystem::path& root, bool train, int64_t num_classes = 10);
+Batch load_mnist(const std::filesystem::path& root, BoolArg train, IntArg num_classes = 10);
 // (count, height, width) of that half's images, of which the header alone is read.
-std::vector<int64_t> mnist_shape(const std::filesystem::path& root, bool train);
+std::vector<int64_t> mnist_shape(const std::filesystem::path& root, BoolArg train);
 
 // Four files as a set of as many classes as the labels of the training count. InputError: as
 // read_idx_images; also sizes that differ. DataError: as count_classes.

@@ -227,30 +227,32 @@ Communicator Communicator::split(int color, int key, Site site) const {
   return Communicator(backend_->split(color, key));
 }
 
-Work Communicator::all_reduce(const Tensor& x, ReduceOp op, bool async_op, Site site) const {
+Work Communicator::all_reduce(const Tensor& x, ReduceOp op, BoolArg async_op, Site site) const {
   return begin(*backend_, Kind::all_reduce, op, {{x, x}}, async_op, site);
 }
-Work Communicator::all_reduce(const std::vector<Tensor>& xs, ReduceOp op, bool async_op,
+Work Communicator::all_reduce(const std::vector<Tensor>& xs, ReduceOp op, BoolArg async_op,
                               Site site) const {
   std::vector<Part> parts;
   for (const Tensor& x : xs) parts.push_back({x, x});
   return begin(*backend_, Kind::all_reduce, op, std::move(parts), async_op, site);
 }
-Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, bool async_op,
-                                  Site site) const {
+Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
+                                  BoolArg async_op, Site site) const {
   return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, async_op, site);
 }
-Work Communicator::all_gather(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+Work Communicator::all_gather(const Tensor& out, const Tensor& in, BoolArg async_op,
+                              Site site) const {
   return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::all_to_all(const Tensor& out, const Tensor& in, bool async_op, Site site) const {
+Work Communicator::all_to_all(const Tensor& out, const Tensor& in, BoolArg async_op,
+                              Site site) const {
   return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, async_op, site);
 }
-Work Communicator::broadcast(const Tensor& x, int root, bool async_op, Site site) const {
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, root}}, async_op, site);
+Work Communicator::broadcast(const Tensor& x, IntArg root, BoolArg async_op, Site site) const {
+  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, int(root)}}, async_op, site);
 }
 Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                             bool async_op, Site site) const {
+                             BoolArg async_op, Site site) const {
   require<ValueError>(xs.size() == roots.size(), "broadcast: ", xs.size(), " tensors and ",
                       roots.size(), " roots");
   std::vector<Part> parts;
@@ -277,7 +279,7 @@ void Communicator::barrier(Site site) const {
 }
 
 std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTensor>& given,
-                                                       int root, Site site) const {
+                                                       IntArg root, Site site) const {
   std::string own;
   for (const auto& [name, x] : given) {
     own += cat(x.dtype(), " ", x.dim());

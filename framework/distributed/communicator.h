@@ -104,32 +104,32 @@ class Communicator {
   // In all of these tensors are contiguous and on device(). With async_op NCCL works beside the
   // current stream until wait(), else in its order: faster for what is waited for at once. MPI
   // works in the background either way.
-  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum, bool async_op = false,
-                                Site site = Site::current()) const;
+  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
+                                BoolArg async_op = false, Site site = Site::current()) const;
   // The same of many tensors of one dtype, none of them twice.
   [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::sum,
-                                bool async_op = false, Site site = Site::current()) const;
+                                BoolArg async_op = false, Site site = Site::current()) const;
   // `out` is part rank() of `in`, of size() equal parts, reduced.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
-                                    ReduceOp op = ReduceOp::sum, bool async_op = false,
+                                    ReduceOp op = ReduceOp::sum, BoolArg async_op = false,
                                     Site site = Site::current()) const;
   // `out` is `in` of all ranks, in order.
-  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, bool async_op = false,
+  [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, BoolArg async_op = false,
                                 Site site = Site::current()) const;
   // Part r of `out` is part rank() of rank r's `in`, of size() equal parts.
-  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, bool async_op = false,
+  [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, BoolArg async_op = false,
                                 Site site = Site::current()) const;
   // x becomes the root's.
-  [[nodiscard]] Work broadcast(const Tensor& x, int root = 0, bool async_op = false,
+  [[nodiscard]] Work broadcast(const Tensor& x, IntArg root = 0, BoolArg async_op = false,
                                Site site = Site::current()) const;
   // The same of many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                               bool async_op = false, Site site = Site::current()) const;
+                               BoolArg async_op = false, Site site = Site::current()) const;
   // The same in any order of memory; waits.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          Site site = Site::current()) const;
   // What the root gives, on all ranks, which need not know what it is: on the CPU; waits.
-  std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, int root = 0,
+  std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, IntArg root = 0,
                                            Site site = Site::current()) const;
   // Returns when all ranks have called it (and their GPUs have come to it).
   void barrier(Site site = Site::current()) const;

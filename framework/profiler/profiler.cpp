@@ -241,7 +241,7 @@ void Profiler::export_chrome_trace(const std::string& path) {
   write_atomically(path, out + "\n]}\n");
 }
 
-void emit_nvtx(bool on) {
+void emit_nvtx(BoolArg on) {
   if constexpr (kHasCuda) observe(detail::kMarked, on);
 }
 

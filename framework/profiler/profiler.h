@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/arguments.h"
 #include "framework/device.h"
 #include "framework/memory/atomic.h"
 #include "framework/memory/pointers.h"
@@ -77,6 +78,6 @@ class Profiler {
 
 // Shows the same ranges to a listening tool such as Nsight Systems, by NVTX
 // (torch.autograd.profiler.emit_nvtx), from now on; nothing in a build without CUDA.
-void emit_nvtx(bool on = true);
+void emit_nvtx(BoolArg on = true);
 
 }  // namespace taper::v0

@@ -117,7 +117,7 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& mask) {
 
 }  // namespace
 
-MultiheadAttention::MultiheadAttention(int64_t dim, int64_t heads, MultiheadAttentionOptions o)
+MultiheadAttention::MultiheadAttention(IntArg dim, IntArg heads, MultiheadAttentionOptions o)
     : embed_dim(checked(dim, dim > 0 && heads > 0,
                         "embed_dim and num_heads must be greater than 0, got embed_dim=", dim,
                         " and num_heads=", heads, " instead")),

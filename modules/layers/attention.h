@@ -46,7 +46,7 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
  public:
   using Options = MultiheadAttentionOptions;
 
-  MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options = {});
+  MultiheadAttention(IntArg embed_dim, IntArg num_heads, MultiheadAttentionOptions options = {});
 
   // Attention of x to itself: the output alone.
   Tensor forward(const Tensor& x) override {

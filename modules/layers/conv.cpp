@@ -44,7 +44,7 @@ const ConvTransposeOptions& checked_options(int, const ConvTransposeOptions& o) 
 }  // namespace
 
 template <class Options>
-ConvBase<Options>::ConvBase(int dims, int64_t in, int64_t out, Pair kernel, const Options& o)
+ConvBase<Options>::ConvBase(int dims, IntArg in, IntArg out, Pair kernel, const Options& o)
     : in_channels(in),
       out_channels(out),
       kernel_size(kernel),

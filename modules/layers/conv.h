@@ -41,7 +41,7 @@ template <class LayerOptions> class ConvBase : public Module {
   Parameter weight, bias;
 
  protected:
-  ConvBase(int dims, int64_t in_channels, int64_t out_channels, Pair kernel_size, const Options& o);
+  ConvBase(int dims, IntArg in_channels, IntArg out_channels, Pair kernel_size, const Options& o);
   Tensor convolve(const Tensor& x, Activation activation) const;
 
  private:
@@ -53,7 +53,7 @@ template <class LayerOptions> class ConvBase : public Module {
 // drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * kernel's numel.
 template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOptions>> {
  public:
-  Conv(int64_t in, int64_t out, Pair kernel, const ConvOptions& o = {})
+  Conv(IntArg in, IntArg out, Pair kernel, const ConvOptions& o = {})
       : Conv::Cloneable(kDims, in, out, kernel, o) {}
   using Module::operator();
   // activation(y), in one pass; of Conv2d.
@@ -69,7 +69,7 @@ using Conv2d = Conv<2>;
 template <int kDims>
 class ConvTranspose : public Cloneable<ConvTranspose<kDims>, ConvBase<ConvTransposeOptions>> {
  public:
-  ConvTranspose(int64_t in, int64_t out, Pair kernel, const ConvTransposeOptions& o = {})
+  ConvTranspose(IntArg in, IntArg out, Pair kernel, const ConvTransposeOptions& o = {})
       : ConvTranspose::Cloneable(kDims, in, out, kernel, o) {}
 };
 using ConvTranspose1d = ConvTranspose<1>;

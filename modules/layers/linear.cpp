@@ -24,7 +24,7 @@ BagOptions of(const EmbeddingBagOptions& o, const Tensor& per_sample_weights) {
 
 }  // namespace
 
-Linear::Linear(int64_t in, int64_t out, LinearOptions options)
+Linear::Linear(IntArg in, IntArg out, LinearOptions options)
     : in_features(checked(in, in > 0, "Linear: in_features must be positive, got ", in)),
       out_features(checked(out, out > 0, "Linear: out_features must be positive, got ", out)),
       weight(*this, "weight", fan_in_uniform({out, in}, {out, in}, options.device)),
@@ -41,7 +41,7 @@ std::string Linear::extra_repr() const {
   return fields("in_features", in_features, "out_features", out_features, "bias", bias.defined());
 }
 
-Embedding::Embedding(int64_t rows, int64_t dim, EmbeddingOptions options)
+Embedding::Embedding(IntArg rows, IntArg dim, EmbeddingOptions options)
     : num_embeddings(rows),
       embedding_dim(dim),
       padding_idx(checked_padding(options.padding_idx, rows)),
@@ -56,7 +56,7 @@ std::string Embedding::extra_repr() const {
              padding_idx ? cat(", padding_idx=", *padding_idx) : "");
 }
 
-EmbeddingBag::EmbeddingBag(int64_t rows, int64_t dim, EmbeddingBagOptions o)
+EmbeddingBag::EmbeddingBag(IntArg rows, IntArg dim, EmbeddingBagOptions o)
     : num_embeddings(rows),
       embedding_dim(dim),
       options{o.mode, checked_padding(o.padding_idx, rows), o.include_last_offset, o.device},

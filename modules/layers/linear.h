@@ -22,10 +22,10 @@ class Linear : public Cloneable<Linear> {
  public:
   using Options = LinearOptions;
 
-  Linear(int64_t in_features, int64_t out_features, LinearOptions options = {});
+  Linear(IntArg in_features, IntArg out_features, LinearOptions options = {});
   explicit Linear(int64_t) = delete;  // both sizes: Linear(in_features, out_features)
   // Linear(3, 4, false): a bool and nothing that becomes one.
-  Linear(int64_t in, int64_t out, std::same_as<bool> auto with_bias)
+  Linear(IntArg in, IntArg out, std::same_as<bool> auto with_bias)
       : Linear(in, out, LinearOptions{.bias = with_bias}) {}
 
   Tensor forward(const Tensor& x) override;
@@ -51,7 +51,7 @@ class Embedding : public Cloneable<Embedding> {
  public:
   using Options = EmbeddingOptions;
 
-  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options = {});
+  Embedding(IntArg num_embeddings, IntArg embedding_dim, EmbeddingOptions options = {});
 
   Tensor forward(const Tensor& index) override;
   std::string extra_repr() const override;
@@ -75,7 +75,7 @@ class EmbeddingBag : public Cloneable<EmbeddingBag> {
  public:
   using Options = EmbeddingBagOptions;
 
-  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options = {});
+  EmbeddingBag(IntArg num_embeddings, IntArg embedding_dim, EmbeddingBagOptions options = {});
 
   Tensor forward(const Tensor& index) override;
   using Module::operator();

@@ -28,7 +28,7 @@ std::string rows_repr(const Shape& shape, std::optional<double> eps, bool affine
 }  // namespace
 
 template <class Options>
-RunningNorm<Options>::RunningNorm(int64_t n, const Options& o)
+RunningNorm<Options>::RunningNorm(IntArg n, const Options& o)
     : num_features(n),
       options(o),
       momentum(o.momentum),
@@ -56,7 +56,7 @@ template <class Options> void RunningNorm<Options>::reset_running_stats() {
 template class RunningNorm<BatchNormOptions>;
 template class RunningNorm<InstanceNormOptions>;
 
-BatchNormBase::BatchNormBase(int dims, int64_t n, const BatchNormOptions& o)
+BatchNormBase::BatchNormBase(int dims, IntArg n, const BatchNormOptions& o)
     : RunningNorm(checked(n, n > 0, "BatchNorm", dims, "d: num_features must be positive, got ", n),
                   o),
       dims_(dims) {}
@@ -135,7 +135,7 @@ void with_new_statistics(Module& module, const Callable<void()>& pass) {
   pass();
 }
 
-GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions o)
+GroupNorm::GroupNorm(IntArg groups, IntArg channels, GroupNormOptions o)
     : num_groups(checked(groups, groups > 0 && channels > 0 && channels % groups == 0,
                          "num_channels (", channels, ") must be divisible by num_groups (", groups,
                          ")")),

@@ -35,7 +35,7 @@ template <class LayerOptions> class RunningNorm : public Module {
   Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
 
  protected:
-  RunningNorm(int64_t num_features, const Options& options);
+  RunningNorm(IntArg num_features, const Options& options);
   bool by_batch() const { return is_training() || !options.track_running_stats; }
 };
 
@@ -46,7 +46,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   void set_ranks(const distributed::Communicator* ranks);
 
  protected:
-  BatchNormBase(int dims, int64_t num_features, const BatchNormOptions& options);
+  BatchNormBase(int dims, IntArg num_features, const BatchNormOptions& options);
 
  private:
   Tensor with_cumulative_average(const Tensor& x);
@@ -61,7 +61,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
 // then enter the running ones) and where none are tracked, else by the running ones.
 template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchNormBase> {
  public:
-  explicit BatchNorm(int64_t features, const BatchNormOptions& o = {})
+  explicit BatchNorm(IntArg features, const BatchNormOptions& o = {})
       : BatchNorm::Cloneable(kDims, features, o) {}
   std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
 };
@@ -99,7 +99,7 @@ class GroupNorm : public Cloneable<GroupNorm> {
  public:
   using Options = GroupNormOptions;
 
-  GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options = {});
+  GroupNorm(IntArg num_groups, IntArg num_channels, GroupNormOptions options = {});
 
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
@@ -130,7 +130,7 @@ struct InstanceNormOptions {
 template <int kDims>
 class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceNormOptions>> {
  public:
-  explicit InstanceNorm(int64_t features, const InstanceNormOptions& o = {})
+  explicit InstanceNorm(IntArg features, const InstanceNormOptions& o = {})
       : InstanceNorm::Cloneable(features, o) {}
   Tensor forward(const Tensor& x) override;
   std::string type_name() const override { return cat("InstanceNorm", kDims, "d"); }

@@ -18,8 +18,8 @@ Tensor index_of(const Numbers& numbers, const Tensor& beside) {
 
 }  // namespace
 
-PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, bool batch_first,
-                                    bool enforce_sorted) {
+PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, BoolArg batch_first,
+                                    BoolArg enforce_sorted) {
   require(x.dim() >= 2 && x.numel() > 0, "Cannot pack empty tensors.");
   const Tensor by_time = batch_first ? x.transpose(0, 1) : x;
   const int64_t T = by_time.size(0), B = by_time.size(1);
@@ -60,8 +60,8 @@ PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, boo
   return out;
 }
 
-PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_first,
-                                   double padding_value, std::optional<int64_t> total_length) {
+PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch_first,
+                                   RealArg padding_value, std::optional<IntArg> total_length) {
   const Numbers& sizes = sequence.batch_sizes;
   require<ValueError>(!sizes.empty(), "pad_packed_sequence: the packed sequence has no steps: its ",
                       "batch_sizes are empty");

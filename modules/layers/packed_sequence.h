@@ -22,7 +22,7 @@ struct PackedSequence {
 // x [T, B, ...], or [B, T, ...] with batch_first, of B sequences with these lengths, which fall
 // unless enforce_sorted is false.
 PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<int64_t>& lengths,
-                                    bool batch_first = false, bool enforce_sorted = true);
+                                    BoolArg batch_first = false, BoolArg enforce_sorted = true);
 
 // What pad_packed_sequence gives.
 struct PaddedSequence {
@@ -30,8 +30,8 @@ struct PaddedSequence {
   std::vector<int64_t> lengths;
 };
 // The inverse: padding_value behind the ends, up to the longest one's or to total_length.
-PaddedSequence pad_packed_sequence(const PackedSequence& sequence, bool batch_first = false,
-                                   double padding_value = 0,
-                                   std::optional<int64_t> total_length = std::nullopt);
+PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch_first = false,
+                                   RealArg padding_value = 0,
+                                   std::optional<IntArg> total_length = std::nullopt);
 
 }  // namespace taper::v0

@@ -77,7 +77,7 @@ Tensor started(const Tensor& s, const Tensor& gates, int64_t B, int64_t width) {
 
 }  // namespace
 
-RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
+RnnBase::RnnBase(IntArg in, IntArg hidden, IntArg gates, const RnnOptions& o)
     : input_size(positive("input_size", in)),
       hidden_size(positive("hidden_size", hidden)),
       options(o),
@@ -87,8 +87,8 @@ RnnBase::RnnBase(int64_t in, int64_t hidden, int64_t gates, const RnnOptions& o)
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
     const std::string suffix = cat("_l", layer, i % directions() == 1 ? "_reverse" : "");
-    cells.push_back(drawn(*this, suffix, gates, layer == 0 ? in : directions() * width(), hidden,
-                          width(), o.bias, o.device));
+    cells.push_back(drawn(*this, suffix, gates, layer == 0 ? int64_t(in) : directions() * width(),
+                          hidden, width(), o.bias, o.device));
   }
 }
 
@@ -237,7 +237,7 @@ std::string RnnBase::extra_repr() const {
   return text;
 }
 
-RnnCellBase::RnnCellBase(int64_t in, int64_t hidden, int64_t gates, const RnnCellOptions& o)
+RnnCellBase::RnnCellBase(IntArg in, IntArg hidden, IntArg gates, const RnnCellOptions& o)
     : RnnWeights(drawn(*this, "", gates, in, hidden, hidden, o.bias, o.device)),
       input_size(in),
       hidden_size(hidden),

@@ -69,7 +69,7 @@ class RnnBase : public Module {
 
  protected:
   // gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
-  RnnBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnOptions& options);
+  RnnBase(IntArg input_size, IntArg hidden_size, IntArg gates, const RnnOptions& options);
 
  private:
   using Sizes = std::vector<int64_t>;
@@ -87,13 +87,13 @@ class RnnBase : public Module {
 };
 
 struct RNN : Cloneable<RNN, RnnBase> {
-  RNN(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+  RNN(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct LSTM : Cloneable<LSTM, RnnBase> {
-  LSTM(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
+  LSTM(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
 };
 struct GRU : Cloneable<GRU, RnnBase> {
-  GRU(int64_t in, int64_t hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
+  GRU(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 
 struct RnnCellOptions {
@@ -119,7 +119,7 @@ class RnnCellBase : public Module, public RnnWeights {
   RnnCellOptions options;
 
  protected:
-  RnnCellBase(int64_t input_size, int64_t hidden_size, int64_t gates, const RnnCellOptions& o);
+  RnnCellBase(IntArg input_size, IntArg hidden_size, IntArg gates, const RnnCellOptions& o);
   LstmState step(const Tensor& x, const LstmState& state) const;
 
  private:
@@ -127,14 +127,13 @@ class RnnCellBase : public Module, public RnnWeights {
 };
 
 struct RNNCell : Cloneable<RNNCell, RnnCellBase> {
-  RNNCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+  RNNCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
 };
 struct GRUCell : Cloneable<GRUCell, RnnCellBase> {
-  GRUCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
+  GRUCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
 };
 struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
-  LSTMCell(int64_t in, int64_t hidden, const RnnCellOptions& o = {})
-      : Cloneable(in, hidden, 4, o) {}
+  LSTMCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
   // const auto [h, c] = cell(x, {h, c});
   LstmState operator()(const Tensor& x, const LstmState& state = {});
 };

@@ -87,7 +87,7 @@ struct PReLUOptions {
 // weight: the slope below 0, one for all or one for each channel.
 class PReLU : public Cloneable<PReLU> {
  public:
-  explicit PReLU(int64_t num_parameters = 1, PReLUOptions o = {})
+  explicit PReLU(IntArg num_parameters = 1, PReLUOptions o = {})
       : weight(*this, "weight", full({num_parameters}, o.init, {.device = o.device})) {}
   Tensor forward(const Tensor& x) override { return prelu(x, weight); }
   std::string extra_repr() const override { return fields("num_parameters", weight->numel()); }
@@ -108,7 +108,7 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
   using Options = DropoutOptions;
 
   explicit DropoutLayer(const Options& options) : DropoutLayer(options.p) {}
-  explicit DropoutLayer(double probability = Options().p) : p(probability) {
+  explicit DropoutLayer(RealArg probability = Options().p) : p(probability) {
     require<ValueError>(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ",
                         py(p));
   }
@@ -201,7 +201,7 @@ class Fold : public Cloneable<Fold> {
 template <LayerName kName, int kDims, PadMode kMode>
 class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
-  explicit PadLayer(int64_t all) : padding(2 * kDims, all) {}
+  explicit PadLayer(IntArg all) : padding(2 * kDims, all) {}
   explicit PadLayer(std::vector<int64_t> sides) : padding(std::move(sides)) {
     require<ValueError>(padding.size() == 2 * kDims, kName.text, ": padding must have ", 2 * kDims,
                         " numbers, got ", padding.size());

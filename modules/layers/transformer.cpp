@@ -50,7 +50,7 @@ template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
 
 }  // namespace
 
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead, LayerOptions o)
+TransformerEncoderLayer::TransformerEncoderLayer(IntArg d_model, IntArg nhead, LayerOptions o)
     : options(checked(o)),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),
@@ -81,7 +81,7 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& 
                   [&](const Tensor& z) { return dropout2(feed_forward(*this, z)); });
 }
 
-TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead, LayerOptions o)
+TransformerDecoderLayer::TransformerDecoderLayer(IntArg d_model, IntArg nhead, LayerOptions o)
     : options(checked(o)),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       multihead_attn(*this, "multihead_attn", d_model, nhead, attention_options(o)),
@@ -130,7 +130,7 @@ Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory,
   return within([this](const auto&... a) { return run(a...); }, tgt, memory, how);
 }
 
-Transformer::Transformer(int64_t dim, int64_t heads, const TransformerOptions& o)
+Transformer::Transformer(IntArg dim, IntArg heads, const TransformerOptions& o)
     : d_model(dim),
       nhead(heads),
       options(o),

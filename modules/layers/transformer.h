@@ -52,7 +52,7 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
  public:
   using Options = TransformerEncoderLayerOptions;
 
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+  TransformerEncoderLayer(IntArg d_model, IntArg nhead,
                           TransformerEncoderLayerOptions options = {});
 
   Tensor forward(const Tensor& src) override { return forward(src, {}); }
@@ -79,7 +79,7 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
  public:
   using Options = TransformerDecoderLayerOptions;
 
-  TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+  TransformerDecoderLayer(IntArg d_model, IntArg nhead,
                           TransformerDecoderLayerOptions options = {});
 
   using Module::forward;
@@ -102,7 +102,7 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
 template <class Layer> class TransformerStack : public Module {
  public:
   template <class MakeLayer>
-  TransformerStack(MakeLayer make_layer, int64_t num_layers) : layers(*this, "layers") {
+  TransformerStack(MakeLayer make_layer, IntArg num_layers) : layers(*this, "layers") {
     using Made = std::decay_t<std::invoke_result_t<MakeLayer&>>;
     static_assert(std::derived_from<Made, Layer>,
                   "the function that creates the layers of a TransformerEncoder or "
@@ -115,7 +115,7 @@ template <class Layer> class TransformerStack : public Module {
     }
   }
   template <class MakeLayer>
-  TransformerStack(MakeLayer make_layer, int64_t num_layers, LayerNorm&& final_norm)
+  TransformerStack(MakeLayer make_layer, IntArg num_layers, LayerNorm&& final_norm)
       : TransformerStack(make_layer, num_layers) {
     norm.emplace(*this, "norm", std::move(final_norm));
   }
@@ -177,7 +177,7 @@ class Transformer : public Cloneable<Transformer> {
  public:
   using Options = TransformerOptions;
 
-  explicit Transformer(int64_t d_model = 512, int64_t nhead = 8, const TransformerOptions& o = {});
+  explicit Transformer(IntArg d_model = 512, IntArg nhead = 8, const TransformerOptions& o = {});
 
   Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {});
   // float32 [size, size]: -inf above the diagonal, 0 elsewhere.

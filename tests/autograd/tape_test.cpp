@@ -151,6 +151,26 @@ TEST_P(Tape, GradTouchesNoLeaf) {
   EXPECT_FALSE(w.grad().defined());
 }
 
+// What an input was computed of is not asked, and stays usable.
+TEST_P(Tape, GradRunsOnlyWhatLiesBetween) {
+  const Tensor x = ones({2}, {.device = GetParam(), .requires_grad = true});
+  const Tensor h = exp(x), beside = exp(x * 2), y = (h * h * beside).sum();
+  int asked = 0;
+  const auto count = [&](const Tensor&) { ++asked; };
+  x.register_hook(count);
+  beside.register_hook(count);
+  (void)grad({y}, {h});
+  EXPECT_EQ(asked, 0);
+  h.sum().backward();
+  EXPECT_EQ(asked, 1);
+  // An input that another one depends on.
+  const Tensor u = exp(x), v = exp(u);
+  const std::vector<Tensor> both = grad({v.sum()}, {u, v, x}, {}, true);
+  EXPECT_TRUE(close(both[0], v, 1e-6));
+  EXPECT_TRUE(close(both[1], ones_like(v), 0));
+  EXPECT_TRUE(close(both[2], u * v, 1e-6));
+}
+
 TEST_P(Tape, GradRefusesInputsThatAreNotInTheGraph) {
   const Tensor x = leaf({2}), other = leaf({3});
   EXPECT_TRUE(refuses<Error>([&] { return grad({x.sum()}, {constant({1})}); },

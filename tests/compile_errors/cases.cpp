@@ -79,3 +79,81 @@ void f(Child<Linear>& layer, const Tensor& x) { layer(x, "relu"); }
 
 //! AChildTakesTheBracesOfItsModule: (no match for call to|no matching function for call to)
 void f(Child<MultiheadAttention>& mha, const Tensor& x) { mha(x, x, x, {.need_wieghts = false}); }
+
+//! SortTakesNoBoolForADimension: this argument is an integer
+Tensor sorted(const Tensor& x) { return x.sort(true).values; }
+
+//! ArgsortTakesNoBoolForADimension: this argument is an integer
+Tensor places(const Tensor& x) { return argsort(x, true); }
+
+//! BracketsTakeNoBool: this argument is an integer
+Tensor first(const Tensor& x) { return x[true]; }
+
+//! SizeTakesNoBool: this argument is an integer
+int64_t rows(const Tensor& x) { return x.size(false); }
+
+//! DimensionsTakeNoBool: this argument is an integer
+Tensor total(const Tensor& x) { return x.sum(true); }
+
+//! ListsOfDimensionsTakeNoBool: this argument is an integer
+Tensor total(const Tensor& x) { return x.sum({0, true}); }
+
+//! OptionalDimensionsTakeNoBool: this argument is an integer
+Tensor middle(const Tensor& x) { return quantile(x, 0.5, true); }
+
+//! SizesOfWindowsTakeNoBool: this argument is an integer
+Tensor pooled(const Tensor& x) { return max_pool2d(x, true); }
+
+//! OptionsOfWindowsTakeNoBool: this argument is an integer
+Tensor convolved(const Tensor& x, const Tensor& w) { return conv2d(x, w, {}, {.padding = true}); }
+
+//! SlicesTakeNoBool: this argument is an integer
+Tensor part(const Tensor& x) { return x.index({Slice(true)}); }
+
+//! SizesOfNewTensorsTakeNoBool: this argument is an integer
+Tensor made = zeros(true);
+
+//! CountsOfTensorTypesTakeNoBool: this argument is an integer
+Tensor made = FloatTensor(2, true);
+
+//! GeluTakesNoText: this argument is true or false
+Tensor activated(const Tensor& x) { return gelu(x, "none"); }
+
+//! FlagsTakeNoNumber: this argument is true or false
+Tensor total(const Tensor& x) { return x.sum({0}, 1); }
+
+//! FlagsTakeNoPointer: this argument is true or false
+Tensor dropped(const Tensor& x, Generator* generator) { return dropout(x, 0.5, generator); }
+
+//! BackwardTakesNoNumberForAFlag: this argument is true or false
+void run(const Tensor& loss) { loss.backward({}, 1); }
+
+//! TrainTakesNoText: this argument is true or false
+void run(Module& net) { net.train("eval"); }
+
+//! ProbabilitiesTakeNoBool: this argument is a number
+Tensor dropped(const Tensor& x, const Module& net) { return dropout(x, net.is_training()); }
+
+//! AttentionTakesNoBoolForItsDropout: this argument is a number
+Tensor attended(const Tensor& q) { return scaled_dot_product_attention(q, q, q, {}, true); }
+
+//! CatTakesAList: cat takes a list: cat\(\{a, b\}\)
+Tensor joined(const Tensor& a, const Tensor& b) { return cat(a, b); }
+
+//! CatTakesAListAndADimension: cat takes a list: cat\(\{a, b\}\)
+Tensor joined(const Tensor& a, const Tensor& b) { return cat(a, b, 1); }
+
+//! CatOfTensorsIsNoText: cat takes a list: cat\(\{a, b\}\)
+void log(const Tensor& a) { (void)cat("a tensor: ", a); }
+
+//! StackTakesAList: (invalid initialization|no matching function)
+Tensor joined(const Tensor& a, const Tensor& b) { return stack(a, b); }
+
+//! DevicesTakeNoBoolForTheirIndex: this argument is an integer
+Tensor moved(const Tensor& x) { return x.to(true); }
+
+//! LayersTakeNoBoolForASize: this argument is an integer
+Linear layer(2, true);
+
+//! DropoutTakesNoBoolForItsProbability: this argument is a number
+Dropout layer(true);

@@ -704,7 +704,7 @@ TEST_F(Onnx, WhatFollowsFromTheInputsIsNeverAConstant) {
   };
   for (const auto& [what, f] : bad) {
     for (const Tensor& example : {zeros({2, 4}), ones({2, 4}), some({3, 4})}) {
-      SCOPED_TRACE(cat(what, " of ", example));
+      SCOPED_TRACE(what + " of " + to_string(example));
       Odd net(f);
       const fs::path path = fs::temp_directory_path() / cat("taper_onnx_never_", ::getpid());
       EXPECT_THROW(export_onnx(net, example, path.string()), NotImplementedError);

@@ -427,7 +427,7 @@ void add_places(Table& table) {
     const char* src = name.starts_with("index") ? "source" : "src";
     both(name, of(f, src), of(in_place, src));
   };
-  using Place = Tensor (*)(const Tensor&, int64_t, const Tensor&, const Tensor&);
+  using Place = Tensor (*)(const Tensor&, IntArg, const Tensor&, const Tensor&);
   placing("scatter_add", scatter_add, scatter_add_);
   placing("index_copy", index_copy, index_copy_);
   const auto scattered = [](Place with, auto number) {
@@ -436,7 +436,7 @@ void add_places(Table& table) {
       return with(x, a.i("dim"), a.t("index"), a.t("src"));
     };
   };
-  using PlaceNumber = Tensor (*)(const Tensor&, int64_t, const Tensor&, Scalar);
+  using PlaceNumber = Tensor (*)(const Tensor&, IntArg, const Tensor&, Scalar);
   both("scatter", scattered(scatter, static_cast<PlaceNumber>(scatter)),
        scattered(scatter_, static_cast<PlaceNumber>(scatter_)));
   const auto added = [](auto op) {
@@ -451,7 +451,7 @@ void add_places(Table& table) {
     };
   };
   both("index_fill", filled(index_fill), filled(index_fill_));
-  using Put = Tensor (*)(const Tensor&, const std::vector<TensorIndex>&, const Tensor&, bool);
+  using Put = Tensor (*)(const Tensor&, const std::vector<TensorIndex>&, const Tensor&, BoolArg);
   const auto put = [](Put op) {
     return [op](const A& a, const Tensor& x) {
       return op(x, a.indices("indices"), a.t("values"), a.b("accumulate"));
@@ -724,7 +724,7 @@ void add_reductions(Table& table) {
     };
   };
   using OfAll = Tensor (*)(const Tensor&);
-  using AlongOne = Sorted (*)(const Tensor&, int64_t, bool);
+  using AlongOne = Sorted (*)(const Tensor&, IntArg, BoolArg);
   placed("max", OfAll(max), AlongOne(max));
   placed("min", OfAll(min), AlongOne(min));
   placed("median", OfAll(median), AlongOne(median));

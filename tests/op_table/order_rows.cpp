@@ -12,7 +12,7 @@ namespace {
 using Slice = std::vector<double>;
 using Fold = std::function<double(const Slice&)>;
 using OfAll = Tensor (*)(const Tensor&);
-using AlongOne = Sorted (*)(const Tensor&, int64_t, bool);
+using AlongOne = Sorted (*)(const Tensor&, IntArg, BoolArg);
 
 double largest(const Slice& s) { return *std::max_element(s.begin(), s.end()); }
 double smallest(const Slice& s) { return *std::min_element(s.begin(), s.end()); }

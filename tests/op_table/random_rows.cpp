@@ -110,7 +110,7 @@ Row bernoulli_row() {
             return y;
           },
       .samples = {{{}}, {{0}}, {{3}}, {{1025}}, {{3, 5, 7}}},
-      .domains = {{0, 1}},
+      .domains = {{0, 1, 0x1p-6}},
       .dtypes = floating(),
       .derivative = Derivative::none,
       .refusals = {{"integers",

@@ -84,7 +84,7 @@ const Dims kDims[] = {{"dim 0", {0}, false},
                       {"dims 0 and 2", {0, 2}, false},
                       {"dims -1 and 1, keepdim", {-1, 1}, true}};
 
-using OverDims = Tensor (*)(const Tensor&, const Shape&, bool);
+using OverDims = Tensor (*)(const Tensor&, const Shape&, BoolArg);
 
 std::vector<Row> over_dims(const std::string& name, OverDims f, Fold fold,
                            const std::vector<DType>& dtypes, Gives gives) {
@@ -111,7 +111,7 @@ std::vector<Row> over_dims(const std::string& name, OverDims f, Fold fold,
   return rows;
 }
 
-using OverOne = Tensor (*)(const Tensor&, int64_t, bool);
+using OverOne = Tensor (*)(const Tensor&, IntArg, BoolArg);
 
 std::vector<Row> arg_rows(const std::string& name, OverOne f, Fold fold) {
   std::vector<Row> rows;
@@ -146,7 +146,7 @@ void append(std::vector<Row>& rows, std::vector<Row> more) {
 
 std::vector<Row> sums() {
   std::vector<Row> rows = over_dims(
-      "sum", [](const Tensor& x, const Shape& d, bool k) { return sum(x, d, k); }, total,
+      "sum", [](const Tensor& x, const Shape& d, BoolArg k) { return sum(x, d, k); }, total,
       everything(), Gives::wide);
   rows[0].samples = with_empty(kThreeDims, {0, 2, 3});
   rows.push_back(over_all(
@@ -154,7 +154,7 @@ std::vector<Row> sums() {
   rows.back().samples = with_empty(kAll, {2, 0, 3});
 
   append(rows, over_dims(
-                   "mean", [](const Tensor& x, const Shape& d, bool k) { return mean(x, d, k); },
+                   "mean", [](const Tensor& x, const Shape& d, BoolArg k) { return mean(x, d, k); },
                    average, floating(), Gives::same));
   rows.push_back(over_all(
       "mean", [](const Tensors& x) { return mean(x[0]); }, average, floating(), Gives::same));
@@ -305,11 +305,12 @@ const Samples kWide = {{{3, 5, 7}}, {{2, 3, 4}}, {{3, 2, 17}}, {{2, 65, 33}}};
 
 std::vector<Row> spreads() {
   std::vector<Row> rows = over_dims(
-      "var", [](const Tensor& x, const Shape& d, bool k) { return var(x, d, 1, k); }, variance,
+      "var", [](const Tensor& x, const Shape& d, BoolArg k) { return var(x, d, 1, k); }, variance,
       floating(), Gives::same);
-  append(rows, over_dims(
-                   "std", [](const Tensor& x, const Shape& d, bool k) { return std(x, d, 1, k); },
-                   deviation, floating(), Gives::same));
+  append(rows,
+         over_dims(
+             "std", [](const Tensor& x, const Shape& d, BoolArg k) { return std(x, d, 1, k); },
+             deviation, floating(), Gives::same));
   for (Row& r : rows) r.samples = kWide;
   const auto over = [&](const char* variant, Function f, Fold fold) {
     rows.push_back(over_all("var", std::move(f), fold, floating(), Gives::same));

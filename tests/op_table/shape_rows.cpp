@@ -422,7 +422,7 @@ Array joined(const Array& a, const Array& b, int d) {
 
 std::vector<Row> joins() {
   const auto failing = [](std::vector<Shape> shapes, int64_t dim,
-                          Tensor (*f)(const Tensors&, int64_t)) {
+                          Tensor (*f)(const Tensors&, IntArg)) {
     return [=](Device d) {
       Tensors x;
       for (const Shape& s : shapes) x.push_back(ones(s, {.device = d}));

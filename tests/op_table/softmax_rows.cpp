@@ -5,7 +5,7 @@
 namespace taper::v0::test {
 namespace {
 
-using Softmax = Tensor (*)(const Tensor&, int64_t, std::optional<DType>);
+using Softmax = Tensor (*)(const Tensor&, IntArg, std::optional<DType>);
 
 void append(Row& row, const std::vector<std::vector<Shape>>& samples) {
   row.samples.insert(row.samples.end(), samples.begin(), samples.end());

@@ -62,7 +62,7 @@ Tensor product_before(const Tensor& x, int64_t dim, bool backwards) {
   return shifted(cumprod(x, dim), dim, 1);
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<IntArg> padding_idx) {
   kernels::same_device("embedding", {&weight, &index}, {"self", "index"});
   require(weight.dim() != 0, "embedding needs a weight with at least one dimension");
   require(is_index(index),
@@ -79,14 +79,14 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_
       take_rows("EmbeddingBackward0", weight, {key, row.numel()}, joined(index.shape(), row));
   trace("index_select", y, {weight, index}, Shape{0});
   if (!padding_idx || !needs_grad({y})) return y;
-  const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+  const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : int64_t(*padding_idx);
   Tensor counts = ne(index, wrap_scalar(padding));
   while (counts.dim() < y.dim()) counts = unsqueeze(counts, -1);
   return linear_in(y, "EmbeddingBackward0", y.detach(),
                    [counts](const Tensor& dy) { return masked(dy, counts); });
 }
 
-Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index) {
   kernels::same_device("index_select", {&x, &index}, {"self", "index"});
   const int d = wrap_dim(dim, x.dim());
   require(is_index(index), "index_select(): Expected dtype int32 or int64 for index, got ",
@@ -104,7 +104,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   return y;
 }
 
-Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+Tensor gather(const Tensor& x, IntArg dim, const Tensor& index) {
   kernels::same_device("gather", {&x, &index}, {"self", "index"});
   const int d = wrap_dim(dim, x.dim());
   check_elements("gather", "input", x, index);
@@ -116,7 +116,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
                 Shape{d});
 }
 
-Tensor one_hot(const Tensor& index, int64_t num_classes) {
+Tensor one_hot(const Tensor& index, IntArg num_classes) {
   require(index.dtype() == kInt64,
           "one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype());
   require(num_classes >= 1, "one_hot needs num_classes, got ", num_classes,
@@ -136,8 +136,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   return where(mask, full({}, value, {.dtype = x.dtype()}), x);
 }
 
-Tensor tril(const Tensor& x, int64_t diagonal) { return band("tril", x, diagonal, true); }
-Tensor triu(const Tensor& x, int64_t diagonal) { return band("triu", x, diagonal, false); }
+Tensor tril(const Tensor& x, IntArg diagonal) { return band("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, IntArg diagonal) { return band("triu", x, diagonal, false); }
 
 Tensor flip(const Tensor& x, const Shape& dims) {
   bool flipped[kMaxDims] = {};
@@ -190,15 +190,15 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
                    [back](const Tensor& dy) { return pad(dy, back); });
 }
 
-Sorted sort(const Tensor& x, int64_t dim, bool descending) {
+Sorted sort(const Tensor& x, IntArg dim, BoolArg descending) {
   return take_order("SortBackward0", "sort", x, dim, argsort(x, dim, descending));
 }
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+Tensor argsort(const Tensor& x, IntArg dim, BoolArg descending) {
   return kernels::argsort(x, dim, descending);
 }
 
-Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
+Sorted topk(const Tensor& x, IntArg k, IntArg dim, BoolArg largest) {
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
   require(k >= 0 && k <= size, "selected index k out of range, got ", k, " of ", size, " elements");
   Tensor order = kernels::argsort(x, dim, largest, k);
@@ -206,13 +206,13 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   return take_order("TopkBackward0", "topk", x, dim, order);
 }
 
-Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumsum(t, dim); });
   if (autocasts(x)) return in_float32(cumsum, x, dim, dtype);
   return traced("cumsum", running_sum(x, dim, false), {x}, Shape{dim});
 }
 
-Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumprod(t, dim); });
   if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);

@@ -15,19 +15,19 @@ namespace taper::v0 {
 // weight [rows, dim...], index of any shape: rows of weight. The row padding_idx (negative: counted
 // from the end) gets no gradient.
 Tensor embedding(const Tensor& weight, const Tensor& index,
-                 std::optional<int64_t> padding_idx = std::nullopt);
+                 std::optional<IntArg> padding_idx = std::nullopt);
 // index [k]: x with k slices along dim.
-Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index);
 // Result of index's shape: for dim 0, y[i][j] = x[index[i][j]][j].
-Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor gather(const Tensor& x, IntArg dim, const Tensor& index);
 // index [...] int64: [..., num_classes] int64, 1 at each index.
-Tensor one_hot(const Tensor& index, int64_t num_classes);
+Tensor one_hot(const Tensor& index, IntArg num_classes);
 
 // value (as x's dtype holds it) where the mask is true, else x; the two broadcast.
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
 // Matrices [..., n, m] with zeros above (tril) or below (triu) a diagonal.
-Tensor tril(const Tensor& x, int64_t diagonal = 0);
-Tensor triu(const Tensor& x, int64_t diagonal = 0);
+Tensor tril(const Tensor& x, IntArg diagonal = 0);
+Tensor triu(const Tensor& x, IntArg diagonal = 0);
 Tensor flip(const Tensor& x, const Shape& dims);
 // {before, after} of the last dimension, then of the one before it, ...; negative ones crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value = 0);
@@ -37,12 +37,12 @@ struct Sorted {
   Tensor values, indices;
 };
 // Stable; nan counts as the largest.
-Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);
-Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
+Tensor argsort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 // The k largest or smallest, sorted; of equals the first.
-Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
+Sorted topk(const Tensor& x, IntArg k, IntArg dim = -1, BoolArg largest = true);
 // Running sums and products along dim, in a dtype as the reductions have it; integers give int64.
-Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
-Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = std::nullopt);
+Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
+Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 
 }  // namespace taper::v0

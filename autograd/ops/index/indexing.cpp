@@ -206,7 +206,7 @@ Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices) {
 }
 
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
-                  bool accumulate) {
+                  BoolArg accumulate) {
   const Parsed parsed = Parser(x, indices).result();
   if (parsed.picked.empty()) {
     const Tensor fitting = without_ones(value, parsed.view.shape());
@@ -247,7 +247,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scal
 }
 
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
-                 bool accumulate) {
+                 BoolArg accumulate) {
   return index_put_(clone(x), indices, value, accumulate);
 }
 

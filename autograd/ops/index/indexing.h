@@ -29,8 +29,8 @@ inline constexpr EllipsisIndexType Ellipsis;
 
 // start:stop:step; step > 0.
 struct Slice {
-  Slice(std::optional<int64_t> from = None, std::optional<int64_t> to = None,
-        std::optional<int64_t> by = None)
+  Slice(std::optional<IntArg> from = None, std::optional<IntArg> to = None,
+        std::optional<IntArg> by = None)
       : start(from), stop(to), step(by.value_or(1)) {}
   std::optional<int64_t> start, stop;
   int64_t step;
@@ -72,11 +72,11 @@ Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices);
 // Where an element is named several times the last of the values stays, and has the gradient alone;
 // with accumulate all are added, in their order.
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
-                  bool accumulate = false);
+                  BoolArg accumulate = false);
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value);
 // The same in a copy of x.
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
-                 bool accumulate = false);
+                 BoolArg accumulate = false);
 
 // Where mask, which broadcasts with x, is true: [n].
 Tensor masked_select(const Tensor& x, const Tensor& mask);

@@ -69,8 +69,8 @@ Tensor place_of_median(const Tensor& x, int64_t dim) {
 
 Tensor max(const Tensor& x) { return extreme(true, x); }
 Tensor min(const Tensor& x) { return extreme(false, x); }
-Sorted max(const Tensor& x, int64_t dim, bool keepdim) { return extreme(true, x, dim, keepdim); }
-Sorted min(const Tensor& x, int64_t dim, bool keepdim) { return extreme(false, x, dim, keepdim); }
+Sorted max(const Tensor& x, IntArg dim, BoolArg keepdim) { return extreme(true, x, dim, keepdim); }
+Sorted min(const Tensor& x, IntArg dim, BoolArg keepdim) { return extreme(false, x, dim, keepdim); }
 
 Tensor median(const Tensor& x) {
   if (x.numel() == 0) {
@@ -81,14 +81,14 @@ Tensor median(const Tensor& x) {
   return shared_gradient("MedianBackward0", x, reshape(y, {}));
 }
 
-Sorted median(const Tensor& x, int64_t dim, bool keepdim) {
+Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim) {
   require<IndexError>(size_along(x, dim) != 0, "median(): Expected reduction dim ", dim,
                       " to have non-zero size.");
   const Tensor place = place_of_median(x.detach(), dim);
   return taken("MedianBackward1", x, dim, gather(x.detach(), dim, place), place, keepdim);
 }
 
-Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim,
                 QuantileMode mode) {
   require(x.numel() != 0, "quantile() input tensor must be non-empty");
   require(q.dim() <= 1, "quantile() q must be a scalar or 1D tensor, got ", q.shape());
@@ -121,7 +121,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> dim, bo
   return q.dim() == 0 ? squeeze(y, 0) : y;
 }
 
-Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim, bool keepdim,
+Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim, BoolArg keepdim,
                 QuantileMode mode) {
   require(q >= 0 && q <= 1, "quantile() q must be in the range [0, 1] but got ", q);
   return quantile(x, full({}, q, options_of(x)), dim, keepdim, mode);

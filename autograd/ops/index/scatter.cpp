@@ -129,31 +129,31 @@ void check_long(const char* op, const Tensor& index) {
 
 }  // namespace
 
-Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src) {
   const Placed at = placed("scatter", x, dim, index, src);
   return put_rows_("scatter_", x, at.rows, at.src);
 }
-Tensor scatter_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+Tensor scatter_(const Tensor& x, IntArg dim, const Tensor& index, Scalar value) {
   return scatter_(x, dim, index, full(index.shape(), value, options_of(x)));
 }
-Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src) {
   return scatter_(clone(x), dim, index, src);
 }
-Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, Scalar value) {
   return scatter_(clone(x), dim, index, value);
 }
 
-Tensor scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter_add_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src) {
   const Placed at = placed("scatter_add", x, dim, index, src);
   return add_rows_("scatter_add_", x, at.rows, at.src);
 }
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src) {
   const Placed at = placed("scatter_add", x, dim, index, src);
   return add_rows(x, x.shape(), at.rows, at.src);
 }
 
-Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                      const std::string& reduce, bool include_self) {
+Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
+                      const std::string& reduce, BoolArg include_self) {
   const Placed at = placed("scatter_reduce", x, dim, index, src);
   if (reduce == "prod") return folded(RowOp::prod, x, at, include_self);
   if (reduce == "amax") return folded(RowOp::amax, x, at, include_self);
@@ -168,7 +168,7 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
   return x.is_floating_point() ? sum / count : floor_divide(sum, count).to(x.dtype());
 }
 
-Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+Tensor index_add_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source,
                   Scalar alpha) {
   const int d = wrap_dim(dim, x.dim());
   require<IndexError>(index.dim() <= 1,
@@ -181,22 +181,22 @@ Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   const Tensor added = factor.to_double() == 1 ? source : (source * factor).to(x.dtype());
   return add_rows_("index_add_", x, slice_rows({"index_add_"}, x, d, index), added);
 }
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+Tensor index_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source,
                  Scalar alpha) {
   return index_add_(clone(x), dim, index, source, alpha);
 }
 
-Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+Tensor index_copy_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source) {
   const int d = wrap_dim(dim, x.dim());
   check_long("index_copy_", index);
   check_slices("index_copy_", x, d, index, source);
   return put_rows_("index_copy_", x, slice_rows({"index_copy_"}, x, d, index), source);
 }
-Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+Tensor index_copy(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source) {
   return index_copy_(clone(x), dim, index, source);
 }
 
-Tensor index_fill_(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+Tensor index_fill_(const Tensor& x, IntArg dim, const Tensor& index, Scalar value) {
   const int d = wrap_dim(dim, x.dim());
   check_long("index_fill_", index);
   kernels::same_device("index_fill_", {&x, &index}, {"self", "index"});
@@ -205,7 +205,7 @@ Tensor index_fill_(const Tensor& x, int64_t dim, const Tensor& index, Scalar val
   return put_rows_("index_fill_", x, slice_rows({.op = "index_fill_", .wrap = true}, x, d, index),
                    full(shape, value, options_of(x)));
 }
-Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+Tensor index_fill(const Tensor& x, IntArg dim, const Tensor& index, Scalar value) {
   return index_fill_(clone(x), dim, index, value);
 }
 

@@ -41,7 +41,7 @@ Tensor count_nonzero(const Tensor& x, const Shape& dims) {
   return kernels::reduce(kernels::ReduceOp::sum, x, dims, false, kernels::ReduceMap::nonzero);
 }
 
-Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+Tensor bincount(const Tensor& x, const Tensor& weights, IntArg minlength) {
   require(minlength >= 0, "minlength should be >= 0");
   constexpr char kTakes[] = "bincount only supports 1-d non-negative integral inputs.";
   require(x.dim() == 1 && !x.is_floating_point() && x.dtype() != kBool, kTakes);
@@ -63,7 +63,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   return scatter_add(none, 0, x.to(kInt64), each);
 }
 
-Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
+Tensor repeat_interleave(const Tensor& x, IntArg repeats, std::optional<IntArg> dim) {
   require(repeats >= 0, "Repeats must be non-negative, got ", repeats);
   if (!dim || x.dim() == 0) return repeat_interleave(flatten(x), repeats, 0);
   const int d = wrap_dim(*dim, x.dim());
@@ -74,8 +74,8 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   return reshape(clone(expand(unsqueeze(x, d + 1), shape)), joined);
 }
 
-Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim,
-                         std::optional<int64_t> output_size) {
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<IntArg> dim,
+                         std::optional<IntArg> output_size) {
   kernels::same_device("repeat_interleave", {&x, &repeats}, {"self", "repeats"});
   require(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor");
   require(is_index(repeats), "repeats has to be Long or Int tensor, got ", repeats.dtype());
@@ -100,7 +100,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<i
   return index_select(x, d, searchsorted(ends, arange(total, {.device = x.device()}), true));
 }
 
-Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim) {
+Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<IntArg> dim) {
   kernels::same_device("take_along_dim", {&x, &indices}, {"self", "indices"});
   require(is_index(indices), "torch.take_along_dim(): dtype of indices should be Long but got ",
           scalar_type_name(indices.dtype()));
@@ -119,22 +119,22 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int6
   return gather(expand(x, from), d, expand(where(indices < 0, indices + x.size(d), indices), to));
 }
 
-Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, bool right) {
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, BoolArg right) {
   check_sequence(sorted_sequence, x);
   return kernels::searchsorted(sorted_sequence, x, right);
 }
-Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, bool right) {
+Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, BoolArg right) {
   return searchsorted(sorted_sequence, full({}, value, {.device = sorted_sequence.device()}),
                       right);
 }
 
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right) {
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, BoolArg right) {
   require(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
           boundaries.dim(), ")");
   return searchsorted(boundaries, x, right);
 }
 
-Uniques unique(const Tensor& x, bool /*sorted*/, bool return_inverse, bool return_counts) {
+Uniques unique(const Tensor& x, BoolArg /*sorted*/, BoolArg return_inverse, BoolArg return_counts) {
   const Tensor flat = flatten(x.detach());
   const int64_t n = flat.numel();
   const TensorOptions longs{.dtype = kInt64, .device = x.device()};

@@ -13,25 +13,24 @@ namespace taper::v0 {
 Tensor count_nonzero(const Tensor& x, const Shape& dims = {});
 // x [n] of integers from 0 on: how often each occurs, int64 [max(largest + 1, minlength)]; with
 // weights [n] the sum of theirs, float32 of float32, else float64. Waits.
-Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
+Tensor bincount(const Tensor& x, const Tensor& weights = {}, IntArg minlength = 0);
 // Each element (slice along dim) so many times, one after the other; without dim of x flattened.
 // repeats [n] or [1] of int64 or int32 waits unless output_size says what they add up to.
-Tensor repeat_interleave(const Tensor& x, int64_t repeats,
-                         std::optional<int64_t> dim = std::nullopt);
+Tensor repeat_interleave(const Tensor& x, IntArg repeats, std::optional<IntArg> dim = std::nullopt);
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
-                         std::optional<int64_t> dim = std::nullopt,
-                         std::optional<int64_t> output_size = std::nullopt);
+                         std::optional<IntArg> dim = std::nullopt,
+                         std::optional<IntArg> output_size = std::nullopt);
 // gather along dim, with the other dimensions broadcast, and negative numbers counted from the end;
 // without dim of both flattened, where negative ones are refused.
 Tensor take_along_dim(const Tensor& x, const Tensor& indices,
-                      std::optional<int64_t> dim = std::nullopt);
+                      std::optional<IntArg> dim = std::nullopt);
 // sorted_sequence [..., n] in rising order, x [..., m] with the same leading sizes, or of any shape
 // for [n]: the places (int64) at which x's elements would be put in before equal ones (right:
 // behind).
-Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, bool right = false);
-Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, bool right = false);
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, BoolArg right = false);
+Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, BoolArg right = false);
 // The same for boundaries [n].
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false);
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, BoolArg right = false);
 
 // The different elements [n] in rising order; where each element of x stands among them (x's shape)
 // and how often it occurs [n], both int64, where asked for. No two nans are equal. Waits; no
@@ -39,7 +38,7 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right = false);
 struct Uniques {
   Tensor output, inverse_indices, counts;
 };
-Uniques unique(const Tensor& x, bool sorted = true, bool return_inverse = false,
-               bool return_counts = false);
+Uniques unique(const Tensor& x, BoolArg sorted = true, BoolArg return_inverse = false,
+               BoolArg return_counts = false);
 
 }  // namespace taper::v0

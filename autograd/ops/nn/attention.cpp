@@ -307,9 +307,9 @@ Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& attn_mask, double dropout_p, bool is_causal,
+                                    const Tensor& attn_mask, RealArg dropout_p, BoolArg is_causal,
                                     std::optional<double> scale, Generator* generator,
-                                    bool enable_gqa) {
+                                    BoolArg enable_gqa) {
   if (autocasts(q)) {
     return in_half(scaled_dot_product_attention, q, k, v, attn_mask, dropout_p, is_causal, scale,
                    generator, enable_gqa);
@@ -344,7 +344,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   return result;
 }
 
-Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p, bool is_causal,
+Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, BoolArg is_causal,
                         std::optional<double> scale, Generator* generator) {
   if (autocasts(qkv)) {
     return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);

@@ -21,18 +21,18 @@ namespace taper::v0 {
 // fewer heads than q, each for a group of its heads (https://arxiv.org/abs/2305.13245); on the CPU
 // they are not copied.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& attn_mask = {}, double dropout_p = 0,
-                                    bool is_causal = false,
+                                    const Tensor& attn_mask = {}, RealArg dropout_p = 0,
+                                    BoolArg is_causal = false,
                                     std::optional<double> scale = std::nullopt,
-                                    Generator* generator = nullptr, bool enable_gqa = false);
+                                    Generator* generator = nullptr, BoolArg enable_gqa = false);
 
 // The same for query, key and value as one Linear gives them: qkv [B, T, 3 C], where each takes C
 // and each of n_head heads C / n_head neighbours of it; to [B, T, C]. Equal bits to
 // scaled_dot_product_attention of the parts by head, but nothing is copied between, and the
 // gradient is made in one piece (cf. flash_attn_qkvpacked_func of
 // https://github.com/Dao-AILab/flash-attention).
-Tensor packed_attention(const Tensor& qkv, int64_t n_head, double dropout_p = 0,
-                        bool is_causal = false, std::optional<double> scale = std::nullopt,
+Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p = 0,
+                        BoolArg is_causal = false, std::optional<double> scale = std::nullopt,
                         Generator* generator = nullptr);
 
 // What traces are told of both.

@@ -12,8 +12,8 @@ namespace taper::v0 {
 // .padding = 1, {1, 2}, "valid" (none) or "same" (the output has the input's size; where the
 // padding cannot be the same on both sides, one more behind). The stride is 1 then.
 struct ConvPadding : Pair {
-  ConvPadding(int64_t both) : Pair(both) {}
-  ConvPadding(int64_t height, int64_t width) : Pair(height, width) {}
+  template <std::convertible_to<IntArg> T> ConvPadding(T both) : Pair(both) {}
+  ConvPadding(IntArg height, IntArg width) : Pair(height, width) {}
   ConvPadding(Pair p) : Pair(p) {}
   template <size_t N> ConvPadding(const char (&text)[N]) : name(text) {}
 

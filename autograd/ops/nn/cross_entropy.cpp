@@ -149,7 +149,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
-                     int64_t ignore_index) {
+                     IntArg ignore_index) {
   return cross_entropy(logits, target, {.ignore_index = ignore_index, .reduction = reduction});
 }
 

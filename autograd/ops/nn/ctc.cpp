@@ -66,8 +66,8 @@ kernels::Ctc arranged(const Tensor& targets, const Tensor& input_lengths,
 }  // namespace
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, int64_t blank, Reduction reduction,
-                bool zero_infinity) {
+                const Tensor& target_lengths, IntArg blank, Reduction reduction,
+                BoolArg zero_infinity) {
   if (log_probs.dim() == 2) {
     const Tensor loss = ctc_loss(log_probs.unsqueeze(1), targets, input_lengths, target_lengths,
                                  blank, reduction, zero_infinity);

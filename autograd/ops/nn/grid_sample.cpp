@@ -84,7 +84,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   return traced("grid_sample", permute(y, {0, 3, 1, 2}), {x, grid}, o);
 }
 
-Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
+Tensor affine_grid(const Tensor& theta, const Shape& size, BoolArg align_corners) {
   require<ValueError>(theta.is_floating_point(),
                       "Expected theta to have floating point type, but got ", theta.dtype());
   require<NotImplementedError>(

@@ -197,7 +197,7 @@ Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOpt
                      blocks, o);
 }
 
-Tensor pixel_shuffle(const Tensor& x, int64_t r) {
+Tensor pixel_shuffle(const Tensor& x, IntArg r) {
   check_shuffle("pixel_shuffle", "upscale_factor", x, r);
   const int64_t C = x.size(-3), H = x.size(-2), W = x.size(-1), square = checked_mul(r, r);
   require(C % square == 0,
@@ -208,7 +208,7 @@ Tensor pixel_shuffle(const Tensor& x, int64_t r) {
   return rearranged(x, {c, r, r, H, W}, {0, 3, 1, 4, 2}, {c, checked_mul(H, r), checked_mul(W, r)});
 }
 
-Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
+Tensor pixel_unshuffle(const Tensor& x, IntArg r) {
   check_shuffle("pixel_unshuffle", "downscale_factor", x, r);
   const int64_t C = x.size(-3), H = x.size(-2), W = x.size(-1);
   const auto divides = [&](const char* what, int d) {

@@ -36,8 +36,8 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options = 
 Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOptions& options = {});
 
 // [..., C r^2, H, W] to [..., C, H r, W r] (https://arxiv.org/abs/1609.05158), and back.
-Tensor pixel_shuffle(const Tensor& x, int64_t upscale_factor);
-Tensor pixel_unshuffle(const Tensor& x, int64_t downscale_factor);
+Tensor pixel_shuffle(const Tensor& x, IntArg upscale_factor);
+Tensor pixel_unshuffle(const Tensor& x, IntArg downscale_factor);
 
 enum class GridPadding : uint8_t { zeros, border, reflection };
 struct GridSampleOptions {
@@ -51,6 +51,6 @@ struct GridSampleOptions {
 // around each place are in memory.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
 // The grid of theta [N, 2, 3] (floating) for images of shape size [N, C, H, W]: theta (x, y, 1).
-Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners = false);
+Tensor affine_grid(const Tensor& theta, const Shape& size, BoolArg align_corners = false);
 
 }  // namespace taper::v0

@@ -73,7 +73,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   });
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, RealArg delta) {
   require(delta > 0, "huber_loss does not support non-positive values for delta.");
   return of_pairs("huber_loss", input, target, reduction, [&](const Tensor& x, const Tensor& y) {
     return of_difference("HuberLossBackward0", BinaryOp::huber_loss, TernaryOp::huber, x, y, delta,
@@ -81,7 +81,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction
   });
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction,
+                      RealArg beta) {
   require(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return l1_loss(input, target, reduction);
   return huber_loss(input, target, reduction, beta) / beta;
@@ -106,7 +107,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, BoolArg log_target) {
   if (autocasts(input)) return in_float32(kl_div, input, target, reduction, log_target);
   require(input.is_floating_point() && target.is_floating_point(),
           "kl_div: Integral inputs not supported.");
@@ -135,8 +136,8 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bce
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 
-Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
-                         double eps, Reduction reduction) {
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, BoolArg full,
+                         RealArg eps, Reduction reduction) {
   require<ValueError>(!broken(var, [](const Tensor& v) { return v >= 0; }),
                       "var has negative entry/entries");
   Tensor v = var;
@@ -151,7 +152,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
   return reduced(full ? loss + 0.5 * std::log(2 * std::numbers::pi) : loss, reduction);
 }
 
-Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim, RealArg eps) {
   if (autocasts(x1)) return in_float32(cosine_similarity, x1, x2, dim, eps);
   const DType type = kernels::result_type({&x1, &x2});
   require(taper::is_floating_point(type),
@@ -166,7 +167,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
 }
 
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
-                             double margin, Reduction reduction) {
+                             RealArg margin, Reduction reduction) {
   if (autocasts(x1)) return in_float32(cosine_embedding_loss, x1, x2, target, margin, reduction);
   require(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported");
   const int dims = target.dim() + 1;
@@ -180,7 +181,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
       reduction);
 }
 
-Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin,
+Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, RealArg margin,
                            Reduction reduction) {
   if (autocasts(x1)) return in_float32(margin_ranking_loss, x1, x2, target, margin, reduction);
   require(x1.dim() == x2.dim() && x1.dim() == target.dim(),

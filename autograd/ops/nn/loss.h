@@ -27,7 +27,7 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options);
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
-                     Reduction reduction = Reduction::mean, int64_t ignore_index = kIgnoreIndex);
+                     Reduction reduction = Reduction::mean, IntArg ignore_index = kIgnoreIndex);
 // The same for log-probabilities and classes.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 
@@ -36,9 +36,9 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction =
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 // Quadratic up to a distance of delta, linear beyond; smooth_l1_loss is huber_loss / beta.
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
-                  double delta = 1);
+                  RealArg delta = 1);
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
-                      Reduction reduction = Reduction::mean, double beta = 1);
+                      Reduction reduction = Reduction::mean, RealArg beta = 1);
 
 struct BceWithLogitsOptions {
   Tensor weight = {};      // of each element, broadcast
@@ -58,24 +58,24 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
 // input: log-probabilities; target: probabilities, or their logarithms. Reduction::batchmean
 // divides the sum by the first size.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
-              bool log_target = false);
+              BoolArg log_target = false);
 // log(var) / 2 + (input - target)^2 / (2 var); full: with log(2 pi) / 2. var has input's shape, or
 // 1 for its last size, or lacks that; values below eps count as eps. A negative one throws
 // ValueError on the CPU.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
-                         bool full = false, double eps = 1e-6,
+                         BoolArg full = false, RealArg eps = 1e-6,
                          Reduction reduction = Reduction::mean);
 
 // --- of distances ---
 
 // Of vectors along dim; a length below eps counts as eps.
-Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, double eps = 1e-8);
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim = 1, RealArg eps = 1e-8);
 // Vectors [N, D] with target [N], or [D] with []: 1 for pairs that are to be alike, -1 for others.
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
-                             double margin = 0, Reduction reduction = Reduction::mean);
+                             RealArg margin = 0, Reduction reduction = Reduction::mean);
 // max(0, margin - target (x1 - x2)), target 1 where x1 is to be the larger, else -1.
 Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
-                           double margin = 0, Reduction reduction = Reduction::mean);
+                           RealArg margin = 0, Reduction reduction = Reduction::mean);
 struct TripletMarginOptions {
   double margin = 1;
   double p = 2;  // the norm
@@ -94,7 +94,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 // Lengths on the CPU are checked here; those on the GPU, and labels there, at the next call that
 // waits for it.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, int64_t blank = 0,
-                Reduction reduction = Reduction::mean, bool zero_infinity = false);
+                const Tensor& target_lengths, IntArg blank = 0,
+                Reduction reduction = Reduction::mean, BoolArg zero_infinity = false);
 
 }  // namespace taper::v0

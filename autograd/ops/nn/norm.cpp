@@ -120,7 +120,7 @@ void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& r
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps, std::optional<DType> result) {
+                  const Tensor& bias, RealArg eps, std::optional<DType> result) {
   const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
   if (autocasts(x) && !rounds_half) {
     return in_float32(layer_norm, x, normalized_shape, weight, bias, eps, result);
@@ -150,8 +150,8 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
                 {x, weight}, NormTrace{norm.eps, normalized_shape.size()});
 }
 
-Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
-                  double eps) {
+Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight, const Tensor& bias,
+                  RealArg eps) {
   if (autocasts(x)) return in_float32(group_norm, x, num_groups, weight, bias, eps);
   kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
   require(x.dim() >= 2, "Expected at least 2 dimensions for input tensor but received ", x.dim());
@@ -174,7 +174,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
                       x.shape(), " (group_norm with ", num_groups, " groups)");
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
-  const int64_t groups = channels > 0 ? num_groups : 1;  // any number divides 0
+  const int64_t groups = channels > 0 ? int64_t(num_groups) : int64_t(1);  // any number divides 0
   const Norm norm{{batch, channels, inner, groups}, eps};
   return traced("group_norm",
                 normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype()),
@@ -182,8 +182,8 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
-                  double eps) {
+                  const Tensor& weight, const Tensor& bias, BoolArg training, RealArg momentum,
+                  RealArg eps) {
   kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
                        {"input", "running_mean", "running_var", "weight", "bias"});
   require(x.dim() >= 2, "batch_norm expects an input [N, C, ...], got shape ", x.shape());
@@ -213,8 +213,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                     const Tensor& weight, const Tensor& bias, bool use_input_stats,
-                     double momentum, double eps) {
+                     const Tensor& weight, const Tensor& bias, BoolArg use_input_stats,
+                     RealArg momentum, RealArg eps) {
   if (!use_input_stats) {
     require(running_mean.defined() && running_var.defined(),
             "Expected running_mean and running_var to be defined when use_input_stats is false");
@@ -236,7 +236,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   return y;
 }
 
-Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+Tensor normalize(const Tensor& x, RealArg p, IntArg dim, RealArg eps) {
   return x / clamp(norm(x, p, {dim}, true), eps);
 }
 

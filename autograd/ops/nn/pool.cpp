@@ -111,7 +111,7 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& optio
   return max_pool2d_with_indices(x, kernel_size, options).values;
 }
 
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options) {
+Tensor max_pool1d(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options) {
   return max_pool1d_with_indices(x, kernel_size, options).values;
 }
 
@@ -122,8 +122,7 @@ Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size, const MaxPoolO
   return max_pool("max_pool2d", x, kernel_size, options);
 }
 
-Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
-                               const MaxPoolOptions& options) {
+Pooled max_pool1d_with_indices(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options) {
   require(x.dim() == 2 || x.dim() == 3,
           "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
           "input, but got:",
@@ -173,7 +172,7 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& optio
   return avg_pool("avg_pool2d", x, kernel_size, options);
 }
 
-Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& options) {
+Tensor avg_pool1d(const Tensor& x, IntArg kernel_size, const AvgPoolOptions& options) {
   check_rows("avg_pool1d", x);
   return avg_pool("avg_pool1d", x.unsqueeze(-2), {1, kernel_size}, of_rows(options)).squeeze(-2);
 }
@@ -183,7 +182,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize output_size) {
   return traced("adaptive_avg_pool2d", resample("AdaptiveAvgPool2DBackward0", x, axes), {x});
 }
 
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+Tensor adaptive_avg_pool1d(const Tensor& x, IntArg output_size) {
   check_rows("adaptive_avg_pool1d", x);
   return adaptive_avg_pool2d(x.unsqueeze(-2), {1, output_size}).squeeze(-2);
 }
@@ -193,7 +192,7 @@ Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size)
                   adaptive_axes("adaptive_max_pool2d", x, output_size));
 }
 
-Pooled adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+Pooled adaptive_max_pool1d_with_indices(const Tensor& x, IntArg output_size) {
   check_rows("adaptive_max_pool1d", x);
   return of_images(adaptive_max_pool2d_with_indices(x.unsqueeze(-2), {1, output_size}));
 }
@@ -202,7 +201,7 @@ Tensor adaptive_max_pool2d(const Tensor& x, OutputSize output_size) {
   return adaptive_max_pool2d_with_indices(x, output_size).values;
 }
 
-Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+Tensor adaptive_max_pool1d(const Tensor& x, IntArg output_size) {
   return adaptive_max_pool1d_with_indices(x, output_size).values;
 }
 

@@ -30,10 +30,10 @@ struct MaxPoolOptions {
   }
 };
 // nan wins; among equals the first gets the gradient.
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const MaxPoolOptions& options = {});
+Tensor max_pool1d(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options = {});
 // The same with return_indices=True.
-Pooled max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
+Pooled max_pool1d_with_indices(const Tensor& x, IntArg kernel_size,
                                const MaxPoolOptions& options = {});
 Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                const MaxPoolOptions& options = {});
@@ -61,22 +61,22 @@ struct AvgPoolOptions {
     v("count_include_pad", count_include_pad, "padding counts in the mean");
   }
 };
-Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const AvgPoolOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, IntArg kernel_size, const AvgPoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options = {});
 
 // 3, {3, 5}, or {std::nullopt, 5}: none keeps the input's size (PyTorch: None).
 struct OutputSize {
   std::optional<int64_t> h, w;
   OutputSize() = default;
-  OutputSize(int64_t both) : h(both), w(both) {}
+  template <std::convertible_to<IntArg> T> OutputSize(T both) : h(IntArg(both)), w(h) {}
   OutputSize(Pair p) : h(p.h), w(p.w) {}
-  OutputSize(std::optional<int64_t> height, std::optional<int64_t> width) : h(height), w(width) {}
+  OutputSize(std::optional<IntArg> height, std::optional<IntArg> width) : h(height), w(width) {}
 };
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
+Tensor adaptive_avg_pool1d(const Tensor& x, IntArg output_size);
 Tensor adaptive_avg_pool2d(const Tensor& x, OutputSize output_size);
-Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size);
+Tensor adaptive_max_pool1d(const Tensor& x, IntArg output_size);
 Tensor adaptive_max_pool2d(const Tensor& x, OutputSize output_size);
-Pooled adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size);
+Pooled adaptive_max_pool1d_with_indices(const Tensor& x, IntArg output_size);
 Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size);
 
 // bicubic: by Keys' cubic with A = -0.75; area: as adaptive_avg_pool.

@@ -35,7 +35,7 @@ Statistics joined(const Norm& norm, int64_t count, const distributed::Communicat
 
 Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias,
-                       const distributed::Communicator& ranks, double momentum, double eps) {
+                       const distributed::Communicator& ranks, RealArg momentum, RealArg eps) {
   require(x.dim() >= 2, "sync_batch_norm expects an input [N, C, ...], got shape ", x.shape());
   const int64_t channels = x.shape()[1], count = x.numel() / std::max<int64_t>(1, channels);
   require<ValueError>(count != 0, "sync_batch_norm: no elements in shape ", x.shape());

@@ -12,7 +12,7 @@ namespace taper::v0 {
 // it differentiates once.
 Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias,
-                       const distributed::Communicator& ranks, double momentum = 0.1,
-                       double eps = 1e-5);
+                       const distributed::Communicator& ranks, RealArg momentum = 0.1,
+                       RealArg eps = 1e-5);
 
 }  // namespace taper::v0
