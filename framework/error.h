@@ -48,6 +48,25 @@ template <Printable... Args> std::string cat(const Args&... args) {
   (append_to(out, args), ...);
   return out;
 }
+}  // namespace detail
+
+class Tensor;  // framework/tensor.h, as is marks_a_tensor
+template <class T>
+concept TensorLike = requires(const T& x) {
+  marks_a_tensor(x);
+};
+
+// cat("size ", 3, " of ", shape) returns one string of all arguments. Tensors are joined by the cat
+// of autograd/ops/shape.h, which takes a list: cat({a, b}).
+template <class... Args>
+requires((Printable<Args> || TensorLike<Args>)&&...)
+    std::conditional_t<(TensorLike<Args> || ...), Tensor, std::string> cat(const Args&... args) {
+  if constexpr ((TensorLike<Args> || ...)) {
+    static_assert(!(TensorLike<Args> || ...), "cat takes a list: cat({a, b})");
+  } else {
+    return detail::joined_text(args...);
+  }
+}
 
 // The root of everything Taper throws (PyTorch: RuntimeError).
 class Error : public std::runtime_error {

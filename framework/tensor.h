@@ -228,6 +228,9 @@ class Tensor {
   IntrusivePtr<TensorImpl> impl_;
 };
 
+// Marks tensors for cat of framework/error.h, which joins text and refuses them.
+void marks_a_tensor(const Tensor&);
+
 // A tensor and its path in a module or file: {"net.0.weight", w}.
 struct NamedTensor {
   std::string name;
