@@ -76,6 +76,7 @@ StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage
   storage->data = data;
   storage->free = free;
   storage->context = context;
+  storage->borrowed = true;
   return storage;
 }
 

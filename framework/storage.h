@@ -19,6 +19,7 @@ struct Storage {
   Atomic<uint32_t> version{0};
   Device device;
   bool pinned = false;
+  bool borrowed = false;  // made by borrow(): others may read and write the memory
   void* data = nullptr;
   size_t nbytes = 0;
   // The memory's owner gets it back through this; `context` is whatever the owner needs for it.

@@ -59,7 +59,9 @@ class Tensor {
   // A variable becomes another handle: `a = b`.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  // What an expression gives is written to, as copy_ and fill_ do: `x[0] = y`, `x.narrow(..) = 3`.
+  // Writes into the tensor that an expression gives, as copy_ and fill_ do: `x[0] = y`,
+  // `x.narrow(..) = 3`. Throws Error for an expression that gives a copy (x.index({mask}), gather):
+  // its memory has no other owner, so the write would be lost.
   Tensor operator=(const Tensor& source) &&;
   Tensor operator=(Scalar value) &&;
   // Uninitialised, dense row-major, on a device whose index is resolved; `pinned`: of the CPU's, in
@@ -200,14 +202,23 @@ class Tensor {
   Tensor clamp_(RealArg low, RealArg high) const;
   // value where mask (broadcast to this shape) is true.
   Tensor masked_fill_(const Tensor& mask, Scalar value) const;
-  Tensor operator+=(const Tensor& other) const { return add_(other); }
-  Tensor operator-=(const Tensor& other) const { return sub_(other); }
-  Tensor operator*=(const Tensor& other) const { return mul_(other); }
-  Tensor operator/=(const Tensor& other) const { return div_(other); }
-  Tensor operator+=(Scalar other) const { return add_(other); }
-  Tensor operator-=(Scalar other) const { return sub_(other); }
-  Tensor operator*=(Scalar other) const { return mul_(other); }
-  Tensor operator/=(Scalar other) const { return div_(other); }
+  Tensor operator+=(const Tensor& other) const& { return add_(other); }
+  Tensor operator-=(const Tensor& other) const& { return sub_(other); }
+  Tensor operator*=(const Tensor& other) const& { return mul_(other); }
+  Tensor operator/=(const Tensor& other) const& { return div_(other); }
+  Tensor operator+=(Scalar other) const& { return add_(other); }
+  Tensor operator-=(Scalar other) const& { return sub_(other); }
+  Tensor operator*=(Scalar other) const& { return mul_(other); }
+  Tensor operator/=(Scalar other) const& { return div_(other); }
+  // `x[0] += y`. On an expression that gives a copy they throw as `=` does.
+  Tensor operator+=(const Tensor& other) const&& { return assigned().add_(other); }
+  Tensor operator-=(const Tensor& other) const&& { return assigned().sub_(other); }
+  Tensor operator*=(const Tensor& other) const&& { return assigned().mul_(other); }
+  Tensor operator/=(const Tensor& other) const&& { return assigned().div_(other); }
+  Tensor operator+=(Scalar other) const&& { return assigned().add_(other); }
+  Tensor operator-=(Scalar other) const&& { return assigned().sub_(other); }
+  Tensor operator*=(Scalar other) const&& { return assigned().mul_(other); }
+  Tensor operator/=(Scalar other) const&& { return assigned().div_(other); }
 
   // --- operators: x.exp() is exp(x), whose contract stands in autograd/ops/ ---
   // One for each function there whose first argument is a tensor, but for those of nn/. The build
@@ -224,6 +235,10 @@ class Tensor {
   [[noreturn]] static void refuse_undefined();
   void* host_data(DType wanted) const;
   void copy_to_host(void* out, DType dtype) const;
+  void check_elements_fit(DType wanted) const;
+  // Returns *this, an expression on the left of an assignment. Throws for an undefined tensor, and
+  // for a copy that nobody else can read.
+  const Tensor& assigned() const;
 
   IntrusivePtr<TensorImpl> impl_;
 };

@@ -140,17 +140,18 @@ const Tensor& fold_rows_(const char* op, const char* node, kernels::RowOp how, c
   });
 }
 
-// What stands left of `=` without being a variable.
-const Tensor& assigned(const Tensor& x) {
-  if (x.defined()) return x;
-  throw Error(
-      "Expected a proper Tensor but got None (or an undefined Tensor in C++) to write to, on the "
-      "left of '='; a gradient is set with set_grad()");
+// Whether x's handle is the only way to its memory: no view, no second handle, and nobody outside
+// who lent the memory. (reshape of a copy is a view of a tensor that only the view holds.)
+bool owns_alone(const Tensor& x) {
+  const TensorImpl& impl = *x.impl();
+  const TensorImpl* base = impl.base.get();
+  if (impl.refs.load() != 1 || (base && base->refs.load() != 1)) return false;
+  return impl.storage->refs.load() == (base ? 2 : 1) && !impl.storage->borrowed;
 }
 
 }  // namespace
 
-Tensor copy_(const Tensor& x, const Tensor& source, bool non_blocking) {
+Tensor copy_(const Tensor& x, const Tensor& source, BoolArg non_blocking) {
   return overwrite("copy_", "CopyBackwards", x, source,
                    [&] { kernels::copy_into(x, source, non_blocking); });
 }
@@ -192,8 +193,22 @@ Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor
                     });
 }
 
-Tensor Tensor::operator=(const Tensor& source) && { return assigned(*this).copy_(source); }
-Tensor Tensor::operator=(Scalar value) && { return assigned(*this).fill_(value); }
+const Tensor& Tensor::assigned() const {
+  if (!defined()) {
+    throw Error(
+        "Expected a proper Tensor but got None (or an undefined Tensor in C++) to write to, on the "
+        "left of '='; a gradient is set with set_grad()");
+  }
+  if (owns_alone(*this)) {
+    throw Error("the expression on the left of the assignment gives a copy of shape ", shape(),
+                ", not a view, so the assignment would be lost. Write into the tensor itself, with "
+                "index_put_, masked_fill_, scatter_ or index_fill_, or through a view ([], narrow, "
+                "select, slice, view)");
+  }
+  return *this;
+}
+Tensor Tensor::operator=(const Tensor& source) && { return assigned().copy_(source); }
+Tensor Tensor::operator=(Scalar value) && { return assigned().fill_(value); }
 
 Tensor Tensor::add_(const Tensor& other, Scalar alpha) const {
   return add_scaled("add_", BinaryOp::add, *this, other, alpha, taper::add);

@@ -163,6 +163,7 @@ void settle_pinned(Storage& storage) {
 StoragePtr allocate(size_t nbytes, int device) {
   driver::require_device(device);
   StoragePtr storage = borrow(nullptr, nbytes, Device(DeviceType::cuda, device), nullptr);
+  storage->borrowed = false;
   if (nbytes == 0) return storage;
   Block* block = allocator_of(device).take(nbytes, current_stream(device));
   storage->data = block->data;
@@ -173,6 +174,7 @@ StoragePtr allocate(size_t nbytes, int device) {
 
 StoragePtr allocate_pinned(size_t nbytes) {
   StoragePtr storage = borrow(nullptr, nbytes, Device(), nullptr);
+  storage->borrowed = false;
   storage->pinned = true;
   if (nbytes == 0) return storage;
   PinnedPtr block = pinned_allocator().take(nbytes);

@@ -11,6 +11,8 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -312,6 +314,89 @@ concept Assignable = requires(T x, T y) {
   x[y] = y;
 };
 static_assert(!Assignable<Tensor>);
+
+struct Target {
+  const char* name;
+  Tensor (*f)(const Tensor& x);
+};
+
+TEST(Assignment, ToACopyIsRefused) {
+  const Target copies[] = {
+      {"a mask", [](const Tensor& x) { return x.index({x > 1}); }},
+      {"rows",
+       [](const Tensor& x) {
+         return x.index({tensor({0, 1}).to(x.device())});
+       }},
+      {"gather",
+       [](const Tensor& x) {
+         return x.gather(0, zeros({1, 2}, {.dtype = kInt64}).to(x.device()));
+       }},
+      {"index_select",
+       [](const Tensor& x) { return x.index_select(0, tensor({1}).to(x.device())); }},
+      {"masked_select", [](const Tensor& x) { return x.masked_select(x > 1); }},
+      {"reshape of a transpose", [](const Tensor& x) { return x.t().reshape({6}); }},
+      {"contiguous of a transpose", [](const Tensor& x) { return x.t().contiguous(); }},
+      {"another dtype", [](const Tensor& x) { return x.to(kFloat64); }},
+      {"clone", [](const Tensor& x) { return x.clone(); }},
+      {"a result", [](const Tensor& x) { return x + 1; }},
+      {"a part of a result", [](const Tensor& x) { return sort(x).values; }},
+  };
+  const char* kText = "the expression on the left of the assignment gives a copy of shape [";
+  for (const Device device : all_devices()) {
+    const Tensor x = arange(6.0, {.device = device}).reshape({3, 2});
+    for (const bool records : {true, false}) {
+      const GradMode mode(records);
+      for (const Target& c : copies) {
+        EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) = 3), 0; }, kText)) << c.name;
+        EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) = x), 0; }, kText)) << c.name;
+        EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) += 3), 0; }, kText)) << c.name;
+        EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) *= x), 0; }, kText)) << c.name;
+      }
+    }
+    EXPECT_TRUE(
+        refuses<Error>([&] { return (x[tensor({1}, {.device = device})] += 1), 0; }, kText));
+    EXPECT_TRUE(close(x, {3, 2}, {0, 1, 2, 3, 4, 5}, 0));
+  }
+}
+
+TEST(Assignment, ToAViewOrAHandleWritesThere) {
+  const Target views[] = {
+      {"select", [](const Tensor& x) { return x.select(0, 1); }},
+      {"narrow", [](const Tensor& x) { return x.narrow(0, 1, 2); }},
+      {"slice", [](const Tensor& x) { return x.slice(1, 0, 2, 2); }},
+      {"slices in brackets",
+       [](const Tensor& x) {
+         return x.index({Slice(1, None), 0});
+       }},
+      {"a chain", [](const Tensor& x) { return x.t()[1].narrow(0, 0, 1); }},
+      {"view", [](const Tensor& x) { return x.view({6}); }},
+      {"reshape without a copy", [](const Tensor& x) { return x.reshape({6}); }},
+      {"contiguous", [](const Tensor& x) { return x.contiguous(); }},
+      {"the same place and dtype", [](const Tensor& x) { return x.to(x.device(), x.dtype()); }},
+      {"detach", [](const Tensor& x) { return x.detach(); }},
+      {"a part of a split", [](const Tensor& x) { return x.split(1)[2]; }},
+      {"a handle", [](const Tensor& x) { return x; }},
+  };
+  for (const Device device : all_devices()) {
+    for (const bool records : {true, false}) {
+      const GradMode mode(records);
+      for (const Target& c : views) {
+        const Tensor x = zeros({3, 2}, {.device = device});
+        c.f(x) = 3;
+        EXPECT_TRUE(close(c.f(x), full_like(c.f(x), 3), 0)) << c.name;
+        c.f(x) += 1;
+        EXPECT_TRUE(close(c.f(x), full_like(c.f(x), 4), 0)) << c.name;
+      }
+    }
+  }
+  std::vector<float> lent(2);
+  from_blob(lent.data(), {2}) = 3;
+  EXPECT_EQ(lent, (std::vector<float>{3, 3}));
+  const Tensor w = ones({2}, {.requires_grad = true});
+  w.sum().backward();
+  w.grad() = 5;
+  EXPECT_TRUE(close(w.grad(), {2}, {5, 5}, 0));
+}
 
 TEST(Assignment, ToAVariableMakesItAnotherHandle) {
   const Tensor one = ones({1}), two = one * 2;
