@@ -4,6 +4,14 @@
 #include <limits>
 
 namespace taper::v0 {
+namespace {
+
+// As C++ writes it: "int64_t", "float".
+std::string type_name(DType t) {
+  return is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
+}
+
+}  // namespace
 
 double largest(DType t) {
   switch (t) {
@@ -33,9 +41,17 @@ bool Scalar::held_by(DType t) const {
   });
 }
 
+bool Scalar::is_fraction() const {
+  return dtype_ == kFloat64 && std::isfinite(d_) && d_ != std::trunc(d_);
+}
+
 void Scalar::refuse(DType t) {
-  const std::string name = is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
-  throw Error("value cannot be converted to type ", name, " without overflow");
+  throw Error("value cannot be converted to type ", type_name(t), " without overflow");
+}
+
+void Scalar::refuse_fraction(DType t) const {
+  throw Error("value ", d_, " cannot be converted to type ", type_name(t),
+              " without losing its fraction; read it as a double, or round it first");
 }
 
 }  // namespace taper::v0

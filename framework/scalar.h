@@ -45,12 +45,21 @@ class Scalar {
       return T(to_double());
     }
   }
+  // The same, but throws Error for a fraction where T is an integer.
+  template <class T> T to_exact() const {
+    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+      if (is_fraction()) refuse_fraction(kIntegers<T>);
+    }
+    return to<T>();
+  }
   // Throws Error, in PyTorch's words, where elements of dtype t cannot hold the value: beyond its
   // range, or no number for integers. Unsigned ones hold -1 as their largest; bool holds anything.
   void check_holds(DType t) const {
     if (t != dtype_) check_number(held_by(t), t);
   }
   bool held_by(DType t) const;
+  // Whether it is finite and not whole.
+  bool is_fraction() const;
 
  private:
   // The integers of T's size.
@@ -66,6 +75,7 @@ class Scalar {
       refuse(t);
   }
   [[noreturn]] static void refuse(DType t);
+  [[noreturn]] void refuse_fraction(DType t) const;
 
   DType dtype_;
   union {

@@ -20,6 +20,14 @@ IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const
   return IntrusivePtr<TensorImpl>::adopt(impl);
 }
 
+// The name of a dtype's constant: "kFloat32".
+std::string constant_of(DType t) {
+  std::string name = name_of(t);
+  const size_t capitals = t == kBFloat16 ? 2 : t == kUInt8 ? 2 : 1;
+  for (size_t i = 0; i < capitals; ++i) name[i] = char(std::toupper(name[i]));
+  return "k" + name;
+}
+
 }  // namespace
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
@@ -73,8 +81,7 @@ void* Tensor::host_data(DType wanted) const {
                      "Use Tensor.cpu() to copy the tensor to host memory first.");
   if (dtype() != wanted) {
     throw TypeError("expected scalar type ", scalar_type_name(wanted), " but found ",
-                    scalar_type_name(dtype()), "; use to(k", scalar_type_name(wanted),
-                    ") or to_vector");
+                    scalar_type_name(dtype()), "; use to(", constant_of(wanted), ") or to_vector");
   }
   require(is_contiguous(), "data() needs a contiguous tensor, got shape ", shape(),
           " with strides ", strides(), "; use contiguous() first");
@@ -82,9 +89,28 @@ void* Tensor::host_data(DType wanted) const {
   return data_ptr();
 }
 
+// Rounding from float to float and reading as bool lose nothing that the caller did not ask for.
+void Tensor::check_elements_fit(DType wanted) const {
+  const bool is_float = is_floating_point();
+  if (wanted == kBool || promote_types(dtype(), wanted) == wanted) return;
+  const Tensor host = make(shape(), is_float ? kFloat64 : kInt64, Device());
+  kernels::copy_into(host, *this);
+  for (int64_t i = 0; i < numel(); ++i) {
+    const Scalar value = is_float ? Scalar(host.data<double>()[i]) : host.data<int64_t>()[i];
+    const bool is_negative = value.to_double() < 0;
+    const bool fits = value.held_by(wanted) && !(wanted == kUInt8 && is_negative) &&
+                      (taper::is_floating_point(wanted) || !value.is_fraction());
+    if (fits) continue;
+    throw Error("to_vector: element ", i, " of a tensor of dtype ", dtype(), " is ",
+                value.to_double(), ", which ", wanted,
+                " cannot hold; read the tensor in its own dtype, or round or clamp it first");
+  }
+}
+
 void Tensor::copy_to_host(void* out, DType wanted) const {
   if (is_cuda()) host_data(wanted);  // refuses with the advice
   note_read(*this);
+  if (dtype() != wanted) check_elements_fit(wanted);
   const auto nothing = [](Storage&) noexcept {};
   StoragePtr storage = borrow(out, size_of(wanted) * size_t(numel()), Device(), nothing);
   kernels::copy_into(make(std::move(storage), shape(), contiguous_strides(shape()), 0, wanted),

@@ -111,9 +111,10 @@ class Tensor {
   // (with the advice to use cpu()) and for one that is not contiguous.
   template <class T> T* data() const { return static_cast<T*>(host_data(dtype_of<T>)); }
   template <class T> std::span<T> span() const { return {data<T>(), size_t(numel())}; }
-  // The one element of a tensor on any device, converted; waits for the GPU. Throws Error when
-  // there is not exactly one, and where T cannot hold it.
-  template <class T> T item() const { return item().to<T>(); }
+  // Returns the one element of a tensor on any device as a T. Synchronizes. Throws Error when there
+  // is not exactly one, and when T cannot hold it: beyond T's range, or a fraction for an integer
+  // T.
+  template <class T> T item() const { return item().to_exact<T>(); }
   Scalar item() const;
   // Returns all elements in row-major order as T; a bool is true for what is not 0. Throws
   // TypeError for a CUDA tensor like data(), and Error, with its place, for an element that T
@@ -125,8 +126,7 @@ class Tensor {
     out.resize(size_t(numel()));
     copy_to_host(out.data(), dtype_of<T>);
     if constexpr (std::same_as<T, bool>) {
-      const auto bytes = to_vector<std::conditional_t<std::same_as<T, bool>, uint8_t, T>>();
-      return {bytes.begin(), bytes.end()};
+      return {out.begin(), out.end()};
     } else {
       return out;
     }

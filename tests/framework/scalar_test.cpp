@@ -147,11 +147,72 @@ TEST(Numbers, ItemIsRefusedATypeThatCannotHoldIt) {
   EXPECT_TRUE(refuses_item(size_t(), tensor(-1), "int64_t"));
   EXPECT_TRUE(refuses_item(int64_t(), tensor(NAN), "int64_t"));
   EXPECT_TRUE(refuses_item(float(), tensor(1e39, {.dtype = kFloat64}), "float"));
-  EXPECT_EQ(tensor(-2.9).item<int8_t>(), -2);
+  EXPECT_EQ(tensor(-2.0).item<int8_t>(), -2);
   EXPECT_EQ(tensor(255).item<uint8_t>(), 255);
   EXPECT_EQ(tensor(7).item<size_t>(), 7u);
   EXPECT_EQ(tensor(kInfinity).item<float>(), float(kInfinity));
   EXPECT_TRUE(tensor(NAN).item<bool>());
+}
+
+TEST(Numbers, ItemIsRefusedAnIntegerTypeForAFraction) {
+  for (const Device device : all_devices()) {
+    const Tensor x = full({}, -2.5, {.device = device});
+    EXPECT_TRUE(refuses<Error>([&] { return x.item<int8_t>(); },
+                               "value -2.5 cannot be converted to type int8_t without losing its "
+                               "fraction; read it as a double, or round it first"));
+    EXPECT_TRUE(
+        refuses<Error>([&] { return x.item<int64_t>(); }, "value -2.5 cannot be converted"));
+    EXPECT_TRUE(x.item<bool>());
+    EXPECT_EQ(x.item<double>(), -2.5);
+  }
+}
+
+// The elements of one dtype as those of another: which are refused, and the first that is.
+struct Narrowing {
+  const char* name;
+  TensorData values;
+  DType from;
+  std::function<void(const Tensor&)> read;
+  std::string error;  // empty: nothing is lost
+};
+template <class T> auto read_as() {
+  return [](const Tensor& x) { (void)x.to_vector<T>(); };
+}
+
+TEST(Numbers, ToVectorIsRefusedATypeThatCannotHoldAnElement) {
+  const double inf = kInfinity;
+  const Narrowing cases[] = {
+      {"a fraction",
+       {1.0, 2.5, 0.5},
+       kFloat32,
+       read_as<int64_t>(),
+       "element 1 of a tensor of "
+       "dtype float32 is 2.5, which int64 cannot hold"},
+      {"a half", {0.5}, kFloat16, read_as<int32_t>(), "element 0 of a tensor of dtype float16"},
+      {"nan", {0.0, double(NAN)}, kFloat64, read_as<int64_t>(), "element 1"},
+      {"infinity", {inf}, kFloat32, read_as<int16_t>(), "element 0"},
+      {"2^63", {0x1p63}, kFloat64, read_as<int64_t>(), "element 0"},
+      {"the smallest", {-0x1p63}, kFloat64, read_as<int64_t>(), ""},
+      {"whole numbers", {-3.0, 4.0, -0.0}, kFloat32, read_as<int8_t>(), ""},
+      {"beyond int32", {1, int64_t(1) << 31}, kInt64, read_as<int32_t>(), "element 1"},
+      {"a negative one", {-1}, kInt32, read_as<uint8_t>(), "element 0"},
+      {"of equal size", {200}, kUInt8, read_as<int8_t>(), "element 0"},
+      {"bytes", {0, 255}, kInt64, read_as<uint8_t>(), ""},
+      {"a large double", {1.0, 1e39}, kFloat64, read_as<float>(), "element 1"},
+      {"a rounded double", {0.1, inf}, kFloat64, read_as<float>(), ""},
+      {"integers as floats", {(int64_t(1) << 60) + 1}, kInt64, read_as<float>(), ""},
+  };
+  for (const Narrowing& c : cases) {
+    const Tensor x = tensor(c.values, {.dtype = c.from});
+    const auto read = [&] { return c.read(x), 0; };
+    if (c.error.empty()) {
+      EXPECT_NO_THROW(read()) << c.name;
+    } else {
+      EXPECT_TRUE(refuses<Error>(read, "to_vector: " + c.error)) << c.name;
+    }
+  }
+  EXPECT_EQ(tensor({0.5, 0.0, 256.0}).to_vector<bool>(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(tensor({{1.0, 2.0}, {3.0, 4.0}}).t().to_vector<int>(), (std::vector<int>{1, 3, 2, 4}));
 }
 
 TEST(Numbers, AnIntegerBeyondInt64IsRefused) {

@@ -103,7 +103,13 @@ TEST(Tensor, TypeStringsArePyTorchsOlderNames) {
 TEST(Tensor, HostReadingIsRefusedWhereItWouldMislead) {
   const Tensor x = zeros({2, 3});
   EXPECT_TRUE(refuses<TypeError>([&] { return x.data<double>(); },
-                                 "expected scalar type Double but found Float"));
+                                 "expected scalar type Double but found Float; use to(kFloat64) "
+                                 "or to_vector"));
+  EXPECT_TRUE(refuses<TypeError>([&] { return x.to(kFloat64).span<BFloat16>(); },
+                                 "expected scalar type BFloat16 but found Double; use "
+                                 "to(kBFloat16) or to_vector"));
+  EXPECT_TRUE(refuses<TypeError>([&] { return x.span<uint8_t>(); },
+                                 "expected scalar type Byte but found Float; use to(kUInt8)"));
   EXPECT_TRUE(
       refuses<Error>([&] { return x.t().data<float>(); }, "data() needs a contiguous tensor"));
   EXPECT_TRUE(refuses<Error>([&] { return x.item<float>(); },
