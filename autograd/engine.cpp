@@ -11,6 +11,7 @@
 #include "autograd/hooks.h"
 #include "autograd/ops/binary.h"
 #include "framework/factories.h"
+#include "framework/host/hooks.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0 {
@@ -180,9 +181,12 @@ class Pass {
     try {
       apply(node, g);
       if (is_anomaly_enabled()) check_no_nan(node.name, dx);
-    } catch (const Error& error) {
-      if (!node.origin) throw;
-      throw Error(error.what(), "\n", *node.origin);
+    } catch (Error& error) {
+      if (node.origin) error.add_note(to_string(*node.origin));
+      throw;
+    } catch (const std::exception& error) {
+      if (node.origin) warn(cat(node.name, " threw: ", error.what(), "\n", *node.origin));
+      throw;
     }
     clear(node);
     for (size_t i = 0; i < dx.size(); ++i) deliver(node.edges[i], std::move(dx[i]));

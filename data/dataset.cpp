@@ -10,6 +10,7 @@
 #include "autograd/ops/index/index.h"
 #include "data/loader.h"
 #include "framework/factories.h"
+#include "framework/host/hooks.h"
 
 namespace taper::v0::data {
 namespace {
@@ -92,12 +93,8 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
   return out;
 }
 
-// An error of one of these kinds with another message.
-template <class... Kinds> void throw_like(const Error& error, const std::string& message) {
-  const auto try_kind = [&]<class Kind>(const Kind*) {
-    if (typeid(error) == typeid(Kind)) throw Kind(message);
-  };
-  (try_kind(static_cast<const Kinds*>(nullptr)), ...);
+template <class... Kinds> bool is_exactly_one_of(const Error& error) {
+  return ((typeid(error) == typeid(Kinds)) || ...);
 }
 
 }  // namespace
@@ -162,12 +159,15 @@ Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const in
   return joined(samples, [&](const auto& parts) { return stacked(parts, pinned, numbers); });
 }
 
-void rethrow_for_sample(int64_t i) try { throw; } catch (const Error& error) {
-  throw_like<Error, InputError, IndexError, ValueError, TypeError, DataError>(
-      error, cat("sample ", i, ": ", error.what()));
-  throw;  // what is no matter of this sample, as a signal
+void rethrow_for_sample(int64_t i) try { throw; } catch (Error& error) {
+  // Other kinds are no matter of this sample: memory, or a signal.
+  if (is_exactly_one_of<Error, InputError, IndexError, ValueError, TypeError, DataError>(error)) {
+    error.add_prefix(cat("sample ", i, ": "));
+  }
+  throw;
 } catch (const std::exception& error) {
-  throw Error("sample ", i, ": ", error.what());
+  warn(cat("sample ", i, " threw an exception that is not Taper's: ", error.what()));
+  throw;
 }
 
 Batch MapDataset::get(const Tensor& rows, bool pinned) const {

@@ -68,11 +68,12 @@ Batch joined(const std::vector<Batch>& batches,
 Batch collate(const std::vector<Batch>& samples, bool pinned = false,
               std::span<const int64_t> numbers = {});
 
-// Within a catch block: throws what was caught once more, with "sample i: " in front.
+// Within a catch block: rethrows the caught exception, which keeps its type. The message of one of
+// Taper's errors gets "sample i: " in front; of a foreign exception a warning names the sample.
 [[noreturn]] void rethrow_for_sample(int64_t i);
 
-// A set of single samples, to derive from (torch.utils.data.Dataset). What sample() throws gets the
-// sample's number in front.
+// A set of single samples, to derive from (torch.utils.data.Dataset). An Error that sample() throws
+// gets the sample's number in front.
 class MapDataset : public Dataset {
  public:
   // Tensors without the batch's dimension, on the CPU: of a class one without dimensions,

@@ -11,7 +11,7 @@
 namespace taper::v0 {
 
 namespace detail {
-[[noreturn]] void refuse_empty_call();  // as a std::function: throws std::bad_function_call
+[[noreturn]] void refuse_empty_call();  // throws Error
 }
 
 template <class Signature> class Callable;

@@ -1,7 +1,6 @@
 #include "framework/error.h"
 
 #include <charconv>
-#include <functional>
 
 #include "framework/callable.h"
 
@@ -18,10 +17,26 @@ template <class T> void append_shortest(std::string& out, T value) {
 
 void Error::add_module(const std::string& name) {
   path_ = path_.empty() ? name : name + "." + path_;
-  located_ = std::string(std::runtime_error::what()) + " (in module " + path_ + ")";
+  compose();
 }
 
-void detail::refuse_empty_call() { throw std::bad_function_call(); }
+void Error::add_prefix(const std::string& prefix) {
+  prefix_ = prefix + prefix_;
+  compose();
+}
+
+void Error::add_note(const std::string& note) {
+  notes_ += "\n" + note;
+  compose();
+}
+
+void Error::compose() {
+  located_ = prefix_ + std::runtime_error::what();
+  if (!path_.empty()) located_ += " (in module " + path_ + ")";
+  located_ += notes_;
+}
+
+void detail::refuse_empty_call() { throw Error("a Callable that holds no function was called"); }
 
 void append_number(std::string& out, int64_t value) { append_shortest(out, value); }
 void append_number(std::string& out, uint64_t value) { append_shortest(out, value); }

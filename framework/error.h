@@ -42,8 +42,8 @@ concept Printable = requires(std::string& out, const T& t) {
   append_to(out, t);
 };
 
-// cat("size ", 3, " of ", shape): one string of all arguments. (Tensors are joined by another cat.)
-template <Printable... Args> std::string cat(const Args&... args) {
+namespace detail {
+template <Printable... Args> std::string joined_text(const Args&... args) {
   std::string out;
   (append_to(out, args), ...);
   return out;
@@ -75,16 +75,22 @@ class Error : public std::runtime_error {
   // The text joined as by cat().
   template <Printable First, Printable... Rest>
   requires(sizeof...(Rest) > 0) Error(const First& first, const Rest&... rest)
-      : runtime_error(cat(first, rest...)) {}
+      : runtime_error(detail::joined_text(first, rest...)) {}
   const char* what() const noexcept override {
     return located_.empty() ? std::runtime_error::what() : located_.c_str();
   }
   // Called on the way out of each module, innermost first: the message then ends in its path,
   // "(in module net.2)".
   void add_module(const std::string& name);
+  // Put text before the message, and a line behind it. Code that passes an exception on and knows
+  // more about it calls them and rethrows the same object, so that the exception keeps its type.
+  void add_prefix(const std::string& prefix);
+  void add_note(const std::string& note);
 
  private:
-  std::string path_, located_;
+  void compose();
+
+  std::string prefix_, path_, notes_, located_;
 };
 struct ValueError : Error {
   using Error::Error;
@@ -122,7 +128,7 @@ struct DataError : Error {
 // evaluated in any case: a throw of its own serves those that cost something.
 template <class E = Error, Printable... Text> void require(bool holds, const Text&... text) {
   if (!holds) [[unlikely]]
-    throw E(cat(text...));
+    throw E(detail::joined_text(text...));
 }
 
 }  // namespace taper::v0

@@ -111,7 +111,7 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
     try {
       const cuda::DeviceGuard guard(device);
       start->status.set_value(call(&start->comm));
-    } catch (const Error&) {
+    } catch (...) {
       start->status.set_exception(std::current_exception());
     }
   }).detach();

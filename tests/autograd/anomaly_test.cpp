@@ -1,16 +1,21 @@
 // Finding the op behind a nan.
 #include "autograd/anomaly.h"
 
+#include <exception>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "autograd/checkpoint.h"
 #include "autograd/engine.h"
+#include "autograd/function.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/inplace.h"
 #include "autograd/ops/unary.h"
 #include "framework/factories.h"
+#include "framework/host/hooks.h"
 #include "modules/containers.h"
 #include "modules/members.h"
 #include "tests/testing.h"
@@ -88,6 +93,109 @@ TEST(Anomaly, AddsThePlaceToOtherErrors) {
                        "modified by an inplace operation: ["))
       << text;
   EXPECT_NE(text.find("\nThe forward was called at:"), std::string::npos) << text;
+}
+
+struct OwnError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+struct DerivedError : OutOfMemoryError {
+  using OutOfMemoryError::OutOfMemoryError;
+};
+
+template <class E> struct Throws : Function<Throws<E>> {
+  static Tensor forward(Context&, const Tensor& x) { return x * 1; }
+  static std::vector<Tensor> backward(Context&, const std::vector<Tensor>&) { throw E("mine"); }
+};
+
+// E itself, and nothing that derives from it or that it derives from, comes out of a pass.
+template <class E> void expect_kept() {
+  const Tensor x = ones({2}, {.requires_grad = true});
+  const auto exactly = [](const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const E& error) {
+      EXPECT_EQ(typeid(error), typeid(E));
+      return std::string(error.what());
+    } catch (...) {
+      return std::string("another type");
+    }
+    return std::string("nothing was thrown");
+  };
+  const auto throw_it = [](const Tensor&) -> Tensor { throw E("mine"); };
+  const auto run_again = [](const std::vector<Tensor>& in) {
+    const Tensor y = exp(in[0]);
+    if (!in[0].is_leaf()) return y;
+    throw E("mine");
+  };
+  const std::pair<const char*, std::function<void()>> paths[] = {
+      {"backward function", [&] { Throws<E>::apply(x).sum().backward(); }},
+      {"two at once", [&] { (Throws<E>::apply(x) + Throws<E>::apply(x)).sum().backward(); }},
+      {"grad", [&] { grad({Throws<E>::apply(x).sum()}, {x}); }},
+      {"hook",
+       [&] {
+         const Tensor y = x * 2;
+         y.register_hook(throw_it);
+         y.sum().backward();
+       }},
+      {"post-accumulate hook",
+       [&] {
+         const Tensor leaf = ones({2}, {.requires_grad = true});
+         leaf.register_post_accumulate_grad_hook([](const Tensor&) { throw E("mine"); });
+         (leaf * 2).sum().backward();
+       }},
+      {"checkpoint", [&] { checkpoint(run_again, {x * 2}).sum().backward(); }},
+      {"nested pass",
+       [&] {
+         const Tensor y = x * 2;
+         y.register_hook([&](const Tensor&) {
+           const GradMode recording(true);
+           Throws<E>::apply(x).sum().backward();
+         });
+         y.sum().backward();
+       }},
+      {"another thread",
+       [&] {
+         std::exception_ptr error;
+         std::thread([&, anomaly = is_anomaly_enabled()] {
+           const AnomalyMode mode(anomaly);
+           try {
+             Throws<E>::apply(x).sum().backward();
+           } catch (...) {
+             error = std::current_exception();
+           }
+         }).join();
+         if (error) std::rethrow_exception(error);
+       }},
+  };
+  for (const bool anomaly : {false, true}) {
+    const AnomalyMode mode(anomaly);
+    for (const auto& [name, run] : paths) {
+      EXPECT_TRUE(exactly(run).starts_with("mine")) << name << ", anomaly mode: " << anomaly;
+    }
+  }
+}
+
+TEST(Anomaly, ExceptionsKeepTheirTypeOnEveryPath) {
+  expect_kept<Error>();
+  expect_kept<OutOfMemoryError>();
+  expect_kept<NotImplementedError>();
+  expect_kept<IndexError>();
+  expect_kept<DerivedError>();
+  expect_kept<std::runtime_error>();
+  expect_kept<OwnError>();
+}
+
+TEST(Anomaly, WarnsOfThePlaceBehindAForeignException) {
+  std::string heard;
+  const Logger before = set_logger([&](LogLevel, const std::string& text) { heard += text; });
+  {
+    const AnomalyMode anomaly;
+    const Tensor x = ones({2}, {.requires_grad = true});
+    EXPECT_THROW(Throws<OwnError>::apply(x).sum().backward(), OwnError);
+  }
+  set_logger(before);
+  EXPECT_NE(heard.find("Backward threw: mine\nThe forward was called at:\n"), std::string::npos)
+      << heard;
 }
 
 TEST(Anomaly, BelongsToItsThreadAndScope) {
