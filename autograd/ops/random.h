@@ -19,15 +19,17 @@ Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& r
 Tensor dropout2d(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
                  Generator* generator = nullptr);
 
-// 1 with the probability that stands in each element of p, else 0, in p's dtype; no gradient. A
-// probability out of [0, 1] is the caller's mistake: it counts as the nearer of the two.
+// Returns 1 with the probability that each element of p gives, else 0, in p's dtype. Throws Error
+// for a probability that is nan or outside [0, 1]: on the CPU at once, on the GPU at the next
+// synchronizing call. Not differentiable.
 Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 
-// Rows of weights, [k] or [rows, k], not negative and not all 0: the numbers (int64) of num_samples
-// categories for each. Weights need no sum of 1; they are not read on the host, so bad ones are the
-// caller's mistake and give some category. Without replacement a row needs num_samples weights
-// above 0.
-Tensor multinomial(const Tensor& weights, int64_t num_samples, bool replacement = false,
+// Draws num_samples categories for each row of weights, [k] or [rows, k]; returns their numbers,
+// int64 [num_samples] or [rows, num_samples]. Weights need no sum of 1. Throws Error for weights
+// that are negative, nan or infinite, for a row without a weight above 0 and, without replacement,
+// for one with fewer than num_samples such weights: on the CPU at once, on the GPU at the next
+// synchronizing call. Not differentiable.
+Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacement = false,
                    Generator* generator = nullptr);
 
 }  // namespace taper::v0

@@ -150,6 +150,7 @@ void throw_bad_index(int device) {
   op_word.store(nullptr);
   const DeviceScope scope(device);
   TAPER_CUDA_CHECK(cudaMemset(&slot->on_device->taken, 0, sizeof slot->on_device->taken));
+  require(bound != kBrokenRule, op, " (reported by cuda:", device, ")");
   throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
                    " (reported by ", op, " on cuda:", device, ")");
 }

@@ -64,13 +64,16 @@ struct Launch {
 
 int multi_processor_count(int device);
 
-// Where a kernel reports an index out of range: the first one wins, and the next synchronising call
-// throws it. The report lies in host memory that the device sees; the word that decides who is
-// first lies in device memory, since atomics on host memory are not for every GPU.
+// Where a kernel reports an index out of range, or a value that breaks a rule: the first report
+// wins, and the next synchronizing call throws it. The report lies in host memory that the device
+// sees; the word that decides who is first lies in device memory, since atomics on host memory are
+// not for every GPU.
 struct BadIndexReport {
-  int64_t index, bound;
+  int64_t index;
+  int64_t bound;   // kBrokenRule: `op` is a whole sentence about a value
   const char* op;  // a string literal of the host, carried through as an address; written last
 };
+inline constexpr int64_t kBrokenRule = -1;
 struct BadIndex {
   unsigned int taken;  // 0 while nothing was reported
   BadIndexReport* report;
@@ -79,7 +82,8 @@ struct BadIndex {
 BadIndex* bad_index_slot(int device);
 // Its report, as the host sees it.
 BadIndexReport* bad_index_report(int device);
-// Throws IndexError for what the device reported, and clears it. The caller has synchronised.
+// Throws IndexError for an index that the device reported, or Error for a broken rule, and clears
+// the report. The caller has synchronized.
 void throw_bad_index(int device);
 
 #ifdef __CUDACC__
@@ -92,6 +96,9 @@ __device__ inline void report_bad_index(BadIndex* slot, const char* op, int64_t 
   __threadfence_system();
   report->op = op;
   __threadfence_system();
+}
+__device__ inline void report_broken_rule(BadIndex* slot, const char* sentence) {
+  report_bad_index(slot, sentence, 0, kBrokenRule);
 }
 #endif
 

@@ -26,6 +26,12 @@ struct Backend {
 #endif
       return false;
     }
+    // Reports `op`, here a whole sentence, for a condition that does not hold.
+    TAPER_HD void require([[maybe_unused]] bool holds) const {
+#ifdef __CUDA_ARCH__
+      if (!holds) taper::cuda::report_broken_rule(slot, op);
+#endif
+    }
   };
   static Check check(const char* op, const Tensor& x) {
     return {op, taper::cuda::bad_index_slot(x.device().index())};

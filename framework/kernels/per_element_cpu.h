@@ -15,6 +15,10 @@ struct Backend {
       throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
                        " (in ", op, ")");
     }
+    // Throws Error with `op`, here a whole sentence, for a condition that does not hold.
+    void require(bool holds) const {
+      if (!holds) throw Error(op);
+    }
   };
   static Check check(const char* op, const Tensor&) { return {op}; }
 

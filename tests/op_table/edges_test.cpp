@@ -1,7 +1,9 @@
 // Gradients where a function has a corner or a pole, as PyTorch 2.11 gives them, and what rows of
 // one dtype cannot say.
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -9,14 +11,19 @@
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/index/index.h"
+#include "autograd/ops/index/indexing.h"
 #include "autograd/ops/index/order.h"
+#include "autograd/ops/index/search.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/nn/attention.h"
+#include "autograd/ops/nn/loss.h"
 #include "autograd/ops/nn/pool.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/print.h"
+#include "framework/describe.h"
 #include "framework/factories.h"
 #include "tests/testing.h"
 
@@ -528,6 +535,79 @@ TEST(Edges, MultinomialDrawsByWeight) {
     }
     EXPECT_FALSE(any(eq(first.select(1, 0), first.select(1, 1))).item<bool>());
     EXPECT_FALSE(any(eq(first, 1)).item<bool>());
+  }
+}
+
+TEST(Shapes, ThatDoNotBroadcastAreRefusedWithTheNameOfTheOp) {
+  const Tensor a = zeros({2, 3, 4}), b = zeros({5, 4, 3}), c = zeros({5, 3, 4});
+  const std::pair<std::string, std::function<Tensor()>> cases[] = {
+      {"matmul's batch dimensions", [&] { return matmul(a, b); }},
+      {"scaled_dot_product_attention", [&] { return scaled_dot_product_attention(a, c, c); }},
+      {"mse_loss", [&] { return mse_loss(a, c); }},
+      {"cosine_similarity", [&] { return cosine_similarity(a, c); }},
+      {"take_along_dim",
+       [&] {
+         return take_along_dim(a, zeros({5, 3, 1}, {.dtype = kInt64}), 2);
+       }},
+      {"masked_select", [&] { return masked_select(a, c > 0); }},
+      {"masked_scatter", [&] { return masked_scatter(a, c > 0, a); }},
+      {"add_", [&] { return a.add_(c); }},
+  };
+  for (const auto& [op, f] : cases) {
+    try {
+      (void)f();
+      ADD_FAILURE() << op << ": nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).ends_with(", in " + op + ")")) << error.what();
+    }
+  }
+}
+
+// Draws by weights that are none: at once on the CPU, at the next call that waits on the GPU, and
+// with the same sentence.
+struct BadWeights {
+  const char* name;
+  std::function<Tensor(Device)> draw;
+  std::string text;
+};
+
+TEST(Random, BadProbabilitiesAreRefused) {
+  const double nan = NAN, inf = kInfinity;
+  const std::string values = "probability tensor contains either `inf`, `nan` or element < 0";
+  const std::string zero = "invalid multinomial distribution (sum of probabilities <= 0)";
+  const std::string outside = "bernoulli expects every probability to be in [0, 1]";
+  const auto drawn = [](TensorData weights, bool replacement, DType dtype = kFloat32) {
+    return [=](Device device) {
+      return multinomial(tensor(weights, {.dtype = dtype, .device = device}), 2, replacement);
+    };
+  };
+  const auto flipped = [](TensorData p) {
+    return [=](Device device) { return bernoulli(tensor(p, {.device = device})); };
+  };
+  std::vector<BadWeights> cases = {
+      {"too few", drawn({0.0, 2.0, 0.0}, false), "multinomial without replacement needs as many"},
+      {"above 1", flipped({0.5, 1.5}), outside},
+      {"below 0", flipped({-0.1, 0.5}), outside},
+      {"nan", flipped({nan}), outside},
+  };
+  for (const bool replacement : {true, false}) {
+    cases.push_back({"negative", drawn({-1.0, 2.0, 3.0}, replacement), values});
+    cases.push_back({"nan", drawn({nan, 2.0, 1.0}, replacement), values});
+    cases.push_back({"infinite", drawn({1.0, inf, 1.0}, replacement), values});
+    cases.push_back({"a half nan", drawn({1.0, nan, 1.0}, replacement, kFloat16), values});
+    cases.push_back({"a later row", drawn({{1.0, 1.0}, {1.0, -1.0}}, replacement), values});
+    cases.push_back({"zeros", drawn({0.0, 0.0}, replacement), zero});
+    cases.push_back({"a row of zeros", drawn({{1.0, 1.0}, {0.0, 0.0}}, replacement), zero});
+  }
+  for (const Device device : all_devices()) {
+    for (const BadWeights& c : cases) {
+      EXPECT_TRUE(refuses<Error>([&] { return c.draw(device).cpu(); }, c.text)) << c.name;
+      // What was reported is gone, and the device is as it was.
+      EXPECT_EQ(ones({2}, {.device = device}).sum().item<int>(), 2) << c.name;
+    }
+    const Tensor fair = tensor({0.0, 1.0, 1.0}, {.device = device});
+    EXPECT_NO_THROW((void)multinomial(fair, 2).cpu());
+    EXPECT_NO_THROW((void)bernoulli(fair).cpu());
   }
 }
 

@@ -1,11 +1,14 @@
 // What is done with a trained run: eval, predict, generate and validate, from its directory alone.
+#include <cmath>
 #include <sstream>
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
+#include "autograd/node.h"
 #include "autograd/ops/index/index.h"
+#include "autograd/ops/inplace.h"
 #include "autograd/ops/reduce.h"
 #include "framework/factories.h"
 #include "tests/data_files.h"
@@ -205,6 +208,21 @@ TEST_F(TextRunTest, BeginsWithATokenOfTheVocabularyWhereNoLineEnds) {
   for (int i = 0; i < 200; ++i) text += "abcd.";
   const SavedRun run = run_of(gpt(write("text.txt", text), 60));
   EXPECT_EQ(generate(run, {.prompt = "", .tokens = 6, .temperature = 0}), "abcd.a\n");
+}
+
+TEST_F(TextRunTest, RefusesAModelThatGivesNan) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.\n";
+  const SavedRun run = run_of(gpt(write("text.txt", text), 1));
+  const NoGradGuard no_grad;
+  for (const NamedTensor& p : run.model->named_parameters()) p.tensor.fill_(NAN);
+  for (const double temperature : {0.0, 1.0}) {
+    const GenerateOptions o{.prompt = "ab", .tokens = 4, .temperature = temperature};
+    EXPECT_NE(refusal_of<DataError>([&] {
+                (void)generate(run, o);
+              }).find("gives nan or inf for the next token"),
+              std::string::npos);
+  }
 }
 
 TEST_F(TextRunTest, WritesLinesWhereLinesWereLearned) {

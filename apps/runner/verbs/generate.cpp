@@ -1,6 +1,5 @@
 // `taper generate`.
 #include <algorithm>
-#include <limits>
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/verbs/verbs.h"
@@ -9,6 +8,7 @@
 #include "autograd/ops/index/index.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/reduce.h"
+#include "framework/describe.h"
 #include "framework/factories.h"
 
 namespace taper::v0::runner {
@@ -24,11 +24,16 @@ int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const 
                       .select(1, -1)
                       .squeeze(0)
                       .to(kFloat32);
+  if (!all(lt(logits, kInfinity)).item<bool>()) {
+    throw DataError(run.dir.string(),
+                    ": the model gives nan or inf for the next token, so there is nothing to draw "
+                    "from; its training diverged: train again, with a smaller learning rate");
+  }
   if (o.temperature == 0) return argmax(logits).item<int64_t>();
   logits = logits / o.temperature;
   if (o.top_k > 0 && o.top_k < logits.numel()) {
     const Tensor least = amin(topk(logits, o.top_k).values);
-    logits = masked_fill(logits, lt(logits, least), -std::numeric_limits<double>::infinity());
+    logits = masked_fill(logits, lt(logits, least), -kInfinity);
   }
   return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
 }

@@ -89,4 +89,9 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right) {
   return y;
 }
 
+void require_all(const char* sentence, const Tensor& holds) {
+  const Tensor all = packed(holds, kBool);
+  on_device<IndexKernels>(all.device(), [&](auto k) { k.require_all(sentence, all); });
+}
+
 }  // namespace taper::v0::kernels

@@ -42,7 +42,12 @@ Tensor nonzero(const Tensor& x);
 // counts as the largest in x.
 Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right);
 
+// Throws Error(sentence) where an element of `holds` (bool) is false: on the CPU at once, on the
+// GPU at the next synchronizing call. The sentence must be a string literal.
+void require_all(const char* sentence, const Tensor& holds);
+
 template <class Backend> struct IndexKernels {
+  static void require_all(const char* sentence, const Tensor& holds);
   static void row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
                        const Shape& shape, int dim);
   // Of rows of n elements for rows of m in x, both float64 or int64; one row of n serves all.

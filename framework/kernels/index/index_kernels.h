@@ -72,6 +72,12 @@ template <class Check> struct RowKeys {
   }
 };
 
+template <class Check> struct AllHold {
+  const bool* holds;
+  Check check;
+  TAPER_HD void operator()(int64_t i) const { check.require(holds[i]); }
+};
+
 template <class T> struct Search {
   int64_t* y;
   const T *sorted, *x;
@@ -111,6 +117,13 @@ void IndexKernels<Backend>::row_keys(const IndexRules& rules, const Tensor& key,
     f.strides[d] = strides[d];
   }
   Backend::run(rules.op, key, key.numel(), 4 * f.dims, f);
+}
+
+template <class Backend>
+void IndexKernels<Backend>::require_all(const char* sentence, const Tensor& holds) {
+  const auto check = Backend::check(sentence, holds);
+  Backend::run("require_all", holds, holds.numel(), 1,
+               AllHold<decltype(check)>{pointer<const bool>(holds), check});
 }
 
 template <class Backend>
