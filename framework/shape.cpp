@@ -116,7 +116,7 @@ int wrap_dim(int64_t dim, int ndim) {
   return int(dim < 0 ? dim + n : dim);
 }
 
-Shape broadcast_shapes(const Shape& a, const Shape& b) {
+Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op) {
   if (a == b) return a;
   const Shape& longer = a.size() >= b.size() ? a : b;
   Shape out = longer;
@@ -126,7 +126,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     if (m != n && m != 1 && n != 1) {
       throw Error("The size of tensor a (", m, ") must match the size of tensor b (", n,
                   ") at non-singleton dimension ", longer.size() - i, " (shapes ", a, " and ", b,
-                  ")");
+                  op ? ", in " : "", op ? op : "", ")");
     }
     out[out.size() - i] = m == 1 ? n : m;
   }

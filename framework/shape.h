@@ -118,8 +118,9 @@ bool is_dense(const Shape& shape, const Shape& strides);
 // [-ndim, ndim - 1]; a 0-dim tensor accepts -1 and 0.
 int wrap_dim(int64_t dim, int ndim);
 
-// The shape of an element-wise result. Throws Error in PyTorch's words when sizes do not match.
-Shape broadcast_shapes(const Shape& a, const Shape& b);
+// Returns the shape of an element-wise result. Throws Error in PyTorch's words, with the name of
+// the op where one is given, when the sizes do not match.
+Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op = nullptr);
 
 // Fills in one -1 so that numel fits. Throws Error in PyTorch's words.
 Shape infer_shape(const Shape& wanted, int64_t numel);

@@ -42,7 +42,7 @@ void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
 // Nothing grows in place: what is computed with other has x's shape.
 void check_fits(const char* op, const Tensor& x, const Tensor& other) {
   if (!other.defined()) return;
-  const Shape shape = broadcast_shapes(x.shape(), other.shape());
+  const Shape shape = broadcast_shapes(x.shape(), other.shape(), op);
   require(shape == x.shape(), "output with shape ", x.shape(),
           " doesn't match the broadcast shape ", shape, " (in ", op, ")");
 }

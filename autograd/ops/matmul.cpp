@@ -52,7 +52,7 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   const auto batch_of = [](const Tensor& x) {
     return Shape(x.shape().begin(), x.shape().end() - 2);
   };
-  const Shape batch = broadcast_shapes(batch_of(a), batch_of(b));
+  const Shape batch = broadcast_shapes(batch_of(a), batch_of(b), "matmul's batch dimensions");
   const auto as_3d = [&](const Tensor& x) {
     const int64_t n = x.size(-2), m = x.size(-1);
     return reshape(expand(x, joined(batch, {n, m})), {batch.numel(), n, m});

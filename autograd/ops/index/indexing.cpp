@@ -254,7 +254,7 @@ Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
   require(mask.dtype() == kBool, "masked_select: expected BoolTensor for mask, got ", mask.dtype());
   kernels::same_device("masked_select", {&x, &mask}, {"self", "mask"});
-  const Shape shape = broadcast_shapes(x.shape(), mask.shape());
+  const Shape shape = broadcast_shapes(x.shape(), mask.shape(), "masked_select");
   const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
   return take_rows("MaskedSelectBackward0", expand(x, shape), rows, {rows.key.numel()});
 }
@@ -267,7 +267,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
           "masked_scatter: expected self and source to have same dtypes but got ", x.dtype(),
           " and ", source.dtype());
   kernels::same_device("masked_scatter", {&x, &mask, &source}, {"self", "mask", "source"});
-  const Shape shape = broadcast_shapes(x.shape(), mask.shape());
+  const Shape shape = broadcast_shapes(x.shape(), mask.shape(), "masked_scatter");
   const Rows rows{kernels::nonzero(expand(mask, shape)), 1, true};
   const int64_t n = rows.key.numel();
   require(source.numel() >= n, "Number of elements of source < number of ones in mask");

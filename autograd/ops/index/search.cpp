@@ -113,7 +113,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<IntA
   if (x.dim() == 0) return gather(x, 0, where(indices < 0, indices + 1, indices));
   Shape from = x.shape(), to = indices.shape();
   from[d] = to[d] = 1;
-  from = to = broadcast_shapes(from, to);
+  from = to = broadcast_shapes(from, to, "take_along_dim");
   from[d] = x.size(d);
   to[d] = indices.size(d);
   return gather(expand(x, from), d, expand(where(indices < 0, indices + x.size(d), indices), to));

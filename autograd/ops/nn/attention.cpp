@@ -321,14 +321,16 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     });
   }
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
-  const Shape batch = broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k)), batch_of(v));
+  constexpr const char* kOp = "scaled_dot_product_attention";
+  const Shape batch =
+      broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k), kOp), batch_of(v), kOp);
   check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
   check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
 
   const Shape scores = joined(batch, {T, S});
   Tensor mask = attn_mask;
   if (mask.defined()) {
-    const Shape shape = broadcast_shapes(scores, mask.shape());
+    const Shape shape = broadcast_shapes(scores, mask.shape(), kOp);
     require(shape == scores, "output with shape ", scores, " doesn't match the broadcast shape ",
             shape, " (attn_mask of scaled_dot_product_attention)");
     mask = as_added(mask, compute_type(q.dtype()));

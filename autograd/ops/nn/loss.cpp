@@ -18,7 +18,7 @@ template <class F>
 Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, Reduction reduction,
                 F loss) {
   if (input.shape() != target.shape()) {
-    const Shape both = broadcast_shapes(input.shape(), target.shape());
+    const Shape both = broadcast_shapes(input.shape(), target.shape(), name);
     throw ValueError("Using a target size (torch.Size(", target.shape(),
                      ")) that is different to the input size (torch.Size(", input.shape(),
                      ")). This will likely lead to incorrect results due to broadcasting. ",
@@ -158,7 +158,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim, RealArg
   require(taper::is_floating_point(type),
           "expected common dtype to be floating point, yet common dtype is ",
           scalar_type_name(type));
-  const Shape common = broadcast_shapes(x1.shape(), x2.shape());
+  const Shape common = broadcast_shapes(x1.shape(), x2.shape(), "cosine_similarity");
   const auto unit = [&](const Tensor& x) {
     const Tensor t = expand(x.to(type), common);
     return t / at_least(norm(t, 2, {dim}, true), eps);
