@@ -14,9 +14,16 @@ struct CheckpointRegion : Region {
   std::vector<Saved> inputs;
   std::vector<PhiloxKey> draws;  // of the first run
   AutocastState casts = autocast_state();
-  uint32_t count = 0;         // of what the first run saved
+  bool in_first_run = true;
+  uint32_t count = 0;         // of what the first run has saved
   std::vector<Saved> values;  // what the second run saved; empty before
   std::mutex mutex{};         // of the second run, which any thread's pass may ask for
+
+  // Thrown to end a second run that is needed during the first one (fn calls grad()), when it has
+  // saved as much as the first run has so far.
+  struct CaughtUp {
+    const CheckpointRegion* region;
+  };
 
   // The region whose function runs on this thread; where a second run puts what it saves.
   struct Run {
@@ -35,6 +42,7 @@ struct CheckpointRegion : Region {
     if (running.again) {
       running.again->push_back(saved);
       running.again->back().x_ = saved.x_.detach();
+      if (in_first_run && running.again->size() == count) throw CaughtUp{this};
       return;
     }
     const uint32_t index = count++;
@@ -58,8 +66,19 @@ struct CheckpointRegion : Region {
     const AutocastScope casting(casts);
     std::vector<Saved> saved;
     const Scope scope({this, &saved});
-    (void)fn(given);
+    try {
+      (void)fn(given);
+    } catch (const CaughtUp& stop) {
+      if (stop.region != this) throw;
+    }
     values = std::move(saved);
+  }
+
+  // Has the tensor number `index` in `values`; returns whether the runs agree.
+  bool recompute(uint32_t index) {
+    const bool is_known = in_first_run ? index < values.size() : !values.empty();
+    if (!is_known) run_again();
+    return in_first_run ? index < values.size() : values.size() == count;
   }
 };
 
@@ -72,8 +91,8 @@ void note_saved(Saved& saved) {
 Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* reader) {
   auto& region = static_cast<CheckpointRegion&>(base);
   const std::lock_guard lock(region.mutex);
-  if (region.values.empty()) region.run_again();
-  require(region.values.size() == region.count,
+  const bool agrees = region.recompute(index);
+  require(agrees,
           "torch.utils.checkpoint: A different number of tensors was saved during the original "
           "forward and recomputation.\nNumber of tensors saved during forward: ",
           region.count, "\nNumber of tensors saved during recomputation: ", region.values.size(),
@@ -97,7 +116,10 @@ Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
   auto* running = static_cast<CheckpointRegion*>(region.get());
   const CheckpointRegion::Scope scope({running});
   const DrawScope noted = DrawScope::note(running->draws);
-  return running->fn(inputs);
+  Tensor y = running->fn(inputs);
+  running->in_first_run = false;
+  running->values.clear();
+  return y;
 }
 
 }  // namespace taper::v0

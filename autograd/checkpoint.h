@@ -14,7 +14,8 @@ struct Region;
 // fn(inputs), without keeping what its backward pass needs: when that pass comes, fn runs again on
 // the same inputs and with the same draws from default_generator(): the same dropout masks,
 // whatever other threads draw. It is PyTorch's use_reentrant=False: gradients flow to inputs and to
-// whatever fn captures, grad() and second derivatives work, and checkpoints may be nested.
+// whatever fn captures, grad() and second derivatives work, and checkpoints may be nested. fn may
+// call grad() itself; each such call runs fn once more, up to that call.
 //
 // fn must live, and do the same, until the graph is gone. Generators of its own are not restored;
 // a run that saves other tensors than the first is refused. With retain_graph what was computed

@@ -27,7 +27,12 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // itself call grad() with create_graph. Returns true. Throws Error naming the input, the element
 // and both values at the first difference beyond atol + rtol * |numeric|.
 bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
-               const std::vector<Tensor>& inputs, double eps = 1e-6, double atol = 1e-5,
-               double rtol = 1e-3);
+               const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
+               RealArg rtol = 1e-3);
+// The same for second derivatives: compares the gradients of f's gradients, by the inputs and by
+// the gradient that comes in, with central differences of f's gradients.
+bool gradgradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
+                   const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
+                   RealArg rtol = 1e-3);
 
 }  // namespace taper::v0

@@ -2,25 +2,39 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary.h"
+#include "autograd/ops/shape.h"
 #include "framework/factories.h"
 
 namespace taper::v0 {
+namespace {
 
-bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
-               const std::vector<Tensor>& inputs, double eps, double atol, double rtol) {
+using TensorsToTensor = Callable<Tensor(const std::vector<Tensor>&)>;
+
+struct Tolerance {
+  double eps, atol, rtol;
+};
+
+std::vector<Tensor> new_leaves(const char* check, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> leaves;
   for (const Tensor& x : inputs) {
-    require(x.dtype() == kFloat64, "gradcheck needs float64 inputs, got ", x.dtype());
-    leaves.push_back(x.detach().clone());
-    leaves.back().requires_grad_();
+    require(x.dtype() == kFloat64, check, " needs float64 inputs, got ", x.dtype());
+    leaves.push_back(x.detach().clone().requires_grad_());
   }
-  const Tensor y = f(leaves);
-  // A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
-  Generator generator(20200229);
-  const Tensor dy = rand(y.shape(), {.dtype = y.dtype(), .device = y.device()}, &generator);
-  const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, false, false, true);
+  return leaves;
+}
 
-  NoGradGuard no_grad;
+// A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
+Tensor direction_for(const Tensor& y, uint64_t seed) {
+  Generator generator(seed);
+  return rand(y.shape(), {.dtype = kFloat64, .device = y.device()}, &generator);
+}
+
+// Compares the gradient of sum(f(leaves) * dy) by each element of each leaf with a central
+// difference. f runs in grad mode each time, since it may call grad() itself.
+void compare(const char* check, const TensorsToTensor& f, const std::vector<Tensor>& leaves,
+             Tolerance tolerance) {
+  const Tensor y = f(leaves), dy = direction_for(y, 20200229);
+  const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, false, false, true);
   for (size_t i = 0; i < leaves.size(); ++i) {
     const std::vector<double> at = leaves[i].cpu().to_vector<double>();
     const std::vector<double> slope = analytic[i].defined() ? analytic[i].cpu().to_vector<double>()
@@ -30,15 +44,44 @@ bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
         std::vector<double> moved = at;
         moved[j] += shift;
         std::vector<Tensor> arguments = leaves;
-        arguments[i] = tensor_of(moved.data(), leaves[i].shape(), {.device = leaves[i].device()});
-        return (f(arguments) * dy).sum().item<double>();
+        arguments[i] = tensor_of(moved.data(), leaves[i].shape(),
+                                 {.device = leaves[i].device(), .requires_grad = true});
+        return (f(arguments).detach() * dy).sum().item<double>();
       };
+      const auto [eps, atol, rtol] = tolerance;
       const double numeric = (value_at(eps) - value_at(-eps)) / (2 * eps);
-      require(std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric), "gradcheck: input ",
-              i, " of shape ", leaves[i].shape(), ", element ", j, ": the tape gives ", slope[j],
+      require(std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric), check, ": input ", i,
+              " of shape ", leaves[i].shape(), ", element ", j, ": the tape gives ", slope[j],
               ", differences give ", numeric);
     }
   }
+}
+
+}  // namespace
+
+bool gradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, RealArg eps,
+               RealArg atol, RealArg rtol) {
+  const GradMode recording(true);
+  compare("gradcheck", f, new_leaves("gradcheck", inputs), {eps, atol, rtol});
+  return true;
+}
+
+bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, RealArg eps,
+                   RealArg atol, RealArg rtol) {
+  const GradMode recording(true);
+  std::vector<Tensor> leaves = new_leaves("gradgradcheck", inputs);
+  leaves.push_back(direction_for(f(leaves), 20200301).requires_grad_());
+  // The gradients of f's inputs, one after the other, as a function of the inputs and of dy.
+  const auto gradients = [&f](const std::vector<Tensor>& given) {
+    const std::vector<Tensor> x(given.begin(), given.end() - 1);
+    std::vector<Tensor> parts;
+    for (const Tensor& dx : grad({f(x)}, x, {given.back()}, true, true, true)) {
+      if (dx.defined()) parts.push_back(flatten(dx));
+    }
+    require(!parts.empty(), "gradgradcheck: the function does not depend on any of its inputs");
+    return cat(parts);
+  };
+  compare("gradgradcheck", gradients, leaves, {eps, atol, rtol});
   return true;
 }
 

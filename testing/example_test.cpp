@@ -26,6 +26,12 @@ TEST(Example, TheGradientIsThatOfTheLoss) {
       {tensor({0.5, -0.2}, {.dtype = kFloat64}), tensor({2.0, 3.0}, {.dtype = kFloat64})});
 }
 
+TEST(Example, TheSecondGradientIsThatOfThePenalty) {
+  EXPECT_GRADGRADCHECK(
+      [](const std::vector<Tensor>& x) { return tanh(x[0]) * x[1]; },
+      {tensor({0.5, -0.2}, {.dtype = kFloat64}), tensor({2.0, 3.0}, {.dtype = kFloat64})});
+}
+
 // The weights after twenty steps. The bits of a matrix product differ between kinds of CPU, so a
 // tolerance is given. After a change that is meant: TAPER_UPDATE_GOLDEN=1.
 TEST(Example, TrainingGivesTheWeightsThatItGave) {

@@ -101,6 +101,16 @@ Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>
   }
 }
 
+Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                             const std::vector<Tensor>& inputs) {
+  try {
+    gradgradcheck(f, inputs);
+    return {};
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+}
+
 Verdict matches_golden(const std::vector<NamedTensor>& got, const fs::path& file, double rtol,
                        double atol) {
   if (updates_golden()) save_safetensors(file.string(), got);

@@ -19,6 +19,9 @@
 // Gradients of f at float64 inputs agree with differences (gradcheck in autograd/engine.h). The
 // inputs may be a list in braces.
 #define EXPECT_GRADCHECK(f, ...) EXPECT_TRUE(::taper::test::passes_gradcheck(f, __VA_ARGS__))
+// The same for the gradients of f's gradients (gradgradcheck in autograd/engine.h).
+#define EXPECT_GRADGRADCHECK(f, ...) \
+  EXPECT_TRUE(::taper::test::passes_gradgradcheck(f, __VA_ARGS__))
 // (value, file) or (value, file, rtol, atol): matches_golden below.
 #define EXPECT_MATCHES_GOLDEN(value, ...) \
   EXPECT_TRUE(::taper::test::matches_golden(value, __VA_ARGS__))

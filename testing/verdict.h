@@ -30,6 +30,8 @@ Verdict same_bits(const Tensor& a, const Tensor& b);
 
 Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                          const std::vector<Tensor>& inputs);
+Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                             const std::vector<Tensor>& inputs);
 
 // Against a safetensors file: dtypes too, and every bit unless a tolerance is given.
 Verdict matches_golden(const Tensor& got, const std::filesystem::path& file, double rtol = 0,

@@ -53,6 +53,9 @@ TEST(Testing, AWrongGradientIsNamed) {
   expect_fails(passes_gradcheck(f, {tensor({3.0}, {.dtype = kFloat64})}),
                "input 0 of shape [1], element 0");
   expect_fails(passes_gradcheck(f, {tensor({3.0})}), "gradcheck needs float64 inputs");
+  expect_fails(passes_gradgradcheck(f, {tensor({3.0})}), "gradgradcheck needs float64 inputs");
+  const auto cube = [](const std::vector<Tensor>& x) { return x[0] * x[0] * x[0]; };
+  EXPECT_GRADGRADCHECK(cube, {tensor({3.0, -1.0}, {.dtype = kFloat64})});
 }
 
 TEST(Testing, GoldenFilesAreWrittenWhenAskedAndComparedElse) {

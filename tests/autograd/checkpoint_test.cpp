@@ -56,6 +56,43 @@ const Case kCases[] = {
          return y * y;
        };
      }},
+    {"a gradient of its own",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const Tensor y = tanh(matmul(dropout(in[0], 0.3), w));
+         const Tensor dx = grad({y.sum()}, {in[0]}, {}, true, true)[0];
+         return dropout(y * dx * dx, 0.5) * w;
+       };
+     }},
+    {"a gradient without a graph",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const Tensor y = sigmoid(in[0] * w), before = dropout(y, 0.4);
+         const Tensor z = tanh(in[0] * w);
+         const Tensor dx = grad({(exp(z) * z).sum()}, {in[0]})[0];
+         return exp(before * dx) * w;
+       };
+     }},
+    {"two gradients, one of the other",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const Tensor y = exp(in[0] * w * 0.1);
+         const Tensor dx = grad({(y * y).sum()}, {in[0]}, {}, false, true)[0];
+         const Tensor dw = grad({(tanh(dx) * dropout(dx, 0.5)).sum()}, {w}, {}, false, true)[0];
+         return tanh(dx) * dw;
+       };
+     }},
+    {"a nested gradient",
+     [](const Tensor& w) -> Segment {
+       return [w](const Inputs& in) {
+         const auto inner = [w](const Inputs& deep) {
+           const Tensor y = dropout(tanh(deep[0] * w), 0.2);
+           return grad({(y * y).sum()}, {deep[0]}, {}, true, true)[0] * y;
+         };
+         const Tensor z = checkpoint(inner, {exp(in[0] * 0.5)});
+         return grad({(z * z).sum()}, {in[0]}, {}, true, true)[0] + checkpoint(inner, {z});
+       };
+     }},
     {"a view of the input",
      [](const Tensor& w) -> Segment {
        return [w](const Inputs& in) { return matmul(in[0].t(), w).view({16}); };
@@ -160,6 +197,25 @@ TEST(Checkpoint, RunsOnceWithoutAGradient) {
     checkpoint(f, {x}).sum().backward();
     EXPECT_EQ(runs, 4);
   }
+}
+
+// The pass inside needs what was saved before it, for which the function runs up to there.
+TEST(Checkpoint, AGradientInsideRunsTheFunctionUpToIt) {
+  int begun = 0, ended = 0;
+  const auto f = [&](const Inputs& in) {
+    ++begun;
+    const Tensor y = exp(in[0]);
+    const Tensor dx = grad({y.sum()}, {in[0]}, {}, true, true)[0];
+    ++ended;
+    return dx * y;
+  };
+  const Tensor x = ones({2}, {.requires_grad = true});
+  const Tensor y = checkpoint(f, {x});
+  EXPECT_EQ(begun, 2);
+  EXPECT_EQ(ended, 1);
+  y.sum().backward();
+  EXPECT_EQ(begun, 3);
+  EXPECT_EQ(ended, 2);
 }
 
 TEST(Checkpoint, RefusesAFunctionThatDoesSomethingElse) {

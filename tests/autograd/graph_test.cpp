@@ -147,6 +147,47 @@ TEST(Graph, GradcheckNamesAWrongGradient) {
                              "gradcheck needs float64 inputs, got float32"));
 }
 
+// Functions that take a gradient themselves: a penalty on it, and a Hessian times a vector.
+Tensor penalty(const std::vector<Tensor>& in) {
+  const Tensor y = (exp(in[0]) * in[1]).sum();
+  const std::vector<Tensor> dx = grad({y}, {in[0], in[1]}, {}, false, true);
+  return (dx[0] * dx[0]).sum() * dx[1];
+}
+Tensor hessian_product(const std::vector<Tensor>& in) {
+  const Tensor dx = grad({(in[0] * in[0] * in[0] * in[1]).sum()}, {in[0]}, {}, false, true)[0];
+  return grad({dx}, {in[0]}, {in[1]}, false, true)[0];
+}
+
+TEST(Graph, GradcheckFollowsFunctionsThatCallGrad) {
+  for (const Device device : all_devices()) {
+    const TensorOptions options{.dtype = kFloat64, .device = device};
+    const std::vector<Tensor> in{tensor({0.3, -0.4}, options), tensor({1.5, 0.7}, options)};
+    for (const auto& f : {penalty, hessian_product}) {
+      EXPECT_TRUE(gradcheck(f, in));
+      EXPECT_TRUE(gradgradcheck(f, in));
+      const NoGradGuard no_grad;  // whatever the caller's mode
+      EXPECT_TRUE(gradcheck(f, in));
+      EXPECT_TRUE(gradgradcheck(f, in));
+    }
+  }
+}
+
+// A gradient that is right, and no function of x: its own gradient is lost.
+TEST(Graph, GradgradcheckNamesAWrongSecondGradient) {
+  const auto once = [](const std::vector<Tensor>& in) {
+    const Tensor& x = in[0];
+    return record("OnceBackward0", x.detach() * x.detach(), {x},
+                  [slope = x.detach() * 2](Gradients& g) { g.dx(0) = g.dy() * slope; });
+  };
+  const Tensor x = ones({2}, {.dtype = kFloat64});
+  EXPECT_TRUE(gradcheck(once, {x}));
+  EXPECT_TRUE(refuses<Error>([&] { return gradgradcheck(once, {x}); },
+                             "gradgradcheck: input 0 of shape [2], element 0: the tape gives 0, "
+                             "differences give "));
+  EXPECT_TRUE(refuses<Error>([&] { return gradgradcheck(once, {ones({2})}); },
+                             "gradgradcheck needs float64 inputs, got float32"));
+}
+
 // More than 16 bits count.
 constexpr int64_t kWide = 70'000;
 
