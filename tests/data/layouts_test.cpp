@@ -20,6 +20,7 @@
 #include "data/split.h"
 #include "data/transforms.h"
 #include "framework/factories.h"
+#include "framework/io/archive.h"
 #include "framework/io/dlpack.h"
 #include "framework/io/npy.h"
 #include "framework/io/pt.h"
@@ -181,12 +182,14 @@ std::vector<Row> files(const std::string& directory) {
                      }
                      return back;
                    }});
-    out.push_back({cat("save_pt of ", dtype), inputs, [=](const Tensors& x) {
-                     save_pt(path, {{"a", x[0]}, {"b", x[1]}});
-                     Tensors back;
-                     for (const NamedTensor& t : load_pt(path)) back.push_back(t.tensor);
-                     return back;
-                   }});
+    if (has_zip()) {
+      out.push_back({cat("save_pt of ", dtype), inputs, [=](const Tensors& x) {
+                       save_pt(path, {{"a", x[0]}, {"b", x[1]}});
+                       Tensors back;
+                       for (const NamedTensor& t : load_pt(path)) back.push_back(t.tensor);
+                       return back;
+                     }});
+    }
     out.push_back({cat("to_dlpack of ", dtype), inputs, [](const Tensors& x) {
                      return Tensors{from_dlpack(to_dlpack(x[0])), from_dlpack(to_dlpack(x[1]))};
                    }});

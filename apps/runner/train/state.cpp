@@ -81,10 +81,10 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
         "distributed.sync_batch_norm: the parts of train.shards have statistics of "
         "their own, whatever the number of ranks; leave out one of the two keys");
   }
-  check_batches(*model, config, data, sizes, ranks.device());
-  if (config.distributed.sync_batch_norm && ranks.size() > 1) sync_batch_norms(*model, ranks);
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, *model);
+  check_batches(*model, config, data, sizes, ranks.device());
+  if (config.distributed.sync_batch_norm && ranks.size() > 1) sync_batch_norms(*model, ranks);
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
   const optim::Schedule given =
       build_schedule(config.schedule, optimizer->lr(), length.steps, length.per_epoch);
