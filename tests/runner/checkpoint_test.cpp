@@ -208,5 +208,15 @@ TEST_F(CheckpointFiles, WithoutRoomTheOlderOnesStayWhole) {
   expect_step(save(2), 2);
 }
 
+// The contiguous copy of an expanded tensor takes memory that there is not.
+TEST_F(CheckpointFiles, MemoryThatRunsOutIsNoFaultOfTheDisk) {
+  save(1);
+  Checkpoint large = checkpoint_of(2);
+  large.tensors["model.safetensors"].push_back({"large", full({1}, 1).expand({int64_t(1) << 48})});
+  EXPECT_THROW(save_checkpoint(run_, 2, large, 3), OutOfMemoryError);
+  EXPECT_EQ(names(), (std::vector<std::string>{"step-00000001"}));
+  expect_step(*newest_checkpoint(run_), 1);
+}
+
 }  // namespace
 }  // namespace taper::v0::runner

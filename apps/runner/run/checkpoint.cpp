@@ -68,19 +68,22 @@ void prune(const fs::path& run, int64_t keep) {
 
 fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
                          int64_t keep, bool is_best) {
-  const fs::path all = directory_of(run), beside = all / ".writing", final = all / name_of(step);
+  const fs::path all = directory_of(run), beside = all / ".writing",
+                 final = checkpoint_of_step(run, step);
   try {
     write_files(beside, checkpoint);
     remove_checkpoint(final);  // damaged, or of a future that was given up
     fs::rename(beside, final);
     sync(all);
     sync(run);  // `all` itself may be new
-    if (const std::string damage = damage_of(final); !damage.empty()) throw Error(damage);
+    if (const std::string damage = damage_of(final); !damage.empty()) throw DiskError(damage);
     if (is_best) mark_best(run, step);
     prune(run, keep);
   } catch (const std::exception& error) {
     std::error_code ignored;
     fs::remove_all(beside, ignored);
+    // Memory that runs out, or a GPU that fails, while tensors are copied is no fault of the disk.
+    if (!is_any<DiskError, OutputError, InputError, fs::filesystem_error>(error)) throw;
     const fs::space_info space = fs::space(run, ignored);
     throw DiskError(cat("cannot save the checkpoint '", final.string(), "': ", error.what(),
                         ": it needs about ", bytes_of(checkpoint), " bytes, ", space.available,
@@ -90,10 +93,15 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
   return final;
 }
 
+bool is_checkpoint(const fs::path& path) {
+  return fs::exists(path / "state.json") || (step_of(path) >= 0 && fs::is_directory(path));
+}
+
 std::string damage_of(const fs::path& checkpoint) try {
   return sums_difference(read_file(checkpoint / kChecksums, "list of checksums"),
                          sums_of_all(checkpoint));
 } catch (const std::exception& error) {
+  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // which says nothing about the files
   return error.what();
 }
 
@@ -138,6 +146,9 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
 }
 
 fs::path best_checkpoint(const fs::path& run) { return directory_of(run) / "best"; }
+fs::path checkpoint_of_step(const fs::path& run, int64_t step) {
+  return directory_of(run) / name_of(step);
+}
 
 void mark_best(const fs::path& run, int64_t step) {
   const fs::path all = directory_of(run), beside = all / ".best";

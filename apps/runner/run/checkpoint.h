@@ -24,11 +24,14 @@ struct Checkpoint {
 
 // Writes the checkpoint of a step, which takes the place of an older one of the same step, and
 // returns its directory. Once it is found whole, the newest `keep` and the best one stay; others
-// go. Throws DiskError, with the bytes needed and free, when it cannot be written; then nothing of
-// it stays and older ones are whole.
+// are removed. Throws DiskError, with the bytes needed and free, when it cannot be written. Other
+// errors, such as OutOfMemoryError while tensors are copied from a GPU, keep their type. After an
+// error nothing of the new checkpoint remains, and older ones are whole.
 fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
                          int64_t keep, bool is_best = false);
 
+// Whether that is the directory of a checkpoint, or a link to one.
+bool is_checkpoint(const fs::path& path);
 // What is wrong with a checkpoint, naming the file; empty when it is whole.
 std::string damage_of(const fs::path& checkpoint);
 
@@ -42,6 +45,8 @@ std::vector<fs::path> list_checkpoints(const fs::path& run);
 // The newest that is whole; those before it in the list are named in warnings.
 std::optional<fs::path> newest_checkpoint(const fs::path& run);
 fs::path best_checkpoint(const fs::path& run);
+// Where the checkpoint of that step is, or would be.
+fs::path checkpoint_of_step(const fs::path& run, int64_t step);
 // `best` becomes the checkpoint of that step, where there is one.
 void mark_best(const fs::path& run, int64_t step);
 // The step in a checkpoint's name, also of "best"; -1 where there is none.

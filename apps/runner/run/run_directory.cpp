@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <system_error>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -56,12 +58,24 @@ bool is_run(const fs::path& dir) {
 
 // --- the lock ---
 
+// A process that was killed may hold its lock for some seconds, while the system takes back its
+// memory. Sets errno.
+static bool lock_within(int file, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause(20);
+  for (;; patience -= kPause) {
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK || patience <= kPause) return false;
+    check_stop();
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 RunLock::RunLock(const fs::path& dir) {
   const fs::path path = dir / kLock;
   do {  // again where the directory was moved aside meanwhile
     file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (file_ < 0) cannot_write(path);
-    const bool is_locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+    const bool is_locked = lock_within(file_, std::chrono::seconds(5));
     if (!is_locked && errno == EWOULDBLOCK) {
       throw InputError(cat("'", dir.string(), "' is in use by ", read_file(path, "lock"),
                            ": wait for its end, or name another directory",
@@ -132,6 +146,7 @@ static std::string damage_of_run(const fs::path& dir) try {
   }
   return sums_difference(listed, sums_of(dir, names));
 } catch (const std::exception& error) {
+  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // which says nothing about the files
   return cat(kChecksums, " lists what cannot be read: ", error.what());
 }
 
@@ -143,7 +158,7 @@ static fs::path run_of_checkpoint(const fs::path& checkpoint) {
 }
 
 void verify_run(const fs::path& dir) {
-  if (fs::exists(dir / "state.json")) {
+  if (is_checkpoint(dir)) {
     throw InputError(cat("'", dir.string(),
                          "' is a checkpoint, not a run's directory: name the run", ", '",
                          run_of_checkpoint(dir).string(), "'"));
@@ -166,7 +181,7 @@ std::string verify(const fs::path& path) {
     if (damage.empty()) out += cat("OK  ", what, "\n");
     if (!damage.empty()) found += cat("\n  ", what, ": ", damage);
   };
-  if (fs::exists(path / "state.json") || step_of(path) >= 0) {
+  if (is_checkpoint(path)) {
     note(path.string(), damage_of(path));
   } else {
     if (!fs::exists(path / "config.yaml")) verify_run(path);  // which says so

@@ -15,11 +15,13 @@ inline constexpr const char* kHistory = "history.json";
 // Whether a run made what is in the directory.
 bool is_run(const fs::path& dir);
 
-// Held by the process that writes in a run's directory; ends with the scope or the process. The
-// file DIR/run.lock stays.
+// The lock of the process that writes in a run's directory. It is released at the end of the scope
+// or of the process; the file DIR/run.lock stays.
 class RunLock {
  public:
-  // InputError: another process has it, with its id, host and start.
+  // Waits up to five seconds for another process that holds the lock: one that was killed keeps it
+  // until the system has torn it down. Throws InputError, with the id, host and start of the
+  // holder, if it still has the lock then.
   explicit RunLock(const fs::path& dir);
   ~RunLock();
 
