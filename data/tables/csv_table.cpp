@@ -197,6 +197,7 @@ class TableReader {
     std::set<std::string> words;
     if (!is_one_hot()) return words;
     for (const Record& row : rows_) {
+      check_stop();
       const std::string& field = row.fields[column];
       if (says_missing(field)) continue;
       if (!is_text(field)) return {};
@@ -303,6 +304,7 @@ class TableReader {
     std::unordered_map<std::string, int64_t> index;
     for (const std::string& name : table_.classes) index.emplace(name, std::ssize(index));
     for (const Record& row : rows_) {
+      check_stop();
       const std::string& label = row.fields[0];
       const std::optional<int64_t> value = integers ? integer_of(label) : std::nullopt;
       const auto found = index.find(value ? cat(*value) : label);

@@ -157,7 +157,8 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
 
 Tokenizer Tokenizer::chars(std::string_view text) {
   std::set<std::string> seen;  // UTF-8 sorts as code points do
-  while (!text.empty()) {
+  for (size_t done = 0; !text.empty(); ++done) {
+    if (done % 4096 == 0) check_stop();
     const CodePoint c = first_code_point(text);
     require<ValueError>(c.value != CodePoint::kInvalid,
                         "the text is not UTF-8: take `tokenizer: bytes`");
@@ -228,6 +229,7 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
     return merges_.find(uint64_t(out[i]) << 32 | uint64_t(out[i + 1]));
   };
   while (true) {
+    check_stop();  // a word may be as long as the text
     auto best = merges_.end();
     for (size_t i = first; i + 1 < out.size(); ++i) {
       const auto found = merge_at(i);

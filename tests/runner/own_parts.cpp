@@ -3,13 +3,18 @@
 //   optimizer: {type: lookahead, lr: 0.1, k: 5}
 //   callbacks: [tell: {until: 20}]
 //   model: {type: sequential, layers: [flatten, spoilt, linear: 10]}
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "apps/runner/runner.h"
+#include "framework/factories.h"
 #include "modules/members.h"
 #include "tests/optim/own_optimizers.h"
 
@@ -100,7 +105,92 @@ struct Outer : Module {
   Child<Faulty> inner;
 };
 
+// What goes wrong at a place of a run that its config names, while there is a file "fault" in the
+// working directory.
+void fail(const std::string& kind) {
+  if (!std::ifstream("fault")) return;
+  if (kind == "memory") (void)zeros({int64_t(1) << 50});
+  if (kind == "foreign") throw std::out_of_range("no such row");
+  if (kind == "unknown") throw 3;
+  throw ValueError("no such rows");
+}
+
+// Passes on what it gets; fails in its call of that number, in training or in evaluation.
+struct FailingOptions {
+  std::string in = "training", kind = "error";
+  int64_t call = 1, milliseconds = 0;
+  template <class V> void describe(V& v) {
+    v("in", in, "training or evaluation");
+    v("kind", kind, "memory, foreign, unknown or error");
+    v("call", call, kCountOrNone, "which one fails; 0: none");
+    v("milliseconds", milliseconds, kCountOrNone, "how long each call takes");
+  }
+};
+struct Failing : Module {
+  explicit Failing(FailingOptions o) : options(std::move(o)) {}
+  Tensor forward(const Tensor& x) override {
+    if (is_training() != (options.in == "training")) return x;
+    std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
+    if (++calls == options.call) fail(options.kind);
+    return x;
+  }
+  const FailingOptions options;
+  int64_t calls = 0;
+};
+
+// Stochastic gradient descent that fails in its call of that number, having moved some weights.
+struct FailingSgdOptions {
+  double lr = 0.1;
+  int64_t call = 1;
+
+  template <class V> void describe(V& v) {
+    v("lr", lr, kPositive, "learning rate");
+    v("call", call, kCount, "which one fails");
+  }
+  optim::Recipe recipe() const { return {"FailingSGD", {}}; }
+  void update(const optim::ParamStep& s) const {
+    s.param.sub_(s.grad * lr);
+    static int64_t calls = 0;
+    static const void* const first = s.param.data_ptr();
+    if (s.param.data_ptr() == first && ++calls == call) fail("error");
+  }
+};
+
+struct ThrowOptions {
+  std::string on = "step", kind = "error";
+  int64_t step = 1, rank = -1;
+  template <class V> void describe(V& v) {
+    v("on", on, "step, eval or end");
+    v("kind", kind, "memory, foreign, unknown or error");
+    v("step", step, kCount, "after which one");
+    v("rank", rank, {-1, 100}, "on which rank; -1: on all");
+  }
+};
+struct Throw : runner::Observer {
+  explicit Throw(ThrowOptions o) : options(std::move(o)) {}
+  bool on_step(int64_t step, double, double) override {
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    const bool is_here = options.rank < 0 || (rank && std::atoi(rank) == options.rank);
+    if (options.on == "step" && step == options.step && is_here) fail(options.kind);
+    return true;
+  }
+  void on_eval(int64_t step, const std::string&, const runner::Metrics&) override {
+    if (options.on == "eval" && step == options.step) fail(options.kind);
+  }
+  void on_end(const runner::TrainResult&) override {
+    if (options.on == "end") fail(options.kind);
+  }
+  const ThrowOptions options;
+};
+
 int main(int argc, char** argv) {
+  runner::register_optimizer<FailingSgdOptions>("failing_sgd");
+  runner::register_layer<FailingOptions>("failing",
+                                         [](const FailingOptions& o, const runner::LayerSite&) {
+                                           return std::make_unique<Failing>(o);
+                                         });
+  runner::register_callback<ThrowOptions>(
+      "throw", [](const auto& o, const auto&) { return std::make_unique<Throw>(o); });
   runner::register_optimizer<test::LookaheadOptions>("lookahead");
   runner::register_callback<TellOptions>(
       "tell", [](const auto& o, const auto& at) { return std::make_unique<Tell>(o, at); });

@@ -11,6 +11,7 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
 #include "framework/cuda/cuda.h"
+#include "framework/host/hooks.h"
 #include "framework/host/threads.h"
 
 namespace taper::v0::runner {
@@ -109,7 +110,7 @@ static Json data_facts(const DataConfig& data) {
     uint32_t sum = 0;
     for (const fs::path& part : file.parts) {
       bytes += fs::file_size(part);
-      sum = file_crc32(part, UINT64_MAX, sum);
+      sum = file_crc32(part, UINT64_MAX, sum, check_stop);
     }
     out.push_back({{"file", (is_below ? below : path).string()},
                    {"bytes", bytes},

@@ -109,20 +109,20 @@ void JsonLines::write(const std::string& fields) {
   crc_ = uint32_t(crc32_z(crc_, reinterpret_cast<const Bytef*>(line.data()), line.size()));
 }
 
-uint64_t JsonLines::sync() const {
+void JsonLines::sync() const {
   if (::fsync(file_) != 0) cannot_write(path_);
-  return size_;
 }
 
 // --- checksums ---
 
-uint32_t file_crc32(const fs::path& file, uint64_t most, uint32_t before) {
+uint32_t file_crc32(const fs::path& file, uint64_t most, uint32_t before, void (*each_part)()) {
   InputFile in(file, "");
   uLong sum = before;
   std::vector<Bytef> part(1 << 20);
   while (const size_t n = in.read(part.data(), std::min<uint64_t>(part.size(), most))) {
     sum = crc32_z(sum, part.data(), n);
     most -= n;
+    if (each_part) each_part();
   }
   return uint32_t(sum);
 }

@@ -70,9 +70,10 @@ class JsonLines {
   // or they have another CRC-32.
   void open(const fs::path& file, uint64_t keep = 0, std::optional<uint32_t> crc = std::nullopt);
   void write(const std::string& fields);
-  // The bytes so far, which are on the disk when this returns.
-  uint64_t sync() const;
-  uint32_t crc() const { return crc_; }  // of them
+  // Waits until all lines are on the disk.
+  void sync() const;
+  uint64_t size() const { return size_; }  // of the lines so far, in bytes
+  uint32_t crc() const { return crc_; }    // their CRC-32
 
  private:
   fs::path path_;
@@ -86,10 +87,12 @@ class JsonLines {
 // The list in its directory: "0a1b2c3d 1234 state.json", a line for each file.
 inline constexpr const char* kChecksums = "CRC32";
 
-// zlib's CRC-32 of a file's bytes, of the first `most` of them, behind those of the sum `before`;
-// InputError when it cannot be read or is no regular file. "0a1b2c3d".
-uint32_t file_crc32(const fs::path& file, uint64_t most = UINT64_MAX, uint32_t before = 0);
-std::string hex_crc32(uint32_t sum);
+// Returns zlib's CRC-32 of the first `most` bytes of a file, continued from the sum `before`.
+// Throws InputError when the file cannot be read or is no regular file. `each_part`, if any, is
+// called for every MiB, and may end the reading by an exception, as check_stop() does.
+uint32_t file_crc32(const fs::path& file, uint64_t most = UINT64_MAX, uint32_t before = 0,
+                    void (*each_part)() = nullptr);
+std::string hex_crc32(uint32_t sum);  // "0a1b2c3d"
 
 // Lines for files of a directory, in the order of their names. InputError: one cannot be read.
 std::string sums_of(const fs::path& dir, std::vector<std::string> names);

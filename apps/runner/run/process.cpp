@@ -1,8 +1,13 @@
 #include "apps/runner/run/process.h"
 
+#include <atomic>
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -39,13 +44,67 @@ Device choose_device(const std::string& name) {
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 
 bool owned = false;
-volatile std::sig_atomic_t last_signal = 0;
+bool listens = false;  // between the constructor and the destructor of a SignalScope
+volatile std::sig_atomic_t last_signal = 0, asked_to_end = 0, quiet = 0;
+timespec asked_at;  // when the first SIGINT or SIGTERM came
 struct sigaction previous[std::size(kSignals)];
 void (*previous_check)() = nullptr;
 
+// What the handler prints, prepared beforehand: it may not allocate.
+constexpr const char* kStopping = "stopping";
+std::atomic<const char*> plan{kStopping}, newest{nullptr}, line_start{"taper: "};
+
+const char* name_of_signal(int number) {
+  switch (number) {
+    case SIGINT: return "SIGINT";
+    case SIGTERM: return "SIGTERM";
+    case SIGUSR1: return "SIGUSR1";
+    default: return "SIGHUP";
+  }
+}
+
+// Async-signal-safe. One write, so that lines of several processes do not mix.
+void print_line(std::initializer_list<const char*> parts) {
+  if (quiet != 0) return;
+  char line[PATH_MAX + 512];
+  size_t n = 0;
+  for (const char* part : parts) {
+    while (*part != '\0' && n + 1 < sizeof line) line[n++] = *part++;
+  }
+  line[n++] = '\n';
+  (void)!::write(STDERR_FILENO, line, n);
+}
+
+[[noreturn]] void end_at_once(int number) {
+  const char* path = newest.load();
+  print_line({line_start, name_of_signal(number), " again: ended at once; ",
+              path ? "the newest checkpoint is " : "there is no checkpoint", path ? path : ""});
+  ::_exit(128 + number);
+}
+
+// `timeout` sends SIGTERM to its child and, right after that, to the child's process group.
+bool is_echo(int number) {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const double seconds =
+      double(now.tv_sec - asked_at.tv_sec) + 1e-9 * double(now.tv_nsec - asked_at.tv_nsec);
+  return number == SIGTERM && last_signal == SIGTERM && seconds < 0.1;
+}
+
+// The handler of all of these signals.
 void note(int number) {
-  if (number == SIGINT && last_signal == SIGINT) ::_exit(128 + SIGINT);
+  const int saved_errno = errno;
+  const bool ends = number == SIGINT || number == SIGTERM;
+  if (ends && asked_to_end != 0 && !is_echo(number)) end_at_once(number);
+  const bool is_news = last_signal == 0 || (ends && asked_to_end == 0);
+  if (ends && asked_to_end == 0) ::clock_gettime(CLOCK_MONOTONIC, &asked_at);
+  if (ends) asked_to_end = 1;
   last_signal = number;
+  const char* again = number == SIGINT    ? "; press Ctrl-C again to end at once"
+                      : number == SIGTERM ? "; a second SIGTERM ends it at once"
+                                          : "";
+  if (is_news) print_line({line_start, name_of_signal(number), ": ", plan, again});
+  errno = saved_errno;
 }
 
 void stop_if_asked() {
@@ -119,8 +178,14 @@ int64_t peak_resident_memory() {
   return 0;
 }
 
-SignalScope::SignalScope() {
+SignalScope::SignalScope(bool is_quiet) {
   last_signal = 0;
+  asked_to_end = 0;
+  quiet = is_quiet;
+  plan = kStopping;
+  newest = nullptr;
+  listens = true;
+  line_start = ::isatty(STDERR_FILENO) != 0 ? "\r\033[Ktaper: " : "taper: ";  // over a bar
   previous_check = detail::stop_check.exchange(stop_if_asked);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action {};
@@ -133,16 +198,30 @@ SignalScope::SignalScope() {
 }
 
 SignalScope::~SignalScope() {
+  listens = false;
   set_stop_check(previous_check);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], &previous[i], nullptr);
   }
   last_signal = 0;
+  asked_to_end = 0;
 }
 
 std::string SignalScope::received() {
   const int number = last_signal;
-  return number == 0 ? "" : std::string("SIG") + ::sigabbrev_np(number);
+  return number == 0 ? "" : name_of_signal(number);
+}
+
+void SignalScope::set_plan(const char* text) { plan = text; }
+
+void SignalScope::set_newest(const std::string& checkpoint) {
+  if (!listens) return;  // a program's own runs may be in several threads
+  // A handler may just read the path before, which stays until the next but one.
+  static std::string paths[2];
+  static size_t next = 0;
+  std::string& path = paths[next++ % 2];
+  path = checkpoint;
+  newest = path.c_str();
 }
 
 }  // namespace taper::v0::runner

@@ -12,6 +12,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "framework/factories.h"
+#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 
@@ -134,7 +135,8 @@ static Metrics of_first(const Evaluator& evaluator, const Communicator& ranks) {
 }
 
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
-                 const DataInfo& info, const Communicator& ranks) {
+                 const DataInfo& info, const Communicator& ranks,
+                 const std::function<void(int64_t)>& after_batch) {
   const NoGradGuard no_grad;
   const Device device = ranks.device();
   const Autocast half = autocast_of(config.train.precision, device.type());
@@ -142,6 +144,11 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   model.eval();
   Evaluator evaluator(config, info, device);
   batches.start(epoch);
+  int64_t measured = 0;
+  const auto end_batch = [&] {
+    if (after_batch) return after_batch(++measured);
+    check_stop();
+  };
   const auto next = [&] {
     const std::optional<Batch> batch = batches.next();
     return batch ? evaluator.sums_of(run_model(model, config.model, info, batch->inputs),
@@ -149,7 +156,10 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
                  : Tensor();
   };
   if (ranks.size() == 1) {
-    for (Tensor own = next(); own.defined(); own = next()) evaluator.add(own);
+    for (Tensor own = next(); own.defined(); own = next()) {
+      evaluator.add(own);
+      end_batch();
+    }
   } else {
     // How many batches there are on all ranks, and how long their sums, which the first has.
     Tensor own = next();
@@ -159,6 +169,7 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
     const std::vector<int64_t> all = sent.cpu().to_vector<int64_t>();
     for (int64_t left = all[0]; left > 0; left -= ranks.size()) {
       add_in_turn(evaluator, own, std::min<int64_t>(left, ranks.size()), all[1], ranks);
+      end_batch();
       own = next();
     }
   }

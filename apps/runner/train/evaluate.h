@@ -1,6 +1,7 @@
 // Evaluations: the metrics that a config names, of a split.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,14 @@ class Evaluator {
   int64_t counted_classes_ = 0;  // whose predictions are counted, behind the metrics' sums
 };
 
-// Of all batches that the loader gives in `epoch`, with the model in evaluation mode and in the
-// config's precision; then the model trains again where it did before. Of several ranks each has
-// every so many'th batch; all get the numbers that one alone would get.
+// Measures all batches that the loader gives in `epoch`, with the model in evaluation mode and in
+// the config's precision; then the model trains again if it did before. Of several ranks each
+// measures some of the batches, and all get the numbers that one rank alone would get.
+// `after_batch` is called with the number of batches that this rank has measured so far, on all
+// ranks after the same number, and may end the evaluation by an exception. By default it is
+// check_stop().
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
-                 const DataInfo& info, const Communicator& ranks);
+                 const DataInfo& info, const Communicator& ranks,
+                 const std::function<void(int64_t batches)>& after_batch = {});
 
 }  // namespace taper::v0::runner

@@ -10,6 +10,7 @@
 #include "autograd/ops/reduce.h"
 #include "framework/describe.h"
 #include "framework/factories.h"
+#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -62,6 +63,7 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
   const int64_t start = first_token(tokenizer);
   if (run.info.lines || context.empty()) context.insert(context.begin(), start);
   for (int64_t i = 0; i < o.tokens; ++i) {
+    check_stop();
     const int64_t token = next_token(run, context, o, generator);
     written.push_back(token);
     if (run.info.lines && token == start) context.clear();

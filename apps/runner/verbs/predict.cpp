@@ -8,6 +8,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary.h"
+#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 
@@ -63,6 +64,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
+    check_stop();
     const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
