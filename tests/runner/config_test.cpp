@@ -670,7 +670,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "accumulate: 1\n"
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
             "  eval_batches: 0\n"
-            "  best:\n    metric: loss\n    mode: auto\n  on_nan: stop\n  graph: auto\n  "
+            "  on_nan: stop\n  graph: auto\n  "
             "tensorboard: false\n"
             "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
             "log:\n  level: info\n  console: true\n  file: log.txt\n  format: text\n"

@@ -197,7 +197,7 @@ TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
             }).find("train.best.metric: is not measured"),
             std::string::npos);
   const RunConfig config = load("metrics: [mae, within_unit_test]\n");
-  EXPECT_TRUE(config.train.best.is_max());
+  EXPECT_TRUE(config.train.best->is_max());
   const TrainResult result = train(config, directory_ / "run");
   ASSERT_EQ(result.metrics.values.size(), 3u);
   EXPECT_EQ(result.metrics.values[2].first, "within_unit_test");

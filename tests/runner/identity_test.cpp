@@ -336,11 +336,76 @@ TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   const Json exit = Json::parse(text("r/exit.json"));
   ASSERT_NE(exit["step"], exit["best_step"]) << "a run whose last step is its best shows nothing";
   EXPECT_EQ(exit["model_step"], exit["best_step"]);
+  const int64_t step = exit["best_step"], epoch = step / 5;
   expect_says(end, 0,
-              {cat("saved weights:   of step ", exit["best_step"].dump(), ", the best\n"),
-               cat("at step ", exit["best_step"].dump(), ", in checkpoints/best")});
-  expect_says(at_.taper({"eval", "r"}), 0,
-              {cat("weights:         of step ", exit["best_step"].dump())});
+              {cat("saved weights:   of step ", step, " in epoch ", epoch, ", the best\n"),
+               cat("at step ", step, ", in checkpoints/best")});
+  expect_says(at_.taper({"eval", "r"}), 0, {cat("weights:         of step ", step)});
+}
+
+// "test loss:       0.1234" of what a command printed.
+std::string loss_in(const RunDirectory::Outcome& end) {
+  EXPECT_EQ(end.code, 0) << end.err;
+  const size_t at = end.out.find("test loss:");
+  return at == std::string::npos ? end.out : end.out.substr(at, end.out.find('\n', at) - at);
+}
+
+TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
+  // So fast that it gets worse.
+  const Words fast{"schedule={type: constant}", "optimizer.lr=3", "train.epochs=4"};
+  const auto with = [&](const std::string& setting) {
+    Words all = fast;
+    all.push_back(setting);
+    return all;
+  };
+  const RunDirectory::Outcome last = train("last", fast);
+  const RunDirectory::Outcome best = train("best", with("train.best={metric: loss}"));
+  const RunDirectory::Outcome stopping = train("stopping", with("train.early_stopping={}"));
+  const std::string best_loss = loss_in(best), last_loss = loss_in(last);
+  EXPECT_NE(best_loss, last_loss) << "a run whose last step is its best shows nothing";
+  EXPECT_EQ(loss_in(stopping), best_loss) << "though it ended by itself";
+  // The summary shows the numbers of the weights that were saved.
+  for (const auto& [run, loss] : {std::pair("best", best_loss), std::pair("stopping", best_loss),
+                                  std::pair("last", last_loss)}) {
+    EXPECT_EQ(loss_in(at_.taper({"eval", run})), loss) << run;
+    // Both sets of weights are there.
+    EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "best"})), best_loss) << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "last"})), last_loss) << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", cat(run, "/checkpoints/best")})), best_loss) << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", cat(run, "/checkpoints/last/")})), last_loss) << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", newest_checkpoint(at_ / run)->string()})), last_loss);
+  }
+  EXPECT_NE(text("best/model.safetensors"), text("last/model.safetensors"));
+  EXPECT_EQ(text("best/metrics.jsonl"), text("last/metrics.jsonl"));
+  // An export beside a checkpoint's weights would damage it.
+  expect_says(at_.taper({"export", "best/checkpoints/best", "--to", "pt"}), 0, {"best/model.pt"});
+  EXPECT_EQ(at_.taper({"verify", "best"}).code, 0);
+}
+
+TEST_F(Identity, WeightsThatAreNotThereAreNamed) {
+  expect_trains("r");
+  fs::copy(fs::canonical(best_checkpoint(at_ / "r")), at_ / "elsewhere");
+  expect_says(at_.taper({"eval", "elsewhere"}), 66, {"outside of its run's directory"});
+  expect_says(at_.taper({"eval", "r", "--weights", "newest"}), 2, {"expected best or last"});
+  expect_says(at_.taper({"eval", "r/checkpoints/best", "--weights", "last"}), 2,
+              {"names the weights already"});
+  expect_says(at_.taper({"report", "r/checkpoints/best", "-o", "page"}), 66, {"is a checkpoint"});
+  fs::remove_all(at_ / "r/checkpoints");
+  // The run's own weights are the last ones.
+  expect_says(at_.taper({"eval", "r", "--weights", "last"}), 0, {"weights:         of step 10"});
+  expect_says(at_.taper({"eval", "r/checkpoints/best"}), 0, {"weights:         of step 10"});
+}
+
+TEST_F(Identity, ABranchOfARunKeepsTheBestWeightsSoFar) {
+  // The first evaluation stays the best, for it is the worst.
+  const Words worst{"train.best={metric: loss, mode: max}", "train.epochs=4", "checkpoint.every=0",
+                    "checkpoint.keep=10"};
+  expect_trains("r", worst);
+  Words branch = worst;
+  branch.insert(branch.end(), {"--resume", "r/checkpoints/step-00000010"});
+  expect_trains("branch", branch);
+  EXPECT_EQ(text("branch/model.safetensors"), text("r/model.safetensors"));
+  EXPECT_EQ(step_of(best_checkpoint(at_ / "branch")), 5);
 }
 
 TEST_F(Identity, TheLossOfALineIsTheMeanSinceTheLastOne) {

@@ -61,6 +61,11 @@ bool GoalConfig::is_max() const {
   return metric != "loss" && runner::metric(metric).grows;
 }
 
+GoalConfig best_goal(const TrainConfig& c) {
+  if (c.best) return *c.best;
+  return c.early_stopping ? GoalConfig(*c.early_stopping) : GoalConfig();
+}
+
 std::optional<double> seconds_of(const std::string& time) {
   const std::size_t unit = std::string_view("smhd").find(time.empty() ? ' ' : time.back());
   const bool has_unit = unit != std::string::npos;
@@ -122,7 +127,8 @@ Schema describe(RunConfig& c) {
            return std::ranges::count(metric(name).tasks, task) > 0;
          });
        }},
-      {"train.best.metric", kMeasured, [=, &c] { return is_measured(c.train.best.metric); }},
+      {"train.best.metric", kMeasured,
+       [=, &c] { return is_measured(c.train.best.value_or(GoalConfig()).metric); }},
       {"train.early_stopping.metric", kMeasured,
        [=, &c] { return !c.train.early_stopping || is_measured(c.train.early_stopping->metric); }},
       {"schedule.metric", kMeasured,

@@ -126,7 +126,7 @@ struct TrainConfig {
   int64_t eval_batches = 0;
   std::optional<int64_t> eval_batch_size;  // a run that has begun has it
   std::optional<EarlyStoppingConfig> early_stopping;
-  GoalConfig best;
+  std::optional<GoalConfig> best;
   std::optional<std::string> time_limit;  // seconds_of() reads it
   OnNan on_nan = OnNan::kStop;
   Graph graph = Graph::kAuto;
@@ -157,8 +157,10 @@ struct TrainConfig {
       "samples a batch of evaluation; without it batch_size for text, otherwise the largest power "
       "of "
       "two up to 1024 that half of the device's memory takes");
-    v("early_stopping", early_stopping, "end when nothing gets better");
-    v("best", best, "which evaluation's weights are kept as best");
+    v("early_stopping", early_stopping,
+      "end when nothing gets better; the weights of the best evaluation are saved");
+    v("best", best,
+      "save the weights of the best evaluation in model.safetensors, in place of the last ones");
     v("time_limit", time_limit, "save and end after this time").of_form(kTime, is_time);
     v("on_nan", on_nan, {"stop", "skip", "rollback"},
       "what to do when a loss or gradient is not finite");
@@ -183,6 +185,9 @@ struct TrainConfig {
       [this] { return !(clip_norm && clip_value); });
   }
 };
+
+// Which evaluation is the best: by train.best, else by train.early_stopping, else by the loss.
+GoalConfig best_goal(const TrainConfig& config);
 
 // Of runs on several ranks (docs/distributed.md).
 struct DistributedConfig {

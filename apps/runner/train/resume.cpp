@@ -27,6 +27,7 @@ constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
                                     {"train.tensorboard"},
                                     {"train.graph"},
                                     {"train.profile.steps"},
+                                    {"train.eval_batch_size", true},
                                     {"checkpoint.every", true},
                                     {"checkpoint.interval"},
                                     {"checkpoint.keep"},
@@ -134,6 +135,16 @@ void say_resumed(const Resumed& from, int64_t step, double lr) {
                   step, before, lr));
 }
 
+// The best checkpoint of the other run up to that step, which may stay the best of this one.
+static void copy_best(const fs::path& run, const fs::path& dir, int64_t step) {
+  const int64_t best = step_of(best_checkpoint(run));
+  if (best < 0 || best > step || !damage_of(best_checkpoint(run)).empty()) return;
+  const fs::path to = checkpoint_of_step(dir, best);
+  fs::create_directories(to.parent_path());
+  fs::copy(fs::canonical(best_checkpoint(run)), to);
+  mark_best(dir, best);
+}
+
 void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
                        std::optional<RunLock>& lock) {
   std::error_code none;
@@ -142,6 +153,7 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
     for (const char* name : {"metrics.jsonl", kHistory}) {
       if (fs::exists(from.run / name)) fs::copy_file(from.run / name, dir / name);
     }
+    copy_best(from.run, dir, step);
   }
   drop_checkpoints_after(dir, step);
   // What is made anew; until then the checkpoint is what can be used.

@@ -53,7 +53,9 @@ struct TrainResult {
   std::string reason{};       // of an end before the last step: "early stopping", "time limit"
   Metrics metrics{};          // of the last evaluation
   int64_t saved_step = 0;     // whose weights model.safetensors has
-  int64_t best_step = 0;      // the best evaluation's, by train.best; 0: there was none
+  int64_t saved_epoch = 0;    // in which that step was
+  Metrics saved_metrics{};    // of those weights; empty where they were not evaluated
+  int64_t best_step = 0;      // the best evaluation's, by best_goal(config.train); 0: there was none
   double best = 0;            // its value
   bool is_first_rank = true;  // which alone has to say so
   std::vector<std::string> warnings{};  // what makes the results doubtful, also in exit.json

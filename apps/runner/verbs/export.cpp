@@ -77,8 +77,9 @@ Command export_command() {
       describe_overrides(v);
     }
     int operator()() const {
-      const fs::path file = out.empty() ? fs::path(run) / cat("model.", to) : fs::path(out);
-      return print(export_run(open(), to, file));
+      const SavedRun saved = open();
+      const fs::path file = out.empty() ? saved.dir / cat("model.", to) : fs::path(out);
+      return print(export_run(saved, to, file));
     }
   };
   return command_of<Export>("export", "Write a run's model for other programs",

@@ -14,19 +14,77 @@
 namespace taper::v0::runner {
 namespace {
 
-fs::path weights_of(const fs::path& dir) {
-  if (fs::exists(dir / "model.safetensors")) return dir / "model.safetensors";
-  if (const auto newest = newest_checkpoint(dir)) return *newest / "model.safetensors";
-  throw InputError(cat("the run in '", dir.string(), "' has saved no weights yet"));
-}
+constexpr const char* kModel = "model.safetensors";
 
-// As exit.json says; -1: of an older version.
-int64_t step_of_model(const fs::path& dir) {
+// A step that exit.json names; -1: it does not, as in an older version.
+int64_t step_at_end(const fs::path& dir, const char* key) {
   const fs::path file = dir / "exit.json";
   if (!fs::exists(file)) return -1;
   const Document end = parse_json(read_file(file, "end of the run", kMaxJsonBytes), {});
-  const Node* step = end.root ? end.root->find("model_step") : nullptr;
+  const Node* step = end.root ? end.root->find(key) : nullptr;
   return step ? read_scalar<int64_t>(*step).value.value_or(-1) : -1;
+}
+
+// A run, and which of its weights to take: "best", "last", the path of a checkpoint, or empty.
+struct Request {
+  fs::path run;
+  std::string weights;
+};
+
+// A path may also name one of a run's checkpoints, RUN/checkpoints/best and RUN/checkpoints/last
+// among them.
+Request request_of(const fs::path& given, const std::string& weights) {
+  const fs::path path = given.filename().empty() ? given.parent_path() : given;  // of "r/"
+  const fs::path all = fs::absolute(path).lexically_normal().parent_path();
+  const std::string name = path.filename();
+  const bool is_named = all.filename() == "checkpoints" && (name == "best" || name == "last");
+  if (!is_named && !is_checkpoint(path)) return {given, weights};
+  const fs::path run = (is_named ? all : fs::canonical(path).parent_path()).parent_path();
+  require<InputError>(is_run(run), "'", given.string(),
+                      "' is a checkpoint outside of its run's directory, which says what data and ",
+                      "model it is of: name RUN or RUN/checkpoints/NAME");
+  require<ConfigError>(weights.empty(), "--weights: '", given.string(),
+                       "' names the weights already");
+  return {run, is_named ? name : path.string()};
+}
+
+fs::path checkpoint_of(const Request& request) {
+  const fs::path& run = request.run;
+  const bool is_last = request.weights == "last";
+  const std::optional<fs::path> newest = is_last ? newest_checkpoint(run) : std::nullopt;
+  const fs::path found = is_last                   ? newest.value_or("")
+                         : request.weights == "best" ? best_checkpoint(run)
+                                                   : fs::path(request.weights);
+  require<InputError>(fs::is_directory(found), "the run in '", run.string(), "' has no ",
+                      request.weights, " checkpoint");
+  const std::string damage = damage_of(found);
+  require<InputError>(damage.empty(), "the checkpoint '", found.string(),
+                      "' cannot be used: ", damage);
+  return found;
+}
+
+struct Weights {
+  fs::path file;
+  int64_t step;  // -1: not known
+};
+
+Weights weights_of(const Request& request) {
+  const fs::path& run = request.run;
+  const int64_t saved = step_at_end(run, "model_step");
+  const bool has_model = fs::exists(run / kModel);
+  // Weights that a finished run has in model.safetensors need no checkpoint.
+  const char* key = request.weights == "best" ? "best_step" : "step";
+  const bool is_that = request.weights.empty() || (saved >= 0 && step_at_end(run, key) == saved);
+  const bool is_by_path = request.weights.find('/') != std::string::npos;
+  if (has_model && is_that && !is_by_path) return {run / kModel, saved};
+  if (!request.weights.empty()) {
+    const fs::path checkpoint = checkpoint_of(request);
+    return {checkpoint / kModel, step_of(checkpoint)};
+  }
+  const auto newest = newest_checkpoint(run);
+  require<InputError>(newest.has_value(), "the run in '", run.string(),
+                      "' has saved no weights yet");
+  return {*newest / kModel, step_of(*newest)};
 }
 
 // Before a model is built for outputs that its weights cannot have: a last layer has a weight for
@@ -55,8 +113,13 @@ std::string other_model(const fs::path& dir, const std::vector<std::string>& ove
 
 }  // namespace
 
-SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides) {
+SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrides,
+                  const std::string& which) {
   const HostStateGuard host;
+  require<ConfigError>(which.empty() || which == "best" || which == "last",
+                       "--weights: expected best or last, got '", which, "'");
+  const Request request = request_of(given, which);
+  const fs::path& dir = request.run;
   verify_run(dir);
   SavedRun run;
   run.config = load_run_config(dir, overrides);
@@ -64,8 +127,8 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
   const fs::path data = dir / "data.json";
   run.info = data_info_from_json(read_file(data, "description of data", kMaxJsonBytes), data);
   run.device = set_up(run.config);
-  const fs::path weights = weights_of(dir);
-  run.step = weights.parent_path() == dir ? step_of_model(dir) : step_of(weights.parent_path());
+  const auto [weights, step] = weights_of(request);
+  run.step = step;
   const std::vector<NamedTensor> state = tensors_of(weights);
   require_room_for(run.info, state, data);
   {
@@ -79,7 +142,7 @@ SavedRun open_run(const fs::path& dir, const std::vector<std::string>& overrides
 }
 
 SavedRun RunArguments::open() const {
-  SavedRun opened = open_run(run, overrides);
+  SavedRun opened = open_run(run, overrides, weights);
   apply_settings(opened.config);
   report_device(opened.config, opened.device);
   return opened;

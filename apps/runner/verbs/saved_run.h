@@ -35,9 +35,13 @@ struct SavedRun {
   Tensor predict(const Tensor& raw) const;
 };
 
-// Reads config.yaml (with overrides as device=cpu), data.json and model.safetensors, or the newest
-// checkpoint of a run that did not end. Throws InputError for what is missing or damaged
-// (verify_run), ConfigError for what the program has no part of, and DeviceUnavailable.
-SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {});
+// Reads config.yaml (with overrides as device=cpu), data.json and the weights: those in
+// model.safetensors, or in the newest checkpoint of a run that did not end. `weights` asks for
+// others: "best" for those of the best evaluation, "last" for those after the last step. `dir` may
+// also be a checkpoint in its run's directory, as RUN/checkpoints/best. Throws InputError for what
+// is missing or damaged (verify_run), ConfigError for what the program has no part of, and
+// DeviceUnavailable.
+SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {},
+                  const std::string& weights = "");
 
 }  // namespace taper::v0::runner

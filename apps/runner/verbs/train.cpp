@@ -32,6 +32,27 @@ void write_samples(const fs::path& dir) try {
   warn(cat("no samples were written: ", error.what()));
 }
 
+// The numbers are those of the weights that were saved.
+std::string summary(const std::string& dir, const TrainConfig& config, const TrainResult& result) {
+  std::string text = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
+  if (!result.reason.empty()) text += cat("ended by:        ", result.reason, "\n");
+  const bool has_last = result.saved_step == result.steps;
+  text += cat("saved weights:   of step ", result.saved_step, " in epoch ", result.saved_epoch,
+              has_last ? ", the last\n" : ", the best\n");
+  if (!has_last) text += cat("last weights:    of step ", result.steps, ", by --weights last\n");
+  if (result.best_step > 0 && result.best_step != result.steps) {
+    text += cat("best:            test ", best_goal(config).metric, " ", float(result.best),
+                " at step ", result.best_step, ", in checkpoints/best\n");
+  }
+  const bool is_measured = !result.saved_metrics.values.empty();
+  if (!is_measured) text += "                 not evaluated; the last evaluation gave\n";
+  text += to_text(is_measured ? result.saved_metrics : result.metrics, {});
+  for (const std::string& warning : result.warnings) {
+    text += cat("warning:         ", warning, "\n");
+  }
+  return text;
+}
+
 struct Train : TrainOptions {
   std::string file, out;
   std::vector<std::string> overrides;
@@ -75,19 +96,7 @@ struct Train : TrainOptions {
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;
     if (task_of(config.data) == Task::kLanguage) write_samples(dir);
-    const bool has_last = result.saved_step == result.steps;
-    std::string text = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
-    if (!result.reason.empty()) text += cat("ended by:        ", result.reason, "\n");
-    text += cat("saved weights:   of step ", result.saved_step,
-                has_last ? ", the last\n" : ", the best\n");
-    if (result.best_step > 0 && result.best_step != result.steps) {
-      text += cat("best:            test ", config.train.best.metric, " ", float(result.best),
-                  " at step ", result.best_step, ", in checkpoints/best\n");
-    }
-    text += to_text(result.metrics, {});
-    for (const std::string& warning : result.warnings)
-      text += cat("warning:         ", warning, "\n");
-    return print(text);
+    return print(summary(dir, config.train, result));
   }
 };
 

@@ -49,9 +49,14 @@ void write_report(const std::vector<fs::path>& runs, const fs::path& to);
 
 // What a command is told of the run that it looks at.
 struct RunArguments {
-  std::string run;
+  std::string run, weights;
   std::vector<std::string> overrides{};
-  void describe_run(Schema& v) { v("run", run, "the run's directory").required(); }
+  void describe_run(Schema& v) {
+    v("run", run, "the run's directory, or one of its checkpoints").required();
+    v("--weights", weights,
+      "best or last: of the best evaluation, or after the last step; without it, those that the "
+      "run saved in model.safetensors");
+  }
   void describe_overrides(Schema& v) {
     v("overrides", overrides, "settings over the run's, as device=cpu");
   }
