@@ -57,7 +57,7 @@ TEST_F(Callback, IsPartOfTheConfigThatARunKeeps) {
 TEST_F(Callback, IsKnownToSchemaAndReference) {
   const auto schema = nlohmann::json::parse(at_.taper({"schema"}).out);
   const auto& entries = schema["else"]["properties"]["callbacks"]["items"]["oneOf"];
-  EXPECT_EQ(entries[0]["enum"], nlohmann::json({"throw", "tell", "throwing"})) << entries;
+  EXPECT_EQ(entries[0]["enum"], nlohmann::json({"fail", "tell", "throwing"})) << entries;
   const std::string page = at_.taper({"schema", "--markdown"}).out;
   EXPECT_NE(page.find("| `tell` | `until` |"), std::string::npos);
 }

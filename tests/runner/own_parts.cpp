@@ -115,7 +115,11 @@ void fail(const std::string& kind) {
   throw ValueError("no such rows");
 }
 
-// Passes on what it gets; fails in its call of that number, in training or in evaluation.
+// Set by the callback `fail` once a run's steps begin.
+bool has_begun = false;
+
+// Passes on what it gets; fails in its call of that number of the run, in training or in
+// evaluation.
 struct FailingOptions {
   std::string in = "training", kind = "error";
   int64_t call = 1, milliseconds = 0;
@@ -131,7 +135,7 @@ struct Failing : Module {
   Tensor forward(const Tensor& x) override {
     if (is_training() != (options.in == "training")) return x;
     std::this_thread::sleep_for(std::chrono::milliseconds(options.milliseconds));
-    if (++calls == options.call) fail(options.kind);
+    if (has_begun && ++calls == options.call) fail(options.kind);
     return x;
   }
   const FailingOptions options;
@@ -168,6 +172,7 @@ struct ThrowOptions {
 };
 struct Throw : runner::Observer {
   explicit Throw(ThrowOptions o) : options(std::move(o)) {}
+  void on_start(Module&) override { has_begun = true; }
   bool on_step(int64_t step, double, double) override {
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
     const bool is_here = options.rank < 0 || (rank && std::atoi(rank) == options.rank);
@@ -190,7 +195,7 @@ int main(int argc, char** argv) {
                                            return std::make_unique<Failing>(o);
                                          });
   runner::register_callback<ThrowOptions>(
-      "throw", [](const auto& o, const auto&) { return std::make_unique<Throw>(o); });
+      "fail", [](const auto& o, const auto&) { return std::make_unique<Throw>(o); });
   runner::register_optimizer<test::LookaheadOptions>("lookahead");
   runner::register_callback<TellOptions>(
       "tell", [](const auto& o, const auto& at) { return std::make_unique<Tell>(o, at); });

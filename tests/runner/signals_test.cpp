@@ -11,7 +11,7 @@
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
-namespace taper::inline v0::runner {
+namespace taper::v0::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,10 +82,12 @@ class SignalTo : public ::testing::Test {
 TEST_F(SignalTo, AStepIsAnsweredAtOnceAndEndsAfterTheStep) {
   const Words slow{"model.layers.4.failing={call: 0, milliseconds: 600}"};
   for (const auto& [number, line] :
-       {std::pair(SIGINT, "taper: SIGINT: stopping after this step; press Ctrl-C again to end at "
-                          "once\n"),
-        std::pair(SIGTERM, "taper: SIGTERM: stopping after this step; a second SIGTERM ends it at "
-                           "once\n"),
+       {std::pair(SIGINT,
+                  "taper: SIGINT: stopping after this step; press Ctrl-C again to end at "
+                  "once\n"),
+        std::pair(SIGTERM,
+                  "taper: SIGTERM: stopping after this step; a second SIGTERM ends it at "
+                  "once\n"),
         std::pair(SIGUSR1, "taper: SIGUSR1: stopping after this step\n")}) {
     fs::remove_all(at_ / "r");
     start(slow);
@@ -129,8 +131,9 @@ TEST_F(SignalTo, ASecondOneEndsAtOnceAndNamesTheNewestCheckpoint) {
     const RunDirectory::Outcome done = end();
     EXPECT_LT(Clock::now() - sent, Milliseconds(500));
     EXPECT_EQ(done.code, code) << done.err;
-    EXPECT_TRUE(done.err.ends_with(" again: ended at once; the newest checkpoint is "
-                                   "r/checkpoints/step-00000002\n"))
+    EXPECT_TRUE(
+        done.err.ends_with(" again: ended at once; the newest checkpoint is "
+                           "r/checkpoints/step-00000002\n"))
         << done.err;
     EXPECT_EQ(newest_checkpoint(at_ / "r"), checkpoint_of_step(at_ / "r", 2));
   }
@@ -162,8 +165,7 @@ TEST_F(SignalTo, TheReadingOfATableEnds) {
   std::string rows = "a,b,c,y\n";
   for (int i = 0; i < 1'500'000; ++i) rows += "0.1234,7.5,-3.25,1\n0.4321,2.5,-1.25,0\n";
   write_bytes(at_ / "rows.csv", rows);
-  const Words table{"data={type: csv, path: rows.csv}",
-                    "model={type: mlp, hidden: [4]}"};
+  const Words table{"data={type: csv, path: rows.csv}", "model={type: mlp, hidden: [4]}"};
   start(table);
   std::this_thread::sleep_for(Milliseconds(600));
   ASSERT_FALSE(fs::exists(at_ / "r")) << "reading was over too soon";
@@ -213,4 +215,4 @@ TEST_F(SignalTo, ARunGoesOnWhileAKilledOneIsStillEnding) {
 }
 
 }  // namespace
-}  // namespace taper::inline v0::runner
+}  // namespace taper::v0::runner

@@ -500,6 +500,10 @@ TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
   some.last = 3;
   EXPECT_EQ(runner::train(config, at_ / "ended", {.observer = &some}).steps, 3);
   EXPECT_EQ(values("ended", "eval", "step").size(), 0u);
+  // What it has learned is kept, for a run that continues.
+  expect_trains("digits", "ended", {"--resume", "auto"});
+  EXPECT_TRUE(contains(text("ended/log.txt"), "checkpoints/step-00000003")) << text("ended/log.txt");
+  EXPECT_EQ(text("ended/metrics.jsonl"), text("unseen/metrics.jsonl"));
 }
 
 TEST_F(Train, RatesAreThoseOfTrainingAlone) {

@@ -168,7 +168,8 @@ struct Line {
 Line parsed(const std::string& line) try {
   const auto row = json_value<nlohmann::json>(line, "metrics.jsonl");
   return {line, row.at("kind"), row.at("step")};
-} catch (const std::exception&) {
+} catch (const std::exception& error) {
+  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;
   throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
 }
 

@@ -55,19 +55,18 @@ struct ForeignError : RunError, std::nested_exception {
   explicit ForeignError(const std::string& what) : RunError(kExitBug, what) {}
 };
 
-// Returns f(). Throws E, with `place` in front of the message, where f throws Error;
-// OutOfMemoryError passes through.
-template <class E, class F> auto failing_as(const std::string& place, F f) try {
-  return f();
-} catch (const OutOfMemoryError&) {
-  throw;
-} catch (const Error& error) {
-  throw E(place + error.what());
-}
-
 // Whether the error is one of these types.
 template <class... E> bool is_any(const std::exception& error) {
   return (dynamic_cast<const E*>(&error) || ...);
+}
+
+// Returns f(). Throws E, with `place` in front of the message, where f throws Error. Errors that say
+// nothing about what f does pass through: memory that has run out, a GPU that fails, a signal.
+template <class E, class F> auto failing_as(const std::string& place, F f) try {
+  return f();
+} catch (const Error& error) {
+  if (is_any<OutOfMemoryError, AcceleratorError, Interrupted>(error)) throw;
+  throw E(place + error.what());
 }
 
 // Whether an op, a layer or a loss has refused its arguments: Error, ValueError, TypeError,

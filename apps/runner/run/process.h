@@ -75,8 +75,9 @@ int64_t peak_resident_memory();
 
 // Receives SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
 // handlers from before. The first signal prints a line on stderr at once, says what happens next,
-// and makes check_stop() (framework/host/hooks.h) throw Interrupted. A second SIGINT or SIGTERM ends
-// the process at once, with exit code 130 or 143, after a line that names the newest checkpoint.
+// and makes check_stop() (framework/host/hooks.h) throw Interrupted. A second SIGINT or SIGTERM
+// ends the process at once, with exit code 130 or 143, after a line that names the newest
+// checkpoint.
 class SignalScope {
  public:
   // is_quiet: prints no lines, as on all ranks but the first.

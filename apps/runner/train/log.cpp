@@ -210,10 +210,15 @@ void Log::show(const RunState& state, int64_t total, int64_t evaluations, double
                   std::llround(left), last_loss_, lr});
 }
 
-void Log::sync(RunState& state) const {
+void Log::note_position(RunState& state) const {
   if (is_mute_) return;
-  state.metrics_bytes = metrics_.sync();
+  state.metrics_bytes = metrics_.size();
   state.metrics_crc = metrics_.crc();
+}
+
+void Log::sync(RunState& state) const {
+  if (!is_mute_) metrics_.sync();
+  note_position(state);
 }
 
 }  // namespace taper::v0::runner

@@ -82,7 +82,8 @@ class Log {
   void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
   void end_bar() { progress_.clear(); }
 
-  // metrics.jsonl is on the disk when this returns; the state knows how far it goes.
+  // Notes in the state how far metrics.jsonl goes; sync() waits until it is on the disk, too.
+  void note_position(RunState& state) const;
   void sync(RunState& state) const;
 
   Spent spent;

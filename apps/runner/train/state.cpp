@@ -9,6 +9,7 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/preflight.h"
+#include "framework/factories.h"
 #include "modules/layers/norm.h"
 
 namespace taper::v0::runner {
@@ -29,6 +30,10 @@ Tensors part_of(const Tensors& all, const std::string& prefix) {
   }
   return part;
 }
+
+// Copies of a GPU's weights go to the host: a run may have to be saved because the GPU's memory
+// has run out.
+Tensor copy_on_host(const Tensor& x) { return x.is_cuda() ? x.cpu() : x.clone(); }
 
 // What has a state of its own, with its prefix in the file.
 template <class F> void each_part(Learner& l, F f) {
@@ -107,9 +112,18 @@ void Learner::save(Checkpoint& out, bool has_begun) {
   if (!ema || !has_begun) return;
   // The file of the model holds what is evaluated, the averages.
   add(rest, "ema.", ema->state_dict());
-  for (auto& [name, x] : weights) rest.push_back({"weights." + name, x.clone()});
+  for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x)});
   const optim::EMA::Scope averaged(*ema);
-  for (auto& [name, x] : weights) x = x.clone();
+  for (auto& [name, x] : weights) x = copy_on_host(x);
+}
+
+void Learner::return_schedule_to(int64_t epoch) {
+  if (schedule->last_epoch() == epoch) return;
+  Tensors state = schedule->state_dict();
+  for (auto& [name, x] : state) {
+    if (name == "last_epoch") x = tensor(epoch);
+  }
+  schedule->load_state_dict(state);
 }
 
 void Learner::load(const Checkpoint& checkpoint, bool has_begun, double lr_factor) {
@@ -148,7 +162,9 @@ std::string to_json(const RunState& s) {
               {"rollbacks", s.rollbacks},
               {"skipped", s.skipped},
               {"reason", s.reason},
-              {"extra", s.is_extra}}
+              {"extra", s.is_extra},
+              {"unfinished", s.is_unfinished},
+              {"evaluated_step", s.evaluated_step}}
              .dump(2) +
          "\n";
 }
@@ -174,6 +190,8 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   s.skipped = count(json, "skipped");
   json.at("reason").get_to(s.reason);
   s.is_extra = json.value("extra", false);
+  s.is_unfinished = json.value("unfinished", false);
+  s.evaluated_step = json.contains("evaluated_step") ? count(json, "evaluated_step") : 0;
   return s;
 } catch (const Json::exception&) {
   throw InputError(cat(kState, " is not of this version"));

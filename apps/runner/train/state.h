@@ -41,6 +41,8 @@ struct Learner {
   void save(Checkpoint& out, bool has_begun);
   // `lr_factor` is one of the rates that a plateau has reached.
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
+  // Takes the schedule and the learning rates back to where last_epoch() was `epoch`.
+  void return_schedule_to(int64_t epoch);
 
   std::unique_ptr<Module> model;
   std::vector<Tensor> params;
@@ -71,11 +73,15 @@ struct RunState {
   uint64_t metrics_bytes = 0;  // of metrics.jsonl
   std::optional<uint32_t> metrics_crc{};
   Best best{}, stopping{};
-  Metrics metrics{};    // of the last evaluation
-  double lr_scale = 1;  // halved with every return to a checkpoint
+  Metrics metrics{};           // of the last evaluation
+  int64_t evaluated_step = 0;  // after which that was; 0: there was none, or it is not known
+  double lr_scale = 1;         // halved with every return to a checkpoint
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // of an end before the last step
   bool is_extra = false;  // of a checkpoint that is none to go back to
+  // The step is done, but the evaluation and whatever else may follow it is not: a run that goes
+  // on from here begins with that.
+  bool is_unfinished = false;
 
   // Whether the last evaluation's is the best value so far, which is then kept.
   bool note(Best& so_far, const GoalConfig& goal) const;

@@ -11,6 +11,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
 #include "framework/kernels/dispatch.h"
@@ -45,7 +46,8 @@ Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader, L
       loss_(losses().make(config.loss, {data.task})),
       row_(zeros({2}, {.device = device_})),
       one_(ones({}, {.device = device_})),
-      bad_(zeros({}, {.device = device_})) {
+      bad_(zeros({}, {.device = device_})),
+      buffers_(*learner.model, config.train.on_nan == OnNan::kSkip) {
   require<ConfigError>(all_parts_ % ranks.size() == 0, "train.shards: ", all_parts_,
                        " parts are no multiple of the ", ranks.size(), " ranks that were started");
   reset();
@@ -68,7 +70,9 @@ void Step::begin() {
 }
 
 void Step::share_buffers() {
-  if (parallel_ && !config_.train.shards) parallel_->broadcast_buffers();
+  if (!parallel_ || config_.train.shards) return;
+  parallel_->broadcast_buffers();
+  buffers_.accept();
 }
 
 // --- batches ---
@@ -100,6 +104,7 @@ Batch Step::next_batch() {
 // --- as it stands ---
 
 void Step::run() {
+  buffers_.begin();
   const int64_t usual = batches_from(at_->batch) * config_.train.batch_size;
   // A graph has numbers of samples in it, of which an epoch's last batch has others.
   const bool is_uneven = parallel_ && samples_from(at_->batch) != usual;
@@ -114,10 +119,8 @@ void Step::run() {
 // All of a step that the device does.
 void Step::compute(const NextBatch& next) {
   Learner& l = learner_;
-  // A skipped batch leaves no nan in running means either.
-  std::vector<NamedTensor> buffers, before;
-  if (config_.train.on_nan == OnNan::kSkip) buffers = l.model->named_buffers();
-  for (const auto& [name, b] : buffers) before.push_back({name, b.clone()});
+  is_updating_ = false;
+  buffers_.take();
   l.optimizer->zero_grad();
   const Tensor loss = forward_and_backward(next);
   if (l.scaler) l.scaler->unscale_(*l.optimizer);
@@ -133,15 +136,25 @@ void Step::compute(const NextBatch& next) {
       throw;
     }
   };
+  is_updating_ = true;
   if (l.shards) l.shards->step(update);
   if (!l.shards) update();
   if (l.scaler) l.scaler->update();
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const NoGradGuard no_grad;
-    const Tensor& b = buffers[i].tensor;
-    b.copy_(where(ne(found, 0), before[i].tensor, b));
-  }
+  // A skipped batch leaves no nan in running means either.
+  if (config_.train.on_nan == OnNan::kSkip) buffers_.restore_where(found);
   if (l.ema) l.ema->update();
+  is_updating_ = false;
+}
+
+bool Step::undo() {
+  at_.reset();
+  return !is_updating_ && buffers_.restore();
+}
+
+void Step::release_memory() {
+  graph_.reset();
+  learner_.model->zero_grad();
+  if (device_.is_cuda()) cuda::empty_cache();
 }
 
 // Where a part of this rank begins in its part of the step's batch `index`.
@@ -289,6 +302,7 @@ std::string Step::why_eager() const {
 
 void Step::reset() {
   forgive();
+  buffers_.accept();
   at_.reset();
   graph_.reset();
   graphs_logged_ = 0;

@@ -9,6 +9,7 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/train/batches.h"
+#include "apps/runner/train/buffer_snapshot.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
 #include "modules/data_parallel.h"
@@ -42,6 +43,15 @@ class Step {
   void forgive() { bad_.zero_(); }
   // The weights have changed otherwise.
   void reset();
+  // An evaluation begins, which undo() then refers to in place of the last step.
+  void begin_evaluation() { buffers_.begin(); }
+  // After run() or an evaluation threw: makes weights, optimizer and buffers those from before it.
+  // Returns false if they may have changed for good, because the update had begun or a buffer was
+  // not copied.
+  bool undo();
+  // Frees gradients, the memory of the CUDA graph, and what the allocator keeps for later. No step
+  // may run afterwards until reset().
+  void release_memory();
   // The running statistics of all ranks, before an evaluation or a checkpoint: the first's, unless
   // they are the same by themselves. All ranks call it.
   void share_buffers();
@@ -84,6 +94,8 @@ class Step {
   std::unique_ptr<StepGraph> graph_;  // none: steps run as they are
   size_t graphs_logged_ = 0;
   bool is_checked_ = false;  // for parameters that are not registered
+  BufferSnapshot buffers_;
+  bool is_updating_ = false;  // weights and the optimizer's state may be half updated
 };
 
 }  // namespace taper::v0::runner

@@ -85,8 +85,8 @@ void write_exit(const fs::path& dir, const Json& json) {
 
 void note_end(const fs::path& dir, const std::exception& error, int64_t step) try {
   write_exit(dir, {{"code", exit_code_of(error)}, {"reason", message_of(error)}, {"step", step}});
-} catch (const DiskError&) {
-  std::error_code ignored;  // the first error says more
+} catch (const std::exception&) {
+  std::error_code ignored;  // the first error says more, and keeps its exit code
   fs::remove(dir / "exit.json", ignored);
 }
 
@@ -118,7 +118,7 @@ int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_
 TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOptions& options) {
   RunConfig config = asked;
   std::optional<SignalScope> signals;
-  if (owns_process()) signals.emplace();
+  if (owns_process()) signals.emplace(is_later_rank());
   const ConsoleGuard console(config.log);
   const HostStateGuard host;
   const Communicator ranks = set_up_ranks(config);
@@ -140,6 +140,8 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
       if (is_first) from = find_resumed(config, dir, options);
       data = source_of(config.data)->load(config.seed);
       check_stop();
+      require<Interrupted>(!options.stop.stop_requested(), "ended by its program before the first ",
+                           "step");
       eval_batch_size = choose_eval_batch_size(config, *data, ranks);
     });
     config.train.eval_batch_size = agree_on_eval_batch_size(
@@ -162,6 +164,7 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
       log.open(dir);
       if (from) say_resumed(*from, trainer->step(), trainer->lr());
     });
+    TrainResult result;
     try {
       together(ranks, [&] {
         if (!is_first) return log.open(dir);
@@ -175,7 +178,7 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
         write_run_checksums(dir, false);
       });
       from.reset();
-      TrainResult result = trainer->run(options.stop_at, options.stop);
+      result = trainer->run(options.stop_at, options.stop);
       result.is_first_rank = is_first;
       together(ranks, [&] {
         if (!is_first) return;
@@ -184,19 +187,24 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
                     {"step", result.steps},
                     {"model_step", result.saved_step},
                     {"best_step", result.best_step}};
-        result.warnings = doubts_about(result.metrics, *data, dir, config);
+        const bool is_measured = !result.saved_metrics.values.empty();
+        result.warnings =
+            doubts_about(is_measured ? result.saved_metrics : result.metrics, *data, dir, config);
         if (!result.warnings.empty()) end["warnings"] = result.warnings;
         write_exit(dir, end);
         write_run_checksums(dir, true);
       });
-      observers->on_end(result);
-      return result;
     } catch (const std::exception& error) {
       step = trainer->step();
       log.write(LogLevel::error, error.what());
       if (is_first) note_end(dir, error, step);
       throw;
     }
+    // The files are sealed: what a callback throws from here on reaches the caller, but the run
+    // stays finished.
+    step = result.steps;
+    observers->on_end(result);
+    return result;
   } catch (const std::exception& error) {
     if (ranks.size() == 1) throw;
     leave(ranks, error, step);

@@ -50,13 +50,13 @@ struct TrainOptions {
 // How a run ended.
 struct TrainResult {
   int64_t steps = 0;
-  std::string reason{};       // of an end before the last step: "early stopping", "time limit"
-  Metrics metrics{};          // of the last evaluation
-  int64_t saved_step = 0;     // whose weights model.safetensors has
-  int64_t saved_epoch = 0;    // in which that step was
-  Metrics saved_metrics{};    // of those weights; empty where they were not evaluated
-  int64_t best_step = 0;      // the best evaluation's, by best_goal(config.train); 0: there was none
-  double best = 0;            // its value
+  std::string reason{};     // of an end before the last step: "early stopping", "time limit"
+  Metrics metrics{};        // of the last evaluation
+  int64_t saved_step = 0;   // whose weights model.safetensors has
+  int64_t saved_epoch = 0;  // in which that step was
+  Metrics saved_metrics{};  // of those weights; empty where they were not evaluated
+  int64_t best_step = 0;    // the best evaluation's, by best_goal(config.train); 0: there was none
+  double best = 0;          // its value
   bool is_first_rank = true;  // which alone has to say so
   std::vector<std::string> warnings{};  // what makes the results doubtful, also in exit.json
 };
@@ -67,10 +67,12 @@ struct TrainResult {
 // model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
 // another config), InputError (also: the directory is another's, the data have changed),
 // DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal
-// or `stop`. What the host has set comes back at the end: the number of threads and the precision
-// of float32 products, which are set for the whole process meanwhile; its NoGradGuard and Autocast,
-// which do not reach the run; its generators. Visible devices stay set. Only main() listens to
-// signals. Messages go to log.txt and to the host's logger (set_logger), if there is one.
+// or `stop`. Whatever ends a run that has begun, its last whole step is saved first where memory
+// and disk allow: a warning says where, or why not. What the host has set comes back at the end: the
+// number of threads and the precision of float32 products, which are set for the whole process
+// meanwhile; its NoGradGuard and Autocast, which do not reach the run; its generators. Visible
+// devices stay set. Only main() listens to signals. Messages go to log.txt and to the host's logger
+// (set_logger), if there is one.
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});
 

@@ -14,6 +14,7 @@
 #include "apps/runner/train/validate.h"
 #include "framework/factories.h"
 #include "framework/host/hooks.h"
+#include "framework/io/input_file.h"
 #include "framework/io/safetensors.h"
 
 namespace taper::v0::runner {
@@ -23,9 +24,18 @@ namespace {
 constexpr int64_t kWindow = 64;
 constexpr double kFlushSeconds = 0.5;
 constexpr int64_t kMaxRollbacks = 5;
+constexpr const char* kPlan = "stopping after this step";
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
     "train.on_nan=skip or rollback the run goes on";
+
+// The first rank's that got one, with its name.
+std::string signal_of(const std::vector<std::string>& signals, const Communicator& ranks) {
+  for (size_t r = 0; r < signals.size(); ++r) {
+    if (!signals[r].empty()) return cat(signals[r], " on ", ranks.name_of(int(r)));
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -48,8 +58,9 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
   const Evaluator measurable(config, data, ranks.device());  // refuses here what cannot be measured
 }
 
-TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) {
+TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   stop_ = std::move(stop);
+  SignalScope::set_plan(kPlan);
   open_files();
   step_.begin();
   inform(cat("model: ", learner_.model->num_parameters(), " parameters"));
@@ -64,6 +75,29 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) {
   if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
   reset_peak_memory(ranks_.device());
   log_.spent.start = flushed_ = saved_ = Clock::now();
+  run_steps(stop_at);
+  log_.end_bar();
+  if (profiler_) end_trace();
+  require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
+                    " steps were skipped, their losses or gradients no finite numbers: nothing was "
+                    "learned; lower optimizer.lr, or check the data for extreme values");
+  TrainResult result{.steps = state_.step,
+                     .reason = state_.reason,
+                     .metrics = state_.metrics,
+                     .best_step = state_.best.step,
+                     .best = state_.best.value.value_or(NAN)};
+  step_.share_buffers();
+  on_first([&] { save_model(result); });
+  if (is_first_) log_memory();
+  return result;
+} catch (...) {
+  rescue(std::current_exception());
+  throw;
+}
+
+void Trainer::run_steps(int64_t stop_at) {
+  if (state_.is_unfinished) after_step(state_.step == stop_at);
+  state_.is_unfinished = false;
   while (state_.step < length_.steps && state_.reason.empty()) {
     train_step();
     const int64_t every =
@@ -71,18 +105,8 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) {
     const int64_t evaluations = (length_.steps + every - 1) / every - state_.step / every;
     log_.show(state_, length_.steps, evaluations, lr());
     after_step(state_.step == stop_at);
+    state_.is_unfinished = false;
   }
-  log_.end_bar();
-  if (profiler_) end_trace();
-  require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
-                    " steps were skipped, their losses or gradients no finite numbers: nothing was "
-                    "learned; lower optimizer.lr, or check the data for extreme values");
-  int64_t saved = 0;
-  step_.share_buffers();
-  on_first([&] { saved = save_model(); });
-  if (is_first_) log_memory();
-  return {state_.step, state_.reason,    state_.metrics,
-          saved,       state_.best.step, state_.best.value.value_or(NAN)};
 }
 
 void Trainer::train_step() {
@@ -91,6 +115,8 @@ void Trainer::train_step() {
   if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
   std::optional<RecordFunction> range;
   if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
+  begun_ = {state_.at, default_generator().state(), learner_.schedule->last_epoch(),
+            pending_.size()};
   learner_.model->train();
   if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
   if (step_.go_to(state_.at)) {
@@ -108,6 +134,8 @@ void Trainer::train_step() {
   ++log_.spent.steps;
   state_.at.batch += step_.batches_from(state_.at.batch);
   ++state_.step;
+  state_.is_unfinished = true;
+  begun_.reset();
   range.reset();
   if (profiler_ && state_.step >= traced->steps[1]) end_trace();
 }
@@ -115,6 +143,7 @@ void Trainer::train_step() {
 bool Trainer::flush() {
   flushed_ = Clock::now();
   const std::vector<Pending> done = std::exchange(pending_, {});
+  missing_lines_ = std::ssize(done);
   if (done.empty()) return true;
   const std::vector<float> read =
       waiting_for(*learner_.model, config_.model, [&] { return window_.cpu().to_floats(); });
@@ -131,10 +160,11 @@ bool Trainer::flush() {
       on_bad_step(done[i], step, loss, norm);
       if (config_.train.on_nan == OnNan::kRollback) return false;
     }
+    log_.step(step, done[i].at.epoch, loss, norm, done[i].lr);
+    --missing_lines_;
     if (observer_ && !observer_->on_step(step, loss, norm)) {
       state_.reason = "ended by its observer";
     }
-    log_.step(step, done[i].at.epoch, loss, norm, done[i].lr);
   }
   return true;
 }
@@ -147,14 +177,19 @@ Metrics Trainer::evaluate() {
   // Random batches are others at every step.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
-  return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, ranks_);
+  return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, ranks_,
+                          stop_check());
 }
 
 // --- checkpoints ---
 
 Checkpoint Trainer::checkpoint() {
-  Checkpoint out;
   step_.share_buffers();
+  return checkpoint_of_rank();
+}
+
+Checkpoint Trainer::checkpoint_of_rank() {
+  Checkpoint out;
   learner_.save(out, state_.step > 0);
   log_.sync(state_);
   state_.random = default_generator().state();
@@ -177,7 +212,10 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     learner_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
     step_.reset();
     pending_.clear();
-    saved_step_ = state_.step;
+    missing_lines_ = 0;
+    // A regular checkpoint of this step has what follows the step, too.
+    saved_step_ = state_.is_unfinished ? -1 : state_.step;
+    SignalScope::set_newest(checkpoint.path.string());
   });
 }
 
@@ -187,10 +225,30 @@ void Trainer::on_first(const std::function<void()>& f) {
   });
 }
 
+std::string Trainer::own_signal() const {
+  return stop_.stop_requested() ? "its program" : SignalScope::received();
+}
+
+std::function<void(int64_t)> Trainer::stop_check() {
+  return [this, start = Clock::now(), meeting = int64_t(1)](int64_t batches) mutable {
+    std::string signal = own_signal();
+    if (ranks_.size() > 1) {
+      if (batches < meeting) return;
+      const double each = std::max(seconds_since(start) / double(batches), 1e-6);
+      const auto next = int64_t(std::clamp(kFlushSeconds / each, 1.0, 1e6));
+      const auto signals = ranks_.all_gather_text(signal);
+      meeting = batches + std::stoll(from_first(ranks_, cat(next)));
+      signal = signal_of(signals, ranks_);
+    }
+    require<Interrupted>(signal.empty(), "ended by ", signal, " in the evaluation after step ",
+                         state_.step, " of ", length_.steps);
+  };
+}
+
 Trainer::Orders Trainer::orders() {
   const auto& limit = config_.train.time_limit;
   const double waited = seconds_since(flushed_);
-  Orders own{stop_.stop_requested() ? "its program" : SignalScope::received(),
+  Orders own{own_signal(),
              limit && seconds_since(log_.spent.start) > seconds_of(*limit).value_or(INFINITY),
              interval_is_over(), waited > kFlushSeconds};
   if (ranks_.size() == 1) return own;
@@ -202,9 +260,7 @@ Trainer::Orders Trainer::orders() {
   first.imbue(std::locale::classic());  // others take a blank between numbers for a separator
   first >> own.is_late >> own.saves >> meeting_;
   own.reads = true;
-  for (size_t r = signals.size(); r-- > 0;) {
-    if (!signals[r].empty()) own.signal = cat(signals[r], " on ", ranks_.name_of(int(r)));
-  }
+  own.signal = signal_of(signals, ranks_);
   return own;
 }
 
@@ -222,9 +278,13 @@ void Trainer::after_step(bool stops) {
   const bool regular = saves_here || is_due;
   const bool saves = regular || !signal.empty() || late || stops;
   if (!is_planned && !saves && !reads) return;
-  if (!flush() || !state_.reason.empty()) return;
-  if (epoch_ends) log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
+  if (!flush()) return;
+  if (!state_.reason.empty()) return save_ended_by_observer();
+  // (Not again for a step of the process before.)
+  if (epoch_ends && log_.spent.steps > 0)
+    log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
   const bool is_best = evaluates && evaluate_and_log();
+  state_.is_unfinished = false;
   if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
   require<Interrupted>(signal.empty() || run_ends, "ended by ", signal, " at step ", state_.step,
                        " of ", length_.steps, ", which is saved: ", resume_auto(), " goes on");
@@ -235,12 +295,28 @@ void Trainer::after_step(bool stops) {
   state_.reason = "time limit";
 }
 
+// The checkpoint is that of a run that goes on: one that is resumed does.
+void Trainer::save_ended_by_observer() {
+  const std::string reason = std::exchange(state_.reason, "");
+  save(false, true);
+  state_.reason = reason;
+}
+
+// What may throw comes first, so that an evaluation that fails can be made again.
 bool Trainer::evaluate_and_log() {
   const Clock::time_point start = Clock::now();
   const TrainConfig& c = config_.train;
+  begun_ = {state_.at, default_generator().state(), learner_.schedule->last_epoch(),
+            pending_.size(), true};
+  log_.note_position(state_);
+  step_.begin_evaluation();
+  SignalScope::set_plan("stopping after this batch of the evaluation");
   state_.metrics = evaluate();
+  SignalScope::set_plan(kPlan);
+  state_.evaluated_step = state_.step;
   log_.evaluation(state_);
   if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
+  begun_.reset();
   if (c.early_stopping && !state_.note(state_.stopping, *c.early_stopping) &&
       state_.stopping.misses >= c.early_stopping->patience) {
     state_.reason = "early stopping";
@@ -250,7 +326,7 @@ bool Trainer::evaluate_and_log() {
   }
   ++log_.spent.evaluations;
   log_.spent.evaluating += seconds_since(start);
-  return state_.note(state_.best, c.best);
+  return state_.note(state_.best, best_goal(c));
 }
 
 // Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
@@ -269,14 +345,17 @@ bool Trainer::interval_is_over() const {
 void Trainer::save(bool is_best, bool is_extra) {
   const Clock::time_point start = Clock::now();
   state_.is_extra = is_extra;
+  is_saving_ = true;
   if (saved_step_ != state_.step || is_best) {
     const Checkpoint whole = checkpoint();
     on_first([&] {
       const fs::path saved =
           save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
       log_message(LogLevel::debug, cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
+      SignalScope::set_newest(saved);
     });
   }
+  is_saving_ = false;
   saved_step_ = state_.step;
   saved_ = Clock::now();
   log_.spent.saving += seconds_since(start);
@@ -292,16 +371,22 @@ void Trainer::roll_back() {
   log_.go_back(state_);
 }
 
-int64_t Trainer::save_model() {
-  const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_) / file.filename();
+void Trainer::save_model(TrainResult& result) {
+  const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
+  const bool is_asked_for = config_.train.best || config_.train.early_stopping;
+  const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
   std::optional<optim::EMA::Scope> averaged;
   if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
-  const bool use_best = config_.train.early_stopping && fs::exists(best);
   failing_as<DiskError>("cannot save the model: ", [&] {
     save_safetensors(file,
-                     use_best ? load_safetensors(best).tensors : learner_.model->state_dict());
+                     use_best ? tensors_of(best / file.filename()) : learner_.model->state_dict());
   });
-  return use_best ? step_of(best.parent_path()) : state_.step;
+  const RunState of_best =
+      use_best ? state_from_json(read_file(best / kState, "state"), INT64_MAX) : RunState();
+  const RunState& saved = use_best ? of_best : state_;
+  result.saved_step = saved.step;
+  result.saved_epoch = saved.at.epoch;
+  if (use_best || saved.evaluated_step == saved.step) result.saved_metrics = saved.metrics;
 }
 
 // --- numbers that are none ---

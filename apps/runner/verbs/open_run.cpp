@@ -52,9 +52,9 @@ fs::path checkpoint_of(const Request& request) {
   const fs::path& run = request.run;
   const bool is_last = request.weights == "last";
   const std::optional<fs::path> newest = is_last ? newest_checkpoint(run) : std::nullopt;
-  const fs::path found = is_last                   ? newest.value_or("")
+  const fs::path found = is_last                     ? newest.value_or("")
                          : request.weights == "best" ? best_checkpoint(run)
-                                                   : fs::path(request.weights);
+                                                     : fs::path(request.weights);
   require<InputError>(fs::is_directory(found), "the run in '", run.string(), "' has no ",
                       request.weights, " checkpoint");
   const std::string damage = damage_of(found);

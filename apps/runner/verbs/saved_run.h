@@ -30,8 +30,8 @@ struct SavedRun {
   // in float32: probabilities [N, classes], values [N, 1] in the unit of the training file, or of a
   // text's tokens (int64) logits [N, T, vocabulary]. Raw are pixels as bytes, and of a table the
   // columns info.table->feature_names as numbers, nan where one is missing; a column of words is
-  // one of 0 or 1 for each of info.table->categories. Throws ValueError for another shape, TypeError
-  // for another dtype (any floating one does where one does).
+  // one of 0 or 1 for each of info.table->categories. Throws ValueError for another shape,
+  // TypeError for another dtype (any floating one does where one does).
   Tensor predict(const Tensor& raw) const;
 };
 

@@ -1,0 +1,47 @@
+// The buffers of a model, such as running statistics, as a step found them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "framework/tensor.h"
+#include "modules/module.h"
+
+namespace taper::v0::runner {
+
+// Undoes what a forward pass has done to buffers. Only buffers that some earlier step has changed
+// are copied, floating-point ones and counters in one launch each, so that a step of a model
+// without running statistics costs nothing. Versions of the tensors say which ones have changed.
+// The model must outlive the snapshot.
+class BufferSnapshot {
+ public:
+  // copies_all: from the first step on, whether or not a buffer changes.
+  explicit BufferSnapshot(Module& model, bool copies_all = false);
+
+  // Buffers were written by something else than a step, such as a checkpoint that was loaded.
+  void accept();
+  // A step or an evaluation begins: notes the versions of all buffers, and does nothing on the GPU.
+  void begin();
+  // Copies the buffers before the forward pass changes them. Does not synchronize, so that a step
+  // with this call can be captured in a CUDA graph.
+  void take();
+  // Puts back the values that take() copied. Returns false, and changes nothing, if a buffer was
+  // replaced, or was changed since begin() without having been copied.
+  bool restore() const;
+  // Puts back the copied values where `condition` (0-dim) is not 0. Does not synchronize.
+  void restore_where(const Tensor& condition) const;
+
+ private:
+  struct Entry {
+    Tensor buffer, copy;  // copy: undefined until the buffer is known to change
+    uint32_t accepted, begun;
+  };
+
+  Module& model_;
+  const bool copies_all_;
+  bool is_taken_ = false;
+  std::vector<Entry> entries_;
+  Tensor zero_;  // 0-dim int64 on the device of the buffers
+};
+
+}  // namespace taper::v0::runner

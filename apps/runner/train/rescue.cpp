@@ -1,0 +1,118 @@
+// What a run that fails leaves behind: a checkpoint of its last whole step.
+#include <algorithm>
+#include <cmath>
+
+#include "apps/runner/run/checkpoint.h"
+#include "apps/runner/run/errors.h"
+#include "apps/runner/run/process.h"
+#include "apps/runner/train/trainer.h"
+#include "framework/distributed/communicator.h"
+#include "framework/host/hooks.h"
+
+namespace taper::v0::runner {
+namespace {
+
+std::string what_of(const std::exception_ptr& error) try {
+  std::rethrow_exception(error);
+} catch (const std::exception& e) {
+  return e.what();
+} catch (...) {
+  return "an exception that is no std::exception";
+}
+
+template <class... E> bool is_one_of(const std::exception_ptr& error) try {
+  std::rethrow_exception(error);
+} catch (const std::exception& e) {
+  return is_any<E...>(e);
+} catch (...) {
+  return false;
+}
+
+// Whether kernels of earlier steps may have met what the error says: a bad index on a GPU is
+// reported by a later call that synchronizes, whatever type the error has become since.
+bool may_be_late(const std::exception_ptr& error) {
+  return is_one_of<AcceleratorError>(error) ||
+         what_of(error).find("(reported by ") != std::string::npos;
+}
+
+std::string newest_in(const fs::path& run) {
+  const std::optional<fs::path> newest = newest_checkpoint(run);
+  return newest ? cat("the newest checkpoint is ", newest->string()) : "there is no checkpoint";
+}
+
+}  // namespace
+
+void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
+  log_.end_bar();
+  const bool is_signal = is_one_of<Interrupted>(cause);
+  if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) return;
+  if (is_signal ? saved_step_ == state_.step : !is_first_) return;
+  // The message of a checkpoint that the disk has no room for says what is left.
+  if (is_saving_ && is_one_of<DiskError>(cause)) return;
+  std::string why;
+  try {
+    if (saved_step_ != state_.step) why = why_lost(cause);
+    if (saved_step_ != state_.step && why.empty()) save_last_step(is_signal);
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (!is_first_) return;
+  if (!why.empty()) {
+    warn(cat("the run ends after step ", state_.step, ": ", what_of(cause),
+             "; that step is not saved: ", why, "; ", newest_in(dir_)));
+    return;
+  }
+  const std::string text =
+      cat("step ", state_.step, " is saved in ", checkpoint_of_step(dir_, state_.step).string());
+  if (is_signal) inform(cat(text, ": ", resume_auto(), " goes on"));
+  if (!is_signal) warn(cat("the run failed; ", text, ": ", resume_auto(), " goes on"));
+} catch (...) {
+  return;  // not even memory for a message is left; the cause itself reaches the caller
+}
+
+std::string Trainer::why_lost(const std::exception_ptr& cause) {
+  if (ranks_.size() > 1 && learner_.shards && !is_one_of<Interrupted>(cause)) {
+    return "the optimizer's state is spread over the ranks";
+  }
+  if (ranks_.device().is_cuda() && may_be_late(cause)) {
+    return "the GPU reports this error after later kernels have run, so that weights may be wrong";
+  }
+  if (!undo()) return "the step that failed has changed weights or buffers of the model";
+  step_.release_memory();
+  if (missing_lines_ > 0) return "lines of metrics.jsonl could not be written";
+  if (pending_.empty()) return "";
+  // Alone, this rank cannot ask the others which tensor became bad first.
+  if (ranks_.size() > 1 && has_bad_step()) return "a loss or gradient before is not finite";
+  flush();  // may take the run back to a checkpoint, which is then the step that is named
+  return "";
+}
+
+bool Trainer::has_bad_step() const {
+  const std::vector<float> read = window_.cpu().to_floats();
+  const auto end = read.begin() + 2 * std::ssize(pending_);
+  return !std::all_of(read.begin(), end, [](float x) { return std::isfinite(x); });
+}
+
+bool Trainer::undo() {
+  if (!begun_) return true;
+  if (!step_.undo()) return false;
+  default_generator().set_state(begun_->random);
+  state_.at = begun_->at;
+  pending_.erase(pending_.begin() + std::ptrdiff_t(begun_->pending), pending_.end());
+  learner_.return_schedule_to(begun_->schedule_epoch);
+  if (begun_->is_evaluation) log_.go_back(state_);
+  begun_.reset();
+  return true;
+}
+
+// Alone, the first rank saves what it has: weights are the same on all ranks, and checkpoints take
+// the first rank's buffers.
+void Trainer::save_last_step(bool is_on_all_ranks) {
+  if (is_on_all_ranks) return save(false, true);
+  state_.is_extra = true;
+  SignalScope::set_newest(
+      save_checkpoint(dir_, state_.step, checkpoint_of_rank(), config_.checkpoint.keep + 1));
+  saved_step_ = state_.step;
+}
+
+}  // namespace taper::v0::runner
