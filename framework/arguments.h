@@ -22,11 +22,12 @@ class BoolArg {
   // Takes a bool, and class types that convert to bool itself (std::vector<bool>'s elements).
   template <class T>
   requires std::convertible_to<const T&, bool>
-  constexpr BoolArg(const T& value) : value_(bool(value)) {
+  constexpr BoolArg(const T& value) {
     static_assert(
         is_bool<T>(),
         "this argument is true or false, and a number, a pointer or a text would silently "
         "count as true");
+    if constexpr (is_bool<T>()) value_ = bool(value);
   }
   constexpr operator bool() const { return value_; }
 
@@ -34,7 +35,7 @@ class BoolArg {
   template <class T> static constexpr bool is_bool() {
     return std::same_as<T, bool> || (std::is_class_v<T> && requires(const T& x) { bool{x}; });
   }
-  bool value_;
+  bool value_ = false;
 };
 
 class IntArg {

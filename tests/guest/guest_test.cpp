@@ -259,7 +259,7 @@ TEST_F(Guest, EndsARunWhereItsProgramAsksAndGoesOnLater) {
         runner::train(config(), at_ / "r",
                       {.observer = &stopper, .stop = stopper.source.get_token()});
       },
-      "ended by its program at step 4 of 16, which is saved"));
+      "ended by its program in the evaluation after step 4 of 16"));
   runner::train(config(), at_ / "r", {.resume = "auto"});
   runner::train(config(), at_ / "whole");
   EXPECT_EQ(read_bytes(at_ / "r/metrics.jsonl"), read_bytes(at_ / "whole/metrics.jsonl"));

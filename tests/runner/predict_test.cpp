@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "apps/runner/run/errors.h"
+#include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
@@ -150,7 +151,7 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
   const fs::path dir = trained(flower_run(write("flowers.csv", flowers(30))));
   const auto refusal = [&] { return refusal_of<InputError>([&] { (void)open_run(dir, {}); }); };
   const fs::path best = dir / "checkpoints/best";
-  EXPECT_EQ(refusal_of<InputError>([&] { (void)open_run(best, {}); }),
+  EXPECT_EQ(refusal_of<InputError>([&] { verify_run(best); }),
             cat("'", best.string(), "' is a checkpoint, not a run's directory: name the run, '",
                 dir.string(), "'"));
   EXPECT_NE(refusal_of<InputError>([&] {
