@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "apps/runner/config/schema.h"
@@ -102,8 +103,12 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   // so that all of a table are one Maker to the compiler.
   template <class Options, auto kMake = nullptr> static Row of() {
     return row_of<Options>(+[](const Component& c, Args... args) -> Made {
-      if constexpr (kMake == nullptr) return c.as<Options>().make(args...);
-      if constexpr (kMake != nullptr) return kMake(c.as<Options>(), args...);
+      // GCC 13 does not take kMake == nullptr for a constant under the undefined behavior sanitizer.
+      if constexpr (std::is_null_pointer_v<decltype(kMake)>) {
+        return c.as<Options>().make(args...);
+      } else {
+        return kMake(c.as<Options>(), args...);
+      }
     });
   }
 
