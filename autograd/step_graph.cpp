@@ -108,15 +108,15 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
 }
 
 std::string StepGraph::reason_against(const std::vector<Tensor>& inputs) {
-  if (allocates_plainly()) {
-    return "freed memory is returned at once, under a sanitizer or TAPER_ALLOCATOR=plain";
-  }
   if (inputs.empty()) return "the step has no inputs that would say where it runs";
   for (const Tensor& x : inputs) {
     if (!x.is_cuda()) return cat("an input is on ", x.device());
     if (x.device() != inputs[0].device()) {
       return cat("the inputs are on ", inputs[0].device(), " and on ", x.device());
     }
+  }
+  if (allocates_plainly()) {
+    return "freed memory is returned at once, under a sanitizer or TAPER_ALLOCATOR=plain";
   }
   return "";
 }

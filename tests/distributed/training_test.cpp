@@ -119,9 +119,10 @@ TEST(DataParallelTraining, GradientsAreViewsOfTheirBuckets) {
 void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParallelOptions& options,
                                    const std::set<std::string>& where_they_lie) {
   std::map<std::string, const void*> made;
+  std::vector<HookHandle> hooks;
   for (const auto& [name, p] : net.named_parameters()) {
-    (void)p.register_post_accumulate_grad_hook(
-        [&made, name = name](const Tensor& own) { made[name] = own.grad().data_ptr(); });
+    hooks.push_back(p.register_post_accumulate_grad_hook(
+        [&made, name = name](const Tensor& own) { made[name] = own.grad().data_ptr(); }));
   }
   DataParallel parallel(net, world(), options);
   for (int step = 0; step < 2; ++step) {
@@ -132,6 +133,7 @@ void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParal
           << name << step;
     }
   }
+  for (HookHandle& hook : hooks) hook.remove();  // they write to `made`
 }
 
 TEST(DataParallelTraining, LargeGradientsAndThoseAloneInABucketAreReducedWhereTheyLie) {

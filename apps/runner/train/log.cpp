@@ -194,9 +194,13 @@ void Log::memory(int64_t step, int64_t peak, int64_t foretold) {
   timing_.write(json_fields("kind", "memory", "step", step, "peak_bytes", peak, "foretold_bytes",
                             foretold, "ratio", ratio, "process_peak_bytes", resident));
   const auto mib = [](int64_t bytes) { return double(bytes) / (1 << 20); };
-  inform(
-      wrapped({fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the estimate),", mib(peak), ratio),
-               fmt::format("{:.1f} MiB of the process, reading included", mib(resident))}));
+  std::vector<std::string> parts{
+      fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the estimate)", mib(peak), ratio)};
+  if (resident > 0) {  // 0 where /proc does not say
+    parts[0] += ",";
+    parts.push_back(fmt::format("{:.1f} MiB of the process, reading included", mib(resident)));
+  }
+  inform(wrapped(parts));
 }
 
 // The time that is left foresees each evaluation, and checkpoints as often as they came so far.
