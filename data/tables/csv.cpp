@@ -53,7 +53,7 @@ Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standa
 
 // From the file's units to the model's.
 Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
-  Batch out{features_of(table, rows.inputs), rows.targets};
+  Batch out{features_of(table, rows.inputs.cpu().to(kFloat64).contiguous()), rows.targets};
   if (info.task != Task::kRegression || !rows.targets.defined()) return out;
   std::vector<float> targets;
   for (const double y : rows.targets.span<double>()) {
@@ -131,7 +131,6 @@ Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
   const auto columns = static_cast<size_t>(recipe.columns);
   require<ValueError>(cells.dim() == 2 && cells.size(1) == recipe.columns,
                       "features_of: expected cells [N, ", recipe.columns, "], got ", cells.shape());
-  const Tensor dense = cells.cpu().to(kFloat64).contiguous();
   const Tensor out = empty({cells.size(0), recipe.width}, {.dtype = kFloat32});
   const bool is_scaled = !recipe.scale.mean.empty();
   float* to = out.data<float>();
@@ -140,7 +139,7 @@ Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
     *to++ = static_cast<float>(is_scaled ? recipe.scale(x, feature) : x);
     ++feature;
   };
-  const std::span<const double> all = dense.span<double>();
+  const std::span<const double> all = cells.span<double>();
   for (size_t i = 0; i < all.size(); ++i) {
     if (i % columns == 0) {
       check_stop();
