@@ -16,8 +16,10 @@ std::string to_string(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 // "[2, 3]", "float32", "cuda:1". No conversion leads here.
 template <class T>
-requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device>
-std::ostream& operator<<(std::ostream& out, const T& x) { return out << to_string(x); }
+requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device> std::ostream&
+operator<<(std::ostream& out, const T& x) {
+  return out << to_string(x);
+}
 
 // A line for each node that y depends on, from y to the leaves, with the nodes that it reads from:
 //   #0 MeanBackward0 [] <- #1

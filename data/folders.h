@@ -20,7 +20,8 @@ class LeftOut {
   // Counts a file by its extension.
   void add_file(const std::filesystem::path& file);
   void add_all(const LeftOut& other);
-  // "left out: 3 .webp, 1 .txt, 2 hidden", the most frequent kinds first; empty if there is nothing.
+  // "left out: 3 .webp, 1 .txt, 2 hidden", the most frequent kinds first; empty if there is
+  // nothing.
   std::string to_text() const;
 
  private:
@@ -34,8 +35,8 @@ struct FolderListing {
 
 using FileFilter = std::function<bool(const std::filesystem::path&)>;
 
-// Lists the files in a folder and below it that `takes` accepts. Links are followed. A folder is read
-// once per real path, and a link to a folder that contains it is left out, so that no loop is
+// Lists the files in a folder and below it that `takes` accepts. Links are followed. A folder is
+// read once per real path, and a link to a folder that contains it is left out, so that no loop is
 // endless. Names that begin with a dot, broken links and other files are left out and counted.
 // InputError: a folder that cannot be read.
 FolderListing files_below(const std::filesystem::path& folder, const FileFilter& takes);
@@ -48,8 +49,8 @@ struct SubfolderListing {
 };
 SubfolderListing folders_in(const std::filesystem::path& folder);
 
-// Returns a file's name as UTF-8 text. A name that is no UTF-8 has its other bytes as "\xe9" and its
-// backslashes doubled, so that it can be told from every other name.
+// Returns a file's name as UTF-8 text. A name that is no UTF-8 has its other bytes as "\xe9" and
+// its backslashes doubled, so that it can be told from every other name.
 std::string name_of(const std::filesystem::path& path);
 
 }  // namespace taper::v0::data

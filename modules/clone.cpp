@@ -16,7 +16,7 @@ namespace {
 struct Copies {
   std::map<const Module*, Module*> modules = {};
   std::map<const ModuleSlot*, Shared<ModuleSlot>> slots = {};
-  std::map<const TensorImpl*, Tensor> tensors = {};     // one for all that are tied
+  std::map<const TensorImpl*, Tensor> tensors = {};  // one for all that are tied
 
   Shared<ModuleSlot> slot(const Shared<ModuleSlot>& from) {
     Shared<ModuleSlot>& to = slots[from.get()];

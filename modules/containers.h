@@ -108,7 +108,7 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   = delete;  // of a layer with a name: std::move(layer), or clone(layer)
   Sequential(Sequential&&) = default;
   Sequential& operator=(Sequential&&) = default;
-  Sequential(Sequential&) = default;  // as Module's
+  Sequential(Sequential&) = default;           // as Module's
   static constexpr bool kTakesModules = true;  // a Child<Sequential> may have one layer
 
   using ModuleList::add;

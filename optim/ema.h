@@ -63,7 +63,7 @@ class AveragedModel {
   std::vector<Tensor> params_, averages_;
   std::vector<Tensor> originals_;  // while swapped
   Shared<SwappedParameters> swapped_;
-  Tensor n_averaged_;              // 0-dim, where the first parameter is
+  Tensor n_averaged_;  // 0-dim, where the first parameter is
   EMAOptions options_;
   bool is_ema_;
 };

@@ -1,4 +1,5 @@
-#include "framework/kernels/optim/update.cuh"
 #include "optim/algorithms/formulas.h"
+
+#include "framework/kernels/optim/update.cuh"
 
 template auto taper::optim::all_formulas<taper::kernels::OnGpu>();

@@ -38,9 +38,9 @@ struct ImageFolderOptions {
 
 // A folder for each class, with its images in it or below it: samples of float32 [C, H, W] in
 // [0, 1] and the number of the folder, both in the order of their names
-// (torchvision.datasets.ImageFolder). Links to folders are followed. Files of other names than *.png,
-// *.jpg and *.jpeg are left out and counted, and so is what files_below() leaves out. Images are read
-// when they are asked for.
+// (torchvision.datasets.ImageFolder). Links to folders are followed. Only .png, .jpg and .jpeg
+// files are samples. Other files are counted as left out, and so is what files_below() leaves out.
+// Images are read when get() asks for them.
 class ImageFolder : public MapDataset {
  public:
   // InputError: no such directory, a class without images, or no class.
@@ -63,10 +63,10 @@ class ImageFolder : public MapDataset {
   LeftOut left_out_;
 };
 
-// The folder as a type of data: float32 [C, size, size]. Where the root has the folder train/ and one
-// of test/, val/, valid/ and validation/, in this order, these are the parts, each with a folder for
-// each class. Else the root has the classes, and the test is a share of each class. InputError: as
-// ImageFolder; other classes in the test. DataError: one class.
+// The folder as a type of data: float32 [C, size, size]. Where the root has the folder train/ and
+// one of test/, val/, valid/ and validation/, in this order, these are the parts, each with a
+// folder for each class. Else the root has the classes, and the test is a share of each class.
+// InputError: as ImageFolder; other classes in the test. DataError: one class.
 struct Images {
   std::string root;
   std::optional<std::string> test_root{};

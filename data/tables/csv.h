@@ -114,15 +114,15 @@ struct CsvTable : CsvRecipe {
 };
 
 // Returns the features [N, width] (float32) of cells [N, columns] (float64, dense, on the CPU): a
-// number is one feature, a word one of 1 among zeros. They are standardized by recipe.scale, if there
-// is one; else nan stays in all features of its cell.
+// number is one feature, a word one of 1 among zeros. They are standardized by recipe.scale, if
+// there is one; else nan stays in all features of its cell.
 Tensor features_of(const CsvRecipe& recipe, const Tensor& cells);
 inline Tensor features_of(const CsvTable& table) {
   return features_of(table, tensor_of(table.cells.data(), {table.rows, table.columns}));
 }
 
-// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM, blanks around
-// fields and Excel's first line "sep=;" are understood; numbers do not depend on the locale.
+// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM, blanks
+// around fields and Excel's first line "sep=;" are understood; numbers do not depend on the locale.
 // InputError, naming file and line: missing or empty file, not text, no rows, a ragged row, an
 // empty field unless options.missing, text or nan or inf or a number beyond float32's range in a
 // number column, a column of more than 1000 words or of numbers with units or thousands separators,

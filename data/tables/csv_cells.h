@@ -123,12 +123,11 @@ inline std::optional<int64_t> integer_of(const std::string& field) {
   return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// Returns whether a cell says that there is no value. It means the same in every column, the label's
-// included.
+// Returns whether a cell says that there is no value. It means the same in every column, the
+// label's included.
 inline bool says_missing(const std::string& field) {
-  constexpr std::string_view kWords[] = {"",     "NA",  "N/A", "n/a",  "#N/A", "<NA>",
-                                         "NaN",  "nan", "NAN", "null", "Null", "NULL",
-                                         "-nan", "?"};
+  constexpr std::string_view kWords[] = {"",    "NA",  "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
+                                         "nan", "NAN", "null", "Null", "NULL", "-nan", "?"};
   return std::ranges::find(kWords, field) != std::end(kWords);
 }
 

@@ -25,8 +25,8 @@ struct Standardizer {
 };
 
 // Returns the mean (also to fill gaps with) and the standard deviation (over N, not N - 1) of each
-// column of a row-major matrix (rows, columns), without its nans. The std of a constant column is 1.
-// ValueError: no rows, or a size that is no multiple of `columns`.
+// column of a row-major matrix (rows, columns), without its nans. The std of a constant column
+// is 1. ValueError: no rows, or a size that is no multiple of `columns`.
 Standardizer fit_standardizer(std::span<const double> matrix, int64_t columns);
 
 // Standardizes in place. ValueError: other columns.

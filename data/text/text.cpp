@@ -135,9 +135,9 @@ Splits Text::load(uint64_t seed) const try {
                       .lines = lines};
   const std::string note = list_texts(path).left_out.to_text();
   if (lines) {
-    Splits out = splits_of(info, random_split(line_rows(*made, text, block_size),
-                                              validation_fraction, seed,
-                                              "data.validation_fraction"));
+    Splits out =
+        splits_of(info, random_split(line_rows(*made, text, block_size), validation_fraction, seed,
+                                     "data.validation_fraction"));
     out.note = note;
     return out;
   }

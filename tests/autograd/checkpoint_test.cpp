@@ -1,7 +1,7 @@
 // Computing again instead of keeping.
-#include <functional>
-
 #include "autograd/checkpoint.h"
+
+#include <functional>
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,10 @@
 namespace taper::v0::fuzz {
 namespace {
 
-#define ROW(...) \
-  { #__VA_ARGS__, [](Program& p) { p.give(__VA_ARGS__); } }
+#define ROW(...)                                           \
+  {                                                        \
+#__VA_ARGS__, [](Program & p) { p.give(__VA_ARGS__); } \
+  }
 
 // clang-format off
 constexpr ProgramRow kRows[] = {

@@ -1,7 +1,5 @@
 // The tree of modules: registration, moving, state, texts
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html).
-#include "modules/members.h"
-
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
@@ -12,6 +10,7 @@
 #include "modules/containers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
+#include "modules/members.h"
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 

@@ -380,7 +380,9 @@ const Absurd kReductions[] = {
      [](int64_t n) {
        return group_norm(ones({3, 0, 9}), n);
      },
-     [](const Tensor& y, int64_t) { return y.shape() == Shape({3, 0, 9}); }},
+     [](const Tensor& y, int64_t) {
+       return y.shape() == Shape({3, 0, 9});
+     }},
     {"cross_entropy, ignored",
      [](int64_t n) { return cross_entropy(kX, kIndex, Reduction::sum, n); },
      [](const Tensor& y, int64_t) { return same(y, cross_entropy(kX, kIndex, Reduction::sum)); }},

@@ -349,17 +349,18 @@ std::vector<Row> attention_rows() {
                  {{{1, 3, 18}}, {{1, 68, 72}}, {{0, 4, 18}}}),
   };
   const std::vector<Shape> two_heads{{2, 4, 3, 2}, {2, 2, 5, 2}, {2, 2, 5, 3}};
-  for (const Row& more : {grouped_row("groups", {},
-                                {{{2, 1, 2}, {1, 2, 2}, {1, 2, 2}},
-                                 two_heads,
-                                 {{6, 4, 2}, {2, 3, 2}, {3, 3, 1}},
-                                 {{1, 8, 70, 16}, {1, 2, 40, 16}, {1, 2, 40, 16}}}),
-                    grouped_row("groups, causal", {.causal = true},
-                                {two_heads, {{2, 6, 70, 16}, {2, 3, 70, 16}, {2, 3, 70, 16}}}),
-                    grouped_row("groups, mask", {.mask = kFloat64},
-                                {with_mask(two_heads, {2, 4, 3, 5}),
-                                 with_mask(two_heads, {2, 1, 3, 1}), with_mask(two_heads, {3, 5})}),
-                    grouped_row("groups, dropout", {.dropout_p = kDropped}, {two_heads})}) {
+  for (const Row& more :
+       {grouped_row("groups", {},
+                    {{{2, 1, 2}, {1, 2, 2}, {1, 2, 2}},
+                     two_heads,
+                     {{6, 4, 2}, {2, 3, 2}, {3, 3, 1}},
+                     {{1, 8, 70, 16}, {1, 2, 40, 16}, {1, 2, 40, 16}}}),
+        grouped_row("groups, causal", {.causal = true},
+                    {two_heads, {{2, 6, 70, 16}, {2, 3, 70, 16}, {2, 3, 70, 16}}}),
+        grouped_row("groups, mask", {.mask = kFloat64},
+                    {with_mask(two_heads, {2, 4, 3, 5}), with_mask(two_heads, {2, 1, 3, 1}),
+                     with_mask(two_heads, {3, 5})}),
+        grouped_row("groups, dropout", {.dropout_p = kDropped}, {two_heads})}) {
     rows.push_back(more);
   }
   rows[0].refusals = refusals();

@@ -39,7 +39,8 @@ const Group kGroups[] = {
      "binary_cross_entropy triplet_margin_loss cosine_embedding_loss margin_ranking_loss "
      "gaussian_nll_loss ctc_loss"},
     {"autograd framework",
-     "SparseTensor sparse_coo_tensor sparse_csr_tensor from_blob load_npy to_dlpack from_dlpack jacobian "
+     "SparseTensor sparse_coo_tensor sparse_csr_tensor from_blob load_npy to_dlpack from_dlpack "
+     "jacobian "
      "hessian jvp vjp InferenceMode Slice"},
     {"modules",
      "ModuleList ModuleDict ParameterList clone RNN LSTM GRU RNNCell LSTMCell GRUCell "

@@ -437,7 +437,8 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.places.count("train.batch_size"), 0u);
 }
 
-// A run that an earlier version wrote lacks the keys that came later, and goes on with their defaults.
+// A run that an earlier version wrote lacks the keys that came later, and goes on with their
+// defaults.
 TEST_F(ConfigTest, AKeyThatASavedConfigLacksHasItsDefault) {
   const std::string whole = to_yaml(load(with_line(1, "data: {type: csv, path: t.csv}")));
   const std::string line = "  max_features: 10000\n";

@@ -135,7 +135,8 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   write("a/exit.json", R"({"reason": [1]})");
   write("a/data.json", R"({"class_names": {"0": "<script>"}})");
   write("a/metrics.jsonl", cat(R"({"step":1,"confusion":[[1]]})", "\n"));
-  write("a/timing.jsonl", cat(R"({"step":1,"ratio":1})", "\n", R"({"step":1,"peak_bytes":1})", "\n"));
+  write("a/timing.jsonl",
+        cat(R"({"step":1,"ratio":1})", "\n", R"({"step":1,"peak_bytes":1})", "\n"));
   EXPECT_EQ(damage_of(report({"a"})), "");
 }
 

@@ -502,7 +502,8 @@ TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
   EXPECT_EQ(values("ended", "eval", "step").size(), 0u);
   // What it has learned is kept, for a run that continues.
   expect_trains("digits", "ended", {"--resume", "auto"});
-  EXPECT_TRUE(contains(text("ended/log.txt"), "checkpoints/step-00000003")) << text("ended/log.txt");
+  EXPECT_TRUE(contains(text("ended/log.txt"), "checkpoints/step-00000003"))
+      << text("ended/log.txt");
   EXPECT_EQ(text("ended/metrics.jsonl"), text("unseen/metrics.jsonl"));
 }
 

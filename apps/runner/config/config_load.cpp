@@ -205,8 +205,8 @@ std::string to_yaml(const RunConfig& config) {
 std::string with_defaults(const std::string& yaml) {
   const Document saved = parse_yaml(yaml, {});
   RunConfig config;
-  const bool is_config = saved.root && saved.problems.empty() &&
-                         read(describe(config), *saved.root).problems.empty();
+  const bool is_config =
+      saved.root && saved.problems.empty() && read(describe(config), *saved.root).problems.empty();
   return is_config ? to_yaml(config) : yaml;
 }
 

@@ -40,11 +40,11 @@ using Scalar = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, C
 struct Value {
   Scalar like;  // of their type alone; a pointer is null
   std::function<std::vector<Scalar>(std::optional<std::size_t> room)> scalars;
-  bool takes_one = true;             // without brackets
-  bool takes_list = false;           // in brackets
-  std::size_t size = 0;              // of a list; 0: any
-  bool* is_same = nullptr;           // where set: or the word `same`
-  std::function<bool()> is_given{};  // where set: it need not be there; null takes it back
+  bool takes_one = true;              // without brackets
+  bool takes_list = false;            // in brackets
+  std::size_t size = 0;               // of a list; 0: any
+  bool* is_same = nullptr;            // where set: or the word `same`
+  std::function<bool()> is_given{};   // where set: it need not be there; null takes it back
   std::function<void()> take_back{};  // set where is_given is
 };
 

@@ -103,7 +103,8 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   // so that all of a table are one Maker to the compiler.
   template <class Options, auto kMake = nullptr> static Row of() {
     return row_of<Options>(+[](const Component& c, Args... args) -> Made {
-      // GCC 13 does not take kMake == nullptr for a constant under the undefined behavior sanitizer.
+      // GCC 13 does not take kMake == nullptr for a constant under the undefined behavior
+      // sanitizer.
       if constexpr (std::is_null_pointer_v<decltype(kMake)>) {
         return c.as<Options>().make(args...);
       } else {

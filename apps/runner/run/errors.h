@@ -60,8 +60,8 @@ template <class... E> bool is_any(const std::exception& error) {
   return (dynamic_cast<const E*>(&error) || ...);
 }
 
-// Returns f(). Throws E, with `place` in front of the message, where f throws Error. Errors that say
-// nothing about what f does pass through: memory that has run out, a GPU that fails, a signal.
+// Returns f(). Throws E, with `place` in front of the message, where f throws Error. Errors that
+// say nothing about what f does pass through: memory that has run out, a GPU that fails, a signal.
 template <class E, class F> auto failing_as(const std::string& place, F f) try {
   return f();
 } catch (const Error& error) {

@@ -65,8 +65,8 @@ RunFacts facts_of_run(const fs::path& dir);
 std::string changed_data(const fs::path& dir, const RunConfig& config);
 
 std::string to_json(const DataInfo& info);
-// Returns whether both describe the same data. Statistics may differ by what float32 rounds: earlier
-// versions stored them so.
+// Returns whether both describe the same data. Statistics may differ by what float32 rounds:
+// earlier versions stored them so.
 bool are_same_data(const DataInfo& a, const DataInfo& b);
 // InputError, with the place in what the name says: not what to_json() gave, or not consistent.
 DataInfo data_info_from_json(std::string_view json, const std::string& name);

@@ -13,8 +13,8 @@ namespace taper::v0::runner {
 
 struct Resumed {
   Checkpoint checkpoint;
-  fs::path run{};         // whose it is
-  std::string changes{};  // of the config, those that count, a line each
+  fs::path run{};                            // whose it is
+  std::string changes{};                     // of the config, those that count, a line each
   std::optional<int64_t> eval_batch_size{};  // as recorded, where the config gives none
 };
 

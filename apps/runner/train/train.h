@@ -57,7 +57,7 @@ struct TrainResult {
   Metrics saved_metrics{};  // of those weights; empty where they were not evaluated
   int64_t best_step = 0;    // the best evaluation's, by best_goal(config.train); 0: there was none
   double best = 0;          // its value
-  bool is_first_rank = true;  // which alone has to say so
+  bool is_first_rank = true;            // which alone has to say so
   std::vector<std::string> warnings{};  // what makes the results doubtful, also in exit.json
 };
 
@@ -68,8 +68,8 @@ struct TrainResult {
 // another config), InputError (also: the directory is another's, the data have changed),
 // DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal
 // or `stop`. Whatever ends a run that has begun, its last whole step is saved first where memory
-// and disk allow: a warning says where, or why not. What the host has set comes back at the end: the
-// number of threads and the precision of float32 products, which are set for the whole process
+// and disk allow: a warning says where, or why not. What the host has set comes back at the end:
+// the number of threads and the precision of float32 products, which are set for the whole process
 // meanwhile; its NoGradGuard and Autocast, which do not reach the run; its generators. Visible
 // devices stay set. Only main() listens to signals. Messages go to log.txt and to the host's logger
 // (set_logger), if there is one.

@@ -351,7 +351,8 @@ void Trainer::save(bool is_best, bool is_extra) {
     on_first([&] {
       const fs::path saved =
           save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
-      log_message(LogLevel::debug, cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
+      log_message(LogLevel::debug,
+                  cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
       SignalScope::set_newest(saved);
     });
   }

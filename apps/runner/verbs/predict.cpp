@@ -20,8 +20,8 @@ static std::string cell(const std::string& text) {
   return out + '"';
 }
 
-// An output in the data's units, in as many digits as it has: float32 would drop those behind a large
-// offset, and double shows digits that a float32 output does not have.
+// An output in the data's units, in as many digits as it has: float32 would drop those behind a
+// large offset, and double shows digits that a float32 output does not have.
 static std::string value_text(float output, const DataInfo& info) {
   constexpr double kRounding = 1e-6;
   const double value = output * info.target_std + info.target_mean;
