@@ -1,11 +1,14 @@
-// Finding the op behind a nan (https://pytorch.org/docs/stable/autograd.html#anomaly-detection).
+// Anomaly mode: finds the op that produced a NaN
+// (https://pytorch.org/docs/stable/autograd.html#anomaly-detection).
 //
-// In anomaly mode each op remembers where it was called, and a backward function that returns nan
-// throws "Function 'LogBackward0' returned nan values in its 0th output." with that place; errors
-// of backward functions gain the place too. Slow: every gradient is read on the host.
+// In anomaly mode each op records its call site. A backward function that returns NaN throws Error
+// with that call site: "Function 'LogBackward0' returned nan values in its 0th output." Other
+// errors in backward functions report the call site too. The mode is slow, since every gradient is
+// copied to the host, which synchronizes.
 //
-// The place is a stack of addresses, which are named when reported: link the program with -rdynamic
-// to see its functions; else `addr2line -Cfe PROGRAM OFFSET` names what is printed.
+// The call site is a stack of return addresses that are turned into names only for the report. Link
+// the program with -rdynamic to see its function names; otherwise `addr2line -Cfe PROGRAM OFFSET`
+// resolves the printed offsets.
 #pragma once
 
 #include <span>
@@ -17,16 +20,16 @@
 
 namespace taper::v0 {
 
-// --- per thread; forward and backward pass must both see it ---
+// --- per thread; must be on in the forward and the backward pass ---
 bool is_anomaly_enabled();
 void set_detect_anomaly(BoolArg on);
 
-// `AnomalyMode guard;` until the end of the scope.
+// `AnomalyMode guard;` enables anomaly mode until the end of the scope.
 struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
   explicit AnomalyMode(BoolArg on = true) : Switched(on) {}
 };
 
-// Where an op was called.
+// The call site of an op.
 struct ForwardCall {
   std::string module;  // "net.2", or empty
   static constexpr int kDeepest = 48;
@@ -34,14 +37,15 @@ struct ForwardCall {
   int depth = 0;
 };
 Owned<ForwardCall> current_call();
-// A compiler's name for a function or type as it is written; the name itself when it is none.
+// Returns the demangled name of a function or type, or `name` itself if it is not a mangled name.
 std::string demangled(const char* name);
-// A type's name without namespaces, enclosing classes and template arguments.
+// Returns a type's name without namespaces, enclosing classes and template arguments.
 std::string short_name(const std::type_info& type);
-// "The forward was called in module net.2, at:" and a line for each function, without Taper's own.
+// Returns "The forward was called in module net.2, at:" and one line per stack frame, without
+// Taper's own frames.
 std::string to_string(const ForwardCall& call);
 
-// Throws when one of a node's gradients has a nan.
+// Throws Error if one of the gradients that node `name` returned contains a NaN. Synchronizes.
 void check_no_nan(const char* name, std::span<const Tensor> gradients);
 
 }  // namespace taper::v0

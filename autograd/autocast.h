@@ -1,4 +1,4 @@
-// Mixed precision (https://pytorch.org/docs/stable/amp.html):
+// Automatic mixed precision (https://pytorch.org/docs/stable/amp.html):
 //
 //   {
 //     const Autocast guard(DeviceType::cuda, kBFloat16);
@@ -6,11 +6,12 @@
 //   }
 //   loss.backward();
 //
-// Inside, products (linear, mm, bmm, matmul, addmm, convolutions, scaled_dot_product_attention)
-// compute in the half type, and what needs the range (powers, exp and log and what is made of
-// them, sums, norms, losses) in float32, by PyTorch's lists for CUDA, here on every device;
-// everything else in the types it is given. float64 and integers are left alone. Values of
-// parameters in the half type are kept from step to step (framework/memory/half_copy.h).
+// While the guard exists, matrix products (linear, mm, bmm, matmul, addmm, convolutions,
+// scaled_dot_product_attention) compute in the half type. Ops that need float32's range compute in
+// float32: powers, exp, log and functions based on them, sums, norms and losses. All other ops
+// compute in the dtypes that they are given. The lists are PyTorch's for CUDA, applied here on
+// every device. float64 and integer tensors are not converted. The half-precision copies of
+// parameters are cached from step to step (framework/memory/half_copy.h).
 #pragma once
 
 #include <optional>
@@ -20,16 +21,17 @@
 
 namespace taper::v0 {
 
-// --- per thread; a backward pass ignores it: gradients have the types of the forward pass ---
+// --- per thread; a backward pass ignores it: gradients have the dtypes of the forward pass ---
 struct AutocastState {
-  std::optional<DType> cpu, cuda;  // the half type, where it is on
+  std::optional<DType> cpu, cuda;  // the half type; nullopt if autocast is off for that device
 };
 const AutocastState& autocast_state();
 void set_autocast_state(const AutocastState& state);
 using AutocastScope = Switched<autocast_state, set_autocast_state>;
 
-// Without a dtype: float16 on the GPU and bfloat16 on the CPU, as in PyTorch. Throws ValueError for
-// a dtype that is no half type. `enabled` false turns it off for a part.
+// Enables autocast for ops on `device` until the end of the scope. The default dtype is float16 on
+// the GPU and bfloat16 on the CPU, as in PyTorch. `enabled` = false disables autocast inside an
+// enabled scope. Throws ValueError if dtype is not float16 or bfloat16.
 class Autocast : AutocastScope {
  public:
   explicit Autocast(DeviceType device, std::optional<DType> dtype = std::nullopt,
@@ -38,16 +40,17 @@ class Autocast : AutocastScope {
 
 // --- for ops ---
 
-// True when ops on x's device are to be cast.
+// Whether autocast is on for ops on x's device.
 bool autocasts(const Tensor& x);
-// The half type of x's device, where products there compute in one and x is float32.
+// Returns the half type in which matrix products with x compute. Returns nullopt if autocast is off
+// for x's device or x is not float32.
 std::optional<DType> autocast_dtype(const Tensor& x);
 
 enum class Cast { to_low, to_float32 };
-// x as the rule wants it, on the tape; x itself where it has the type, is float64, no floating
-// type, or undefined.
+// Converts x to the dtype that `rule` requires; the conversion is recorded. Returns x itself if it
+// has that dtype already, is float64, is not floating-point, or is undefined.
 Tensor cast_for(Cast rule, const Tensor& x);
-// What is no tensor, as it is.
+// Arguments that are not tensors pass through unchanged.
 template <class T> const T& cast_for(Cast, const T& x) { return x; }
 
 template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
@@ -55,7 +58,7 @@ template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const AutocastScope off{AutocastState()};
   return std::apply(op, inputs);
 }
-// An op's first line: `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`
+// The first line of an op is `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`.
 template <class F, class... T> Tensor in_half(F op, const T&... x) {
   return casted(Cast::to_low, op, x...);
 }
@@ -63,7 +66,8 @@ template <class F, class... T> Tensor in_float32(F op, const T&... x) {
   return casted(Cast::to_float32, op, x...);
 }
 
-// f of x in a dtype that the caller chose, whatever f gives for it by itself.
+// Computes f(x) in a dtype that the caller chose, ignoring autocast. Converts x before and the
+// result after.
 template <class F> Tensor in_dtype(DType dtype, const Tensor& x, F f) {
   const AutocastScope off{AutocastState()};
   const Tensor y = x.to(dtype);

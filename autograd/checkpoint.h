@@ -1,4 +1,5 @@
-// Memory for time (https://pytorch.org/docs/stable/checkpoint.html).
+// Activation checkpointing: trades compute for memory
+// (https://pytorch.org/docs/stable/checkpoint.html).
 #pragma once
 
 #include <vector>
@@ -11,22 +12,28 @@ namespace taper::v0 {
 class Saved;
 struct Region;
 
-// fn(inputs), without keeping what its backward pass needs: when that pass comes, fn runs again on
-// the same inputs and with the same draws from default_generator(): the same dropout masks,
-// whatever other threads draw. It is PyTorch's use_reentrant=False: gradients flow to inputs and to
-// whatever fn captures, grad() and second derivatives work, and checkpoints may be nested. fn may
-// call grad() itself; each such call runs fn once more, up to that call.
+// Returns fn(inputs) without storing the intermediate results that its backward pass needs. The
+// backward pass runs fn again on the same inputs, with the same random draws from
+// default_generator(), and so with the same dropout masks, even if other threads draw in between.
 //
-// fn must live, and do the same, until the graph is gone. Generators of its own are not restored;
-// a run that saves other tensors than the first is refused. With retain_graph what was computed
-// again stays until the graph goes.
+// It behaves like PyTorch's use_reentrant=False: gradients flow to the inputs and to tensors that
+// fn captures, grad() and second derivatives work, and checkpoints can be nested. fn may call
+// grad() itself; each such call runs fn once more, up to that call.
+//
+// fn must stay valid and behave the same until the graph is destroyed. Generators other than
+// default_generator() are not restored. Throws Error if the second run saves different tensors than
+// the first. With retain_graph the recomputed tensors stay in memory until the graph is destroyed.
+//
+//   const Tensor y = checkpoint([&](const auto& in) { return block(in[0]); }, {x});
 Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs);
 
-// --- for Saved ---
-// Inside a checkpointed function: takes the tensor away, or keeps what a second run saved.
+// --- used by Saved ---
+// Called for each tensor that is saved inside a checkpointed function. The first run drops the
+// tensor's memory; a second run keeps the tensor.
 void note_saved(Saved& saved);
-// The tensor number `index` that the region saved, which `like` has the dtype and shape of.
+// Returns the tensor that the region saved as number `index`. `like` has its dtype and shape.
+// `reader` names the caller in errors.
 Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
 
 }  // namespace taper::v0

@@ -1,4 +1,4 @@
-// Running the tape backwards (https://pytorch.org/docs/stable/autograd.html).
+// Runs backward passes over the tape (https://pytorch.org/docs/stable/autograd.html).
 #pragma once
 
 #include <span>
@@ -10,27 +10,30 @@
 
 namespace taper::v0 {
 
-// Adds the gradients of `outputs` into the .grad of every leaf they depend on. `gradients` may be
-// empty when each output has one element. Afterwards the graph is used up unless retain_graph;
-// create_graph records the pass itself, for second derivatives.
+// Adds the gradients of `outputs` to the .grad of every leaf they depend on. `gradients` holds one
+// tensor for each output; it may be empty if every output has one element. Consumes the graph
+// unless retain_graph is set. create_graph records the pass itself, so that the gradients can be
+// differentiated again. Does not synchronize.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
               BoolArg retain_graph = false, BoolArg create_graph = false);
 
-// The gradients of `outputs` with respect to `inputs`; no .grad is touched. An input that the
-// outputs do not depend on gives an undefined tensor when allow_unused, else it is refused.
-// A given gradient has its output's shape and device; its dtype is converted.
+// Returns the gradients of `outputs` with respect to `inputs`, without changing any .grad. For an
+// input that the outputs do not depend on, returns an undefined tensor if allow_unused is set and
+// throws Error otherwise. Each of `gradients` has the shape and device of its output and is
+// converted to its dtype. Does not synchronize.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients = {}, BoolArg retain_graph = false,
                          BoolArg create_graph = false, BoolArg allow_unused = false);
 
-// Compares the gradients of f (any result shape) at float64 inputs with central differences. f may
-// itself call grad() with create_graph. Returns true. Throws Error naming the input, the element
-// and both values at the first difference beyond atol + rtol * |numeric|.
+// Compares the gradients of f at float64 inputs with central differences of step eps. f's result
+// may have any shape, and f may call grad() with create_graph. Returns true. At the first
+// difference above atol + rtol * |numeric| it throws Error naming the input, the element and both
+// values. Synchronizes.
 bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                RealArg rtol = 1e-3);
-// The same for second derivatives: compares the gradients of f's gradients, by the inputs and by
-// the gradient that comes in, with central differences of f's gradients.
+// Does the same for second derivatives: compares the gradients of f's gradients, with respect to
+// the inputs and to the incoming gradient, with central differences of f's gradients.
 bool gradgradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
                    const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                    RealArg rtol = 1e-3);

@@ -1,4 +1,4 @@
-// Differentiable functions of the user's own
+// User-defined differentiable functions
 // (https://pytorch.org/docs/stable/notes/extending.html#extending-torch-autograd).
 //
 //   struct Cube : Function<Cube> {
@@ -24,24 +24,25 @@
 
 namespace taper::v0 {
 
-// What forward leaves for backward: a handle, made anew for each run of either.
+// Passes tensors and values from forward to backward. Each run of either gets a new Context, a
+// handle to the same data.
 class Context {
  public:
-  // Inputs, outputs or anything else; read in backward, where a tensor that was changed in place
-  // since is refused. Once at most.
+  // Saves inputs, outputs or any other tensors for backward. Call it at most once. In backward,
+  // saved_tensors() throws Error if one of them has been changed in place since.
   void save_for_backward(const std::vector<Tensor>& tensors);
   std::vector<Tensor> saved_tensors() const;
-  // Anything that is no tensor: ctx.set("low", 0.5), ctx.get<double>("low"). Getting what was not
-  // set, or as another type, throws.
+  // Stores values other than tensors: ctx.set("low", 0.5), then ctx.get<double>("low"). get throws
+  // Error if nothing of that name and type was set.
   template <class T> void set(const std::string& name, T value) {
     put(name, typeid(T), Shared<T>::make(std::move(value)));
   }
   template <class T> const T& get(const std::string& name) const {
     return *static_cast<const T*>(find(name, typeid(T)));
   }
-  // Whether argument i of apply wants a gradient.
+  // Whether argument i of apply needs a gradient.
   bool needs_input_grad(size_t i) const;
-  // These outputs get no gradient and hand none on (integers never do).
+  // Excludes these outputs from differentiation: they require no grad. Integer outputs never do.
   void mark_non_differentiable(const std::vector<Tensor>& outputs);
 
  private:
@@ -56,15 +57,15 @@ class Context {
   const Gradients* pass_;  // in backward
 };
 
-// One application, whatever the types.
+// One call of apply, independent of the argument types.
 class FunctionCall {
  public:
   using Backward = std::vector<Tensor> (*)(Context&, const std::vector<Tensor>&);
 
-  // The arguments of apply; those that are no tensors are undefined here.
+  // `arguments` are the arguments of apply, with an undefined tensor for each that is not a tensor.
   FunctionCall(const char* name, std::vector<Tensor> arguments);
   Context& context() { return context_; }
-  // Puts the outputs on the tape if need be.
+  // Records the outputs on the tape if an argument requires grad.
   std::vector<Tensor> finish(std::vector<Tensor> outputs, Backward backward);
 
  private:
@@ -74,18 +75,22 @@ class FunctionCall {
   Context context_;
 };
 
-// "taper::Clip" gives "ClipBackward".
+// Returns the name of the node: "ClipBackward" for the class "taper::Clip".
 std::string backward_name(const std::type_info& type);
 
-// Derive from Function<F> and write
-//   static Tensor (or std::vector<Tensor>) forward(Context&, ...), which runs without the tape, and
-//   static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy),
-// which gets a gradient for each output (zeros where none arrived) and returns one for each
-// argument of apply, undefined for what is no tensor; behind the last tensor they may be left out.
-// Undefined ones for arguments of forward that apply left at their defaults are taken, too.
-// forward must not change its arguments in place.
-// When backward is written with differentiable functions it can be differentiated again. Tensors
-// are arguments of their own: in a std::vector they would be lost to the tape.
+// The base of a user-defined function F. Derive F from Function<F> and define two static members:
+//
+//   Tensor forward(Context& ctx, ...);   or a std::vector<Tensor> as the result
+//   std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy);
+//
+// forward runs without recording. It must not change its arguments in place. backward receives one
+// gradient for each output, zeros where none arrived. It returns one gradient for each argument of
+// apply, in order, and an undefined tensor for each argument that is not a tensor. Gradients after
+// the last tensor argument may be omitted. Extra undefined gradients, for defaulted arguments of
+// forward, are accepted.
+//
+// If backward uses only differentiable functions, it can be differentiated again. Pass each tensor
+// as a separate argument: tensors inside a std::vector would not be recorded.
 template <class F> struct Function {
   template <class... Args> static auto apply(const Args&... args) {
     static_assert(!(std::is_same_v<Args, std::vector<Tensor>> || ...),

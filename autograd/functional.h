@@ -1,7 +1,9 @@
-// Derivatives of functions
-// (https://docs.pytorch.org/docs/stable/autograd.html#functional-higher-level-api). The function is
-// called with tensors of its own, which require grad; with create_graph it sees the inputs'
-// history, and results are on the tape. What does not depend on an input gives zeros.
+// Derivatives of functions: vector-Jacobian products, Jacobians, Hessians
+// (https://docs.pytorch.org/docs/stable/autograd.html#functional-higher-level-api).
+//
+// Each function calls f with tensors that require grad: detached copies of the inputs or, with
+// create_graph, tensors that keep the inputs' history. With create_graph the results are on the
+// tape and can be differentiated again. An output that does not depend on an input gives zeros.
 #pragma once
 
 #include <utility>
@@ -16,28 +18,32 @@ using Tensors = std::vector<Tensor>;
 using TensorsFunction = Callable<Tensors(const Tensors& inputs)>;
 using TensorFunction = Callable<Tensor(const Tensor& input)>;
 
-// Outputs, and v times the Jacobian: one for each input. v has the outputs' shapes; it may be left
-// out for one output of one element.
+// Returns f's outputs and the vector-Jacobian products, one for each input. v has the outputs'
+// shapes. It may be omitted if f has one output with one element.
 std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs,
                                 const Tensors& v = {}, BoolArg create_graph = false);
 std::pair<Tensor, Tensor> vjp(const TensorFunction& f, const Tensor& input, const Tensor& v = {},
                               BoolArg create_graph = false);
 
-// Outputs, and the Jacobian times v: one for each output. v has the inputs' shapes; it may be left
-// out for one input of one element. Differentiates twice, so f's operators must allow that.
+// Returns f's outputs and the Jacobian-vector products, one for each output. v has the inputs'
+// shapes. It may be omitted if f has one input with one element. Differentiates twice, so the ops
+// in f must support second derivatives.
+//
+//   const auto [y, directional] = jvp([](const Tensor& x) { return x.exp(); }, x, v);
 std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs,
                                 const Tensors& v = {}, BoolArg create_graph = false);
 std::pair<Tensor, Tensor> jvp(const TensorFunction& f, const Tensor& input, const Tensor& v = {},
                               BoolArg create_graph = false);
 
-// [i][j]: of output i by input j, of the output's shape, then the input's. One backward pass for
-// each element of the outputs.
+// Returns the Jacobians: element [i][j] is the derivative of output i with respect to input j. Its
+// shape is the output's shape followed by the input's. Runs one backward pass per output element.
 std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs,
                               BoolArg create_graph = false);
 Tensor jacobian(const TensorFunction& f, const Tensor& input, BoolArg create_graph = false);
 
-// [i][j]: of a function with one output of one element by inputs i and j, of the shape of i, then
-// that of j.
+// Returns the second derivatives of a function with one output of one element. Element [i][j] is
+// the derivative with respect to inputs i and j. Its shape is input i's shape followed by input
+// j's.
 std::vector<Tensors> hessian(const TensorsFunction& f, const Tensors& inputs,
                              BoolArg create_graph = false);
 Tensor hessian(const TensorFunction& f, const Tensor& input, BoolArg create_graph = false);

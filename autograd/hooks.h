@@ -1,4 +1,4 @@
-// Functions that run when a gradient is computed
+// Gradient hooks: functions that run when a gradient is computed
 // (https://pytorch.org/docs/stable/notes/autograd.html#backward-hooks-execution).
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace taper::v0 {
 
-// Any Tensor(const Tensor& dy), or void(const Tensor& dy) for one that only looks.
+// A hook of a tensor: any Tensor(const Tensor& dy), whose result replaces the gradient, or any
+// void(const Tensor& dy), which only observes it.
 struct TensorHook : Callable<Tensor(const Tensor&)> {
   template <std::invocable<const Tensor&> F>
   TensorHook(F f)
@@ -27,20 +28,21 @@ struct TensorHook : Callable<Tensor(const Tensor&)> {
         }) {}
 };
 
-// The hooks of all outputs of a node; a leaf's are in its accumulator. The list is in hooks.cpp.
+// The hooks of all outputs of a node. A leaf's hooks belong to its accumulator node. The list
+// itself is private to hooks.cpp.
 struct Hooks : Counted {
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
 
-  // The node's end: handles may stay, the functions go.
+  // Called when the node is destroyed. Destroys the functions; handles to them may live longer.
   static void let_go(Hooks* hooks) noexcept;
 };
 
-// Returned by register_hook; the hook stays when the handle goes.
+// Removes a hook; returned by register_hook. Destroying the handle does not remove the hook.
 class HookHandle {
  public:
   HookHandle() = default;
   HookHandle(IntrusivePtr<Hooks> hooks, uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
-  // Does nothing the second time, or when the tensor is gone.
+  // Does nothing if the hook was removed before or its tensor no longer exists.
   void remove();
 
  private:
@@ -48,8 +50,8 @@ class HookHandle {
   uint64_t id_ = 0;
 };
 
-// Calls the hooks of `output` with dy, in order; each may replace it. Throws, in PyTorch's words,
-// when a replacement differs in shape, dtype or device.
+// Calls the hooks of `output` with dy, in the order of registration. Each may replace dy. Throws
+// Error, with PyTorch's message, if a replacement differs from dy in shape, dtype or device.
 void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy);
 
 }  // namespace taper::v0

@@ -1,4 +1,4 @@
-// The module that runs, for reports of anomalies and traces.
+// Tracks the running module for anomaly reports and profiler traces.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace taper::v0 {
 
-// Says, in anomaly mode or to a profiler, which module is running: its name in its parent.
+// While it exists, in anomaly mode or under a profiler, the named module counts as running. `name`
+// is the module's name in its parent.
 class ModuleScope {
  public:
   explicit ModuleScope(const std::string& name);

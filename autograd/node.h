@@ -1,14 +1,14 @@
 // The tape: one node for each recorded op, with edges to the nodes of its inputs.
 //
-// A node is one pooled block: header, the op's backward closure with what it saved, the edges, and
-// room for the outputs' gradients.
-// Nodes carry a sequence number larger than that of any node they depend on, so the engine visits
-// them in falling order and needs no second pass.
+// A node is one block from a pool. The block holds the header, the backward closure with the
+// tensors that it saved, the edges, and space for the gradients of the outputs. A node's sequence
+// number is larger than that of every node it depends on. The engine therefore visits nodes in
+// descending order and needs no dependency count.
 //
-// Threads may build graphs of the same leaves and run them at the same time; the gradients of a
-// leaf are added one after the other, in whatever order they come. They may run parts that their
-// graphs share, too, with retain_graph. What they must not do then is what changes a tensor or its
-// hooks themselves: write in place, set or read grad(), requires_grad_, retain_grad.
+// Threads may build graphs on the same leaves and run backward passes concurrently. The gradients
+// of a leaf are then added one after the other, in an unspecified order. With retain_graph, threads
+// may also run a part that their graphs share. They must not change a shared tensor or its hooks at
+// the same time: write in place, set or read grad(), or call requires_grad_ or retain_grad.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 namespace taper::v0 {
 
 using NodePtr = IntrusivePtr<Node>;
-// A reference to a tensor that outlives it, for lists.
+// A reference to a tensor, for use in lists. The tensor must outlive it.
 class TensorRef {
  public:
   TensorRef(const Tensor& x) : x_(&x) {}
@@ -37,23 +37,26 @@ class TensorRef {
   const Tensor* x_;
 };
 
-// Where a gradient goes: output `output` of `node`; no node for an input that needs none.
+// The destination of a gradient: output `output` of `node`. `node` is null if the input needs no
+// gradient.
 struct Edge {
   NodePtr node;
   uint32_t output = 0;
 };
 
-// What a backward closure is given: gradients of the outputs, and places for those of the inputs.
+// The argument of a backward closure: the gradients of the outputs, and slots for the gradients of
+// the inputs.
 class Gradients {
  public:
   Gradients(Node& node, std::span<const Tensor> dy, std::span<Tensor> dx)
       : node_(node), dy_(dy), dx_(dx) {}
 
-  // Gradient of an output; undefined when nothing reached it (never so for the only output).
+  // Returns the gradient of output i. It is undefined if no gradient reached that output, which
+  // cannot happen if the node has only one output.
   const Tensor& dy(size_t i = 0) const { return dy_[i]; }
-  // Whether input i wants a gradient: skip the work where it does not.
+  // Whether input i needs a gradient. Closures skip the work for an input that does not.
   inline bool needs(size_t i) const;
-  // Where the gradient of input i is put.
+  // Returns the slot for the gradient of input i.
   Tensor& dx(size_t i) { return dx_[i]; }
   Node& node() const { return node_; }
 
@@ -67,8 +70,8 @@ struct ForwardCall;  // autograd/anomaly.h
 
 struct Node : NodeBase {
   uint32_t num_inputs = 0, num_outputs = 0;
-  // kRun for each pass that runs the closure now. kUsed: the graph was used up, and what the
-  // closure saved is gone, or goes with the last of them.
+  // Counts kRun for each pass that is running the closure. kUsed is set once the graph has been
+  // consumed: the closure's saved tensors are then freed, at the latest by the last running pass.
   Atomic<uint32_t> runs{0};
   static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
@@ -79,23 +82,25 @@ struct Node : NodeBase {
   void (*apply)(void* closure, Gradients& g) = nullptr;
   void (*destroy_closure)(void* closure) = nullptr;
 
-  // The pass that keeps its gradients of the outputs in `pending`; 0: none does.
+  // Identifies the pass whose output gradients are in `pending`; 0 if there is none.
   Atomic<uint64_t> visit{0};
   Tensor* pending = nullptr;
   bool accumulates = false;  // adds into a leaf's grad
-  // Called with the gradient of an output before the closure runs; none until there is one.
+  // Hooks that run on the gradients of the outputs before the closure. Null until the first is
+  // registered.
   Atomic<Hooks*> hooks{nullptr};
-  // Gradients kept for outputs that asked (retain_grad): here and not in the tensor, which holds
-  // this node.
+  // Gradients of the outputs with retain_grad. They are stored here because the tensor already owns
+  // this node; a gradient inside the tensor would be a reference cycle.
   std::vector<std::pair<uint32_t, Tensor>> retained;
-  // Where the op was called; known in anomaly mode only.
+  // The call site of the op. Recorded in anomaly mode only.
   Shared<ForwardCall> origin;
 
   Node() : NodeBase([](NodeBase* node) noexcept { destroy(static_cast<Node*>(node)); }) {}
   ~Node();
-  // Frees the closure with all it saved; the edges stay.
+  // Destroys the closure and the tensors that it saved. Keeps the edges.
   void release_saved();
-  // With the last reference. (An accumulator stays with its leaf, and lets go of it.)
+  // Called when the last reference is dropped. Frees the node, except an accumulator: that belongs
+  // to its leaf and only releases its reference to the leaf.
   static void destroy(Node* node) noexcept;
 };
 
@@ -104,7 +109,7 @@ inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node);
 // --- grad mode, per thread ---
 bool is_grad_enabled();
 void set_grad_enabled(BoolArg on);
-// A state of this thread, set until the end of the scope.
+// Sets a per-thread state and restores the previous one at the end of the scope.
 template <auto get, auto set> class Switched {
  public:
   using State = std::decay_t<decltype(get())>;
@@ -116,83 +121,89 @@ template <auto get, auto set> class Switched {
   State previous_;
 };
 using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
-// `NoGradGuard guard;`: nothing is recorded until the end of the scope.
+// `NoGradGuard guard;` disables recording until the end of the scope.
 struct NoGradGuard : GradMode {
   NoGradGuard() : GradMode(false) {}
 };
-// PyTorch's faster no_grad. Here that costs nothing to begin with, and what is made under it is a
-// constant as any other.
+// PyTorch's inference mode, which there is faster than no_grad. Here it equals NoGradGuard: tensors
+// created under it are ordinary constants.
 struct InferenceMode : GradMode {
   explicit InferenceMode(BoolArg enabled = true) : GradMode(!enabled) {}
 };
 
-// Whether an op on these must be recorded. Undefined tensors count as constants.
+// Whether an op on these inputs must be recorded. Undefined tensors count as constants.
 bool needs_grad(std::initializer_list<TensorRef> inputs);
 bool needs_grad(std::span<const Tensor> inputs);
 
-// The op that made x, or null for a leaf. (Of a view whose base was written to since: made anew.)
+// Returns the node that produced x, or null for a leaf. If x is a view whose base has been written
+// to since, the node is rebuilt first.
 Node* node_of(const Tensor& x);
-// Makes x, a leaf until now or not, an output of `node`. What was kept by retain_grad moves along.
+// Makes x an output of `node`, whether or not it was a leaf. A gradient kept by retain_grad moves
+// along.
 void set_node(const Tensor& x, NodePtr node, uint32_t output);
-// Where the gradient of a tensor goes: its op's node, or the accumulator of a leaf.
+// Returns where x's gradient is sent: the node that produced x, or a leaf's accumulator.
 Edge edge_of(const Tensor& x);
-// The leaf that an accumulating node adds to.
+// Returns the leaf whose grad this accumulator adds to.
 Tensor leaf_of(const Node& accumulator);
-// y, a new tensor, at x's place on the tape.
+// Gives the new tensor y the same node and output number as x, and returns y.
 Tensor with_place_of(const Tensor& x, Tensor y);
-// x's memory and its place on the tape in another handle, which keeps both when x changes in place.
+// Returns a new handle to x's memory with x's current place on the tape. It keeps both when x is
+// later changed in place.
 inline Tensor alias_of(const Tensor& x) { return with_place_of(x, x.detach()); }
 
-// Makes room for a node with `closure_size` bytes, `inputs` edges and so many outputs; makes it the
-// outputs' node.
+// new_node allocates a node with an uninitialized closure of `closure_size` bytes, an edge for each
+// input and the given number of outputs. connect makes it the node of these outputs.
 Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef> inputs,
                size_t num_outputs);
 void connect(Node* node, std::span<const Tensor> outputs);
 
-// What the gradient of a tensor needs of it besides its values.
+// What a backward pass must know about a tensor apart from its values.
 struct Meta {
   Shape shape;
   DType dtype = kFloat32;
   Device device;
   explicit Meta(const Tensor& x);
-  // The gradient of a broadcast operand from its full-size one: summed to its shape, in its dtype,
-  // and back on the CPU for a number that met CUDA tensors.
+  // Converts a full-size gradient to that of a broadcast operand: sums it to this shape, converts
+  // it to this dtype, and copies it to the CPU if the operand was a CPU number combined with CUDA
+  // tensors.
   Tensor reduce(const Tensor& dx) const;
-  // For the output of an op with several that no gradient has reached.
+  // Returns dy, or zeros if it is undefined. For ops with several outputs, some of which no
+  // gradient reached.
   Tensor or_zeros(const Tensor& dy) const;
 };
 
-// A checkpointed part of a forward pass (autograd/checkpoint.cpp), which keeps nothing and runs
-// again when something saved is asked for.
+// A checkpointed part of a forward pass (autograd/checkpoint.cpp). It saves no tensors. The first
+// read of a saved tensor runs the part again.
 struct Region : Counted {};
 
-// A tensor that a closure needs later. Throws, in PyTorch's words, when its memory was changed in
-// place in between. An input keeps its place on the tape, so that its gradient can be
-// differentiated again; an output is kept detached (else the graph would hold itself) and put back
-// when read.
+// A tensor that a closure reads in the backward pass. Reading it throws Error, with PyTorch's
+// message, if its memory has been changed in place since it was saved. An input keeps its place on
+// the tape, so that its gradient can be differentiated again. An output is stored detached, since
+// the graph would otherwise own itself; reading it restores its place.
 class Saved {
  public:
   Saved() = default;
   explicit Saved(const Tensor& x);
   static Saved output(const Tensor& y, uint32_t number = 0);
   Tensor get(const Gradients& g) const;
-  // The same for a reader that is no node; an output comes detached.
+  // Like get, for a reader that is not a node. An output is returned detached.
   Tensor read(const char* reader) const;
 
  private:
   friend struct CheckpointRegion;
   void keep(const Tensor& x);
 
-  // In a region: without memory, only dtype, shape and place on the tape.
+  // In a checkpointed region it has no memory, only dtype, shape and its place on the tape.
   Tensor x_;
   IntrusivePtr<Region> region_;
-  uint32_t version_ = 0;      // in a region: the how manieth that it saved
-  uint32_t output_ = kInput;  // which output of the node
+  uint32_t version_ = 0;      // in a region: its index among the tensors saved there
+  uint32_t output_ = kInput;  // which output of the node, or kInput
   static constexpr uint32_t kInput = UINT32_MAX;
 };
 
-// For the backward pass of a fused kernel, which is not on the tape: a second derivative through it
-// would be silently lost. Throws NotImplementedError naming `op` when the pass is recorded.
+// Throws NotImplementedError naming `op` if this backward pass is being recorded. Called by
+// backward passes of fused kernels: they are not on the tape, so a second derivative would silently
+// lose their contribution.
 void refuse_second_derivative(const char* op, const Tensor& dy);
 
 namespace detail {
@@ -207,8 +218,8 @@ template <class F> void fill_node(Node* node, F&& backward) {
 
 }  // namespace detail
 
-// Puts outputs on the tape as made together of any number of inputs; g.dy(i) is output i's
-// gradient.
+// Records a node that computed all of `outputs` from all of `inputs`. In the closure g.dy(i) is the
+// gradient of output i.
 template <class F>
 void record_many(const char* name, std::span<const Tensor> outputs,
                  std::span<const TensorRef> inputs, F&& backward) {
@@ -217,9 +228,13 @@ void record_many(const char* name, std::span<const Tensor> outputs,
   connect(node, outputs);
 }
 
-// Puts y on the tape as made by `name` (PyTorch's node name, "MulBackward0") of the inputs. The
-// closure computes g.dx(i) from g.dy() for each input with g.needs(i). Call it only when
-// needs_grad(inputs). Returns y.
+// Records that op `name` computed y from the inputs, and returns y. `name` is PyTorch's node name,
+// for example "MulBackward0". The closure computes g.dx(i) from g.dy() for each input with
+// g.needs(i). Call this only if needs_grad(inputs).
+//
+//   return record("ExpBackward0", y, {x}, [y = Saved::output(y)](Gradients& g) {
+//     g.dx(0) = g.dy() * y.get(g);
+//   });
 template <class F>
 Tensor record(const char* name, Tensor y, std::initializer_list<TensorRef> inputs, F&& backward) {
   record_many(name, {&y, 1}, inputs, std::forward<F>(backward));

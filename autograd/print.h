@@ -1,4 +1,4 @@
-// Tensors, with what the tape knows of them, and the tape as text.
+// Prints tensors with their autograd state, and the tape itself.
 #pragma once
 
 #include <concepts>
@@ -10,27 +10,29 @@
 
 namespace taper::v0 {
 
-// PyTorch's Python repr: "tensor([2., 4.], grad_fn=<MulBackward0>)"; a module's parameter has
-// "Parameter containing:" on a line before it. Waits for the GPU when the tensor is there.
+// Returns PyTorch's Python representation: "tensor([2., 4.], grad_fn=<MulBackward0>)". A module's
+// parameter is preceded by the line "Parameter containing:". Synchronizes if x is on the GPU.
 std::string to_string(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
-// "[2, 3]", "float32", "cuda:1". No conversion leads here.
+// Prints "[2, 3]", "float32", "cuda:1". Constrained so that no implicit conversion selects it.
 template <class T>
 requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device> std::ostream&
 operator<<(std::ostream& out, const T& x) {
   return out << to_string(x);
 }
 
-// A line for each node that y depends on, from y to the leaves, with the nodes that it reads from:
+// Returns one line for each node that y depends on, from y to the leaves, followed by the nodes of
+// its inputs:
 //   #0 MeanBackward0 [] <- #1
 //   #1 AddmmBackward0 <- #2, #3
-// Shapes are known of y and of the leaves; leaves that are listed (module.named_parameters()) have
-// their names. "-" stands for an input that needs no gradient.
+// Shapes are printed for y and for the leaves. Leaves contained in `names`, for example
+// module.named_parameters(), are printed with their names. "-" marks an input that needs no
+// gradient.
 std::string dump_tape(const Tensor& y, const std::vector<NamedTensor>& names = {});
-// The same for Graphviz: dot -Tsvg.
+// Returns the same graph in Graphviz format, for `dot -Tsvg`.
 std::string dump_tape_dot(const Tensor& y, const std::vector<NamedTensor>& names = {});
 
-// The leaves that require grad and that y depends on.
+// Returns the leaves that y depends on and that require grad.
 std::vector<Tensor> leaves_of(const Tensor& y);
 
 }  // namespace taper::v0

@@ -1,5 +1,6 @@
-// A whole training step as one CUDA graph: host time per kernel falls from some microseconds to
-// half a one (https://pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
+// Captures a whole training step as one CUDA graph. Host time per kernel falls from several
+// microseconds to about half a microsecond
+// (https://pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 //
 //   StepGraph step([&](const std::vector<Tensor>& in) {
 //     const Tensor loss = cross_entropy(net(in[0]), in[1]);
@@ -20,40 +21,45 @@
 
 namespace taper::v0 {
 
-// Calls `step` as it is for the first calls with inputs of some shapes, dtypes and device (at least
-// one, so that optimizers have their state), then captures it once and replays it: with the same
-// bits as if it were called, the draws of the default generator and learning rates set by set_lr
-// included. In a replay nothing of `step` runs on the host. So it must not read device values
-// there, must use no generator but the default one, and must do the same for all inputs of one
-// shape; the model must not be moved or loaded anew in between (create another StepGraph then). An
-// input that is the tensor of the replay before, and was not written to since by any function of
-// Taper's, is not copied again.
-// A call that cannot be captured runs `step` as it is: one without inputs, with inputs that are not
-// all on one GPU, under a Profiler, or under a sanitizer (TAPER_ALLOCATOR=plain). That does not
-// affect later calls. Inputs for which a capture has failed are not tried again.
+// Calls `step` normally for the first calls with given shapes, dtypes and device (at least one, so
+// that the optimizers create their state). Then it captures the step once and replays it. The
+// results are bit-identical to those of normal calls, including random draws from the default
+// generator and learning rates set by set_lr.
+//
+// A replay runs no host code of `step`. Therefore `step` must not read device values on the host,
+// must use no generator but the default one, and must do the same work for all inputs of the same
+// shape. The model must not be moved or loaded in between; create a new StepGraph afterwards. An
+// input is not copied again if it is the same tensor as in the previous replay and no function of
+// Taper has written to it since.
+//
+// A call that cannot be captured runs `step` normally, without effect on later calls: one without
+// inputs, with inputs that are not all on one GPU, under a Profiler, or under a sanitizer
+// (TAPER_ALLOCATOR=plain). Capture is not retried for inputs for which it has failed.
 class StepGraph {
  public:
   using Step = Callable<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-  // At most `max_graphs` are captured; steps with further shapes are called as they are. Each keeps
-  // the memory that it needs.
+  // Captures at most `max_graphs` graphs. Calls with further shapes run `step` normally. Each graph
+  // keeps its own memory. `warm_up` is the number of normal calls before the capture.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
   ~StepGraph();
   StepGraph& operator=(StepGraph&&) = delete;  // neither copied nor moved
 
-  // What `step` returns, detached. A replay writes into the tensors of the one before.
+  // Returns the outputs of `step`, detached. A replay overwrites the tensors returned by the
+  // previous replay of the same graph.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
-  // How many graphs were captured: one for each list of shapes, dtypes and devices.
+  // Returns the number of captured graphs: one for each combination of shapes, dtypes and devices.
   size_t num_graphs() const;
-  // Why the last call was not captured and will not be when it is repeated; empty where it was, or
-  // may be.
+  // Why the last call was not captured, and would not be if repeated. Empty if it was captured or
+  // still may be.
   const std::string& reason() const { return reason_; }
 
  private:
   struct Entry;
-  // Why a call with these inputs cannot be captured; empty: nothing is known against it.
+  // Returns why a call with these inputs cannot be captured, or an empty string if no obstacle is
+  // known.
   static std::string reason_against(const std::vector<Tensor>& inputs);
-  // Null where there are enough.
+  // Returns null if max_graphs entries exist already.
   Entry* entry_for(const std::vector<Tensor>& inputs);
   std::vector<Tensor> call(const std::vector<Tensor>& inputs) const;
   void capture(Entry& entry, const std::vector<Tensor>& inputs);

@@ -1,23 +1,24 @@
-// Views and in-place changes on the tape, as PyTorch does it (torch/csrc/autograd/variable.h).
+// Views and in-place changes on the tape, modeled on torch/csrc/autograd/variable.h.
 //
-// A view that is made while the tape watches knows its base. Writing to it gives the base a new
-// grad_fn, CopySlices: what was written flows to the writer, the rest to the base as it was. The
-// base counts these changes; a view that has not seen the latest count gets a new grad_fn when it
-// is next used, AsStrided: the window of the base that it shows. All views are strided windows of
-// their base's memory, so geometry says it all.
+// A view that is created while recording knows its base. Writing to the view gives the base a new
+// grad_fn, CopySlices: the gradient of the written part flows to the writer, and that of the rest
+// to the base's previous node. The base counts these changes. A view that has not seen the latest
+// count gets a new grad_fn, AsStrided, when it is next used. AsStrided represents the view as a
+// strided window of the base. That suffices because every view is a strided window of its base's
+// memory.
 #pragma once
 
 #include "autograd/node.h"
 
 namespace taper::v0 {
 
-// Notes that y is a view of x.
+// Records that y is a view of x.
 void track_view(const Tensor& y, const Tensor& x);
 
-// Refuses what must not be changed in place, in PyTorch's words; `recorded` says whether the change
-// goes onto the tape.
+// Throws Error, with PyTorch's message, if x must not be changed in place. `recorded` states
+// whether the change is recorded on the tape.
 void check_changeable(const char* op, const Tensor& x, bool recorded);
-// Gives x, whose memory has just been changed to y's values, y's place on the tape.
+// Gives x the node of y, after x's memory has been overwritten with y's values.
 void rebase(const Tensor& x, const Tensor& y);
 
 }  // namespace taper::v0

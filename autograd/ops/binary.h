@@ -1,6 +1,11 @@
-// Element-wise arithmetic of two tensors, with broadcasting and type promotion
-// (https://pytorch.org/docs/stable/torch.html#pointwise-ops). Numbers take part as 0-dim tensors
-// that promote by their kind.
+// Element-wise arithmetic of two tensors
+// (https://pytorch.org/docs/stable/torch.html#pointwise-ops).
+//
+// Shapes broadcast and dtypes promote as in PyTorch. A number acts like a 0-dim tensor: it changes
+// the dtype only if its kind (bool, integer, floating) is higher than the tensor's. Functions throw
+// Error for shapes that do not broadcast and for operands on different devices; a 0-dim CPU tensor
+// may be combined with CUDA tensors. Unless noted, they are differentiable as often as needed and
+// do not synchronize.
 #pragma once
 
 #include <string>
@@ -10,38 +15,41 @@
 
 namespace taper::v0 {
 
-// a + alpha * b, a - alpha * b.
+// Return a + alpha * b and a - alpha * b.
 [[nodiscard]] Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
 [[nodiscard]] Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
 [[nodiscard]] Tensor mul(const Tensor& a, const Tensor& b);
 // True division: integers give float32.
 [[nodiscard]] Tensor div(const Tensor& a, const Tensor& b);
-// "floor": floor_divide; "trunc": rounded towards zero. Integers stay integers; the gradient is 0.
+// Rounds the quotient: "floor" is floor_divide, "trunc" rounds toward zero. Integers stay integers.
+// The gradient is 0. Throws Error for another rounding mode.
 [[nodiscard]] Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
-// Python's // and %; no gradient for the first.
+// Python's // and %: the quotient is rounded down, and the remainder has the sign of b.
+// floor_divide is not differentiable.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
-// C's %: the sign of a.
+// C's %: the remainder has the sign of a.
 Tensor fmod(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor pow(const Tensor& base, const Tensor& exponent);
-// Refuses a negative integer exponent of integers.
+// Throws Error if both base and exponent are integers and the exponent is negative.
 [[nodiscard]] Tensor pow(const Tensor& base, Scalar exponent);
-// The angle of the point (x, y).
+// Returns the angle of the point (x, y) in radians, in [-pi, pi].
 Tensor atan2(const Tensor& y, const Tensor& x);
-// log(exp(a) + exp(b)) without overflow.
+// Returns log(exp(a) + exp(b)) without overflow.
 Tensor logaddexp(const Tensor& a, const Tensor& b);
-// a log(b), and 0 where a is 0.
+// Returns a * log(b), and 0 where a is 0.
 Tensor xlogy(const Tensor& a, const Tensor& b);
-// start + weight (end - start), of one floating dtype.
+// Returns start + weight * (end - start). All tensors have the same floating dtype.
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight);
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight);
-// x + value * a * b, and x + value * a / b (floating dtypes only).
+// Return x + value * a * b and x + value * a / b. addcdiv requires floating dtypes.
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
-// nan wins. Where both are equal each gets half the gradient; with nan both get all of it.
+// A NaN in either operand gives NaN. Where both are equal, each receives half of the gradient.
+// Where the result is NaN, both receive all of it.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-// Comparisons give bool tensors.
+// Comparisons return bool tensors and are not differentiable.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -51,26 +59,28 @@ Tensor ge(const Tensor& a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
-// Of integers and bool.
+// Bitwise functions of integers and bools. Not differentiable.
 Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
-// |a - b| <= atol + rtol |b|, of one dtype; infinities equal themselves.
+// Returns |a - b| <= atol + rtol * |b| as a bool tensor. a and b have the same dtype. Equal
+// infinities are close. Not differentiable.
 Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
                BoolArg equal_nan = false);
-// Of all elements; waits for them.
+// Returns whether isclose holds for all elements. Synchronizes.
 bool allclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
               BoolArg equal_nan = false);
-// Whether shapes and all elements are equal; waits for them.
+// Returns whether shapes and all elements are equal. Synchronizes.
 bool equal(const Tensor& a, const Tensor& b);
 
-// a where condition (bool, or uint8) holds, else b: all three broadcast, a and b promote. The
-// gradient goes to the chosen side alone: never 0 * inf.
+// Returns a where condition is true and b elsewhere. condition is bool or uint8. All three
+// broadcast, and a and b promote. Only the selected operand receives a gradient, so 0 * inf cannot
+// occur.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-// x where mask (of any dtype) is not zero, else 0.
+// Returns x where mask (any dtype) is nonzero, and 0 elsewhere.
 Tensor masked(const Tensor& x, const Tensor& mask);
 
-// The gradient of a broadcast operand: dy summed down to `shape`.
+// Returns the gradient of a broadcast operand: dy summed to `shape`.
 Tensor sum_to(const Tensor& dy, const Shape& shape);
 
 [[nodiscard]] inline Tensor add(const Tensor& a, Scalar b) { return add(a, wrap_scalar(b)); }
@@ -119,7 +129,8 @@ inline Tensor operator+(Scalar a, const Tensor& b) { return add(wrap_scalar(a), 
 inline Tensor operator-(Scalar a, const Tensor& b) { return sub(wrap_scalar(a), b); }
 inline Tensor operator*(Scalar a, const Tensor& b) { return mul(wrap_scalar(a), b); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(wrap_scalar(a), b); }
-// Element by element, as eq, ne, ...; a == b asked of the handles is a.is_same(b).
+// Comparison operators compare element by element, like eq, ne, ... To compare handles, use
+// a.is_same(b).
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
 inline Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }

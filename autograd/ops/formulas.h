@@ -1,4 +1,4 @@
-// What operators are written with: the tape, and the functions that most formulas need.
+// Helpers for writing ops: recording on the tape and functions that most formulas need.
 #pragma once
 
 #include "autograd/autocast.h"
@@ -15,14 +15,15 @@
 
 namespace taper::v0 {
 
-// y, which was computed of x and is linear in it: the gradient is back(dy), whatever x is. Only
-// what costs nothing to copy (shapes, numbers) belongs into `back`.
+// Records that y was computed from x by a linear function, and returns y. The gradient back(dy)
+// does not depend on x. `back` is copied, so it should capture only cheap values such as shapes and
+// numbers.
 template <class F> Tensor linear_in(const Tensor& x, const char* name, Tensor y, F back) {
   if (!needs_grad({x})) return y;
   return record(name, std::move(y), {x}, [back](Gradients& g) { g.dx(0) = back(g.dy()); });
 }
 
-// y, which was computed of x: the gradient is back(dy, x), or back(dy, x, y).
+// Records that y was computed from x, and returns y. The gradient is back(dy, x) or back(dy, x, y).
 template <class F> Tensor differentiable(const char* name, const Tensor& x, Tensor y, F back) {
   if (!needs_grad({x})) return y;
   constexpr bool kTakesY = std::is_invocable_v<F, const Tensor&, const Tensor&, const Tensor&>;
@@ -36,13 +37,15 @@ template <class F> Tensor differentiable(const char* name, const Tensor& x, Tens
   });
 }
 
-// The gradient of an operand that was broadcast to dx's shape.
+// Returns the gradient of operand x from dx, which has the shape after broadcasting.
 inline Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
 
-// The product of all before each element along dim (or of all behind it), 1 for the first.
+// Returns, for each element, the product of all elements before it along dim (after it if
+// `backwards`), and 1 for the first.
 Tensor product_before(const Tensor& x, int64_t dim, bool backwards = false);
 
-// y = op(a, b) with dx of each from dy, a, b.
+// Computes y = op(a, b) and records it. `da` and `db` compute each operand's gradient from dy, a
+// and b.
 template <class Da, class Db>
 Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, const Tensor& b,
                       Da da, Db db) {
@@ -55,16 +58,17 @@ Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, c
   });
 }
 
-// dx of y = activation(x), of those that ops fuse, where it must differentiate again.
+// Returns the gradient of y = activation(x), for the activations that ops fuse, in terms of
+// differentiable ops.
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);
 
-// The sizes of a, then those of b.
+// Returns the sizes of a followed by the sizes of b.
 inline Shape joined(Shape a, const Shape& b) {
   for (const int64_t n : b) a.push_back(n);
   return a;
 }
 
-// Where x is, and of what dtype, for a tensor made beside it.
+// Returns x's dtype and device, as options for creating another tensor.
 inline TensorOptions options_of(const Tensor& x) {
   return {.dtype = x.dtype(), .device = x.device()};
 }

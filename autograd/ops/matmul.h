@@ -1,4 +1,6 @@
-// Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html).
+// Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html). Operands have the
+// same dtype and device; otherwise the functions throw Error. All are differentiable as often as
+// needed and do not synchronize.
 #pragma once
 
 #include <string>
@@ -10,29 +12,35 @@
 
 namespace taper::v0 {
 
-// 1-d and 2-d operands and batches of matrices; the batch dimensions broadcast.
+// Multiplies vectors, matrices and batches of matrices. The batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// [n, k] x [k, m].
+// a [n, k] times b [k, m] gives [n, m].
 Tensor mm(const Tensor& a, const Tensor& b);
-// [b, n, k] x [b, k, m].
+// a [b, n, k] times b [b, k, m] gives [b, n, m].
 Tensor bmm(const Tensor& a, const Tensor& b);
-// beta bias + alpha a b, with bias broadcast to [n, m]; not read where beta is 0.
+// Returns beta * bias + alpha * a b for a [n, k] and b [k, m]. bias broadcasts to [n, m]. It is not
+// read if beta is 0.
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
              Scalar alpha = 1);
-// The same of [b, n, k] and [b, k, m], with bias broadcast to [b, n, m].
+// Does the same for batches: a [b, n, k], b [b, k, m], and bias broadcast to [b, n, m].
 Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
                Scalar alpha = 1);
-// Sums of products by the names of dimensions: "bij,bjk->bik", "ii->i", "...d,d"
+// Sums products over named dimensions
 // (https://pytorch.org/docs/stable/generated/torch.einsum.html). Operands are contracted from left
-// to right.
+// to right. Throws Error for a malformed equation.
+//
+//   einsum("bij,bjk->bik", {a, b});  // batched matrix product
+//   einsum("ii->i", {a});            // diagonal
+//   einsum("...d,d", {x, w});        // dot products along the last dimension
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
-// Summed over the last `dims` dimensions of a and the first of b, or over pairs of dimensions.
+// Sums products over the last `dims` dimensions of a and the first `dims` of b, or over the given
+// pairs of dimensions.
 Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b);
-// a [n], b [m]: their products [n, m].
+// Returns the products of a [n] and b [m] as [n, m].
 Tensor outer(const Tensor& a, const Tensor& b);
-// x [..., in] times weight [out, in] transposed, plus bias [out] where defined; `activation` of
-// that, in one kernel where the device has one.
+// Returns activation(x weight^T + bias) for x [..., in], weight [out, in] and bias [out] or
+// undefined. Computed by one kernel if the device has a fused one.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 

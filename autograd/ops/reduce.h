@@ -1,5 +1,9 @@
-// Reductions (https://pytorch.org/docs/stable/torch.html#reduction-ops), without dims over all; and
-// softmax. With a dtype x is cast to it first, and the result has it.
+// Reductions (https://pytorch.org/docs/stable/torch.html#reduction-ops) and softmax.
+//
+// Empty `dims` reduce over all dimensions. keepdim keeps the reduced dimensions with size 1. If
+// `dtype` is given, x is converted first and the result has that dtype. Half types accumulate in
+// float32. The order of summation is fixed: the same input gives the same bits. Unless noted,
+// functions are differentiable as often as needed and do not synchronize.
 #pragma once
 
 #include <optional>
@@ -11,20 +15,21 @@ namespace taper::v0 {
 Tensor sum(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor sum(const Tensor& x, const Shape& dims, BoolArg keepdim = false,
            std::optional<DType> dtype = std::nullopt);
-// Floating dtypes only.
+// mean requires a floating dtype, of x or in `dtype`.
 Tensor mean(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor mean(const Tensor& x, const Shape& dims, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
 Tensor prod(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
-// Mean squared distance from the mean (and its root), with n - correction for n: nan where nothing
-// is left to divide by. Floating dtypes only, computed in double: no square overflows or vanishes.
+// Return the variance, or its root, of n elements: the sum of squared distances from the mean,
+// divided by n - correction. The result is NaN if n - correction is not positive. Floating dtypes
+// only. Computed in double, so that squares neither overflow nor underflow.
 Tensor var(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,
            BoolArg keepdim = false);
 Tensor std(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,
            BoolArg keepdim = false);
-// var, or std, and the mean of the same elements.
+// The variance or standard deviation, together with the mean of the same elements.
 struct VarMean {
   Tensor var, mean;
 };
@@ -35,29 +40,31 @@ VarMean var_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1
                  BoolArg keepdim = false);
 StdMean std_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,
                  BoolArg keepdim = false);
-// (sum |x|^p)^(1/p); for p = inf the largest |x|, for -inf the smallest, for 0 the number of
-// elements that are not 0 (which has no gradient). The gradient at 0 is 0. Floating dtypes only; a
-// dtype must hold what x's does.
+// Returns the p-norm (sum |x|^p)^(1/p). p = inf gives the largest |x|, p = -inf the smallest, and p
+// = 0 the number of nonzero elements, which is not differentiable. The gradient at 0 is 0. Floating
+// dtypes only. Throws Error for a `dtype` narrower than x's.
 Tensor norm(const Tensor& x, RealArg p = 2, const Shape& dims = {}, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
-// a [..., n, d], b [..., m, d]: the norms of the differences of their rows, [..., n, m]. Computed
-// from all differences, which take memory: n * m * d elements.
+// Returns the p-norms of the differences between the rows of a [..., n, d] and those of b [..., m,
+// d] as [..., n, m]. Stores all differences: n * m * d elements.
 Tensor cdist(const Tensor& a, const Tensor& b, RealArg p = 2);
-// log(sum(exp(x))) without overflow.
+// Returns log(sum(exp(x))) without overflow.
 Tensor logsumexp(const Tensor& x, const Shape& dims, BoolArg keepdim = false);
-// exp(x) / sum(exp(x)) along dim, and its logarithm
+// Return exp(x) / sum(exp(x)) along dim, and its logarithm
 // (https://pytorch.org/docs/stable/nn.functional.html).
 Tensor softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 Tensor log_softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
-// Largest and smallest; nan wins; equal elements share the gradient.
+// Return the largest and the smallest elements. NaN takes precedence. Equal elements share the
+// gradient.
 Tensor amax(const Tensor& x, const Shape& dims = {}, BoolArg keepdim = false);
 Tensor amin(const Tensor& x, const Shape& dims = {}, BoolArg keepdim = false);
-// Index of the first largest or smallest element, int64; no gradient. Without dim: of x flattened.
+// Return the int64 index of the first largest or smallest element along dim, or in the flattened x.
+// Not differentiable.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 Tensor argmax(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 Tensor argmin(const Tensor& x, IntArg dim, BoolArg keepdim = false);
-// bool; no gradient.
+// Return bool tensors. Not differentiable.
 Tensor all(const Tensor& x, const Shape& dims = {}, BoolArg keepdim = false);
 Tensor any(const Tensor& x, const Shape& dims = {}, BoolArg keepdim = false);
 

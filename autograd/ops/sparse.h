@@ -1,5 +1,5 @@
-// Sparse matrices, as far as networks on graphs need them: times dense ones, differentiated by both
-// (https://docs.pytorch.org/docs/stable/sparse.html).
+// Sparse matrices for graph networks: products with dense matrices, differentiable with respect to
+// both (https://docs.pytorch.org/docs/stable/sparse.html).
 //
 //   const SparseTensor adjacency = sparse_coo_tensor(edges, weights, {nodes, nodes});
 //   const Tensor y = mm(adjacency, linear(x));
@@ -12,24 +12,25 @@
 
 namespace taper::v0 {
 
-// A matrix by its elements that are not zero, row by row; of one row in the order in which they
-// were given. Those of one place add up. What is read from it lies on its device; values are on the
-// tape.
+// A sparse matrix: its stored elements, ordered by row and, within a row, in the order in which
+// they were given. Duplicates of an element add up. Its tensors are on the matrix's device, and
+// values() is on the tape.
 class SparseTensor {
  public:
   const Shape& shape() const;
   int64_t size(int64_t dim) const;
-  // The number of elements that are kept.
+  // Returns the number of stored elements.
   int64_t nnz() const { return values_.numel(); }
   DType dtype() const { return values_.dtype(); }
   Device device() const { return values_.device(); }
 
   Tensor indices() const;               // [2, nnz] int64: rows, columns
-  const Tensor& crow_indices() const&;  // [rows + 1] int64: where each row begins
+  const Tensor& crow_indices() const&;  // [rows + 1] int64: index of each row's first element
   const Tensor& col_indices() const&;   // [nnz] int64
   const Tensor& values() const& { return values_; }
 
-  // The same places with other values [nnz], in the order of values().
+  // Returns a matrix with the same stored positions and other values [nnz], in the order of
+  // values().
   SparseTensor with_values(const Tensor& values) const;
   SparseTensor t() const;
   Tensor to_dense() const;
@@ -54,20 +55,21 @@ class SparseTensor {
   Tensor values_;
 };
 
-// indices [2, nnz] (int64 or int32: rows, columns, in any order), values [nnz] of a floating dtype
-// on their device. Without a size: what holds them all. Waits for the GPU. Throws Error for an
-// index that is out of range.
+// Creates a sparse matrix from indices [2, nnz] (rows, then columns; int64 or int32, any order) and
+// values [nnz] (floating dtype) on the same device. The default size is the smallest that contains
+// all indices. Throws Error for an index out of range. Synchronizes.
 SparseTensor sparse_coo_tensor(const Tensor& indices, const Tensor& values,
                                std::optional<Shape> size = std::nullopt);
-// crow_indices [rows + 1], col_indices [nnz], values [nnz]. Throws Error where crow_indices do not
-// rise from 0 to nnz.
+// Creates a sparse matrix from crow_indices [rows + 1], col_indices [nnz] and values [nnz]. Throws
+// Error unless crow_indices rises from 0 to nnz. Synchronizes.
 SparseTensor sparse_csr_tensor(const Tensor& crow_indices, const Tensor& col_indices,
                                const Tensor& values, std::optional<Shape> size = std::nullopt);
 
-// a [n, k] times x [k, m], dense: [n, m], of one dtype. Each element is summed in the order of its
-// row: the same bits with any number of threads.
+// Returns the dense product [n, m] of a [n, k] and the dense x [k, m], which have the same dtype.
+// Each element is summed in the order of its row, so the result has the same bits for any number of
+// threads.
 Tensor mm(const SparseTensor& a, const Tensor& x);
-// The same; x [k] gives [n].
+// Like mm; x may also be a vector [k], which gives [n].
 Tensor matmul(const SparseTensor& a, const Tensor& x);
 
 }  // namespace taper::v0

@@ -1,6 +1,10 @@
 // Element-wise functions of one tensor (https://pytorch.org/docs/stable/torch.html#pointwise-ops,
-// https://pytorch.org/docs/stable/nn.functional.html). Integers are computed in float32 where the
-// result is not an integer.
+// https://pytorch.org/docs/stable/nn.functional.html).
+//
+// The result has x's shape and dtype. Functions whose result is not an integer convert integers to
+// float32. Predicates return bool tensors and are not differentiable. All others are differentiable
+// as often as needed; the gradient of step functions (sign, floor, ceil, round, trunc) is 0. None
+// synchronizes.
 #pragma once
 
 #include <optional>
@@ -34,21 +38,23 @@ Tensor cosh(const Tensor& x);
 [[nodiscard]] Tensor tanh(const Tensor& x);
 [[nodiscard]] Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
-// log |gamma(x)|, and its derivative, which has two more.
+// lgamma returns log |gamma(x)|, and digamma is its derivative. digamma can be differentiated
+// twice.
 Tensor lgamma(const Tensor& x);
 Tensor digamma(const Tensor& x);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
-// To the nearest, halves to even.
+// Rounds to the nearest integer, halves to even.
 Tensor round(const Tensor& x);
-// Towards 0, and what is cut off.
+// trunc rounds toward 0; frac returns the part that trunc removes.
 Tensor trunc(const Tensor& x);
 Tensor frac(const Tensor& x);
 
 [[nodiscard]] Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, RealArg negative_slope = 0.01);
 Tensor elu(const Tensor& x, RealArg alpha = 1);
-// tanh_form: the approximation of GPT-2 (PyTorch: approximate="tanh"); else by erf.
+// tanh_form selects GPT-2's approximation by tanh (PyTorch: approximate="tanh"). The default uses
+// erf.
 Tensor gelu(const Tensor& x, BoolArg tanh_form = false);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, RealArg beta = 1, RealArg threshold = 20);
@@ -56,33 +62,38 @@ Tensor selu(const Tensor& x);
 Tensor celu(const Tensor& x, RealArg alpha = 1);
 Tensor hardsigmoid(const Tensor& x);
 Tensor hardswish(const Tensor& x);
-// x tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
+// Returns x * tanh(log(1 + exp(x))) (https://arxiv.org/abs/1908.08681).
 Tensor mish(const Tensor& x);
 Tensor logsigmoid(const Tensor& x);
 Tensor softsign(const Tensor& x);
 Tensor tanhshrink(const Tensor& x);
 Tensor hardshrink(const Tensor& x, RealArg lambd = 0.5);
 Tensor softshrink(const Tensor& x, RealArg lambd = 0.5);
-// The first half along dim times the sigmoid of the second.
+// Returns the first half of x along dim times the sigmoid of the second half.
 Tensor glu(const Tensor& x, IntArg dim = -1);
-// weight: one for all, or one for each slice of dimension 1; of x's dtype.
+// weight has x's dtype, and one element for all of x or one for each slice of dimension 1.
 Tensor prelu(const Tensor& x, const Tensor& weight);
-// Either bound may be missing; nan passes; integers stay integers where the bounds are. The
-// gradient passes at the bounds too.
+// Limits x to [min, max]. Either bound may be std::nullopt, but not both: that throws Error. NaN
+// stays NaN. Integers stay integers if the bounds are integers. Elements equal to a bound pass the
+// gradient.
+//
+//   clamp(x, std::nullopt, 6);
 [[nodiscard]] Tensor clamp(const Tensor& x, std::optional<Scalar> min,
                            std::optional<Scalar> max = std::nullopt);
-// Bounds that broadcast; an undefined one is missing. Where they cross, max is taken.
+// Does the same with tensors as bounds, which broadcast. An undefined bound does not limit. Where
+// min > max, the result is max.
 [[nodiscard]] Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max = {});
-// clamp, with no gradient at the bounds. Integers stay integers, and bounds lose their fractions.
+// Limit x like clamp, but with no gradient at the bounds. For integers the bounds are truncated.
 Tensor hardtanh(const Tensor& x, RealArg min_val = -1, RealArg max_val = 1);
 Tensor relu6(const Tensor& x);
 
-// Without posinf and neginf the dtype's largest and smallest.
+// Replaces NaN and infinities. posinf and neginf default to the largest and smallest value of the
+// dtype.
 Tensor nan_to_num(const Tensor& x, RealArg nan = 0, std::optional<double> posinf = std::nullopt,
                   std::optional<double> neginf = std::nullopt);
 
 Tensor logical_not(const Tensor& x);
-// Of integers every bit; of bool logical_not.
+// Inverts every bit of integers; logical_not for bool.
 Tensor bitwise_not(const Tensor& x);
 Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);

@@ -1,4 +1,4 @@
-// How libraries compute a problem is expensive to find out, and found once.
+// Caches the plans by which libraries compute a problem, because creating a plan is expensive.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace taper::v0::kernels {
 
-// make() of a key. Kept per thread, so that a lookup needs no lock.
+// Returns the cached plan for key, or caches the result of make(). The cache is per thread, so that
+// a lookup needs no lock.
 template <class Key, class Make> auto& plan_of(const Key& key, Make make) {
   constexpr size_t kMost = 1024;
   thread_local std::map<Key, decltype(make())> plans;

@@ -1,7 +1,9 @@
-// Picking elements by index, sorting and running sums
-// (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining). An index is an int64 or
-// int32 tensor; one out of range throws IndexError: on the CPU at once, on the GPU at the next
-// synchronising call.
+// Selecting elements by index, sorting and cumulative sums
+// (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining).
+//
+// An index is an int64 or int32 tensor. An index out of range throws IndexError: on the CPU at
+// once, on the GPU at the next synchronizing call. Functions are differentiable with respect to x
+// and do not synchronize.
 #pragma once
 
 #include <optional>
@@ -12,36 +14,38 @@
 
 namespace taper::v0 {
 
-// weight [rows, dim...], index of any shape: rows of weight. The row padding_idx (negative: counted
-// from the end) gets no gradient.
+// Returns rows of weight [rows, dim...], as index.shape + [dim...]. The row padding_idx receives no
+// gradient; a negative value counts from the end.
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<IntArg> padding_idx = std::nullopt);
-// index [k]: x with k slices along dim.
+// Returns the k slices of x along dim that index [k] selects.
 Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index);
-// Result of index's shape: for dim 0, y[i][j] = x[index[i][j]][j].
+// Returns a tensor of index's shape; for dim 0, y[i][j] = x[index[i][j]][j].
 Tensor gather(const Tensor& x, IntArg dim, const Tensor& index);
-// index [...] int64: [..., num_classes] int64, 1 at each index.
+// Returns int64 [..., num_classes] for an int64 index [...]: 1 at each index and 0 elsewhere.
 Tensor one_hot(const Tensor& index, IntArg num_classes);
 
-// value (as x's dtype holds it) where the mask is true, else x; the two broadcast.
+// Returns value, converted to x's dtype, where mask is true and x elsewhere. The two tensors
+// broadcast.
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-// Matrices [..., n, m] with zeros above (tril) or below (triu) a diagonal.
+// Return matrices [..., n, m] with zeros above (tril) or below (triu) a diagonal.
 Tensor tril(const Tensor& x, IntArg diagonal = 0);
 Tensor triu(const Tensor& x, IntArg diagonal = 0);
 Tensor flip(const Tensor& x, const Shape& dims);
-// {before, after} of the last dimension, then of the one before it, ...; negative ones crop.
+// Pads with `value`. padding holds {before, after} of the last dimension, then of the one before
+// it, and so on. Negative values crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value = 0);
 
-// Elements along a dimension, and the places (int64) that they come from.
+// Elements along a dimension and their int64 indices in the input.
 struct Sorted {
   Tensor values, indices;
 };
-// Stable; nan counts as the largest.
+// Stable sort. NaN counts as the largest value.
 Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 Tensor argsort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
-// The k largest or smallest, sorted; of equals the first.
+// Returns the k largest or smallest elements, sorted. Of equal elements, the first is taken.
 Sorted topk(const Tensor& x, IntArg k, IntArg dim = -1, BoolArg largest = true);
-// Running sums and products along dim, in a dtype as the reductions have it; integers give int64.
+// Cumulative sums and products along dim. `dtype` acts as in reductions. Integers give int64.
 Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 

@@ -1,15 +1,18 @@
-// Indexing as it is written in brackets (https://pytorch.org/cppdocs/notes/tensor_indexing.html):
+// Indexing as with Python's brackets (https://pytorch.org/cppdocs/notes/tensor_indexing.html):
 //
 //   x[1:-1, mask]             index(x, {Slice(1, -1), mask})
 //   x[..., None, ::2, 0]      index(x, {Ellipsis, None, Slice(None, None, 2), 0})
 //   x[rows, columns] = 1      index_put_(x, {rows, columns}, 1)
 //
-// Numbers, slices, None and Ellipsis alone give a view. Tensors of integers (negative ones count
-// from the end) broadcast together, and give a copy; their dimensions stand where the first of
-// theirs stood when they are neighbours, else in front. An index out of range throws IndexError: on
-// the CPU at once, on the GPU at the next synchronising call. A mask (bool or uint8) stands for as
-// many dimensions as it has and picks where it is true: how many is read from the device, so the
-// GPU is waited for, as for a 0-dim integer, which counts as a number. masked_fill and where keep
+// Numbers, slices, None and Ellipsis alone give a view; with a tensor among the indices the result
+// is a copy. Integer tensors broadcast together, and negative values count from the end. Their
+// dimensions replace the first indexed dimension if the tensors are adjacent, and come first
+// otherwise. An index out of range throws IndexError: on the CPU at once, on the GPU at the next
+// synchronizing call.
+//
+// A mask (bool or uint8) indexes as many dimensions as it has and selects the elements where it is
+// true. It synchronizes, because the host needs the number of selected elements. A 0-dim integer
+// tensor counts as a number and synchronizes too. masked_fill and where do not.
 // shapes and do not wait.
 #pragma once
 
@@ -27,7 +30,7 @@ inline constexpr std::nullopt_t None = std::nullopt;
 struct EllipsisIndexType {};
 inline constexpr EllipsisIndexType Ellipsis;
 
-// start:stop:step; step > 0.
+// Selects start:stop:step. step must be positive.
 struct Slice {
   Slice(std::optional<IntArg> from = None, std::optional<IntArg> to = None,
         std::optional<IntArg> by = None)
@@ -36,7 +39,7 @@ struct Slice {
   int64_t step;
 };
 
-// One place of x.index({...}): None, "..." or Ellipsis, a number, a Slice, or a tensor.
+// One index of x.index({...}): None, "..." or Ellipsis, a number, a Slice, or a tensor.
 struct TensorIndex {
   enum class Kind : uint8_t { none, ellipsis, number, boolean, slice, tensor };
 
@@ -51,12 +54,12 @@ struct TensorIndex {
   TensorIndex(const Tensor& x) : kind(Kind::tensor), tensor(x) {}
 
   Kind kind;
-  int64_t number = 0;  // or a boolean: a mask without dimensions
+  int64_t number = 0;  // for a boolean: a mask without dimensions
   Slice slice = {};
   Tensor tensor = {};
 };
 
-// As LibTorch has them.
+// The names that LibTorch uses.
 namespace indexing {
 using taper::Ellipsis;
 using taper::None;
@@ -64,25 +67,27 @@ using taper::Slice;
 using taper::TensorIndex;
 }  // namespace indexing
 
-// One tensor by itself may be a 0-dim integer without waiting.
+// A single 0-dim integer tensor as the only index does not synchronize.
 Tensor index(const Tensor& x, const Tensor& index);
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
 Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices);
-// x[indices] = value (accumulate: +=), for a value of x's dtype that broadcasts to x[indices].
-// Where an element is named several times the last of the values stays, and has the gradient alone;
-// with accumulate all are added, in their order.
+// Assigns x[indices] = value, or adds with accumulate, and returns x. value has x's dtype and
+// broadcasts to x[indices]. If an element is selected several times, the last value is stored and
+// receives the whole gradient. With accumulate all values are added, in their order.
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
                   BoolArg accumulate = false);
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value);
-// The same in a copy of x.
+// Does the same in a copy of x.
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
                  BoolArg accumulate = false);
 
-// Where mask, which broadcasts with x, is true: [n].
+// Returns the elements of x where mask is true, as [n]. x and mask broadcast. Synchronizes.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
-// x with elements of source, in their order, where mask is true. Waits for the GPU.
+// Returns a copy of x in which the elements where mask is true are replaced by the elements of
+// source, in order. Synchronizes.
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source);
-// The indices of the elements that are not 0: int64 [n, dimensions], row by row. Waits for the GPU.
+// Returns the indices of the nonzero elements, int64 [n, x.dim()], in row-major order. Not
+// differentiable. Synchronizes.
 Tensor nonzero(const Tensor& x);
 
 }  // namespace taper::v0

@@ -1,6 +1,6 @@
-// Order statistics (https://pytorch.org/docs/stable/torch.html#reduction-ops). nan wins in all.
-// Along a dimension the gradient goes to the element that was taken; of all elements, in equal
-// parts to those that equal the result.
+// Order statistics (https://pytorch.org/docs/stable/torch.html#reduction-ops). NaN takes precedence
+// in all of them. With a dimension, the selected element receives the gradient. Without one, all
+// elements equal to the result share it. Nothing here synchronizes.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,26 @@ namespace taper::v0 {
 
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-// Of equals the first.
+// Of equal elements, the first is returned.
 Sorted max(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 Sorted min(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
 inline Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 
-// The lower of two in the middle; nan of no elements.
+// Returns the median; of an even number of elements, the lower of the two in the middle. No
+// elements give NaN.
 Tensor median(const Tensor& x);
-// Of equals the one that a stable sort puts there.
+// Of equal elements, the index is the one that a stable sort puts in the middle.
 Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 
-// What stands for a place between two elements: a mixture, one of them, their mean, or the nearer
-// (halfway the even place).
+// How a quantile between two elements is computed: by linear interpolation, as the lower, the
+// higher, or their mean, or as the nearer one (the one with the even position, if halfway).
 enum class QuantileMode { linear, lower, higher, midpoint, nearest };
-// The elements at q (n - 1) in sorted order, for q in [0, 1]: a number, or a tensor of x's dtype of
-// at most one dimension, which comes first in the result. Without dim of all elements. float32 and
-// float64 only. q on the GPU is not looked at: outside of [0, 1] it is an index out of range.
+// Returns the elements at position q * (n - 1) of the sorted x, along dim or of all elements. q is
+// in [0, 1]: a number, or a tensor of x's dtype with at most one dimension, which becomes the first
+// of the result. float32 and float64 only. Throws Error for a q outside [0, 1]. A q on the GPU is
+// not read, so a value outside [0, 1] is reported as an index out of range at the next
+// synchronizing call.
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim = std::nullopt,
                 BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::linear);
 Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim = std::nullopt,

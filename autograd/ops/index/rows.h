@@ -1,4 +1,5 @@
-// Rows of a tensor by number, on the tape (framework/kernels/index/index.h says what a row is).
+// Gathers and scatters rows of a tensor by index, with gradients. framework/kernels/index/index.h
+// defines a row.
 #pragma once
 
 #include "autograd/node.h"
@@ -6,7 +7,7 @@
 
 namespace taper::v0 {
 
-// Which rows of `width` elements; distinct: no two keys are equal.
+// A selection of rows of `width` elements. `distinct` asserts that no two keys are equal.
 struct Rows {
   Tensor key;
   int64_t width = 1;
@@ -14,31 +15,32 @@ struct Rows {
 };
 
 bool is_index(const Tensor& index);
-// Refuses an index that does not name elements of x, or of src, which is called `self`.
+// Throws Error unless index has a valid shape for selecting elements of x, or of src. `self` is x's
+// name in messages.
 void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index);
-// The first dimension, apart from one, in which x is larger than limit; -1 for none.
+// Returns the first dimension other than apart_from in which x is larger than limit, or -1.
 int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from);
-// A tensor without dimensions counts as one with a single element.
+// Returns the shape itself, or [1] for a tensor without dimensions.
 Shape at_least_1d(const Shape& shape);
-// Whole slices of x along d by an index of one dimension.
+// Selects whole slices of x along dimension d by a 1-d index.
 Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const Tensor& index);
-// Single elements of a tensor of `shape`, along d, by an index of its own shape.
+// Selects single elements of a tensor of `shape` along dimension d, by an index with its own shape.
 Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index,
                   bool distinct = false);
-// Of n elements in runs, of which each begins where begins [runs] says: the number (int64) of the
-// run that each is in.
+// For n elements divided into runs that start at the positions begins [runs], returns the int64
+// number of the run that contains each element.
 Tensor run_of_each(const Tensor& begins, int64_t n);
 
-// Both are each other's gradient. base undefined: zeros.
+// take_rows and add_rows are each other's gradients. An undefined base stands for zeros.
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape);
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src);
 
-// Puts src's rows in the place of x's (of one key's the last stays) or adds them, in x's memory, as
-// the in-place function `op`. src has x's dtype and rows.key.numel() * rows.width elements. Stands
-// in autograd/ops/inplace.cpp.
+// Overwrite (put) or increase (add) rows of x by the rows of src, in place, for the in-place
+// function `op`. If a row is selected several times, put keeps the last. src has x's dtype and
+// rows.key.numel() * rows.width elements. Defined in autograd/ops/inplace.cpp.
 Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
 Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
-// The gradient of putting a tensor of `shape` into what has dy.
+// Returns the gradient of the tensor of `shape` that was put into a tensor with gradient dy.
 Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape);
 
 }  // namespace taper::v0

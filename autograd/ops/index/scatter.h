@@ -1,9 +1,12 @@
-// Placing elements and slices by index
-// (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining). An index is int64 or
-// int32; one out of range throws IndexError: on the CPU at once, on the GPU at the next
-// synchronising call. Where several go to one place they do so in their order, on every device: of
-// what is put the last stays, and has the gradient alone. Names that end in "_" change x
-// (autograd/ops/inplace.h).
+// Writing elements and slices by index
+// (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining).
+//
+// An index is int64 or int32. An index out of range throws IndexError: on the CPU at once, on the
+// GPU at the next synchronizing call. If several values are written to one element, they are
+// applied in their order on every device: of overwritten values the last is stored and receives the
+// whole gradient. Functions whose names end in "_" change x (autograd/ops/inplace.h); the others
+// return a changed copy. All are differentiable with respect to x and the source and do not
+// synchronize.
 #pragma once
 
 #include <string>
@@ -13,22 +16,24 @@
 
 namespace taper::v0 {
 
-// A copy of x with src put in, for dim 0: y[index[i][j]][j] = src[i][j]. index is no larger than
-// src, and than x but along dim; x and src have one dtype.
+// Returns a copy of x with src written into it; for dim 0, y[index[i][j]][j] = src[i][j]. index
+// must not be larger than src, nor than x in dimensions other than dim. x and src have the same
+// dtype.
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, Scalar value);
-// src is added.
+// Adds src instead of overwriting.
 Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);
-// reduce: "sum", "prod", "mean", "amax" or "amin" of x's element and all of src's that go there;
-// include_self false: of src's alone, where there are any. Means of integers are rounded down.
+// Combines each element of x with all elements of src that are sent to it. reduce is "sum", "prod",
+// "mean", "amax" or "amin". With include_self = false, x's own element does not take part if there
+// is any from src. Means of integers are rounded down.
 Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
                       const std::string& reduce, BoolArg include_self = true);
-// index [k]: alpha times the k slices of source along dim are added to x's.
+// Adds alpha times the k slices of source along dim to the slices of x selected by index [k].
 Tensor index_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source,
                  Scalar alpha = 1);
-// They take the place of x's. An int64 index.
+// Replaces the slices of x selected by index by those of source. index is int64.
 Tensor index_copy(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source);
-// Negative numbers count from the end.
+// Fills the slices selected by index with value. Negative indices count from the end.
 Tensor index_fill(const Tensor& x, IntArg dim, const Tensor& index, Scalar value);
 
 Tensor scatter_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);

@@ -1,5 +1,6 @@
-// Counting, and finding places (https://pytorch.org/docs/stable/torch.html#other-operations). What
-// is said to wait reads the size of its result from the device.
+// Counting and searching (https://pytorch.org/docs/stable/torch.html#other-operations). Functions
+// documented to synchronize read the size of their result from the device. repeat_interleave and
+// take_along_dim are differentiable with respect to x, bincount with respect to weights.
 #pragma once
 
 #include <optional>
@@ -9,32 +10,33 @@
 
 namespace taper::v0 {
 
-// How many elements are not 0: int64, of all or along dims.
+// Returns the number of nonzero elements as int64, of all elements or along dims.
 Tensor count_nonzero(const Tensor& x, const Shape& dims = {});
-// x [n] of integers from 0 on: how often each occurs, int64 [max(largest + 1, minlength)]; with
-// weights [n] the sum of theirs, float32 of float32, else float64. Waits.
+// Counts how often each integer occurs in x [n], which must not be negative. Returns int64
+// [max(largest + 1, minlength)]. With weights [n] it sums the weights instead, in float32 for
+// float32 weights and in float64 otherwise. Synchronizes.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, IntArg minlength = 0);
-// Each element (slice along dim) so many times, one after the other; without dim of x flattened.
-// repeats [n] or [1] of int64 or int32 waits unless output_size says what they add up to.
+// Repeats each element, or each slice along dim, in place of its original; without dim x is
+// flattened. repeats is a number or an int64 or int32 tensor [n] or [1]. A tensor synchronizes
+// unless output_size, the sum of the repeats, is given.
 Tensor repeat_interleave(const Tensor& x, IntArg repeats, std::optional<IntArg> dim = std::nullopt);
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
                          std::optional<IntArg> dim = std::nullopt,
                          std::optional<IntArg> output_size = std::nullopt);
-// gather along dim, with the other dimensions broadcast, and negative numbers counted from the end;
-// without dim of both flattened, where negative ones are refused.
+// Like gather along dim, but the other dimensions broadcast and negative indices count from the
+// end. Without dim both tensors are flattened, and negative indices throw IndexError.
 Tensor take_along_dim(const Tensor& x, const Tensor& indices,
                       std::optional<IntArg> dim = std::nullopt);
-// sorted_sequence [..., n] in rising order, x [..., m] with the same leading sizes, or of any shape
-// for [n]: the places (int64) at which x's elements would be put in before equal ones (right:
-// behind).
+// Returns the int64 positions at which the elements of x would be inserted into sorted_sequence to
+// keep it sorted: before equal elements, or after them if `right`. sorted_sequence is ascending,
+// [..., n], and x has the same leading sizes [..., m]. For a sequence [n], x may have any shape.
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, BoolArg right = false);
 Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, BoolArg right = false);
-// The same for boundaries [n].
+// Does the same for boundaries [n].
 Tensor bucketize(const Tensor& x, const Tensor& boundaries, BoolArg right = false);
 
-// The different elements [n] in rising order; where each element of x stands among them (x's shape)
-// and how often it occurs [n], both int64, where asked for. No two nans are equal. Waits; no
-// gradient.
+// Returns the sorted unique values [n] and, if requested, the inverse indices (shape of x) and
+// counts [n], both int64. NaNs compare unequal. Synchronizes. Not differentiable.
 struct Uniques {
   Tensor output, inverse_indices, counts;
 };

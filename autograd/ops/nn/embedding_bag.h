@@ -1,4 +1,4 @@
-// Sums, means and maxima of rows of a table
+// Sums, means and maxima of groups of rows of a table
 // (https://pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html).
 #pragma once
 
@@ -12,12 +12,14 @@ enum class BagMode : uint8_t { sum, mean, max };
 inline constexpr const char* kBagModeNames[] = {"sum", "mean", "max"};
 struct BagOptions {
   BagMode mode = BagMode::mean;
-  Tensor per_sample_weights = {};    // of index's shape: factors of its rows, for sums
+  Tensor per_sample_weights = {};    // of index's shape: factors of the rows; BagMode::sum only
   bool include_last_offset = false;  // the last offset is the end of the last bag
-  std::optional<int64_t> padding_idx = std::nullopt;  // this row does not take part
+  std::optional<int64_t> padding_idx = std::nullopt;  // excludes this row
 };
-// index [B, n], or [n] with offsets [B], where each bag begins, the first at 0 (int64 or int32);
-// weight [rows, dim] to [B, dim]. A bag without rows gives zeros.
+// Returns one row [dim] per bag, [B, dim], from weight [rows, dim]. index is [B, n], or [n] with
+// offsets [B] that hold the start of each bag, the first 0 (int64 or int32). A bag without rows
+// gives zeros. An index out of range throws IndexError: on the CPU at once, on the GPU at the next
+// synchronizing call. Differentiable with respect to weight and per_sample_weights.
 Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& offsets = {},
                      const BagOptions& options = {});
 

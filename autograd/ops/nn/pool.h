@@ -1,6 +1,7 @@
-// Pooling and interpolation of images [N, C, H, W] or [C, H, W], and of rows [N, C, L] or [C, L]
+// Pooling and interpolation of images [N, C, H, W] or [C, H, W] and sequences [N, C, L] or [C, L]
 // (https://pytorch.org/docs/stable/nn.functional.html#pooling-functions). Results have the memory
-// format of their input: row-major or channels-last. Options of the ops in one dimension: their w.
+// format of the input, row-major or channels-last. Functions of one dimension use the width (.w) of
+// their options. All are differentiable with respect to x and do not synchronize.
 #pragma once
 
 #include <optional>
@@ -10,15 +11,15 @@
 
 namespace taper::v0 {
 
-// The largest elements, and each one's place (int64) in its row, or in its image as h * W + w; -1
-// of a window without elements.
+// The largest elements and their int64 positions: in the sequence, or in the image as h * W + w.
+// The position is -1 for a window without elements.
 struct Pooled {
   Tensor values, indices;
 };
 
 struct MaxPoolOptions {
-  std::optional<Pair> stride = std::nullopt;  // the kernel size
-  Pair padding = 0;                           // as if -inf were there
+  std::optional<Pair> stride = std::nullopt;  // default: the kernel size
+  Pair padding = 0;                           // counts as -inf
   Pair dilation = 1;
   bool ceil_mode = false;
 
@@ -29,30 +30,30 @@ struct MaxPoolOptions {
     v("ceil_mode", ceil_mode, "windows may reach over the edge");
   }
 };
-// nan wins; among equals the first gets the gradient.
+// NaN takes precedence. Of equal elements, the first receives the gradient.
 Tensor max_pool1d(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options = {});
-// The same with return_indices=True.
+// Also return the positions (PyTorch: return_indices).
 Pooled max_pool1d_with_indices(const Tensor& x, IntArg kernel_size,
                                const MaxPoolOptions& options = {});
 Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                const MaxPoolOptions& options = {});
 
 struct MaxUnpoolOptions {
-  std::optional<Pair> stride = std::nullopt;  // the kernel size
+  std::optional<Pair> stride = std::nullopt;  // default: the kernel size
   Pair padding = 0;
-  std::optional<Pair> output_size = std::nullopt;  // of those that such a pool makes x's size of
+  std::optional<Pair> output_size = std::nullopt;  // one of the sizes that pooling maps to x's size
 };
-// Zeros, with x [N, C, H, W] or [C, H, W] at the places that max_pool2d_with_indices took it from;
-// of two in one place the last.
+// Returns zeros with the elements of x [N, C, H, W] or [C, H, W] at the positions that
+// max_pool2d_with_indices returned. If two elements have the same position, the last is stored.
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel_size,
                     const MaxUnpoolOptions& options = {});
 
 struct AvgPoolOptions {
-  std::optional<Pair> stride = std::nullopt;  // the kernel size
+  std::optional<Pair> stride = std::nullopt;  // default: the kernel size
   Pair padding = 0;                           // zeros
   bool ceil_mode = false;
-  bool count_include_pad = true;  // zeros of the padding count in the mean
+  bool count_include_pad = true;  // the mean includes the zeros of the padding
 
   template <class V> void describe(V& v) {
     v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
@@ -64,7 +65,8 @@ struct AvgPoolOptions {
 Tensor avg_pool1d(const Tensor& x, IntArg kernel_size, const AvgPoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const AvgPoolOptions& options = {});
 
-// 3, {3, 5}, or {std::nullopt, 5}: none keeps the input's size (PyTorch: None).
+// The size of an adaptive pool's result: 3, {3, 5}, or {std::nullopt, 5}, where std::nullopt keeps
+// the input's size.
 struct OutputSize {
   std::optional<int64_t> h, w;
   OutputSize() = default;
@@ -79,16 +81,16 @@ Tensor adaptive_max_pool2d(const Tensor& x, OutputSize output_size);
 Pooled adaptive_max_pool1d_with_indices(const Tensor& x, IntArg output_size);
 Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size);
 
-// bicubic: by Keys' cubic with A = -0.75; area: as adaptive_avg_pool.
+// bicubic uses Keys' cubic with A = -0.75. area equals adaptive_avg_pool.
 enum class Interpolation : uint8_t { nearest, linear, bilinear, bicubic, area };
 inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear", "bicubic",
                                                       "area"};
 struct InterpolateOptions {
-  // One of the two.
+  // Exactly one of size and scale_factor is required.
   std::optional<Pair> size = std::nullopt;
   std::optional<double> scale_factor = std::nullopt;
   Interpolation mode = Interpolation::nearest;
-  // Whether the corners' centres keep their place; not for nearest and area.
+  // Whether the centers of the corner pixels keep their position. Not for nearest and area.
   std::optional<bool> align_corners = std::nullopt;
 
   template <class V> void describe(V& v) {
@@ -103,7 +105,8 @@ struct InterpolateOptions {
       [this] { return scale_factor.has_value() != size.has_value(); });
   }
 };
-// x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
+// Resizes x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
+// Throws Error if the mode does not fit the shape.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace taper::v0

@@ -1,4 +1,4 @@
-// How a loss of each element becomes one number.
+// Reduction of element-wise losses to one number.
 #pragma once
 
 #include "autograd/ops/reduce.h"

@@ -1,4 +1,4 @@
-// Batch norm over the batches of several ranks together
+// Batch normalization over the batches of several ranks
 // (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html).
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace taper::v0 {
 
-// batch_norm(..., training = true) of what all ranks give, whose batches may differ in size. The
-// gradients of weight and bias are of this rank's part. All ranks call it, and its backward pass;
-// it differentiates once.
+// Equals batch_norm with training = true on the concatenated batches of all ranks, which may differ
+// in size. The gradients of weight and bias cover this rank's samples only. All ranks must call the
+// function and run its backward pass. Differentiable once.
 Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight, const Tensor& bias,
                        const distributed::Communicator& ranks, RealArg momentum = 0.1,
