@@ -10,8 +10,8 @@
 #include <execinfo.h>
 
 #include "autograd/module_scope.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0 {

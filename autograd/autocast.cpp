@@ -1,6 +1,6 @@
 #include "autograd/autocast.h"
 
-#include "framework/memory/half_copy.h"
+#include "framework/factory/low_precision_cache.h"
 
 namespace taper::v0 {
 namespace {

@@ -11,7 +11,7 @@
 // float32: powers, exp, log and functions based on them, sums, norms and losses. All other ops
 // compute in the dtypes that they are given. The lists are PyTorch's for CUDA, applied here on
 // every device. float64 and integer tensors are not converted. The half-precision copies of
-// parameters are cached from step to step (framework/memory/half_copy.h).
+// parameters are cached from step to step (framework/factory/low_precision_cache.h).
 #pragma once
 
 #include <optional>

@@ -8,10 +8,10 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/autocast.h"
-#include "autograd/hooks.h"
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0 {

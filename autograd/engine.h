@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "autograd/hooks.h"
 #include "autograd/node.h"
+#include "autograd/tensor_hooks.h"
 #include "framework/callable.h"
 
 namespace taper::v0 {

@@ -2,8 +2,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/node.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0 {
 namespace {

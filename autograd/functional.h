@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/callable.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

@@ -1,9 +1,9 @@
 #include <cmath>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0 {
 namespace {

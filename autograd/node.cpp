@@ -4,11 +4,11 @@
 #include <atomic>
 #include <mutex>
 
+#include "autograd/activation_checkpoint.h"
 #include "autograd/anomaly.h"
-#include "autograd/checkpoint.h"
-#include "autograd/hooks.h"
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::v0 {

@@ -20,7 +20,7 @@
 
 #include "framework/memory/atomic.h"
 #include "framework/memory/pointers.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
@@ -172,8 +172,8 @@ struct Meta {
   Tensor or_zeros(const Tensor& dy) const;
 };
 
-// A checkpointed part of a forward pass (autograd/checkpoint.cpp). It saves no tensors. The first
-// read of a saved tensor runs the part again.
+// A checkpointed part of a forward pass (autograd/activation_checkpoint.cpp). It saves no tensors.
+// The first read of a saved tensor runs the part again.
 struct Region : Counted {};
 
 // A tensor that a closure reads in the backward pass. Reading it throws Error, with PyTorch's

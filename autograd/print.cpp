@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "autograd/node.h"
-#include "framework/print.h"
+#include "framework/factory/format_tensor.h"
 
 namespace taper::v0 {
 namespace {

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "autograd/node.h"
-#include "framework/cuda/allocator.h"
 #include "framework/cuda/driver.h"
+#include "framework/factory/generator.h"
+#include "framework/factory/low_precision_cache.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/memory/half_copy.h"
+#include "framework/memory/cuda_allocator.h"
 #include "framework/memory/small_blocks.h"
 #include "framework/profiler/profiler.h"
-#include "framework/random.h"
 
 namespace taper::v0 {
 

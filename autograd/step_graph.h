@@ -17,7 +17,7 @@
 
 #include "framework/callable.h"
 #include "framework/memory/pointers.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <mutex>
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0 {

@@ -6,11 +6,11 @@
 #include <memory>
 #include <typeinfo>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
 #include "data/loader.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 namespace {

@@ -6,9 +6,9 @@
 #include <system_error>
 #include <utility>
 
-#include "framework/error.h"
-#include "framework/host/hooks.h"
-#include "framework/io/text.h"
+#include "framework/base/error.h"
+#include "framework/base/log.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::data {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "autograd/node.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
-#include "framework/host/hooks.h"
 
 namespace taper::v0::data {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <memory>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::data {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <set>
 
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 

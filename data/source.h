@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/text/tokenizer.h"
+#include "data/tokenizer.h"
 
 namespace taper::v0::data {
 
@@ -88,8 +88,8 @@ void require_names(const DataInfo& info);
 // "0", "1", ...
 std::vector<std::string> numbers_below(int64_t count);
 
-// A kind of data, as Csv, is a struct of options that describes itself (framework/describe.h) and
-// loads what they name:
+// A kind of data, as Csv, is a struct of options that describes itself (framework/base/describe.h)
+// and loads what they name:
 //
 //   struct Moons {
 //     int64_t samples = 1000;

@@ -5,9 +5,9 @@
 #include <memory>
 #include <numeric>
 
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 namespace {

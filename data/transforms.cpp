@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <numbers>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/nn/image.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/philox.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/base/philox.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "framework/describe.h"
+#include "framework/base/describe.h"
 
 namespace taper::v0::data {
 

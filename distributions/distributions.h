@@ -9,8 +9,8 @@
 // for, they give nan. log_prob is -inf where a value cannot occur.
 #pragma once
 
-#include "framework/random.h"
-#include "framework/tensor.h"
+#include "framework/factory/generator.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::distributions {
 

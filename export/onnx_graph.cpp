@@ -5,13 +5,13 @@
 #include <set>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
 #include "export/onnx_trace.h"
-#include "framework/factories.h"
-#include "framework/random.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
 
 namespace taper::v0::onnx_export {
 namespace {

@@ -5,15 +5,15 @@
 #include <numeric>
 #include <optional>
 
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/nn/attention.h"
-#include "autograd/ops/nn/conv.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/nn/attention_ops.h"
+#include "autograd/ops/nn/conv_ops.h"
 #include "autograd/ops/nn/image.h"
-#include "autograd/ops/nn/norm.h"
-#include "autograd/ops/nn/pool.h"
+#include "autograd/ops/nn/norm_ops.h"
+#include "autograd/ops/nn/pool_ops.h"
 #include "export/onnx_graph.h"
-#include "framework/describe.h"
-#include "framework/factories.h"
+#include "framework/base/describe.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/conv/conv.h"
 
 namespace taper::v0::onnx_export {

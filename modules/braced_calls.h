@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 namespace detail {

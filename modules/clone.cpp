@@ -6,7 +6,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/node.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
 #include "modules/members.h"
 
 namespace taper::v0 {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "autograd/hooks.h"
 #include "autograd/node.h"
-#include "framework/factories.h"
-#include "framework/kernels/dispatch.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/factory/factories.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/optim/foreach.h"
 

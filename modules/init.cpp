@@ -6,12 +6,12 @@
 #include <numbers>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::init {
 namespace {

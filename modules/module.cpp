@@ -6,12 +6,12 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/node.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/low_precision_cache.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/memory/half_copy.h"
 #include "framework/profiler/profiler.h"
 #include "modules/members.h"
 

@@ -27,13 +27,13 @@
 #include <vector>
 
 #include "autograd/module_scope.h"
+#include "framework/base/error.h"
 #include "framework/callable.h"
-#include "framework/error.h"
 #include "framework/io/loaded_tensors.h"
 #include "framework/memory/pointers.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "modules/braced_calls.h"
-#include "modules/hooks.h"
+#include "modules/module_hooks.h"
 
 namespace taper::v0 {
 

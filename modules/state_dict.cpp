@@ -3,7 +3,7 @@
 #include <set>
 
 #include "framework/io/loaded_tensors.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "modules/module.h"
 

@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "framework/cuda/cuda.h"
+#include "framework/factory/generator.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/memory/cpu_allocator.h"
-#include "framework/random.h"
 
 namespace taper::v0 {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/factories.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/factory/factories.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
 #include "optim/shared.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "framework/memory/pointers.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::optim {
 

@@ -1,7 +1,7 @@
 #include "optim/grad_scaler.h"
 
-#include "framework/factories.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/factory/factories.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"

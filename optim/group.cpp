@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
-#include "framework/factories.h"
-#include "framework/io/text.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/low_precision_cache.h"
+#include "framework/io/text_utils.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/memory/half_copy.h"
 
 namespace taper::v0::optim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/profiler/profiler.h"
 #include "optim/group.h"
 #include "optim/shared.h"

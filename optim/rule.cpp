@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -1,5 +1,6 @@
-// What an optimizer is made of: an options struct that describes itself (framework/describe.h),
-// names its state in recipe(), and says how parameters are updated, in one of three ways:
+// What an optimizer is made of: an options struct that describes itself
+// (framework/base/describe.h), names its state in recipe(), and says how parameters are updated, in
+// one of three ways:
 //
 //   void update(const ParamStep& s) const;   one parameter at a time, by tensor ops
 //   prepare<C>(options, lr, step)            a formula for one element, compiled for both devices:
@@ -13,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/describe.h"
 #include "framework/callable.h"
-#include "framework/describe.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/memory/pointers.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::optim {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <numbers>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "optim/shared.h"
 
 namespace taper::v0::optim {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "framework/base/describe.h"
 #include "framework/callable.h"
-#include "framework/describe.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::optim {
 namespace {

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Writes the methods of Tensor that are operators, one for each function of autograd/ops/ whose first
-# argument is a tensor: DIR/framework/tensor_methods.h declares them, DIR/methods.cpp defines them. As
+# argument is a tensor: DIR/framework/tensor/tensor_methods.h declares them, DIR/methods.cpp defines them. As
 # in PyTorch, what belongs to nn.functional (ops/nn/) is none. The build runs it.
 #
 #   scripts/methods.sh DIR
 set -euo pipefail
-mkdir -p "$1/framework"
+mkdir -p "$1/framework/tensor"
 made=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 headers=$(find autograd/ops -name '*.h' ! -path '*/nn/*' | awk -F/ '{ print $NF, $0 }' |
-  LC_ALL=C sort | cut -d' ' -f2 | grep -vE '/(formulas|random|rows|sparse)\.h$')
+  LC_ALL=C sort | cut -d' ' -f2 | grep -vE '/(op_helpers|random_ops|rows|sparse_ops)\.h$')
 # What takes another place among the arguments, or is no operator of PyTorch's.
 export NO_METHOD=" embedding linear masked one_hot sum_to to_copy where "
 awk -v declared="$out/declared" -v defined="$out/defined" '
@@ -99,5 +99,5 @@ awk -v declared="$out/declared" -v defined="$out/defined" '
 
 # What is as it was is left alone, so that nothing is compiled again for it.
 keep() { cmp -s "$1" "$2" || cp "$1" "$2"; }
-keep "$out/declared" "$made/framework/tensor_methods.h"
+keep "$out/declared" "$made/framework/tensor/tensor_methods.h"
 keep "$out/methods.cpp" "$made/methods.cpp"

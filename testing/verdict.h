@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace testing {
 class AssertionResult;

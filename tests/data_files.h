@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0 {
 

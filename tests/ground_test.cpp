@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/format_tensor.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.h"
-#include "framework/print.h"
 
 namespace taper::v0 {
 namespace {

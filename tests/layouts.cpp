@@ -1,8 +1,8 @@
 #include "tests/layouts.h"
 
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::test {
 namespace {

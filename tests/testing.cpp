@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::v0::test {

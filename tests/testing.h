@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "testing/taper_testing.h"
 
 namespace taper::v0::test {

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "autograd/function.h"
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 

@@ -16,7 +16,7 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -19,8 +19,8 @@ struct Command {
   Schema arguments{};
 };
 
-// Of a struct that describes what it is told (framework/describe.h) and gives the exit code when it
-// is called then.
+// Of a struct that describes what it is told (framework/base/describe.h) and gives the exit code
+// when it is called then.
 template <class Told> Command command_of(const char* name, const char* doc, const char* examples) {
   const auto told = std::make_shared<Told>();
   return {name, doc, examples, [told] { return (*told)(); }, schema_of(*told)};
@@ -31,7 +31,7 @@ int print(const std::string& text, bool passed = true);
 
 // The program: runs a command line, with Taper's own commands and those given. Returns the exit
 // code (docs/exit_codes.md). Log messages, and at the end what a command throws, are printed to
-// stderr, or go to the logger that the host has installed before (framework/host/hooks.h).
+// stderr, or go to the logger that the host has installed before (framework/base/log.h).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
 }  // namespace taper::v0::runner

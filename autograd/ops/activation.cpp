@@ -1,5 +1,5 @@
 // Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
-#include "autograd/ops/formulas.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 

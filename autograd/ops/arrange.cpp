@@ -1,7 +1,7 @@
 // Laying out tensors by other views and joins.
 #include <algorithm>
 
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::v0 {

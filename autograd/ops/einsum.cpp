@@ -6,9 +6,9 @@
 #include <map>
 #include <optional>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/op_helpers.h"
 #include "framework/kernels/elementwise/broadcast.h"
 
 namespace taper::v0 {

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <cmath>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"
+#include "autograd/ops/op_helpers.h"
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"

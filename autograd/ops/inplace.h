@@ -7,8 +7,8 @@
 // throws Error.
 #pragma once
 
-#include "framework/random.h"
-#include "framework/tensor.h"
+#include "framework/factory/generator.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/op_helpers.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/view.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <sstream>
 
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 
 namespace taper::v0::data {

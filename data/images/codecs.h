@@ -1,11 +1,11 @@
-// PNG and JPEG, by libpng and libjpeg: what data/images/files.cpp reads and writes with.
+// PNG and JPEG, by libpng and libjpeg: what data/images/image_files.cpp reads and writes with.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "data/images/files.h"
+#include "data/images/image_files.h"
 
 namespace taper::v0::data {
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
-#include "framework/factories.h"
-#include "framework/host/threads.h"
-#include "framework/philox.h"
+#include "framework/base/philox.h"
+#include "framework/factory/factories.h"
+#include "framework/host/thread_pool.h"
 
 namespace taper::v0::data {
 namespace {

@@ -10,10 +10,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 
 namespace taper::v0::data {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/source.h"
-#include "framework/describe.h"
+#include "framework/base/describe.h"
 
 namespace taper::v0::data {
 

@@ -8,9 +8,9 @@
 #include <ranges>
 
 #include "data/tables/csv_cells.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
-#include "framework/io/text.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::data {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "data/source.h"
 #include "data/tables/standardizer.h"
-#include "framework/describe.h"
-#include "framework/factories.h"
+#include "framework/base/describe.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "data/tables/csv_decorated.h"
-#include "framework/error.h"
-#include "framework/host/hooks.h"
-#include "framework/io/text.h"
+#include "framework/base/error.h"
+#include "framework/base/log.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::data::csv {
 

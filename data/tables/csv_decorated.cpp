@@ -4,8 +4,8 @@
 #include <cctype>
 #include <system_error>
 
-#include "framework/error.h"
-#include "framework/io/text.h"
+#include "framework/base/error.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::data::csv {
 namespace {

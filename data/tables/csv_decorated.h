@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::data::csv {
 

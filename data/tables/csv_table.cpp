@@ -10,9 +10,9 @@
 
 #include "data/tables/csv.h"
 #include "data/tables/csv_cells.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 #include "framework/io/input_file.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::data {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/error.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/base/error.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 

@@ -1,6 +1,6 @@
 #include "framework/cuda/cublaslt.h"
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "framework/base/error.h"
 #include "framework/cuda/driver.h"
-#include "framework/error.h"
 
 namespace taper::v0::cuda {
 namespace {

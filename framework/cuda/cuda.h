@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "framework/device.h"
+#include "framework/base/device.h"
 #include "framework/memory/pointers.h"
 
 namespace taper::v0 {

@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
+#include "framework/base/error.h"
 #include "framework/cuda/runtime.h"
-#include "framework/error.h"
 
 namespace taper::v0::cuda {
 

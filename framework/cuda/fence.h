@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::cuda {
 

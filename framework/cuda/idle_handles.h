@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "framework/device.h"
+#include "framework/base/device.h"
 
 namespace taper::v0::cuda {
 

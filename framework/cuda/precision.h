@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "framework/memory/atomic.h"
 
 namespace taper::v0 {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "framework/error.h"
 
 namespace taper::v0::cuda {
 namespace {

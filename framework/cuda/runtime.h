@@ -6,8 +6,8 @@
 
 #include <cuda_runtime.h>
 
-#include "framework/cuda/allocator.h"
-#include "framework/tensor.h"
+#include "framework/memory/cuda_allocator.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::cuda {
 

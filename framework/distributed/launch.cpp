@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "framework/distributed/backend.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::distributed {
 namespace {

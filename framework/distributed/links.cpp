@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #ifdef TAPER_WITH_CUDA
 #include "framework/cuda/runtime.h"
 #include "framework/host/shared_library.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::distributed {
 

@@ -14,7 +14,7 @@
 
 #include "framework/distributed/backend.h"
 #include "framework/distributed/mpi_plugin.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 
 namespace taper::v0::distributed {

@@ -7,7 +7,7 @@
 
 #include <mpi.h>
 
-#include "framework/half.h"
+#include "framework/base/half.h"
 
 namespace taper::v0::distributed {
 namespace {

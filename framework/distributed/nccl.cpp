@@ -15,7 +15,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/distributed/links.h"
 #include "framework/distributed/watchdog.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/host/shared_library.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::distributed {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::distributed {
 

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0 {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 

@@ -1,3 +1,5 @@
+#include "framework/host/thread_pool.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -10,9 +12,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "framework/error.h"
-#include "framework/host/threads.h"
-#include "framework/kernels/parallel_cpu.h"
+#include "framework/base/error.h"
+#include "framework/host/parallel.h"
 
 namespace taper::v0 {
 namespace {

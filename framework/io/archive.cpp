@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "framework/error.h"
-#include "framework/io/atomic_file.h"
+#include "framework/base/error.h"
+#include "framework/host/atomic_file.h"
 
 #ifdef TAPER_WITH_ZIP
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/io/input_file.h"
-#include "framework/storage.h"
+#include "framework/memory/storage.h"
 
 namespace taper::v0 {
 

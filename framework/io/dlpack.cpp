@@ -5,7 +5,7 @@
 #include <dlpack/dlpack.h>
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0 {
 namespace {

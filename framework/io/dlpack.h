@@ -2,7 +2,7 @@
 // (https://dmlc.github.io/dlpack/latest/): DLManagedTensor is in <dlpack/dlpack.h>.
 #pragma once
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 struct DLManagedTensor;
 

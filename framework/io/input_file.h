@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0 {
 

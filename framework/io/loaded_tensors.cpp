@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "framework/error.h"
-#include "framework/io/text.h"
+#include "framework/base/error.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0 {
 namespace {

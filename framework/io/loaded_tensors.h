@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <system_error>
 
-#include "framework/io/atomic_file.h"
+#include "framework/host/atomic_file.h"
 #include "framework/io/input_file.h"
 #include "framework/io/tensor_file.h"
 #include "framework/kernels/elementwise/copy.h"

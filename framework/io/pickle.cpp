@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0 {
 namespace {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0 {
 

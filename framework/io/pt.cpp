@@ -13,7 +13,7 @@
 #include "framework/io/pickle.h"
 #include "framework/io/safetensors.h"
 #include "framework/io/tensor_file.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0 {
 namespace {

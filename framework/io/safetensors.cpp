@@ -15,11 +15,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
-#include "framework/io/atomic_file.h"
+#include "framework/host/atomic_file.h"
 #include "framework/io/input_file.h"
-#include "framework/io/json.h"
+#include "framework/io/json_scanner.h"
 #include "framework/io/tensor_file.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0 {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::detail {
 

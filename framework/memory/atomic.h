@@ -1,7 +1,7 @@
 // std::atomic for members of public classes: <atomic> brings <mutex> and <system_error> along.
 #pragma once
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 

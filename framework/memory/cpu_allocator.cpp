@@ -7,8 +7,8 @@
 #include <new>
 #include <vector>
 
-#include "framework/error.h"
-#include "framework/host/hooks.h"
+#include "framework/base/error.h"
+#include "framework/base/log.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::v0::cpu {

@@ -5,7 +5,7 @@
 #include <new>
 #include <string_view>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "framework/memory/cpu_allocator.h"
 
 namespace taper::v0 {

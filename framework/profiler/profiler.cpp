@@ -6,10 +6,10 @@
 #include <map>
 #include <mutex>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"
-#include "framework/error.h"
-#include "framework/io/atomic_file.h"
+#include "framework/host/atomic_file.h"
 #include "framework/memory/cpu_allocator.h"
 
 namespace taper::v0 {

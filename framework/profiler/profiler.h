@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/arguments.h"
-#include "framework/device.h"
+#include "framework/base/arguments.h"
+#include "framework/base/device.h"
 #include "framework/memory/atomic.h"
 #include "framework/memory/pointers.h"
 

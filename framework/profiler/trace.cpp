@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0 {
 namespace {

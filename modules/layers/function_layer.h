@@ -5,7 +5,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "framework/describe.h"
+#include "framework/base/describe.h"
 #include "modules/layers/repr.h"
 #include "modules/module.h"
 

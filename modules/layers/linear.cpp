@@ -1,8 +1,8 @@
 #include "modules/layers/linear.h"
 
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/matmul.h"
-#include "framework/factories.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/init.h"
 #include "modules/layers/repr.h"
 

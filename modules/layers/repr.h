@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "framework/error.h"
-#include "framework/shape.h"
+#include "framework/base/error.h"
+#include "framework/base/shape.h"
 
 namespace taper::v0 {
 

@@ -4,13 +4,13 @@
 // autograd/ops, whose options they take.
 #pragma once
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/nn/image.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/function_layer.h"
 #include "modules/members.h"
 

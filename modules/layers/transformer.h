@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "modules/containers.h"
-#include "modules/layers/attention.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/containers.h"
+#include "modules/layers/multihead_attention.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 
 namespace taper::v0 {

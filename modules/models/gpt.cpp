@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/attention.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/attention_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/init.h"
 
 namespace taper::v0 {

@@ -2,10 +2,10 @@
 // keys ("transformer.h.0.attn.c_attn.weight"); weights are Linear's [out, in].
 #pragma once
 
-#include "framework/describe.h"
-#include "modules/containers.h"
+#include "framework/base/describe.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 
 namespace taper::v0 {

@@ -4,10 +4,10 @@
 #include <set>
 #include <string>
 
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/io/loaded_tensors.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0 {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "modules/init.h"
 
 namespace taper::v0 {

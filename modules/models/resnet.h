@@ -5,10 +5,10 @@
 #include <array>
 #include <optional>
 
-#include "modules/containers.h"
-#include "modules/layers/conv.h"
+#include "modules/layers/containers.h"
+#include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 
 namespace taper::v0 {

@@ -1,7 +1,7 @@
 #include "modules/models/text_classifiers.h"
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0 {
 

@@ -2,9 +2,9 @@
 // transformer's encoder (https://arxiv.org/abs/1706.03762) gives.
 #pragma once
 
-#include "framework/describe.h"
+#include "framework/base/describe.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/rnn.h"
+#include "modules/layers/rnn_layers.h"
 #include "modules/layers/transformer.h"
 
 namespace taper::v0 {

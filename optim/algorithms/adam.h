@@ -3,7 +3,7 @@
 // .../torch.optim.NAdam.html, .../torch.optim.RAdam.html).
 #pragma once
 
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"

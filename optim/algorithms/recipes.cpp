@@ -1,4 +1,4 @@
-#include "optim/algorithms/formulas.h"
+#include "optim/algorithms/update_formulas.h"
 
 namespace taper::v0::optim {
 

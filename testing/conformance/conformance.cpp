@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "framework/error.h"
 #include "testing/conformance/expected.h"
 #include "testing/conformance/families.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::conformance {
 

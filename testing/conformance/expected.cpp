@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "testing/conformance/python.h"
 
 namespace taper::v0::conformance {

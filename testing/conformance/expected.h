@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::conformance {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "framework/device.h"
-#include "framework/dtype.h"
-#include "framework/error.h"
+#include "framework/base/device.h"
+#include "framework/base/dtype.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::conformance {
 

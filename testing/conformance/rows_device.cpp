@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 

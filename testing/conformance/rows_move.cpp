@@ -1,8 +1,8 @@
 // Rows of tensors that move, and of the host's access to them.
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/npy.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"

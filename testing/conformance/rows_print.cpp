@@ -1,9 +1,9 @@
 // Rows of printed tensors: each kind on the CPU and on cuda:0.
 #include <limits>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/print.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "modules/members.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"

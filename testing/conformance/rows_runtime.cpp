@@ -1,9 +1,9 @@
 // Rows of the GPU's runtime: the current device, events, memory, random numbers, bad indices.
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "testing/conformance/families.h"
 #include "testing/conformance/python.h"
 

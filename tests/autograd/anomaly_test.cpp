@@ -8,15 +8,15 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/checkpoint.h"
+#include "autograd/activation_checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/function.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
-#include "modules/containers.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
 #include "modules/members.h"
 #include "tests/testing.h"
 

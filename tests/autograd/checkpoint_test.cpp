@@ -1,17 +1,16 @@
 // Computing again instead of keeping.
-#include "autograd/checkpoint.h"
-
 #include <functional>
 
 #include <gtest/gtest.h>
 
+#include "autograd/activation_checkpoint.h"
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 

@@ -1,12 +1,12 @@
 // The tape as text.
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "autograd/print.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/locale_guard.h"
 
 namespace taper::v0::test {

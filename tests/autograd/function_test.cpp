@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 

@@ -5,12 +5,12 @@
 
 #include "autograd/engine.h"
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/testing.h"
 
 namespace taper::v0 {

@@ -1,13 +1,12 @@
 // Hooks on gradients
 // (https://pytorch.org/docs/stable/notes/autograd.html#backward-hooks-execution).
-#include "autograd/hooks.h"
-
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 

@@ -1,15 +1,14 @@
 // Sparse matrices against the same ones dense: products, gradients of both orders, forms, refusals.
-#include "autograd/ops/sparse.h"
-
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/sparse_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/testing.h"
 
 namespace taper::v0 {

@@ -7,19 +7,19 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/activation_checkpoint.h"
 #include "autograd/autocast.h"
-#include "autograd/checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/function.h"
-#include "autograd/hooks.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/memory/half_copy.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/low_precision_cache.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

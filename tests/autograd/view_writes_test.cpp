@@ -4,13 +4,13 @@
 
 #include "autograd/engine.h"
 #include "autograd/function.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"
 #include "tests/testing.h"
 

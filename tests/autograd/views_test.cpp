@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

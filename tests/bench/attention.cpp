@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "taper.h"
 #include "tests/bench/timing.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/dtype.h"
+#include "framework/base/dtype.h"
 
 namespace taper::v0::bench {
 

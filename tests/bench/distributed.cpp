@@ -11,7 +11,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "framework/memory/cpu_allocator.h"
-#include "framework/storage.h"
+#include "framework/memory/storage.h"
 #include "taper.h"
 #include "tests/bench/nccl.h"
 #include "tests/bench/timing.h"

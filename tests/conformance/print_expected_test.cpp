@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/cuda/cuda.h"
-#include "framework/print.h"
+#include "framework/factory/format_tensor.h"
 #include "taper.h"
 
 namespace taper::v0 {

@@ -2,13 +2,13 @@
 // no warning.
 #include <taper/data/images/cifar.h>
 #include <taper/data/images/digits.h>
-#include <taper/data/images/files.h>
+#include <taper/data/images/image_files.h>
 #include <taper/data/loader.h>
 #include <taper/data/metrics.h>
 #include <taper/data/split.h>
 #include <taper/data/tables/csv.h>
-#include <taper/data/tables/npy.h>
-#include <taper/data/text/text.h>
+#include <taper/data/tables/npy_dataset.h>
+#include <taper/data/text/text_dataset.h>
 #include <taper/data/transforms.h>
 #include <taper/export/onnx.h>
 #include <taper/runner.h>

@@ -8,7 +8,7 @@
 
 #include "data/tables/csv.h"
 #include "data/tables/csv_decorated.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

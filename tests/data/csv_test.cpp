@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

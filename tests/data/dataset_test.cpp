@@ -5,7 +5,7 @@
 
 #include "data/images/images.h"
 #include "data/tables/csv.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

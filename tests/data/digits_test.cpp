@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::data {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "data/images/files.h"
-#include "data/text/text.h"
+#include "data/images/image_files.h"
+#include "data/text/text_dataset.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

@@ -1,12 +1,13 @@
 // PNG and JPEG files, folders of them, and CIFAR's records.
+#include "data/images/image_files.h"
+
 #include <algorithm>
 #include <cstdio>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "data/images/cifar.h"
-#include "data/images/files.h"
 #include "data/loader.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 #include "tests/data_files.h"
 

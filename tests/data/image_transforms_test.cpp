@@ -4,12 +4,12 @@
 #include <memory>
 #include <numbers>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/reduce.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/reduce_ops.h"
 #include "data/loader.h"
 #include "data/transforms.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 #include "tests/testing.h"
 

@@ -10,16 +10,16 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "data/images/files.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "data/images/image_files.h"
 #include "data/loader.h"
 #include "data/metrics.h"
 #include "data/split.h"
 #include "data/transforms.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/archive.h"
 #include "framework/io/dlpack.h"
 #include "framework/io/npy.h"

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/testing.h"
 
 namespace taper::v0::data {

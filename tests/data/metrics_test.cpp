@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 #include "tests/testing.h"
 

@@ -1,10 +1,10 @@
 // NumPy's arrays as a data set.
-#include "data/tables/npy.h"
+#include "framework/io/npy.h"
 
 #include <limits>
 
-#include "framework/factories.h"
-#include "framework/io/npy.h"
+#include "data/tables/npy_dataset.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

@@ -9,12 +9,12 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
 #include "data/loader.h"
 #include "data/source.h"
 #include "data/split.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 #include "tests/testing.h"
 

@@ -1,15 +1,14 @@
 // Tokenizers and text files.
-#include "data/text/text.h"
-
 #include <random>
 #include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "data/text/tokenizer.h"
-#include "framework/factories.h"
-#include "framework/io/text.h"
+#include "data/text/text_dataset.h"
+#include "data/tokenizer.h"
+#include "framework/factory/factories.h"
+#include "framework/io/text_utils.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::data {

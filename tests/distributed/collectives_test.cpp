@@ -4,9 +4,9 @@
 #include <functional>
 #include <map>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/locale_guard.h"
 #include "tests/testing.h"

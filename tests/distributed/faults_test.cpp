@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

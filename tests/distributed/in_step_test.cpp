@@ -2,7 +2,7 @@
 // tests by themselves, in this order, and expects the first one alone to fail.
 #include <stdexcept>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

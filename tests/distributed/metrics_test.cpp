@@ -1,8 +1,8 @@
 // Metrics of several ranks, one of which may have seen nothing.
 #include "data/metrics.h"
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

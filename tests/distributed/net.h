@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "tests/distributed/ranks.h"
 #include "tests/testing.h"
 

@@ -10,15 +10,15 @@
 #include <string>
 
 #include "autograd/autocast.h"
-#include "autograd/hooks.h"
 #include "autograd/step_graph.h"
+#include "autograd/tensor_hooks.h"
 #include "data/sampler.h"
-#include "modules/containers.h"
 #include "modules/data_parallel.h"
+#include "modules/layers/containers.h"
+#include "optim/algorithms/optimizers.h"
 #include "optim/clip.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"
-#include "optim/optimizers.h"
 #include "optim/state_shards.h"
 #include "tests/distributed/net.h"
 #include "tests/testing.h"

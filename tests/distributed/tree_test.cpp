@@ -1,7 +1,7 @@
 // Gradients that are added in one fixed tree: the same bits for any number of ranks.
 #include "modules/data_parallel.h"
+#include "optim/algorithms/optimizers.h"
 #include "optim/clip.h"
-#include "optim/optimizers.h"
 #include "optim/state_shards.h"
 #include "tests/distributed/net.h"
 

@@ -1,5 +1,5 @@
 // Files that are the old ones or the whole new ones, whoever writes them at the same time.
-#include "framework/io/atomic_file.h"
+#include "framework/host/atomic_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"

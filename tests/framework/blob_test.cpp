@@ -4,7 +4,7 @@
 #include <dlpack/dlpack.h>
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/dlpack.h"
 #include "tests/testing.h"
 

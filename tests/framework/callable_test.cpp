@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "framework/memory/pointers.h"
 
 namespace taper {

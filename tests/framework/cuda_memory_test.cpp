@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/cuda/allocator.h"
+#include "framework/base/error.h"
 #include "framework/cuda/runtime.h"
-#include "framework/error.h"
+#include "framework/memory/cuda_allocator.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::v0::cuda {

@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/base/error.h"
 #include "framework/cuda/driver.h"
-#include "framework/error.h"
-#include "framework/factories.h"
-#include "framework/storage.h"
+#include "framework/factory/factories.h"
+#include "framework/memory/storage.h"
 #include "tests/text.h"
 
 namespace taper::v0::cuda {

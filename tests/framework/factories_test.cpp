@@ -1,5 +1,5 @@
 // Making tensors (https://pytorch.org/docs/stable/torch.html#creation-ops).
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 #include <array>
 #include <cmath>

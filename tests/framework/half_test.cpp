@@ -1,5 +1,5 @@
 // The 16-bit floats: all their values, and rounding of floats to them.
-#include "framework/half.h"
+#include "framework/base/half.h"
 
 #include <bit>
 #include <cmath>

@@ -1,12 +1,11 @@
 // JSON from outside: what is told of it, and where its faults are.
-#include "framework/io/json.h"
-
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
+#include "framework/io/json_scanner.h"
 
 namespace taper::v0 {
 namespace {

@@ -1,11 +1,10 @@
-#include "framework/print.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/format_tensor.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0 {

@@ -1,5 +1,5 @@
 // Random numbers are a function of (seed, stream, element index), on every device.
-#include "framework/random.h"
+#include "framework/kernels/random/random.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
-#include "framework/kernels/random/random.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"
 

@@ -1,6 +1,6 @@
 #include "framework/host/shared_library.h"
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "tests/testing.h"
 
 namespace taper::v0 {

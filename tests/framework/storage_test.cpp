@@ -1,4 +1,4 @@
-#include "framework/storage.h"
+#include "framework/memory/storage.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -12,15 +12,15 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "framework/error.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/small_blocks.h"
-#include "framework/random.h"
 
 namespace taper::v0 {
 namespace {

@@ -1,5 +1,5 @@
 // The tensor itself: shapes, reading on the host, moving, copying between layouts and dtypes.
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 #include <cmath>
 #include <functional>
@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "tests/testing.h"
 

@@ -1,10 +1,10 @@
-#include "framework/tensor_types.h"
+#include "framework/factory/tensor_types.h"
 
 #include <gtest/gtest.h>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "framework/error.h"
-#include "framework/print.h"
+#include "framework/factory/format_tensor.h"
 
 namespace taper::v0 {
 namespace {

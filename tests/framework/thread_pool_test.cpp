@@ -1,4 +1,6 @@
 
+#include "framework/host/thread_pool.h"
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/error.h"
-#include "framework/host/threads.h"
+#include "framework/base/error.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <sys/wait.h>
+#include <taper/framework/base/error.h>
 #include <taper/framework/cuda/cuda.h>
-#include <taper/framework/error.h>
-#include <taper/framework/random.h>
+#include <taper/framework/factory/generator.h>
 #include <unistd.h>
 
 namespace taper::v0::guide {

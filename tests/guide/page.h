@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::guide {
 

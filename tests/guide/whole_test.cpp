@@ -74,7 +74,7 @@ constexpr char kModules[] =
 
 INSTANTIATE_TEST_SUITE_P(
     Guide, PyTorchPage,
-    testing::Values(Declared{"modules/containers.h", kModules, 3, {"ModuleContainer"}},
+    testing::Values(Declared{"modules/layers/containers.h", kModules, 3, {"ModuleContainer"}},
                     Declared{"modules/layers",
                              kModules,
                              13,
@@ -90,11 +90,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Declared{"optim/schedule.h", "\nSchedule (\\w+)\\(", 11},
                     Declared{"optim/clip.h", "\n(?:Tensor|void) (\\w+)\\(", 3},
                     Declared{"modules/init.h", "\nTensor (\\w+_)\\(", 12},
-                    Declared{"framework/factories.h",
+                    Declared{"framework/factory/factories.h",
                              "\nTensor (\\w+)\\(",
                              18,
                              {"tensor_from_bytes", "wrap_scalar"}},
-                    Declared{"framework/dtype.h", "inline constexpr DType (k\\w+) =", 10}),
+                    Declared{"framework/base/dtype.h", "inline constexpr DType (k\\w+) =", 10}),
     [](const auto& row) { return std::to_string(row.index); });
 
 TEST(GuidePages, LinksLeadSomewhere) {

@@ -1,9 +1,9 @@
 // Activations and losses of several tensors against what PyTorch stored (functions.py).
 #include <gtest/gtest.h>
 
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
-#include "modules/layers/loss.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/loss_layers.h"
 #include "modules/layers/stateless.h"
 #include "tests/interop/layer_rows.h"
 

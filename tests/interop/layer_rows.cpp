@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/io/safetensors.h"
-#include "modules/layers/loss.h"
+#include "modules/layers/loss_layers.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

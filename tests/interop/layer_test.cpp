@@ -1,12 +1,12 @@
 // layers.py stores what these compute in real PyTorch.
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
-#include "modules/layers/conv.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/loss.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/loss_layers.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 #include "tests/interop/layer_rows.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/io/safetensors.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"

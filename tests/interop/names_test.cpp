@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "autograd/node.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/archive.h"
 #include "framework/io/pt.h"
 #include "modules/models/gpt.h"

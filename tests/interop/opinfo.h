@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/ops/index/indexing.h"
+#include "framework/base/scalar.h"
 #include "framework/kernels/loss/softmax.h"
-#include "framework/scalar.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::test {
 

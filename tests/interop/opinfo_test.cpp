@@ -14,7 +14,7 @@
 
 #include "autograd/engine.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/safetensors.h"
 #include "tests/testing.h"
 

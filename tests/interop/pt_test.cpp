@@ -11,14 +11,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/io/archive.h"
 #include "framework/io/safetensors.h"
-#include "framework/io/text.h"
-#include "modules/containers.h"
+#include "framework/io/text_utils.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

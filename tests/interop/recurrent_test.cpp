@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "modules/layers/attention.h"
-#include "modules/layers/rnn.h"
+#include "modules/layers/multihead_attention.h"
+#include "modules/layers/rnn_layers.h"
 #include "modules/layers/transformer.h"
 #include "tests/interop/layer_rows.h"
 

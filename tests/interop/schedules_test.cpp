@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/io/safetensors.h"
 #include "optim/algorithms/sgd.h"
 #include "optim/schedule.h"

@@ -1,20 +1,20 @@
 // Attention beyond its rows in the op table: queries without keys, tied arguments, exact
 // repetition, and what it keeps in memory.
-#include "autograd/ops/nn/attention.h"
+#include "framework/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/nn/attention_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
-#include "framework/kernels/attention/attention.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/factory/factories.h"
+#include "framework/kernels/common/dispatch.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

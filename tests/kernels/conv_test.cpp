@@ -1,19 +1,19 @@
 // What the rows of the op table do not ask of a convolution: its memory format, slices of the batch
 // and threads, and columns of several rounds.
-#include "autograd/ops/nn/conv.h"
+#include "framework/kernels/conv/conv.h"
 
 #include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "framework/host/threads.h"
-#include "framework/kernels/conv/conv.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/conv_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
+#include "framework/host/thread_pool.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
-#include "framework/host/threads.h"
+#include "framework/factory/factories.h"
+#include "framework/host/thread_pool.h"
 #include "framework/kernels/index/index.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/nn/attention.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/host/threads.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/nn/attention_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
+#include "framework/host/thread_pool.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "testing/taper_testing.h"
 #include "tests/testing.h"

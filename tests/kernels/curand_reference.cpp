@@ -7,7 +7,7 @@
 #include <curand.h>
 #include <gtest/gtest.h>
 
-#include "framework/philox.h"
+#include "framework/base/philox.h"
 
 namespace taper::v0 {
 namespace {

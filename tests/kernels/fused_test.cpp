@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/nn/norm.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/nn/norm_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
 #include "testing/taper_testing.h"
 #include "tests/testing.h"
 

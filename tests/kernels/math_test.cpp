@@ -1,6 +1,6 @@
 // The float functions of the CPU against double: errors in units of the last place over sweeps of
 // all magnitudes, and what they do at the edges.
-#include "framework/kernels/math.h"
+#include "framework/kernels/common/math.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,17 +1,16 @@
 // What the op table cannot say of normalisation: running statistics, mixed dtypes, layouts, large
 // means and the same bits for any number of threads.
-#include "autograd/ops/nn/norm.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/host/threads.h"
-#include "framework/random.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/norm_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
+#include "framework/host/thread_pool.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0 {
 namespace {

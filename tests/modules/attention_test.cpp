@@ -1,16 +1,15 @@
 // MultiheadAttention and the transformer's encoder; tests/interop compares them with PyTorch.
-#include "modules/layers/attention.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/multihead_attention.h"
 #include "modules/layers/transformer.h"
 #include "tests/modules/modules.h"
 #include "tests/testing.h"

@@ -7,14 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
-#include "modules/layers/attention.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
-#include "modules/layers/rnn.h"
+#include "modules/layers/multihead_attention.h"
+#include "modules/layers/norm_layers.h"
+#include "modules/layers/rnn_layers.h"
 #include "modules/layers/stateless.h"
 #include "modules/layers/transformer.h"
 #include "tests/modules/modules.h"

@@ -5,18 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
-#include "modules/layers/conv.h"
-#include "modules/layers/loss.h"
-#include "modules/layers/rnn.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
+#include "modules/layers/conv_layers.h"
+#include "modules/layers/loss_layers.h"
+#include "modules/layers/rnn_layers.h"
 #include "modules/layers/transformer.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
-#include "optim/optimizers.h"
+#include "optim/algorithms/optimizers.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

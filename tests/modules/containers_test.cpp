@@ -1,12 +1,12 @@
 // Modules in lists and by name.
-#include "modules/containers.h"
+#include "modules/layers/containers.h"
 
 #include <memory>
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
 #include "tests/modules/modules.h"

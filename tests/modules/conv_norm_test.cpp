@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
-#include "modules/layers/conv.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
+#include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 #include "optim/algorithms/adam.h"
 #include "tests/testing.h"

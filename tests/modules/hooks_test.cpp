@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
-#include "modules/layers/conv.h"
-#include "modules/layers/loss.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
+#include "modules/layers/conv_layers.h"
+#include "modules/layers/loss_layers.h"
 #include "modules/layers/stateless.h"
 #include "modules/models/gpt.h"
 #include "modules/models/text_classifiers.h"

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/matmul.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
 #include "tests/testing.h"
 

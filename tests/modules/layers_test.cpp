@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/loss.h"
+#include "modules/layers/loss_layers.h"
 #include "modules/layers/repr.h"
 #include "modules/layers/stateless.h"
 #include "tests/testing.h"

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/stateless.h"
 #include "modules/members.h"

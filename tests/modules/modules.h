@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/factories.h"
-#include "framework/random.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
 #include "modules/module.h"
 
 namespace taper::v0::test {

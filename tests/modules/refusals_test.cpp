@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
-#include "modules/layers/conv.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/loss.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/loss_layers.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 #include "tests/testing.h"
 

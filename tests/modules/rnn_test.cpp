@@ -1,15 +1,14 @@
 // LSTM and GRU; tests/interop compares them with PyTorch.
-#include "modules/layers/rnn.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "modules/containers.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
+#include "modules/layers/rnn_layers.h"
 #include "tests/modules/modules.h"
 #include "tests/testing.h"
 

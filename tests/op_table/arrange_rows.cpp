@@ -1,8 +1,8 @@
 // Views and joins that are made of others (autograd/ops/arrange.cpp), and diagonals.
 #include <functional>
 
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

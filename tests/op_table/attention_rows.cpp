@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/ops/nn/attention.h"
-#include "framework/factories.h"
-#include "framework/philox.h"
+#include "autograd/ops/nn/attention_ops.h"
+#include "framework/base/philox.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -7,7 +7,7 @@
 
 #include "autograd/engine.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 

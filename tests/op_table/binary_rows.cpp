@@ -3,7 +3,7 @@
 #include <functional>
 #include <limits>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "autograd/ops/nn/conv.h"
-#include "framework/factories.h"
+#include "autograd/ops/nn/conv_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <functional>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "framework/profiler/trace.h"
 #include "tests/layouts.h"
 #include "tests/op_table/op_table.h"

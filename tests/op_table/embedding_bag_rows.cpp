@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops/nn/embedding_bag.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

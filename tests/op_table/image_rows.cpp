@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops/nn/image.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

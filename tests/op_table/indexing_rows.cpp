@@ -4,12 +4,12 @@
 #include <limits>
 #include <numeric>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/index/scatter.h"
 #include "autograd/ops/index/search.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 

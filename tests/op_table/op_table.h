@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/factories.h"
-#include "framework/tensor.h"
+#include "framework/factory/factories.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::test {
 

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "autograd/ops/index/order.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

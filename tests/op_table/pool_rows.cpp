@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/nn/pool.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/nn/pool_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

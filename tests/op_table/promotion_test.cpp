@@ -2,8 +2,8 @@
 // (https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

@@ -2,9 +2,9 @@
 #include <numeric>
 #include <utility>
 
-#include "autograd/ops/random.h"
-#include "framework/factories.h"
-#include "framework/philox.h"
+#include "autograd/ops/random_ops.h"
+#include "framework/base/philox.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <tuple>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <random>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
 

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <functional>
 
-#include "autograd/ops/nn/rnn.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
+#include "autograd/ops/nn/rnn_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

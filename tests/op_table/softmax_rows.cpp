@@ -1,5 +1,5 @@
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <functional>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/unary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/unary_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 
 namespace taper::v0::test {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "framework/factories.h"
-#include "optim/optimizers.h"
+#include "framework/factory/factories.h"
+#include "optim/algorithms/optimizers.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

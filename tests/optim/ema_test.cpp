@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
 #include "tests/testing.h"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
 #include "framework/profiler/profiler.h"
 #include "modules/layers/linear.h"
 #include "optim/algorithms/lbfgs.h"

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"

@@ -1,9 +1,9 @@
 // Optimizers as a user writes them, by tensor operators.
 #pragma once
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::test {

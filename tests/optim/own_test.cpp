@@ -12,7 +12,7 @@
 
 #include "autograd/step_graph.h"
 #include "framework/io/safetensors.h"
-#include "modules/containers.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"

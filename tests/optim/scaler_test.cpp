@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"
 #include "optim/clip.h"

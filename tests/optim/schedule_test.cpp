@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "optim/algorithms/sgd.h"
 #include "tests/testing.h"
 

@@ -1,9 +1,9 @@
 // Parameter groups by name, and optimizer state that goes on with the same bits.
 #include <gtest/gtest.h>
 
-#include "modules/containers.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "tests/optim/all_optimizers.h"
 
 namespace taper::v0::test {

@@ -2,9 +2,9 @@
 // masters, many tensors, odd memory.
 #include <gtest/gtest.h>
 
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/low_precision_cache.h"
 #include "framework/kernels/optim/update.h"
-#include "framework/memory/half_copy.h"
 #include "modules/layers/linear.h"
 #include "tests/optim/all_optimizers.h"
 

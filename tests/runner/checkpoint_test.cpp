@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "apps/runner/run/errors.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 namespace {

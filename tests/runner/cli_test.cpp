@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apps/runner/run/text.h"
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "tests/text.h"
 
 namespace taper::v0::runner {

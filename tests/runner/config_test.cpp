@@ -11,7 +11,7 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/run/errors.h"
 #include "data/tables/csv.h"
-#include "data/text/text.h"
+#include "data/text/text_dataset.h"
 
 namespace taper::v0::runner {
 namespace {

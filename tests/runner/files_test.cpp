@@ -17,7 +17,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
-#include "data/text/text.h"
+#include "data/text/text_dataset.h"
 #include "framework/io/npy.h"
 #include "framework/io/safetensors.h"
 #include "framework/memory/small_blocks.h"

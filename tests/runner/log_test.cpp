@@ -1,4 +1,6 @@
 // Where log messages of a run go: the console, the log file, the logger of a host.
+#include "framework/base/log.h"
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -15,7 +17,6 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/text.h"
-#include "framework/host/hooks.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 #include "tests/text.h"

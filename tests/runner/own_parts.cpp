@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "apps/runner/runner.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 #include "modules/members.h"
 #include "tests/optim/own_optimizers.h"
 

@@ -8,10 +8,10 @@
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/inplace.h"
-#include "autograd/ops/reduce.h"
-#include "framework/factories.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::runner {

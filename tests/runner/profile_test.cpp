@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "autograd/ops/nn/loss.h"
-#include "framework/factories.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "framework/factory/factories.h"
 #include "framework/profiler/profiler.h"
-#include "modules/containers.h"
+#include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
-#include "modules/layers/norm.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 #include "optim/algorithms/sgd.h"
 #include "tests/runner/run_process.h"

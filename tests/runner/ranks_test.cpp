@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 
 #include "apps/runner/run/errors.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/distributed/communicator.h"
 #include "framework/io/safetensors.h"
 #include "tests/runner/run_process.h"

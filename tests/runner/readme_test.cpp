@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "framework/error.h"
 
 namespace taper::v0 {
 namespace {

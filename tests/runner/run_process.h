@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::runner {
 

@@ -16,7 +16,7 @@
 #include "apps/runner/config/config.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::v0::runner {

@@ -4,8 +4,8 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/train.h"
-#include "autograd/ops/index/index.h"
-#include "framework/factories.h"
+#include "autograd/ops/index/index_ops.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::runner {

@@ -5,11 +5,11 @@
 #include "apps/runner/run/errors.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"
-#include "data/images/files.h"
+#include "data/images/image_files.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
-#include "data/tables/npy.h"
-#include "data/text/text.h"
+#include "data/tables/npy_dataset.h"
+#include "data/text/text_dataset.h"
 #include "data/transforms.h"
 
 namespace taper::v0::runner {

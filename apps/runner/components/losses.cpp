@@ -1,11 +1,11 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/made.h"
 #include "apps/runner/run/errors.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/nn/loss.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "data/dataset.h"
 
 namespace taper::v0::runner {

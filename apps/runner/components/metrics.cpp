@@ -5,8 +5,8 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "autograd/ops/index/index.h"
-#include "framework/factories.h"
+#include "autograd/ops/index/index_ops.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -1,4 +1,4 @@
-#include "optim/optimizers.h"
+#include "optim/algorithms/optimizers.h"
 
 #include <algorithm>
 #include <memory>

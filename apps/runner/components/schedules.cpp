@@ -2,7 +2,7 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/made.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -7,8 +7,8 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
+#include "framework/base/device.h"
 #include "framework/cuda/cuda.h"
-#include "framework/device.h"
 
 namespace taper::v0::runner {
 

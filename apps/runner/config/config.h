@@ -13,8 +13,8 @@
 #include "apps/runner/config/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
-#include "framework/host/hooks.h"
-#include "framework/host/threads.h"
+#include "framework/base/log.h"
+#include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
 

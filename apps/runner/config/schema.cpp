@@ -5,7 +5,7 @@
 
 #include "apps/runner/config/table.h"
 #include "apps/runner/run/text.h"
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -2,7 +2,7 @@
 // defaults, writing the resolved file; and whatever else walks the fields (JSON Schema, docs).
 // A Schema is data: names, texts and ranges bound to the members of a live struct, whose values
 // at that time are the defaults. It must not outlive that struct. A struct that describes itself
-// (framework/describe.h) gives one by schema_of(); of others it is made field by field:
+// (framework/base/describe.h) gives one by schema_of(); of others it is made field by field:
 //
 //   Schema schema;
 //   schema("epochs", c.epochs, {1, 1e9}, "passes over the training set");
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "apps/runner/config/yaml.h"
-#include "framework/describe.h"
-#include "framework/shape.h"
+#include "framework/base/describe.h"
+#include "framework/base/shape.h"
 
 namespace taper::v0::runner {
 

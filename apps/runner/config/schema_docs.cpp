@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/config/table.h"
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::runner {
 namespace {

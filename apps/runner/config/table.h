@@ -1,6 +1,6 @@
 // Kinds of components as a config names them: layers, models, losses, optimizers, schedules. Each
 // kind is one table, whose rows are a name and a struct of options that describes itself
-// (framework/describe.h) and makes the thing:
+// (framework/base/describe.h) and makes the thing:
 //
 //   struct Scale {
 //     double by = 2;

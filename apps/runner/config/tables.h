@@ -17,8 +17,8 @@
 #include "apps/runner/config/table.h"
 #include "data/source.h"
 #include "data/transforms.h"
-#include "framework/device.h"
-#include "framework/shape.h"
+#include "framework/base/device.h"
+#include "framework/base/shape.h"
 
 namespace taper::v0 {
 class Module;
@@ -107,8 +107,8 @@ struct Observer;
 using Callbacks = Table<std::unique_ptr<Observer>(const CallbackSite&)>;
 Callbacks& callbacks();
 
-// `make` gets the options, which describe themselves (framework/describe.h), and the site. Throws
-// ValueError for a name that is taken.
+// `make` gets the options, which describe themselves (framework/base/describe.h), and the site.
+// Throws ValueError for a name that is taken.
 template <class Options, class Make> void register_layer(const std::string& name, Make make) {
   layers().add<Options>(name, std::move(make));
 }

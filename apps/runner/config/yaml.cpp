@@ -13,7 +13,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "apps/runner/run/text.h"
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::runner {
 

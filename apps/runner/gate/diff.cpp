@@ -11,8 +11,8 @@
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/json.h"
-#include "autograd/hooks.h"
-#include "framework/factories.h"
+#include "autograd/tensor_hooks.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -1,7 +1,7 @@
 #include "apps/runner/gate/gate.h"
 
 #include "apps/runner/run/files.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 

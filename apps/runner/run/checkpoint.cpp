@@ -9,7 +9,7 @@
 #include "apps/runner/run/files.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 #include "framework/io/safetensors.h"
 
 namespace taper::v0::runner {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/runner/run/errors.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::runner {
 

@@ -14,7 +14,7 @@
 #include <new>
 #include <string>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::runner {
 

@@ -10,9 +10,9 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
+#include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
-#include "framework/host/hooks.h"
-#include "framework/host/threads.h"
+#include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
 

@@ -9,7 +9,7 @@
 
 #include "apps/runner/config/config.h"
 #include "apps/runner/run/errors.h"
-#include "framework/device.h"
+#include "framework/base/device.h"
 
 namespace taper::v0::runner {
 

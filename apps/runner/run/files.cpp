@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "apps/runner/run/text.h"
-#include "framework/io/atomic_file.h"
+#include "framework/host/atomic_file.h"
 
 namespace taper::v0::runner {
 

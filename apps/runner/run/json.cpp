@@ -5,7 +5,7 @@
 #include <limits>
 #include <memory>
 
-#include "framework/io/json.h"
+#include "framework/io/json_scanner.h"
 
 namespace taper::v0::runner {
 namespace {

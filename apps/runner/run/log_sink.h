@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/runner/config/config.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 

@@ -17,10 +17,10 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
+#include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"
-#include "framework/host/hooks.h"
-#include "framework/host/threads.h"
+#include "framework/host/thread_pool.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0::runner {

@@ -7,9 +7,9 @@
 #include "apps/runner/config/config.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "framework/base/device.h"
 #include "framework/cuda/precision.h"
-#include "framework/device.h"
-#include "framework/random.h"
+#include "framework/factory/generator.h"
 
 namespace taper::v0::runner {
 
@@ -75,7 +75,7 @@ int64_t peak_resident_memory();
 
 // Receives SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
 // handlers from before. The first signal prints a line on stderr at once, says what happens next,
-// and makes check_stop() (framework/host/hooks.h) throw Interrupted. A second SIGINT or SIGTERM
+// and makes check_stop() (framework/base/log.h) throw Interrupted. A second SIGINT or SIGTERM
 // ends the process at once, with exit code 130 or 143, after a line that names the newest
 // checkpoint.
 class SignalScope {

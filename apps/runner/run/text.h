@@ -1,4 +1,4 @@
-// Text in configs and messages; how it is read stands in framework/io/text.h.
+// Text in configs and messages; how it is read stands in framework/io/text_utils.h.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "framework/error.h"
+#include "framework/base/error.h"
 #include "framework/io/input_file.h"
-#include "framework/io/text.h"
+#include "framework/io/text_utils.h"
 
 namespace taper::v0::runner {
 
-using namespace detail;  // of framework/io/text.h
+using namespace detail;  // of framework/io/text_utils.h
 
 // Lower case, '-' as '_': what does not count as a difference between two names.
 inline std::string folded(std::string text) {

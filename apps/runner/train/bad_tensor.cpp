@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "autograd/node.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "optim/clip.h"
 
 namespace taper::v0::runner {

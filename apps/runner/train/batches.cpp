@@ -7,7 +7,7 @@
 #include "apps/runner/run/errors.h"
 #include "data/sampler.h"
 #include "data/transforms.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 

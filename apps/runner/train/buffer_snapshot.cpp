@@ -1,10 +1,10 @@
 #include "apps/runner/train/buffer_snapshot.h"
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/kernels/dispatch.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/factory/factories.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
 
 namespace taper::v0::runner {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {

@@ -7,12 +7,12 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 

@@ -11,7 +11,7 @@
 #include "apps/runner/config/tables.h"
 #include "data/metrics.h"
 #include "framework/distributed/communicator.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {

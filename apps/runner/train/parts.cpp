@@ -1,11 +1,11 @@
 #include "apps/runner/train/parts.h"
 
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
-#include "framework/factories.h"
-#include "framework/philox.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "framework/base/philox.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 

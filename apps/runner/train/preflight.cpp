@@ -8,10 +8,10 @@
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/parts.h"
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "framework/factories.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/random.h"
 #include "modules/models/gpt.h"
 #include "modules/models/text_classifiers.h"
 

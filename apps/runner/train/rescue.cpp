@@ -6,8 +6,8 @@
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/train/trainer.h"
+#include "framework/base/log.h"
 #include "framework/distributed/communicator.h"
-#include "framework/host/hooks.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -9,8 +9,8 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/text.h"
 #include "apps/runner/train/preflight.h"
-#include "framework/factories.h"
-#include "modules/layers/norm.h"
+#include "framework/factory/factories.h"
+#include "modules/layers/norm_layers.h"
 
 namespace taper::v0::runner {
 namespace {

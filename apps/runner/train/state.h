@@ -12,7 +12,7 @@
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
-#include "framework/random.h"
+#include "framework/factory/generator.h"
 #include "modules/module.h"
 #include "optim/ema.h"
 #include "optim/grad_scaler.h"

@@ -12,8 +12,8 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/validate.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 #include "framework/io/safetensors.h"
 

@@ -17,12 +17,12 @@
 #include "apps/runner/train/state.h"
 #include "autograd/node.h"
 #include "framework/cuda/cuda.h"
-#include "framework/factories.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
+#include "framework/factory/low_precision_cache.h"
 #include "framework/kernels/random/random.h"
 #include "framework/memory/cpu_allocator.h"
-#include "framework/memory/half_copy.h"
 #include "framework/profiler/profiler.h"
-#include "framework/random.h"
 #include "modules/summary.h"
 
 namespace taper::v0::runner {

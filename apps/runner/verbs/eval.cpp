@@ -6,7 +6,7 @@
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/result_warnings.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 

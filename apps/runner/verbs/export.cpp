@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/verbs/verbs.h"
-#include "autograd/ops/binary.h"
+#include "autograd/ops/binary_ops.h"
 #include "data/tables/csv.h"
 #include "export/onnx.h"
-#include "framework/factories.h"
-#include "framework/io/atomic_file.h"
+#include "framework/factory/factories.h"
+#include "framework/host/atomic_file.h"
 #include "framework/io/pt.h"
 
 namespace taper::v0::runner {

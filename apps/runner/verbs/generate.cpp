@@ -4,13 +4,13 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/random.h"
-#include "autograd/ops/reduce.h"
-#include "framework/describe.h"
-#include "framework/factories.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/base/describe.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -5,11 +5,11 @@
 #include "apps/runner/run/facts.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/verbs/verbs.h"
+#include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
 #include "framework/distributed/backend.h"
 #include "framework/distributed/links.h"
-#include "framework/error.h"
-#include "framework/host/threads.h"
+#include "framework/host/thread_pool.h"
 #include "testing/conformance/conformance.h"
 
 namespace taper::v0::runner {

@@ -7,8 +7,8 @@
 #include "apps/runner/train/batches.h"
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
-#include "autograd/ops/binary.h"
-#include "framework/host/hooks.h"
+#include "autograd/ops/binary_ops.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 

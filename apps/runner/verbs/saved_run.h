@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/runner/config/config.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {

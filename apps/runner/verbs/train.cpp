@@ -12,7 +12,7 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/train/validate.h"
 #include "apps/runner/verbs/verbs.h"
-#include "framework/host/hooks.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {

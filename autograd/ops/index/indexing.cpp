@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/inplace.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 namespace {

@@ -21,8 +21,8 @@
 #include <optional>
 #include <vector>
 
-#include "framework/scalar.h"
-#include "framework/tensor.h"
+#include "framework/base/scalar.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

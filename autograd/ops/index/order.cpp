@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "autograd/ops/formulas.h"
 #include "autograd/ops/index/rows.h"
+#include "autograd/ops/op_helpers.h"
 #include "framework/kernels/reduce/sort.h"
 
 namespace taper::v0 {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "autograd/ops/binary.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
 
 namespace taper::v0 {
 

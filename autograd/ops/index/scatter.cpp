@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 namespace {

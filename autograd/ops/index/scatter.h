@@ -11,8 +11,8 @@
 
 #include <string>
 
-#include "framework/scalar.h"
-#include "framework/tensor.h"
+#include "framework/base/scalar.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
+#include "autograd/ops/op_helpers.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0 {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "framework/scalar.h"
-#include "framework/tensor.h"
+#include "framework/base/scalar.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

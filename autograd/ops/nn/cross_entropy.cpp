@@ -2,10 +2,10 @@
 #include <mutex>
 #include <utility>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/nn/loss.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/nn/reduction.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 namespace {

@@ -1,9 +1,9 @@
 #include "autograd/ops/nn/embedding_bag.h"
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

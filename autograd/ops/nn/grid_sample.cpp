@@ -1,10 +1,10 @@
 // Sampling images by a grid.
 #include <algorithm>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/image.h"
+#include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
 namespace {

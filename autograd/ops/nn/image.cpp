@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "autograd/ops/formulas.h"
-#include "autograd/ops/index/index.h"
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/op_helpers.h"
 #include "framework/kernels/conv/conv.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "autograd/ops/nn/pool.h"
-#include "framework/describe.h"
-#include "framework/scalar.h"
-#include "framework/tensor.h"
+#include "autograd/ops/nn/pool_ops.h"
+#include "framework/base/describe.h"
+#include "framework/base/scalar.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

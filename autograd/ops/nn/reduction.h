@@ -1,8 +1,8 @@
 // Reduction of element-wise losses to one number.
 #pragma once
 
-#include "autograd/ops/reduce.h"
-#include "framework/error.h"
+#include "autograd/ops/reduce_ops.h"
+#include "framework/base/error.h"
 #include "framework/kernels/loss/softmax.h"
 
 namespace taper::v0 {

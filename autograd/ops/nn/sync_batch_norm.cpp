@@ -1,6 +1,6 @@
 #include "autograd/ops/nn/sync_batch_norm.h"
 
-#include "autograd/ops/formulas.h"
+#include "autograd/ops/op_helpers.h"
 #include "framework/kernels/norm/norm.h"
 
 namespace taper::v0 {

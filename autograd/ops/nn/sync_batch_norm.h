@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/distributed/communicator.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 

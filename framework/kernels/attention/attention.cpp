@@ -1,7 +1,7 @@
 #include "framework/kernels/attention/attention.h"
 
 #include "framework/cuda/cuda.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/matmul/matmul.h"
 

@@ -1,10 +1,10 @@
 // Scaled dot product attention, fused: no matrix of scores is kept, and only cuDNN's backward pass
 // has one for a moment. What no kernel takes is a composition of other ops
-// (autograd/ops/nn/attention.cpp), which also says what is computed.
+// (autograd/ops/nn/attention_ops.cpp), which also says what is computed.
 #pragma once
 
-#include "framework/philox.h"
-#include "framework/tensor.h"
+#include "framework/base/philox.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "framework/kernels/math.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
 namespace taper::v0::kernels::cpu {

@@ -9,7 +9,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
 namespace taper::v0::kernels::cuda {

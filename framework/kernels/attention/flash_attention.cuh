@@ -9,8 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "framework/base/philox.h"
 #include "framework/kernels/attention/flash_parts.cuh"
-#include "framework/philox.h"
 
 namespace taper::v0::kernels::cuda::flash {
 

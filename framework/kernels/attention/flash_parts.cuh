@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "framework/kernels/tensor_core.cuh"
+#include "framework/kernels/common/tensor_core.cuh"
 
 namespace taper::v0::kernels::cuda::flash {
 

@@ -5,12 +5,12 @@
 
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/elements.cuh"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/conv/conv_fma.cuh"
 #include "framework/kernels/conv/conv_kernels.h"
-#include "framework/kernels/elements.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary_functors.h"
-#include "framework/kernels/per_element.cuh"
 
 namespace taper::v0::kernels {
 namespace cuda {

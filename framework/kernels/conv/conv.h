@@ -6,8 +6,8 @@
 
 #include <compare>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/tensor.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

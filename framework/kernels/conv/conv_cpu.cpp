@@ -8,11 +8,11 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "framework/kernels/common/one_thread_cpu.h"
+#include "framework/kernels/common/per_element_cpu.h"
+#include "framework/kernels/common/plans.h"
 #include "framework/kernels/conv/conv_kernels.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/one_thread_cpu.h"
-#include "framework/kernels/per_element_cpu.h"
-#include "framework/kernels/plans.h"
 
 namespace taper::v0::kernels {
 

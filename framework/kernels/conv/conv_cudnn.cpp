@@ -10,8 +10,8 @@
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/plans.h"
 #include "framework/kernels/conv/conv.h"
-#include "framework/kernels/plans.h"
 
 namespace taper::v0::kernels::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "framework/namespace.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::kernels::cuda {
 

@@ -1,8 +1,8 @@
 // Unfold and fold (`=`): one thread writes one element.
 #pragma once
 
+#include "framework/base/host_device.h"
 #include "framework/kernels/conv/conv.h"
-#include "framework/kernels/host_device.h"
 
 namespace taper::v0::kernels {
 

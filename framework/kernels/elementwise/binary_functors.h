@@ -2,7 +2,7 @@
 // functor is called with float and double, but for Floats with int64_t too. Predicates give 1 or 0.
 #pragma once
 
-#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"
 
 namespace taper::v0::kernels {

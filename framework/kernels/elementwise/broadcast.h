@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "framework/kernels/elementwise/convert.h"
-#include "framework/kernels/simd_cpu.h"
+#include "framework/kernels/common/convert.h"
+#include "framework/kernels/common/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 namespace {

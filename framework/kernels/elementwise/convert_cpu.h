@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels::cpu {
 

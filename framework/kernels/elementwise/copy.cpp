@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/elementwise/convert.h"
+#include "framework/kernels/common/convert.h"
+#include "framework/kernels/common/dispatch.h"
 
 namespace taper::v0::kernels {
 namespace {

@@ -2,10 +2,10 @@
 #include "framework/kernels/elementwise/copy.h"
 
 #include "framework/cuda/cuda.h"
-#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/math.h"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/math.h"
-#include "framework/kernels/per_element.cuh"
 
 namespace taper::v0::kernels::cuda {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/elementwise/elementwise_cpu.h"
-#include "framework/kernels/parallel_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 namespace {

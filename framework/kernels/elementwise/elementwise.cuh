@@ -12,7 +12,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/elements.cuh"
+#include "framework/kernels/common/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 

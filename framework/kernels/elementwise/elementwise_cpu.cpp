@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/host/parallel.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
-#include "framework/kernels/parallel_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 namespace {

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/broadcast.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "framework/kernels/elements.cuh"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/elements.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
-#include "framework/kernels/host_device.h"
 
 namespace taper::v0::kernels::cuda {
 

@@ -1,6 +1,6 @@
 #include "framework/kernels/elementwise/unary.h"
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/profiler/trace.h"
 
 namespace taper::v0::kernels {

@@ -12,10 +12,10 @@
 #include <thrust/iterator/counting_iterator.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/index/index_kernels.h"
-#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/sort.h"
 

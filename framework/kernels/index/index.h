@@ -2,8 +2,8 @@
 // as dense rows of `width` elements.
 #pragma once
 
-#include "framework/kernels/dispatch.h"
-#include "framework/tensor.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -8,12 +8,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "framework/kernels/elementwise/arithmetic.h"
-#include "framework/kernels/elementwise/convert.h"
+#include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/convert.h"
+#include "framework/kernels/common/per_element_cpu.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/index/index_kernels.h"
-#include "framework/kernels/per_element_cpu.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "framework/kernels/elementwise/arithmetic.h"
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/index/index.h"
 
 namespace taper::v0::kernels {

@@ -8,10 +8,10 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/loss/softmax.h"
-#include "framework/kernels/math.h"
-#include "framework/kernels/row_reduce.cuh"
+#include "framework/kernels/reduce/row_reduce.cuh"
 
 namespace taper::v0::kernels::cuda {
 namespace {

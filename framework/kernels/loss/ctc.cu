@@ -1,5 +1,5 @@
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/loss/ctc_kernels.h"
-#include "framework/kernels/per_element.cuh"
 
 namespace taper::v0::kernels {
 

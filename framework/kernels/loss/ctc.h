@@ -2,8 +2,8 @@
 // icml_2006.pdf, equations 6 to 16), in logarithms: a launch a time step, no order left open.
 #pragma once
 
-#include "framework/kernels/dispatch.h"
-#include "framework/tensor.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -1,5 +1,5 @@
+#include "framework/kernels/common/per_element_cpu.h"
 #include "framework/kernels/loss/ctc_kernels.h"
-#include "framework/kernels/per_element_cpu.h"
 
 namespace taper::v0::kernels {
 

@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/loss/ctc.h"
-#include "framework/kernels/math.h"
 
 namespace taper::v0::kernels {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/math.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/reduce/columns.cuh"
-#include "framework/kernels/row_reduce.cuh"
+#include "framework/kernels/reduce/row_reduce.cuh"
 
 namespace taper::v0::kernels::cuda {
 namespace {

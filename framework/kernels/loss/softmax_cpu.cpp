@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/math.h"
-#include "framework/kernels/parallel_cpu.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/math.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 namespace {

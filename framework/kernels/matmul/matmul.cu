@@ -13,14 +13,14 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "framework/base/error.h"
 #include "framework/cuda/cublaslt.h"
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
-#include "framework/error.h"
-#include "framework/kernels/elements.cuh"
+#include "framework/kernels/common/elements.cuh"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/unary.h"
-#include "framework/kernels/per_element.cuh"
 
 namespace taper::v0::kernels::cuda {
 namespace {

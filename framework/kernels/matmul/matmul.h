@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/kernels/elementwise/activation.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -9,13 +9,13 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/convert.h"
+#include "framework/kernels/common/one_thread_cpu.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/activation_functors.h"
-#include "framework/kernels/elementwise/arithmetic.h"
-#include "framework/kernels/elementwise/convert.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
-#include "framework/kernels/one_thread_cpu.h"
-#include "framework/kernels/parallel_cpu.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 namespace {

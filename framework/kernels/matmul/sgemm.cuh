@@ -10,8 +10,8 @@
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
+#include "framework/kernels/common/tensor_core.cuh"
 #include "framework/kernels/elementwise/activation_functors.h"
-#include "framework/kernels/tensor_core.cuh"
 
 namespace taper::v0::kernels::cuda {
 

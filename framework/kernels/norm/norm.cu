@@ -4,8 +4,8 @@
 #include "framework/kernels/norm/norm.cuh"
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/norm/norm_kernels.h"
-#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0::kernels {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/kernels/norm/norm.h"
-#include "framework/kernels/row_reduce.cuh"
+#include "framework/kernels/reduce/row_reduce.cuh"
 
 namespace taper::v0::kernels::cuda {
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/dispatch.h"
 
 namespace taper::v0::kernels {
 

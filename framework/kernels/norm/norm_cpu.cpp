@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "framework/kernels/common/per_element_cpu.h"
 #include "framework/kernels/norm/norm_kernels.h"
-#include "framework/kernels/per_element_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
 namespace taper::v0::kernels {

@@ -1,7 +1,7 @@
 // Batch norm's formulas, on both backends.
 #pragma once
 
-#include "framework/kernels/math.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/norm/norm.h"
 
 namespace taper::v0::kernels {

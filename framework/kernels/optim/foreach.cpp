@@ -1,6 +1,6 @@
 #include "framework/kernels/optim/foreach.h"
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0::kernels {

@@ -2,7 +2,7 @@
 #include "framework/kernels/optim/foreach.h"
 
 #include "framework/kernels/optim/tensor_list.cuh"
-#include "framework/kernels/row_reduce.cuh"
+#include "framework/kernels/reduce/row_reduce.cuh"
 
 namespace taper::v0::kernels::cuda {
 namespace {

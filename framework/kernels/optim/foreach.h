@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "framework/kernels/math.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/optim/tensor_list.h"
 
 namespace taper::v0::kernels {

@@ -1,8 +1,8 @@
 // What the rules of optimizers (update.h) are written with.
 #pragma once
 
-#include "framework/kernels/host_device.h"
-#include "framework/kernels/math.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/math.h"
 
 namespace taper::v0::kernels {
 

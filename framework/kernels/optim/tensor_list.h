@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "framework/host/parallel.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/optim/tensor_list.h"
-#include "framework/kernels/parallel_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 

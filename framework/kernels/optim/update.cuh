@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/optim/formula.h"
 #include "framework/kernels/optim/tensor_list.cuh"
 #include "framework/kernels/optim/update.h"
-#include "framework/kernels/per_element.cuh"
 
 namespace taper::v0::kernels {
 namespace cuda {

@@ -10,15 +10,15 @@
 //
 //   formula.h                   what prepare is written with
 //   update_cpu.h, update.cuh    OnCpu and OnGpu's update for any rule
-//   optim/algorithms/formulas.h the rules that the library holds compiled
+//   optim/algorithms/update_formulas.h the rules that the library holds compiled
 #pragma once
 
 #include <vector>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/optim/tensor_list.h"
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -4,10 +4,10 @@
 
 #include <type_traits>
 
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/optim/formula.h"
 #include "framework/kernels/optim/tensor_list_cpu.h"
 #include "framework/kernels/optim/update.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels {
 namespace cpu {

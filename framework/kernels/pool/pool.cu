@@ -1,11 +1,11 @@
 // Dense images whose places int counts go by quads of channels in channels-last memory, in
 // row-major memory by quads of columns that are made of one element each, else by single elements;
 // the rest is pool_kernels.h's, in the same order.
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
-#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/pool/pool_kernels.h"
-#include "framework/kernels/row_reduce.cuh"
+#include "framework/kernels/reduce/row_reduce.cuh"
 
 namespace taper::v0::kernels {
 namespace cuda {

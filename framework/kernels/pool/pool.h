@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/tensor.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/common/per_element_cpu.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/pool/pool_kernels.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "framework/kernels/host_device.h"
-#include "framework/kernels/math.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/pool/pool.h"
 
 namespace taper::v0::kernels {

@@ -7,9 +7,9 @@
 #include <curand_kernel.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/random/random_formulas.h"
 #include "framework/kernels/reduce/sort.h"
 
@@ -17,7 +17,7 @@ namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
-// Counter: block number, then stream; key: seed. As framework/philox.h has it.
+// Counter: block number, then stream; key: seed. As framework/base/philox.h has it.
 __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
   const uint4 counter = make_uint4(uint32_t(block), uint32_t(block >> 32), uint32_t(key.stream),
                                    uint32_t(key.stream >> 32));

@@ -3,8 +3,8 @@
 // shorter draw is the beginning of a longer one with the same key.
 #pragma once
 
-#include "framework/kernels/dispatch.h"
-#include "framework/philox.h"
+#include "framework/base/philox.h"
+#include "framework/kernels/common/dispatch.h"
 
 namespace taper::v0::kernels {
 

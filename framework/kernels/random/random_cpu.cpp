@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "framework/kernels/parallel_cpu.h"
-#include "framework/kernels/per_element_cpu.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/per_element_cpu.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/random/random_formulas.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels {
 namespace cpu {

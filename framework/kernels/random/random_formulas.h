@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/kernels/math.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/random/random.h"
 
 namespace taper::v0::kernels {

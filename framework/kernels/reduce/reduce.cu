@@ -6,7 +6,7 @@
 
 #include <cassert>
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 

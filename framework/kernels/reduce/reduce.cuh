@@ -9,7 +9,7 @@
 
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/reduce/reduce.h"
-#include "framework/kernels/reduce/reduce_ops.cuh"
+#include "framework/kernels/reduce/reduce_functors.cuh"
 
 namespace taper::v0::kernels::cuda {
 

@@ -1,7 +1,7 @@
 // Reductions over any dimensions. Sums run in a fixed order that depends on the shape alone.
 #pragma once
 
-#include "framework/tensor.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

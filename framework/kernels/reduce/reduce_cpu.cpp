@@ -8,8 +8,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "framework/host/parallel.h"
 #include "framework/kernels/elementwise/copy.h"
-#include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 
 namespace taper::v0::kernels::cpu {

@@ -7,11 +7,11 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/kernels/elementwise/arithmetic.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
-#include "framework/kernels/parallel_cpu.h"
 #include "framework/kernels/reduce/reduce.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 

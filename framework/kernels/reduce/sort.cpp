@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/trace.h"
 

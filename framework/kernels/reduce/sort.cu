@@ -10,9 +10,9 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <utility>
 
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
-#include "framework/kernels/per_element.cuh"
 #include "framework/kernels/reduce/columns.cuh"
 #include "framework/kernels/reduce/sort_key.h"
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "framework/kernels/dispatch.h"
-#include "framework/kernels/parallel_cpu.h"
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/reduce/reduce_runs_cpu.h"
 #include "framework/kernels/reduce/sort_key.h"
 

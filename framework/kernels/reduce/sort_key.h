@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
 
 namespace taper::v0::kernels {
 

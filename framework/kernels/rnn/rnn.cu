@@ -1,4 +1,4 @@
-#include "framework/kernels/per_element.cuh"
+#include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/rnn/rnn_kernels.h"
 
 namespace taper::v0::kernels {

@@ -3,7 +3,7 @@
 // the gates r, z, n and the state h.
 #pragma once
 
-#include "framework/kernels/dispatch.h"
+#include "framework/kernels/common/dispatch.h"
 
 namespace taper::v0::kernels {
 

@@ -1,6 +1,6 @@
-#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/common/per_element_cpu.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/rnn/rnn_kernels.h"
-#include "framework/kernels/simd_cpu.h"
 
 namespace taper::v0::kernels {
 

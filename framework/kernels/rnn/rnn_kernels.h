@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "framework/kernels/host_device.h"
-#include "framework/kernels/math.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/math.h"
 #include "framework/kernels/rnn/rnn.h"
 
 namespace taper::v0::kernels {

@@ -1,8 +1,8 @@
 // A matrix with few elements that are not zero, times a dense one.
 #pragma once
 
-#include "framework/kernels/dispatch.h"
-#include "framework/tensor.h"
+#include "framework/kernels/common/dispatch.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 

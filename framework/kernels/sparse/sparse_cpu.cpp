@@ -1,4 +1,4 @@
-#include "framework/kernels/per_element_cpu.h"
+#include "framework/kernels/common/per_element_cpu.h"
 #include "framework/kernels/sparse/sparse_kernels.h"
 
 namespace taper::v0::kernels {

@@ -2,7 +2,7 @@
 // neighbours read neighbours of a row.
 #pragma once
 
-#include "framework/kernels/host_device.h"
+#include "framework/base/host_device.h"
 #include "framework/kernels/sparse/sparse.h"
 
 namespace taper::v0::kernels {

@@ -1,0 +1,39 @@
+// Activation checkpointing: trades compute for memory
+// (https://pytorch.org/docs/stable/checkpoint.html).
+#pragma once
+
+#include <vector>
+
+#include "framework/callable.h"
+#include "framework/tensor/tensor.h"
+
+namespace taper::v0 {
+
+class Saved;
+struct Region;
+
+// Returns fn(inputs) without storing the intermediate results that its backward pass needs. The
+// backward pass runs fn again on the same inputs, with the same random draws from
+// default_generator(), and so with the same dropout masks, even if other threads draw in between.
+//
+// It behaves like PyTorch's use_reentrant=False: gradients flow to the inputs and to tensors that
+// fn captures, grad() and second derivatives work, and checkpoints can be nested. fn may call
+// grad() itself; each such call runs fn once more, up to that call.
+//
+// fn must stay valid and behave the same until the graph is destroyed. Generators other than
+// default_generator() are not restored. Throws Error if the second run saves different tensors than
+// the first. With retain_graph the recomputed tensors stay in memory until the graph is destroyed.
+//
+//   const Tensor y = checkpoint([&](const auto& in) { return block(in[0]); }, {x});
+Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
+                  const std::vector<Tensor>& inputs);
+
+// --- used by Saved ---
+// Called for each tensor that is saved inside a checkpointed function. The first run drops the
+// tensor's memory; a second run keeps the tensor.
+void note_saved(Saved& saved);
+// Returns the tensor that the region saved as number `index`. `like` has its dtype and shape.
+// `reader` names the caller in errors.
+Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
+
+}  // namespace taper::v0

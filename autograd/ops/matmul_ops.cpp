@@ -1,0 +1,183 @@
+#include "autograd/ops/matmul_ops.h"
+
+#include "autograd/ops/op_helpers.h"
+#include "framework/kernels/matmul/matmul.h"
+
+namespace taper::v0 {
+namespace {
+
+// Last two dimensions swapped.
+Tensor turned(const Tensor& x) { return transpose(x, -2, -1); }
+
+// Products of matrices, 2-d or 3-d on both sides.
+Tensor product(const char* name, const Tensor& a, const Tensor& b) {
+  Tensor y = kernels::matmul(a, b);
+  trace("matmul", y, {a, b});
+  if (!needs_grad({a, b})) return y;
+  return record(name, y, {a, b}, [a = Saved(a), b = Saved(b)](Gradients& g) {
+    if (g.needs(0)) g.dx(0) = matmul(g.dy(), turned(b.get(g)));
+    if (g.needs(1)) g.dx(1) = matmul(turned(a.get(g)), g.dy());
+  });
+}
+
+void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
+  require(x.dim() == dim, argument, " must be a ", dim == 2 ? "matrix" : "3D tensor", " (", op,
+          " got ", x.shape(), ")");
+}
+
+// Of [..., k] as one matrix.
+int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
+
+// Rows of every matrix of a batch x at once: y = f(x as one matrix), with x's dimensions but for
+// the last.
+template <class F> Tensor by_rows(const Tensor& x, int64_t width, F f) {
+  Shape result = x.shape();
+  result[result.size() - 1] = width;
+  return reshape(f(reshape(x, {rows_of(x), x.size(-1)})), result);
+}
+
+// [..., n, k] or [k] times a vector [k].
+void check_vector(const Tensor& a, const Tensor& b) {
+  const int64_t k = a.shape().back(), n = b.size(0);
+  if (k == n) return;
+  require(a.dim() != 1, "inconsistent tensor size, expected tensor [", k, "] and src [", n,
+          "] to have the same number of elements, but got ", k, " and ", n,
+          " elements respectively");
+  throw Error("size mismatch, got input (", rows_of(a), "), mat (", rows_of(a), "x", k, "), vec (",
+              n, ")");
+}
+
+// Batches of any rank, as one batch dimension each.
+Tensor batched(const Tensor& a, const Tensor& b) {
+  const auto batch_of = [](const Tensor& x) {
+    return Shape(x.shape().begin(), x.shape().end() - 2);
+  };
+  const Shape batch = broadcast_shapes(batch_of(a), batch_of(b), "matmul's batch dimensions");
+  const auto as_3d = [&](const Tensor& x) {
+    const int64_t n = x.size(-2), m = x.size(-1);
+    return reshape(expand(x, joined(batch, {n, m})), {batch.numel(), n, m});
+  };
+  return reshape(bmm(as_3d(a), as_3d(b)), joined(batch, {a.size(-2), b.size(-1)}));
+}
+
+// beta bias + alpha y. Of integers the factors lose their fractions.
+Tensor with_bias(const Tensor& bias, const Tensor& y, Scalar beta, Scalar alpha) {
+  if (!y.is_floating_point()) {
+    beta = beta.to_int();
+    alpha = alpha.to_int();
+  }
+  const Tensor full = expand(bias, y.shape()), scaled = alpha.to_double() == 1 ? y : y * alpha;
+  return beta.to_double() == 0 ? scaled : add(scaled, full, beta);
+}
+
+// Of a linear's input and weight, from that of its result before the activation.
+void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tensor& dz) {
+  if (g.needs(0)) g.dx(0) = mm(dz, weight.get(g));
+  if (g.needs(1)) g.dx(1) = mm(turned(dz), x.get(g));
+}
+
+Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const bool recorded = needs_grad({x, weight, bias}), of_result = activation == Activation::relu;
+  auto [y, z] = kernels::linear(x, weight, bias, activation, recorded && !of_result);
+  trace("linear", y, {x, weight, bias}, activation);
+  if (!recorded) return y;
+  return record("LinearActivationBackward0", y, {x, weight, bias},
+                [x = Saved(x), w = Saved(weight), b = Saved(bias), activation,
+                 kept = of_result ? Saved::output(y) : Saved(z)](Gradients& g) {
+                  if (is_grad_enabled()) {
+                    const Tensor again = linear(x.get(g), w.get(g), b.get(g));
+                    const Tensor dz = activation_gradient(activation, g.dy(), again);
+                    put_gradients(g, x, w, dz);
+                    if (g.needs(2)) g.dx(2) = sum(dz, {0});
+                    return;
+                  }
+                  const auto [dz, dbias] =
+                      kernels::bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
+                  put_gradients(g, x, w, dz);
+                  g.dx(2) = dbias;
+                });
+}
+
+}  // namespace
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) return in_half(mm, a, b);
+  check_dim("mm", "self", a, 2);
+  check_dim("mm", "mat2", b, 2);
+  return product("MmBackward0", a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) return in_half(bmm, a, b);
+  check_dim("bmm", "batch1", a, 3);
+  check_dim("bmm", "batch2", b, 3);
+  require(a.size(0) == b.size(0) && a.size(2) == b.size(1),
+          "Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
+          a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]. (in bmm)");
+  return product("BmmBackward0", a, b);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (autocasts(a)) return in_half(matmul, a, b);
+  require(a.dim() != 0 && b.dim() != 0,
+          "both arguments to matmul need to be at least 1D, but they are ", a.dim(), "D and ",
+          b.dim(), "D");
+  if (b.dim() == 1) {
+    check_vector(a, b);
+    const Tensor y = squeeze(matmul(a.dim() == 1 ? unsqueeze(a, 0) : a, unsqueeze(b, 1)), -1);
+    return a.dim() == 1 ? squeeze(y, 0) : y;
+  }
+  if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), -2);
+  if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
+  if (b.dim() == 2) return by_rows(a, b.size(1), [&](const Tensor& rows) { return mm(rows, b); });
+  if (a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0)) return bmm(a, b);
+  return batched(a, b);
+}
+
+Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocasts(a)) return in_half(addmm, bias, a, b, beta, alpha);
+  check_dim("addmm", "mat1", a, 2);
+  check_dim("addmm", "mat2", b, 2);
+  require(bias.dtype() == b.dtype(), "self and mat2 must have the same dtype, but got ",
+          scalar_type_name(bias.dtype()), " and ", scalar_type_name(b.dtype()));
+  return with_bias(bias, mm(a, b), beta, alpha);
+}
+
+Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (autocasts(a)) return in_half(baddbmm, bias, a, b, beta, alpha);
+  check_dim("baddbmm", "batch1", a, 3);
+  check_dim("baddbmm", "batch2", b, 3);
+  require(bias.dtype() == a.dtype() && a.dtype() == b.dtype(),
+          "Input dtypes must be the same, got: input ", cpp_name(bias.dtype()),
+          ", batch1: ", cpp_name(a.dtype()), ", batch2: ", cpp_name(b.dtype()));
+  return with_bias(bias, bmm(a, b), beta, alpha);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  for (const Tensor* x : {&a, &b}) {
+    require(x->dim() == 1, "outer: Expected 1-D argument ", x == &a ? "self" : "vec2", ", but got ",
+            x->dim(), "-D");
+  }
+  return unsqueeze(a, 1) * b;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (autocasts(x)) return in_half(linear, x, weight, bias, activation);
+  check_dim("linear", "weight", weight, 2);
+  require(x.dim() != 0, "linear needs an input with at least one dimension");
+  if (x.dim() != 2) {
+    const auto f = [&](const Tensor& u) { return linear(u, weight, bias, activation); };
+    return traced("linear", by_rows(x, weight.size(0), f), {x, weight, bias}, activation);
+  }
+  if (activation != Activation::none) return activated(x, weight, bias, activation);
+  Tensor y = kernels::linear(x, weight, bias).y;
+  trace("linear", y, {x, weight, bias}, activation);
+  if (!needs_grad({x, weight, bias})) return y;
+  const char* name = bias.defined() ? "AddmmBackward0" : "MmBackward0";
+  return record(name, y, {x, weight, bias}, [x = Saved(x), w = Saved(weight)](Gradients& g) {
+    put_gradients(g, x, w, g.dy());
+    if (g.needs(2)) g.dx(2) = sum(g.dy(), {0});
+  });
+}
+
+}  // namespace taper::v0

@@ -1,0 +1,47 @@
+// Matrix products (https://pytorch.org/docs/stable/generated/torch.matmul.html). Operands have the
+// same dtype and device; otherwise the functions throw Error. All are differentiable as often as
+// needed and do not synchronize.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/base/scalar.h"
+#include "framework/kernels/elementwise/activation.h"
+#include "framework/tensor/tensor.h"
+
+namespace taper::v0 {
+
+// Multiplies vectors, matrices and batches of matrices. The batch dimensions broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b);
+// a [n, k] times b [k, m] gives [n, m].
+Tensor mm(const Tensor& a, const Tensor& b);
+// a [b, n, k] times b [b, k, m] gives [b, n, m].
+Tensor bmm(const Tensor& a, const Tensor& b);
+// Returns beta * bias + alpha * a b for a [n, k] and b [k, m]. bias broadcasts to [n, m]. It is not
+// read if beta is 0.
+Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
+             Scalar alpha = 1);
+// Does the same for batches: a [b, n, k], b [b, k, m], and bias broadcast to [b, n, m].
+Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
+               Scalar alpha = 1);
+// Sums products over named dimensions
+// (https://pytorch.org/docs/stable/generated/torch.einsum.html). Operands are contracted from left
+// to right. Throws Error for a malformed equation.
+//
+//   einsum("bij,bjk->bik", {a, b});  // batched matrix product
+//   einsum("ii->i", {a});            // diagonal
+//   einsum("...d,d", {x, w});        // dot products along the last dimension
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
+// Sums products over the last `dims` dimensions of a and the first `dims` of b, or over the given
+// pairs of dimensions.
+Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims = 2);
+Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b);
+// Returns the products of a [n] and b [m] as [n, m].
+Tensor outer(const Tensor& a, const Tensor& b);
+// Returns activation(x weight^T + bias) for x [..., in], weight [out, in] and bias [out] or
+// undefined. Computed by one kernel if the device has a fused one.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Activation activation = Activation::none);
+
+}  // namespace taper::v0

@@ -1,0 +1,380 @@
+#include "autograd/ops/nn/attention_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/op_helpers.h"
+#include "autograd/ops/random_ops.h"
+#include "framework/kernels/attention/attention.h"
+#include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/random/random.h"
+
+namespace taper::v0 {
+namespace {
+
+struct Attention {
+  Shape scores;  // [batch..., T, S]
+  bool causal;
+  double scale, dropout_p;
+  PhiloxKey key;
+  uint64_t first = 0;  // of the key's elements, that of the first score
+};
+
+// --- as a composition of ops: what no kernel takes; a recorded backward pass, a mask's gradient
+// ---
+
+// The same elements again for the same key.
+Tensor dropped(const Tensor& p, const Attention& how) {
+  if (how.dropout_p == 0) return p;
+  if (!is_grad_enabled()) return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
+  Generator generator;
+  generator.set_state(how.key);
+  return dropout(p, how.dropout_p, true, &generator);
+}
+
+// As a mask that is added to scores: a bool becomes 0 where true, -inf where not.
+Tensor as_added(const Tensor& mask, DType dtype) {
+  return mask.dtype() == kBool ? log(mask.to(dtype)) : mask.to(dtype);
+}
+
+// The softmax of the scores [B, H, T, S]; 0 for a query without keys.
+Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attention& how) {
+  const int64_t T = q.size(2), S = k.size(2);
+  const Tensor s = matmul(q * how.scale, transpose(k, 2, 3));
+  const TensorOptions place{.device = q.device()};
+  if (how.causal) mask = as_added(le(arange(S, place), unsqueeze(arange(T, place), 1)), s.dtype());
+  if (!mask.defined() || s.numel() == 0) return softmax(s, -1);
+  const Tensor biased = reshape(reshape(s, how.scores) + mask, s.shape());
+  if (how.causal) return softmax(biased, -1);
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor alive = ne(amax(biased, {-1}, true), wrap_scalar(-inf));
+  return masked(softmax(masked(biased, alive), -1), alive);
+}
+
+// Where dmask is given, the mask's gradient too.
+kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tensor& q_given,
+                                              const Tensor& k_given, const Tensor& v_given,
+                                              const Tensor& mask, const Attention& how,
+                                              Tensor* dmask = nullptr) {
+  const DType dtype = q_given.dtype(), wide = compute_type(dtype);
+  const Tensor q = q_given.to(wide), k = k_given.to(wide), v = v_given.to(wide);
+  const Tensor dy = dy_given.to(wide), p = probabilities(q, k, mask, how);
+  const Tensor dv = matmul(transpose(dropped(p, how), 2, 3), dy);
+  const Tensor dp = dropped(matmul(dy, transpose(v, 2, 3)), how);
+  const Tensor ds = p * (dp - sum(dp * p, {-1}, true));
+  if (dmask) *dmask = sum_to(reshape(ds, how.scores), mask.shape());
+  const Tensor dq = matmul(ds, k) * how.scale, dk = matmul(transpose(ds, 2, 3), q) * how.scale;
+  return {dq.to(dtype), dk.to(dtype), dv.to(dtype)};
+}
+
+// --- the same some heads at a time, so that few scores are in memory; not recorded ---
+
+constexpr int64_t kMostScores = int64_t(1) << 24;
+
+// Some batch elements, or heads of one.
+struct Part {
+  int64_t batch, batches, head, heads;
+  Tensor of(const Tensor& x) const {
+    return x.defined() ? narrow(narrow(x, 0, batch, batches), 1, head, heads) : x;
+  }
+};
+
+// f(part, the part's attention, its mask)
+template <class F>
+void for_parts(const Tensor& q, const Tensor& k, const Tensor& mask, const Attention& how, F f) {
+  const int64_t B = q.size(0), H = q.size(1), T = q.size(2), S = k.size(2);
+  const Tensor all = mask.defined() ? reshape(expand(mask, how.scores), {B, H, T, S}) : mask;
+  // A part's draws begin with a whole block of four.
+  const bool at_once = how.dropout_p > 0 && T * S % 4 != 0;
+  const int64_t most = at_once ? B * H : kMostScores / std::max<int64_t>(T * S, 1);
+  const int64_t heads = std::clamp<int64_t>(most, 1, std::max<int64_t>(H, 1));
+  const int64_t batches = std::max<int64_t>(most / heads, 1);
+  for (int64_t b = 0; b < B; b += batches) {
+    for (int64_t h = 0; h < H; h += heads) {
+      const Part part{b, std::min(batches, B - b), h, std::min(heads, H - h)};
+      Attention own = how;
+      own.scores = {part.batches, part.heads, T, S};
+      own.first = uint64_t((b * H + h) * T * S);
+      f(part, own, part.of(all));
+    }
+  }
+}
+
+void backward_by_parts(const kernels::AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                       const Tensor& k, const Tensor& v, const Tensor& mask, const Attention& how) {
+  for_parts(q, k, mask, how, [&](const Part& part, const Attention& own, const Tensor& m) {
+    const auto d = composed_backward(part.of(dy), part.of(q), part.of(k), part.of(v), m, own);
+    kernels::copy_into(part.of(out.dq), d.dq);
+    kernels::copy_into(part.of(out.dk), d.dk);
+    kernels::copy_into(part.of(out.dv), d.dv);
+  });
+}
+
+// --- fused, where a kernel takes it ---
+
+kernels::AttentionArgs args_of(const Attention& how) {
+  return {how.causal, how.scale, how.dropout_p, how.key};
+}
+
+// Without a logsumexp where it is a composition.
+kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const Tensor& mask, const Attention& how) {
+  kernels::AttentionResult out;
+  if (!mask.defined()) out = kernels::attention(q, k, v, args_of(how));
+  if (out.y.defined()) return out;
+  const NoGradGuard guard;
+  const DType wide = compute_type(q.dtype());
+  out.y = kernels::rows_of_heads(q.size(0), q.size(1), q.size(2), v.size(3), q);
+  for_parts(q, k, mask, how, [&](const Part& part, const Attention& own, const Tensor& m) {
+    const Tensor p = probabilities(part.of(q).to(wide), part.of(k).to(wide), m, own);
+    kernels::copy_into(part.of(out.y), matmul(dropped(p, own), part.of(v).to(wide)));
+  });
+  return out;
+}
+
+// Into `out`, not recorded; forward: of what `forward` gave, y where it has a logsumexp.
+void backward(const kernels::AttentionGradients& out, const Tensor& dy, const Tensor& q,
+              const Tensor& k, const Tensor& v, const Tensor& mask,
+              const kernels::AttentionResult& forward, const Attention& how) {
+  const bool fused = forward.logsumexp.defined() &&
+                     kernels::attention_backward(out, dy, q, k, v, forward, args_of(how));
+  if (!fused) backward_by_parts(out, dy, q, k, v, mask, how);
+}
+
+// For the gradient of x: as x lies in memory, where that is by row and then head, else dense.
+Tensor memory_like(const Tensor& x) {
+  if (x.stride(1) >= x.stride(2)) return Tensor::make(x.shape(), x.dtype(), x.device());
+  return kernels::rows_of_heads(x.size(0), x.size(1), x.size(2), x.size(3), x);
+}
+
+// What the GPU's fused backward pass reads of the result.
+Saved saved_result(const kernels::AttentionResult& out) {
+  const bool reads = out.logsumexp.defined() && out.y.is_cuda();
+  return reads ? Saved::output(out.y) : Saved();
+}
+
+// On [B, H, T, D], [B, H, S, D] and [B, H, S, Dv], with a mask that is added.
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+              const Attention& how) {
+  const kernels::AttentionResult out = forward(q, k, v, mask, how);
+  if (!needs_grad({q, k, v, mask})) return out.y;
+  return record("ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
+                [q = Saved(q), k = Saved(k), v = Saved(v), mask = Saved(mask),
+                 y = saved_result(out), lse = out.logsumexp, how](Gradients& g) {
+                  const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g),
+                               bias = mask.get(g);
+                  kernels::AttentionGradients d;
+                  if (g.needs(3) || is_grad_enabled()) {
+                    d = composed_backward(g.dy(), queries, keys, values, bias, how,
+                                          g.needs(3) ? &g.dx(3) : nullptr);
+                  } else {
+                    d = {memory_like(queries), memory_like(keys), memory_like(values)};
+                    backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
+                  }
+                  if (g.needs(0)) g.dx(0) = d.dq;
+                  if (g.needs(1)) g.dx(1) = d.dk;
+                  if (g.needs(2)) g.dx(2) = d.dv;
+                });
+}
+
+// --- packed ---
+
+struct Heads {
+  Tensor q, k, v;
+};
+
+// The parts of x [B, T, 3 C] as views [B, H, T, D] of its memory, off the tape.
+Heads heads_of(const Tensor& x, int64_t H) {
+  const int64_t C = x.size(2) / 3, D = C / H, step = x.stride(2);
+  const auto part = [&](int64_t i) {
+    return Tensor::make(x.storage(), {x.size(0), H, x.size(1), D},
+                        {x.stride(0), D * step, x.stride(1), step},
+                        x.storage_offset() + i * C * step, x.dtype());
+  };
+  return {part(0), part(1), part(2)};
+}
+
+// [B, H, T, D] to [B, T, C] and back.
+Tensor merged(const Tensor& y) { return flatten(transpose(y, 1, 2), 2); }
+Tensor by_head(const Tensor& y, int64_t H) {
+  return transpose(unflatten(y, 2, {H, y.size(2) / H}), 1, 2);
+}
+
+// The gradient of qkv.
+Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::AttentionResult& forward,
+                       int64_t H, const Attention& how) {
+  if (is_grad_enabled()) {
+    const int64_t C = qkv.size(2) / 3;
+    const auto part = [&](int64_t i) { return by_head(narrow(qkv, 2, i * C, C), H); };
+    const auto d = composed_backward(by_head(dy, H), part(0), part(1), part(2), {}, how);
+    return cat(std::vector<Tensor>{merged(d.dq), merged(d.dk), merged(d.dv)}, 2);
+  }
+  const Tensor dqkv = Tensor::make(qkv.shape(), qkv.dtype(), qkv.device());
+  const Heads x = heads_of(qkv, H), dx = heads_of(dqkv, H);
+  const Tensor y = forward.y.defined() ? by_head(forward.y, H) : Tensor();
+  backward({dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v, {}, {y, forward.logsumexp}, how);
+  return dqkv;
+}
+
+// --- the border ---
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p,
+           bool is_causal) {
+  kernels::same_device("scaled_dot_product_attention", {&q, &k, &v, &mask},
+                       {"query", "key", "value", "attn_mask"});
+  require(q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+          "Expected query, key, and value to have the same dtype, but got query.dtype: ",
+          cpp_name(q.dtype()), " key.dtype: ", cpp_name(k.dtype()),
+          " and value.dtype: ", cpp_name(v.dtype()), " instead.");
+  require(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
+          "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: ",
+          q.dim(), " key.dim: ", k.dim(), " and value.dim: ", v.dim(), " instead.");
+  require(q.is_floating_point(), "expected scalar type Float but found ",
+          scalar_type_name(q.dtype()), " (query, key and value of scaled_dot_product_attention)");
+  if (mask.defined()) {
+    const DType type = mask.dtype();
+    require(type == kBool || type == kFloat32 || type == q.dtype(),
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            "attn_mask.dtype: ",
+            cpp_name(type), " and  query.dtype: ", cpp_name(q.dtype()), " instead.");
+    require(
+        !is_causal,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+  }
+  require(dropout_p >= 0 && dropout_p <= 1,
+          "dropout probability has to be between 0 and 1, but got ", dropout_p);
+}
+
+Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
+
+// x with its batch broadcast, and that in two dimensions, of which the last are the heads.
+Tensor folded(const Tensor& x, const Shape& batch) {
+  const int64_t rows = x.size(-2), columns = x.size(-1), n = batch.size();
+  const int64_t heads = n > 1 ? batch[n - 1] : 1;
+  const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
+  const Shape shape{outer, heads, rows, columns};
+  // One for all heads is a view.
+  if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), {1})) {
+    return expand(reshape(x, {outer, 1, rows, columns}), shape);
+  }
+  return x.shape() == shape ? x : reshape(expand(x, joined(batch, {rows, columns})), shape);
+}
+
+Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is_causal,
+                       std::optional<double> scale, Generator* generator) {
+  const double usual = 1 / std::sqrt(double(std::max<int64_t>(D, 1)));
+  return {scores, is_causal, scale.value_or(usual), dropout_p,
+          dropout_p == 0 ? PhiloxKey() : next_key(generator)};
+}
+
+// In PyTorch's words, which are those of the product that fails.
+void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
+  require(want == got, "Expected size for first two dimensions of batch2 tensor to be: [", B, ", ",
+          want, "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")");
+}
+
+// Every head `times` times, one after the other.
+Tensor repeated_heads(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  const Tensor one = unsqueeze(x, -3);
+  Shape shape = one.shape();
+  shape[shape.size() - 3] = times;
+  return flatten(expand(one, shape), -4, -3);
+}
+
+// The query's heads in groups that share a key and a value each: [..., heads, group, T, D].
+template <class F>
+Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                 F attention) {
+  const int64_t heads = q.size(-3), of_k = k.size(-3), of_v = v.size(-3);
+  require(of_k >= 1 && of_v >= 1 && heads % of_k == 0 && heads % of_v == 0,
+          "Number of heads in key and value must divide the number of heads in query, but got ",
+          of_k, ", ", of_v, " and ", heads);
+  const int64_t shared = std::lcm(of_k, of_v), group = heads / shared;
+  Tensor bias = mask;
+  if (mask.defined() && mask.dim() > 2) {
+    bias = mask.size(-3) == 1 ? unsqueeze(mask, -3) : unflatten(mask, -3, {shared, group});
+  }
+  return flatten(
+      attention(unflatten(q, -3, {shared, group}), unsqueeze(repeated_heads(k, shared / of_k), -3),
+                unsqueeze(repeated_heads(v, shared / of_v), -3), bias),
+      -4, -3);
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& attn_mask, RealArg dropout_p, BoolArg is_causal,
+                                    std::optional<double> scale, Generator* generator,
+                                    BoolArg enable_gqa) {
+  if (autocasts(q)) {
+    return in_half(scaled_dot_product_attention, q, k, v, attn_mask, dropout_p, is_causal, scale,
+                   generator, enable_gqa);
+  }
+  check(q, k, v, attn_mask, dropout_p, is_causal);
+  if (enable_gqa) {
+    return in_groups(q, k, v, attn_mask, [&](const auto&... x) {
+      return scaled_dot_product_attention(x..., dropout_p, is_causal, scale, generator);
+    });
+  }
+  const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
+  constexpr const char* kOp = "scaled_dot_product_attention";
+  const Shape batch =
+      broadcast_shapes(broadcast_shapes(batch_of(q), batch_of(k), kOp), batch_of(v), kOp);
+  check_size(batch.numel(), D, k.size(-1), "the last sizes of query and key");
+  check_size(batch.numel(), S, v.size(-2), "the lengths of key and value");
+
+  const Shape scores = joined(batch, {T, S});
+  Tensor mask = attn_mask;
+  if (mask.defined()) {
+    const Shape shape = broadcast_shapes(scores, mask.shape(), kOp);
+    require(shape == scores, "output with shape ", scores, " doesn't match the broadcast shape ",
+            shape, " (attn_mask of scaled_dot_product_attention)");
+    mask = as_added(mask, compute_type(q.dtype()));
+  }
+  const Attention how = attention_of(scores, D, dropout_p, is_causal, scale, generator);
+  const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
+  const Shape shape = joined(batch, {T, v.size(-1)});
+  const Tensor result = y.shape() == shape ? y : reshape(y, shape);
+  if (dropout_p == 0) {
+    trace("scaled_dot_product_attention", result, {q, k, v, attn_mask},
+          AttentionTrace{how.scale, is_causal});
+  }
+  return result;
+}
+
+Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, BoolArg is_causal,
+                        std::optional<double> scale, Generator* generator) {
+  if (autocasts(qkv)) {
+    return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
+  }
+  const int64_t C = qkv.dim() == 3 ? qkv.size(2) / 3 : 0;  // of all heads together
+  require(C > 0 && qkv.size(2) % 3 == 0 && n_head > 0 && C % n_head == 0,
+          "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),
+          " for n_head = ", n_head);
+  check(qkv, qkv, qkv, {}, dropout_p, is_causal);
+  const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = C / H;
+  const Attention how = attention_of({B, H, T, T}, D, dropout_p, is_causal, scale, generator);
+  const Heads x = heads_of(qkv, H);
+  kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
+  {
+    const NoGradGuard guard;
+    const Tensor y = merged(out.y);
+    // No view to the tape, which would refuse to have it written to.
+    out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
+  }
+  if (dropout_p == 0) {
+    trace("packed_attention", out.y, {qkv}, AttentionTrace{how.scale, is_causal, n_head});
+  }
+  if (!needs_grad({qkv})) return out.y;
+  return record(
+      "PackedAttentionBackward", out.y, {qkv},
+      [qkv = Saved(qkv), y = saved_result(out), lse = out.logsumexp, H, how](Gradients& g) {
+        g.dx(0) = packed_backward(g.dy(), qkv.get(g), {y.get(g), lse}, H, how);
+      });
+}
+
+}  // namespace taper::v0

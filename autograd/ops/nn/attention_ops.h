@@ -1,0 +1,54 @@
+// Attention
+// (https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html).
+#pragma once
+
+#include <optional>
+
+#include "framework/factory/generator.h"
+#include "framework/tensor/tensor.h"
+
+namespace taper::v0 {
+
+// Returns dropout(softmax(scale * q k^T + attn_mask)) v as [..., T, Dv], for q [..., T, D], k [...,
+// S, D] and v [..., S, Dv]. The batch dimensions broadcast.
+//
+// attn_mask broadcasts to [..., T, S]. A bool mask is true for keys that take part; a floating mask
+// is added to the scores. is_causal lets query i see the keys j <= i and excludes a mask. scale
+// defaults to 1 / sqrt(D). A query whose keys are all masked gives zeros. enable_gqa allows k and v
+// [..., heads, S, D] to have fewer heads than q, each shared by a group of q's heads
+// (https://arxiv.org/abs/2305.13245); on the CPU they are not copied.
+//
+// float16 and bfloat16 compute in float; the GPU's tensor cores round the probabilities to the half
+// type. Throws Error for other than floating dtypes, for dtypes that differ and for sizes that do
+// not match. Differentiable as often as needed. Does not synchronize.
+//
+// Memory: the fused kernels keep no [T, S] matrix for the backward pass. They exist on the GPU for
+// half types without a mask and on the CPU for float32 without mask and dropout. In all other cases
+// the scores of a few heads are in memory at a time, and the scores of all heads if attn_mask needs
+// a gradient or the backward pass is recorded. cuDNN's backward pass also holds scores while it
+// runs.
+//
+//   y = scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true);
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& attn_mask = {}, RealArg dropout_p = 0,
+                                    BoolArg is_causal = false,
+                                    std::optional<double> scale = std::nullopt,
+                                    Generator* generator = nullptr, BoolArg enable_gqa = false);
+
+// Does the same for query, key and value packed as one Linear layer returns them: qkv [B, T, 3 C],
+// in which each of the three has C channels and each of n_head heads C / n_head adjacent channels.
+// Returns [B, T, C]. The bits equal those of scaled_dot_product_attention on the separate heads,
+// but nothing is copied in between and the gradient is written as one tensor (compare
+// flash_attn_qkvpacked_func in https://github.com/Dao-AILab/flash-attention).
+Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p = 0,
+                        BoolArg is_causal = false, std::optional<double> scale = std::nullopt,
+                        Generator* generator = nullptr);
+
+// The arguments recorded in traces of both functions.
+struct AttentionTrace {
+  double scale;
+  bool is_causal;
+  int64_t n_head = 0;
+};
+
+}  // namespace taper::v0

@@ -1,0 +1,169 @@
+#include "autograd/ops/nn/conv_ops.h"
+
+#include <algorithm>
+
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/op_helpers.h"
+#include "framework/kernels/conv/conv.h"
+#include "framework/kernels/matmul/matmul.h"
+
+namespace taper::v0 {
+namespace {
+
+using Options = kernels::ConvWindows;
+
+// y, dx and dweight are each linear in two tensors, and the gradients of one are the other two.
+Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Options& o,
+             const char* name = "ConvolutionBackwardBackward0");
+Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o);
+
+// The dimensions of an [N, C, ...] tensor in the order of channels-last memory, and back.
+Tensor channels_last(const Tensor& x) { return movedim(x, 1, -1); }
+Tensor channels_first(const Tensor& x) { return movedim(x, -1, 1); }
+
+// Of z = conv + bias, y = activation(z); in channels-last memory, once for all that need dz.
+kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
+                                     bool wants_dbias) {
+  if (is_grad_enabled()) {
+    const Tensor dz = contiguous(channels_last(activation_gradient(activation, dy, y)));
+    const Shape all = dz.dim() == 3 ? Shape{0, 1} : Shape{0, 1, 2};
+    return {channels_first(dz), wants_dbias ? sum(dz, all) : Tensor()};
+  }
+  const auto as_rows = [](const Tensor& t) { return flatten(channels_last(t), 0, -2); };
+  const auto [dz, dbias] = kernels::bias_backward(activation, contiguous(as_rows(dy)),
+                                                  y.defined() ? as_rows(y) : y, wants_dbias);
+  return {channels_first(reshape(dz, channels_last(dy).shape())), dbias};
+}
+
+Tensor conv_y(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Options& o, Activation activation = Activation::none) {
+  const bool relu = activation == Activation::relu;
+  Tensor y = kernels::conv(op, x, weight, bias, o, relu);
+  trace(op, y, {x, weight, bias}, std::pair(o, relu));
+  if (!needs_grad({x, weight, bias})) return y;
+  return record("ConvolutionBackward0", y, {x, weight, bias},
+                [x = Saved(x), weight = Saved(weight), o, activation,
+                 kept = relu ? Saved::output(y) : Saved(Tensor())](Gradients& g) {
+                  const Tensor from = x.get(g), w = weight.get(g);
+                  const auto [dz, dbias] =
+                      bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
+                  if (g.needs(0)) g.dx(0) = dx_of(dz, w, from.shape(), o);
+                  if (g.needs(1)) g.dx(1) = dweight_of(dz, from, w.shape(), o);
+                  g.dx(2) = dbias;
+                });
+}
+
+Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Options& o,
+             const char* name) {
+  Tensor dx = kernels::conv_dx(dy, weight, x, o);
+  if (!needs_grad({dy, weight})) return dx;
+  return record(name, dx, {dy, weight}, [dy = Saved(dy), weight = Saved(weight), o](Gradients& g) {
+    const Tensor w = weight.get(g);
+    if (g.needs(0)) g.dx(0) = conv_y("conv", g.dy(), w, {}, o);
+    if (g.needs(1)) g.dx(1) = dweight_of(dy.get(g), g.dy(), w.shape(), o);
+  });
+}
+
+Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o) {
+  Tensor dweight = kernels::conv_dweight(dy, x, weight, o);
+  if (!needs_grad({dy, x})) return dweight;
+  return record("ConvolutionBackwardBackward0", dweight, {dy, x},
+                [dy = Saved(dy), x = Saved(x), o](Gradients& g) {
+                  const Tensor from = x.get(g);
+                  if (g.needs(0)) g.dx(0) = conv_y("conv", from, g.dy(), {}, o);
+                  if (g.needs(1)) g.dx(1) = dx_of(dy.get(g), g.dy(), from.shape(), o);
+                });
+}
+
+// f(x) of x [N, C, ...], for x without N too; `dims`: of space.
+template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f) {
+  if (x.dim() == dims + 2) return f(x);
+  if (x.dim() == dims + 1) return squeeze(f(unsqueeze(x, 0)), 0);
+  throw Error("Expected ", dims + 1, "D (unbatched) or ", dims + 2, "D (batched) input to ", op,
+              ", but got input of size: ", x.shape());
+}
+
+// x, with what "same" adds behind alone, and the padding of both sides in o.
+Tensor same_padded(const Tensor& x, const Tensor& weight, Options& o) {
+  require(o.stride.h == 1 && o.stride.w == 1,
+          "padding='same' is not supported for strided convolutions");
+  if (weight.dim() != x.dim()) return x;  // is refused
+  const auto total = [&](int64_t dilation, int64_t kernel) {
+    return std::max<int64_t>(0, checked_mul(dilation, kernel - 1));
+  };
+  const bool rows = x.dim() == 3;
+  const Pair all(rows ? 0 : total(o.dilation.h, weight.size(2)),
+                 total(o.dilation.w, weight.size(-1)));
+  o.padding = {all.h / 2, all.w / 2};
+  if (all.h % 2 + all.w % 2 == 0) return x;
+  return pad(x, rows ? std::vector<int64_t>{0, 1}
+                     : std::vector{int64_t(0), all.w % 2, int64_t(0), all.h % 2});
+}
+
+Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const Conv2dOptions& o, Activation activation = Activation::none) {
+  return batched(op, dims, x, [&](const Tensor& images) {
+    Options windows{o.stride, o.padding, o.dilation, o.groups};
+    const std::string& name = o.padding.name;
+    require(name == "" || name == "same" || name == "valid", "Invalid padding string: '", name,
+            "'");
+    const Tensor from = name == "same" ? same_padded(images, weight, windows) : images;
+    return conv_y(op, from, weight, bias, windows, activation);
+  });
+}
+
+Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& weight,
+                      const Tensor& bias, const ConvTranspose2dOptions& o) {
+  return batched(op, dims, x, [&](const Tensor& images) {
+    Options windows{o.stride, o.padding, o.dilation, o.groups};
+    const Pair more = o.output_padding, less = o.padding;
+    const auto shape = [&](Pair output_padding) {
+      return kernels::conv_transpose_shape(op, images, weight, bias, windows, output_padding);
+    };
+    const Shape wanted = shape(more);
+    const bool reached = more.h < o.stride.h && more.w < o.stride.w;
+    if (!reached) windows.padding = 0;  // all that windows reach; cut to size afterwards
+    Tensor y = dx_of(images, weight, reached ? wanted : shape(0), windows, "ConvolutionBackward0");
+    if (!reached) {
+      std::vector<int64_t> sides = {-less.w, more.w - less.w, -less.h, more.h - less.h};
+      sides.resize(size_t(2 * dims));
+      y = pad(y, sides);
+    }
+    if (bias.defined()) y = y + reshape(bias, dims == 1 ? Shape{-1, 1} : Shape{-1, 1, 1});
+    return traced(op, y, {images, weight, bias}, o);
+  });
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& o) {
+  if (autocasts(x)) return in_half(conv1d, x, weight, bias, o);
+  ConvPadding padding = o.padding;
+  padding.h = 0;
+  return conv("conv1d", 1, x, weight, bias, {{1, o.stride}, padding, {1, o.dilation}, o.groups});
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
+              Activation activation) {
+  if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
+  if (activation == Activation::gelu || activation == Activation::gelu_tanh) {
+    return gelu(conv2d(x, weight, bias, o), activation == Activation::gelu_tanh);
+  }
+  return conv("conv2d", 2, x, weight, bias, o, activation);
+}
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dOptions& o) {
+  if (autocasts(x)) return in_half(conv_transpose1d, x, weight, bias, o);
+  return conv_transpose(
+      "conv_transpose1d", 1, x, weight, bias,
+      {{1, o.stride}, {0, o.padding}, {0, o.output_padding}, o.groups, {1, o.dilation}});
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& o) {
+  if (autocasts(x)) return in_half(conv_transpose2d, x, weight, bias, o);
+  return conv_transpose("conv_transpose2d", 2, x, weight, bias, o);
+}
+
+}  // namespace taper::v0

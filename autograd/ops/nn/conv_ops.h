@@ -1,0 +1,65 @@
+// Convolutions (https://pytorch.org/docs/stable/nn.functional.html#convolution-functions). Results
+// have channels-last memory format; contiguous() converts to row-major. Operands have the same
+// floating dtype and device, and sizes must match; otherwise the functions throw Error. All are
+// differentiable as often as needed and do not synchronize.
+#pragma once
+
+#include <string>
+
+#include "framework/kernels/elementwise/activation.h"
+#include "framework/tensor/tensor.h"
+
+namespace taper::v0 {
+
+// A padding: .padding = 1, {1, 2}, "valid" (none) or "same". "same" gives the output the size of
+// the input and requires stride 1. If the padding cannot be symmetric, the extra element is at the
+// end.
+struct ConvPadding : Pair {
+  template <std::convertible_to<IntArg> T> ConvPadding(T both) : Pair(both) {}
+  ConvPadding(IntArg height, IntArg width) : Pair(height, width) {}
+  ConvPadding(Pair p) : Pair(p) {}
+  template <size_t N> ConvPadding(const char (&text)[N]) : name(text) {}
+
+  std::string name = {};  // empty if numbers were given
+};
+
+struct Conv1dOptions {
+  int64_t stride = 1;
+  ConvPadding padding = 0;  // uses its width
+  int64_t dilation = 1, groups = 1;
+};
+// A single number applies to both dimensions: {.stride = 2, .padding = {0, 1}}.
+struct Conv2dOptions {
+  Pair stride = 1;
+  ConvPadding padding = 0;
+  Pair dilation = 1;
+  int64_t groups = 1;
+};
+
+// x is [N, C, L] or [C, L], weight [O, C / groups, k], bias [O]. Returns [N, O, L'] or [O, L'].
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv1dOptions& options = {});
+// x is [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw], bias [O]. Applies `activation` to
+// the result; relu is part of the same kernel if the device has a fused one.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv2dOptions& options = {}, Activation activation = Activation::none);
+
+struct ConvTranspose1dOptions {
+  int64_t stride = 1, padding = 0, output_padding = 0, groups = 1, dilation = 1;
+};
+struct ConvTranspose2dOptions {
+  Pair stride = 1, padding = 0;
+  Pair output_padding = 0;  // added at the end of the result; less than stride or dilation
+  int64_t groups = 1;
+  Pair dilation = 1;
+};
+// Transposed convolution: the gradient of conv1d with respect to its input, as a function. x is [N,
+// C, L] or [C, L], weight [C, O / groups, k], bias [O]. Returns [N, O, (L - 1) * stride - 2 *
+// padding + dilation * (k - 1) + output_padding + 1].
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose1dOptions& options = {});
+// x is [N, C, H, W] or [C, H, W], weight [C, O / groups, kh, kw], bias [O].
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dOptions& options = {});
+
+}  // namespace taper::v0

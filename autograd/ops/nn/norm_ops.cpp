@@ -1,0 +1,243 @@
+#include "autograd/ops/nn/norm_ops.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "autograd/ops/op_helpers.h"
+#include "framework/kernels/norm/norm.h"
+
+namespace taper::v0 {
+namespace {
+
+using kernels::Norm;
+using kernels::NormSizes;
+
+void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorRef> parameters) {
+  kernels::check_floating(op, x);
+  for (const Tensor& p : parameters) {
+    if (!p.defined() || p.dtype() == x.dtype()) continue;
+    require(is_half(x.dtype()) && p.dtype() == kFloat32, "expected scalar type ",
+            scalar_type_name(wide_type(x.dtype())), " but found ", scalar_type_name(p.dtype()),
+            " (parameter of ", op, " with shape ", p.shape(), "; its input is ",
+            scalar_type_name(x.dtype()), ")");
+  }
+}
+
+// The formula in public functions: its gradients differentiate again.
+void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
+                        DType bias_dtype) {
+  const NormSizes& s = norm.sizes;
+  const DType wide = wide_type(x.dtype());
+  // [outer, groups, channels of a group, inner]; batch norm's groups are channels.
+  const int64_t groups = s.groups > 0 ? s.groups : s.channels;
+  const Shape parts{s.outer, groups, s.per_group(), s.inner};
+  const Shape dims = s.groups > 0 ? Shape{2, 3} : Shape{0, 2, 3};
+  const Shape of_group = {groups, 1, 1}, of_channel = {groups, s.per_group(), 1};
+  const Tensor z = x.to(wide).reshape(parts), dy = g.dy().to(wide).reshape(parts);
+  const auto mean_of = [&](const Tensor& t) { return mean(t, dims, true); };
+  const Tensor centred = norm.given ? z - norm.mean.view(of_group) : norm.rms ? z : z - mean_of(z);
+  const Tensor rstd =
+      norm.given ? norm.rstd.view(of_group) : rsqrt(mean_of(square(centred)) + norm.eps);
+  const Tensor xhat = centred * rstd;
+  if (g.needs(0)) {
+    const Tensor u = w.defined() ? dy * w.to(wide).reshape(of_channel) : dy;
+    Tensor dx = norm.given || norm.rms ? u : u - mean_of(u);
+    if (!norm.given) dx = dx - xhat * mean_of(u * xhat);
+    g.dx(0) = (dx * rstd).reshape(x.shape()).to(x.dtype());
+  }
+  if (g.needs(1)) g.dx(1) = sum_to(dy * xhat, of_channel).reshape(w.shape()).to(w.dtype());
+  if (g.needs(2)) g.dx(2) = sum_to(dy, of_channel).to(bias_dtype);
+}
+
+Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, DType result, const Tensor& running_mean = {},
+                  const Tensor& running_var = {}, double momentum = 0) {
+  norm.weight = weight;
+  norm.bias = bias;
+  Tensor y = kernels::norm(norm, x, result, running_mean, running_var, momentum);
+  if (!needs_grad({x, weight, bias})) return y;
+  norm.weight = norm.bias = {};
+  return record(name, std::move(y), {x, weight, bias},
+                [norm, x = Saved(x), weight = Saved(weight), b = Meta(bias)](Gradients& g) {
+                  const Tensor z = x.get(g), w = weight.get(g);
+                  if (is_grad_enabled()) {
+                    composite_backward(g, norm, z, w, b.dtype);
+                  } else {
+                    Norm full = norm;
+                    full.weight = w;
+                    const auto [dx, sums] = kernels::norm_backward(full, g.dy(), z, g.needs(0),
+                                                                   g.needs(1) || g.needs(2));
+                    g.dx(0) = dx;
+                    if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
+                    if (g.needs(2)) g.dx(2) = sums[1].to(b.dtype);
+                  }
+                  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(b.shape);
+                });
+}
+
+// --- layer norm and rms norm ---
+
+NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
+  require(!shape.empty(),
+          "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+          "element, but got normalized_shape = []");
+  const int first = x.dim() - shape.size();
+  if (first < 0 || Shape(x.shape().begin() + first, x.shape().end()) != shape) {
+    const std::string sizes = to_string(shape).substr(1);
+    throw Error("Given normalized_shape=", shape, ", expected input with shape [", star, sizes,
+                ", but got input of size", x.shape());
+  }
+  const int64_t outer = Shape(x.shape().begin(), x.shape().begin() + first).numel();
+  return {outer, shape.numel(), 1, 1};
+}
+
+void check_row_parameter(const char* name, const Tensor& p, const Shape& shape) {
+  if (!p.defined()) return;
+  require(p.shape() == shape, "Expected ", name,
+          " to be of same shape as normalized_shape, but got ", name, " of shape ", p.shape(),
+          " and normalized_shape = ", shape);
+}
+
+// Of batch and instance norm: parameters and running statistics [C].
+void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                    const Tensor& weight, const Tensor& bias) {
+  require<ValueError>(running_mean.defined() == running_var.defined(),
+                      "running_mean and running_var must either both be None or neither be None");
+  const int64_t channels = x.size(1);
+  const auto check = [&](const char* name, const Tensor& p) {
+    if (!p.defined()) return;
+    require(p.dim() == 1 && p.numel() == channels, name, " should contain ", channels,
+            " elements not ", p.numel(), ", in shape [", channels, "], got ", p.shape());
+  };
+  check("running_mean", running_mean);
+  check("running_var", running_var);
+  check("weight", weight);
+  check("bias", bias);
+  check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, RealArg eps, std::optional<DType> result) {
+  const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
+  if (autocasts(x) && !rounds_half) {
+    return in_float32(layer_norm, x, normalized_shape, weight, bias, eps, result);
+  }
+  const DType type = result.value_or(x.dtype());
+  if (type != x.dtype() && !(x.dtype() == kFloat32 && is_half(type))) {
+    return layer_norm(x, normalized_shape, weight, bias, eps).to(type);
+  }
+  kernels::same_device("layer_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
+  const Norm norm{row_sizes(x, normalized_shape, "*, "), eps};
+  check_row_parameter("weight", weight, normalized_shape);
+  check_row_parameter("bias", bias, normalized_shape);
+  check_dtypes("LayerNormKernelImpl", x, {weight, bias});
+  return traced("layer_norm", normalised("NativeLayerNormBackward0", norm, x, weight, bias, type),
+                {x, weight, bias}, NormTrace{eps, normalized_shape.size()});
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                std::optional<double> eps) {
+  kernels::same_device("rms_norm", {&x, &weight}, {"input", "weight"});
+  Norm norm{row_sizes(x, normalized_shape, "*"), 0, true};
+  check_row_parameter("weight", weight, normalized_shape);
+  check_dtypes("rms_norm", x, {weight});
+  norm.eps = eps.value_or(x.dtype() == kFloat64 ? std::numeric_limits<double>::epsilon()
+                                                : std::numeric_limits<float>::epsilon());
+  return traced("rms_norm", normalised("FusedRmsNormBackward0", norm, x, weight, {}, x.dtype()),
+                {x, weight}, NormTrace{norm.eps, normalized_shape.size()});
+}
+
+Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight, const Tensor& bias,
+                  RealArg eps) {
+  if (autocasts(x)) return in_float32(group_norm, x, num_groups, weight, bias, eps);
+  kernels::same_device("group_norm", {&x, &weight, &bias}, {"input", "weight", "bias"});
+  require(x.dim() >= 2, "Expected at least 2 dimensions for input tensor but received ", x.dim());
+  require(num_groups >= 1, "Expected num groups to be greater than 0, got ", num_groups);
+  const int64_t batch = x.shape()[0], channels = x.shape()[1];
+  require(
+      channels % num_groups == 0,
+      "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+      x.shape(), " and num_groups=", num_groups);
+  const auto check = [&](const char* name, const Tensor& p) {
+    if (!p.defined()) return;
+    require(p.dim() == 1 && p.numel() == channels, "Expected ", name,
+            " to be a vector of size equal to the number of channels in input, but got ", name,
+            " of shape ", p.shape(), " and input of shape ", x.shape());
+  };
+  check("weight", weight);
+  check("bias", bias);
+  require<ValueError>(x.numel() != num_groups,
+                      "Expected more than 1 value per channel when training, got input size ",
+                      x.shape(), " (group_norm with ", num_groups, " groups)");
+  check_dtypes("GroupNormKernelImpl", x, {weight, bias});
+  const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
+  const int64_t groups = channels > 0 ? int64_t(num_groups) : int64_t(1);  // any number divides 0
+  const Norm norm{{batch, channels, inner, groups}, eps};
+  return traced("group_norm",
+                normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype()),
+                {x, weight, bias}, NormTrace{eps, num_groups});
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, BoolArg training, RealArg momentum,
+                  RealArg eps) {
+  kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
+                       {"input", "running_mean", "running_var", "weight", "bias"});
+  require(x.dim() >= 2, "batch_norm expects an input [N, C, ...], got shape ", x.shape());
+  require<ValueError>(!(eps <= 0), "batch_norm eps must be positive, but got ", eps);
+  const int64_t channels = x.shape()[1];
+  require<ValueError>(!training || x.numel() != channels || channels == 0,
+                      "Expected more than 1 value per channel when training, got input size ",
+                      x.shape());
+  for (const bool mean : {true, false}) {
+    require(training || (mean ? running_mean : running_var).defined(),
+            mean ? "running_mean" : "running_var", " must be defined in evaluation mode");
+  }
+  check_channels(x, running_mean, running_var, weight, bias);
+  const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
+  const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
+  Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
+                        running_var, momentum);
+  if (!training) {
+    trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
+  }
+  if (training && running_mean.defined() && x.numel() > 0) {
+    for (const Tensor& t : {running_mean, running_var}) {
+      t.storage()->version.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return y;
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& weight, const Tensor& bias, BoolArg use_input_stats,
+                     RealArg momentum, RealArg eps) {
+  if (!use_input_stats) {
+    require(running_mean.defined() && running_var.defined(),
+            "Expected running_mean and running_var to be defined when use_input_stats is false");
+    return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
+  }
+  Shape inner;
+  for (int d = 2; d < x.dim(); ++d) inner.push_back(d);
+  require<ValueError>(x.dim() >= 3 && Shape(x.shape().begin() + 2, x.shape().end()).numel() != 1,
+                      "Expected more than 1 spatial element when training, got input size ",
+                      x.shape());
+  check_channels(x, running_mean, running_var, weight, bias);
+  const Tensor y = group_norm(x, x.size(1), weight, bias, eps);
+  if (running_mean.defined() && x.numel() > 0) {
+    const NoGradGuard no_grad;
+    const auto [variance, average] = var_mean(x.to(wide_type(x.dtype())), inner);
+    running_mean.mul_(1 - momentum).add_(mean(average, {0}), momentum);
+    running_var.mul_(1 - momentum).add_(mean(variance, {0}), momentum);
+  }
+  return y;
+}
+
+Tensor normalize(const Tensor& x, RealArg p, IntArg dim, RealArg eps) {
+  return x / clamp(norm(x, p, {dim}, true), eps);
+}
+
+}  // namespace taper::v0

@@ -1,0 +1,265 @@
+#include "autograd/ops/reduce_ops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/op_helpers.h"
+#include "framework/kernels/loss/softmax.h"
+#include "framework/kernels/reduce/reduce.h"
+
+namespace taper::v0 {
+namespace {
+
+using kernels::ReduceOp;
+
+// The sizes of a reduction's result as keepdim would give them.
+Shape kept_shape(const Tensor& x, const Shape& dims) {
+  Shape shape = x.shape();
+  if (dims.empty()) std::fill(shape.begin(), shape.end(), 1);
+  for (const int64_t d : dims) {
+    if (x.dim() > 0) shape[wrap_dim(d, x.dim())] = 1;
+  }
+  return shape;
+}
+
+// sum and mean: each element gets the gradient, times `factor`.
+Tensor linear_reduction(const char* name, ReduceOp op, const Tensor& x, const Shape& dims,
+                        bool keepdim) {
+  Tensor y = kernels::reduce(op, x, dims, keepdim);
+  const double factor =
+      op == ReduceOp::sum ? 1 : double(std::max<int64_t>(y.numel(), 1)) / double(x.numel());
+  return linear_in(x, name, y, [from = x.shape(), kept = kept_shape(x, dims), factor](auto& dy) {
+    return (factor == 1 ? dy : dy * factor).reshape(kept).expand(from);
+  });
+}
+
+Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
+  Tensor y = kernels::reduce(op, x, dims, keepdim);
+  const auto back = [kept = kept_shape(x, dims), dims](auto& dy, auto& z, auto& best) {
+    const Tensor mask = eq(z, best.reshape(kept)).to(z.dtype());
+    return dy.reshape(kept) * (mask / sum(mask, dims, true));
+  };
+  return differentiable(name, x, y, back);
+}
+
+Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
+  require<IndexError>(x.numel() != 0, name,
+                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                      "the reduction dim with the 'dim' argument.");
+  return kernels::arg_reduce(largest, flatten(x.detach()), 0);
+}
+
+// For each element along dim the product of all others, without division: of those before times of
+// those behind.
+Tensor product_of_others(const Tensor& x, int64_t dim) {
+  const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
+  if (n < 2) return ones_like(x);
+  constexpr int64_t kLong = 32768, kWidth = 4096;
+  if (x.numel() == n && n > kLong) {  // a lone row becomes many: its others, times other rows
+    const int64_t rows = (n + kWidth - 1) / kWidth;
+    const Tensor t = reshape(pad(flatten(x), {0, rows * kWidth - n}, 1), {rows, kWidth});
+    const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
+    return reshape(narrow(flatten(y), 0, 0, n), x.shape());
+  }
+  return product_before(x, dim) * product_before(x, dim, true);
+}
+
+void check_norm_dtype(DType x, DType dtype) {
+  require(is_floating_point(dtype),
+          "linalg.vector_norm: dtype should be floating point or complex, but got ",
+          scalar_type_name(dtype));
+  require(promote_types(x, dtype) == dtype, "linalg.vector_norm: the dtype of the input (",
+          scalar_type_name(x), ") should be convertible without narrowing to the specified dtype (",
+          scalar_type_name(dtype), ")");
+}
+
+Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
+                  std::optional<DType> dtype = std::nullopt) {
+  if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return softmax_of(name, log, t, dim); });
+  if (autocasts(x)) return in_float32(softmax_of, name, log, x, dim, dtype);
+  Tensor y = kernels::softmax(log, x, dim);
+  if (!needs_grad({x})) return y;
+  return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
+    const Tensor p = y.get(g), &dy = g.dy();
+    if (!is_grad_enabled()) {
+      g.dx(0) = kernels::softmax_backward(log, dy, p, dim);
+    } else if (log) {
+      g.dx(0) = dy - exp(p) * sum(dy, {dim}, true);
+    } else {
+      g.dx(0) = p * (dy - sum(dy * p, {dim}, true));
+    }
+  });
+}
+
+// The variance or its root, which has no slope at 0.
+Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, double correction,
+              bool keepdim) {
+  require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",
+          x.dtype(), ")");
+  Tensor y = kernels::variance(root, x, dims, correction, keepdim);
+  if (!needs_grad({x})) return y;
+  const double n = double(x.numel()) / double(std::max<int64_t>(y.numel(), 1));
+  const double factor = (root ? 1 : 2) / std::max(n - correction, 0.0);
+  return record(name, y, {x},
+                [x = Saved(x), y = root ? Saved::output(y) : Saved(x), root, dims, factor,
+                 kept = kept_shape(x, dims)](Gradients& g) {
+                  const Tensor given = x.get(g), s = y.get(g);
+                  // Half types would lose the distance to a mean far from 0.
+                  const Tensor z = is_half(given.dtype()) ? given.to(kFloat32) : given;
+                  const Tensor slope = root ? masked(g.dy() / s, s) : g.dy();
+                  const Tensor dx = reshape(slope, kept) * ((z - mean(z, dims, true)) * factor);
+                  g.dx(0) = dx.to(given.dtype());
+                });
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) {
+  const auto again = [&](auto& t) { return sum(t, dims, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
+  return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
+                          keepdim);
+}
+Tensor sum(const Tensor& x, std::optional<DType> dtype) { return sum(x, {}, false, dtype); }
+
+Tensor mean(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) {
+  if (dtype) {
+    require(is_floating_point(*dtype),
+            "mean(): could not infer output dtype. Optional dtype must be either a floating point "
+            "or complex dtype. Got: ",
+            scalar_type_name(*dtype));
+    return in_dtype(*dtype, x, [&](auto& t) { return mean(t, dims, keepdim); });
+  }
+  return linear_reduction(dims.empty() ? "MeanBackward0" : "MeanBackward1", ReduceOp::mean, x, dims,
+                          keepdim);
+}
+Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
+
+Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim, std::optional<DType> dtype) {
+  const auto again = [&](auto& t) { return prod(t, dim, keepdim); };
+  if (dtype) return in_dtype(*dtype, x, again);
+  if (autocasts(x)) return in_float32(again, x);
+  Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
+  return differentiable("ProdBackward1", x, y, [dim](auto& dy, auto& z) {
+    return reshape(dy, kept_shape(z, {dim})) * product_of_others(z, dim);
+  });
+}
+Tensor prod(const Tensor& x, std::optional<DType> dtype) {
+  return prod(flatten(x), 0, false, dtype);
+}
+
+Tensor var(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
+  return spread("VarBackward0", false, x, dims, correction, keepdim);
+}
+Tensor std(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
+  return spread("StdBackward0", true, x, dims, correction, keepdim);
+}
+
+VarMean var_mean(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
+  return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
+}
+StdMean std_mean(const Tensor& x, const Shape& dims, RealArg correction, BoolArg keepdim) {
+  return {std(x, dims, correction, keepdim), mean(x, dims, keepdim)};
+}
+
+Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
+            std::optional<DType> dtype) {
+  if (autocasts(x) && !dtype) return in_float32(norm, x, p, dims, keepdim, dtype);
+  require(x.is_floating_point(),
+          "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
+          scalar_type_name(x.dtype()));
+  if (dtype) {
+    check_norm_dtype(x.dtype(), *dtype);
+    return in_dtype(*dtype, x, [&](auto& t) { return norm(t, p, dims, keepdim); });
+  }
+  using kernels::ReduceMap;
+  const Tensor plain = x.detach();
+  const auto mapped = [&](ReduceOp op, ReduceMap map) {
+    return kernels::reduce(op, plain, dims, keepdim, map);
+  };
+  const bool records = needs_grad({x});
+  if (p == 0) return mapped(ReduceOp::sum, ReduceMap::nonzero).to(x.dtype());
+  if (p == HUGE_VAL && !records) return mapped(ReduceOp::amax, ReduceMap::abs);
+  if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
+  if (is_half(x.dtype()) && (records || (p != 1 && p != 2))) {
+    return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
+  }
+  Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
+             : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
+                      : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
+  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+  const auto back = [p, kept = kept_shape(x, dims)](auto& dy, auto& z, auto& all) {
+    const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
+    if (p == 1) return own * reshape(dy, kept);
+    return own * reshape(masked(dy / (p == 2 ? all : pow(all, p - 1)), all), kept);
+  };
+  return differentiable("LinalgVectorNormBackward0", x, y, back);
+}
+
+Tensor logsumexp(const Tensor& x, const Shape& dims, BoolArg keepdim) {
+  if (autocasts(x)) return in_float32(logsumexp, x, dims, keepdim);
+  if (!x.is_floating_point()) return logsumexp(x.to(kFloat32), dims, keepdim);
+  if (is_half(x.dtype()) && needs_grad({x})) {
+    return logsumexp(x.to(kFloat32), dims, keepdim).to(x.dtype());
+  }
+  Tensor y = kernels::logsumexp(x, dims, keepdim);
+  const auto back = [kept = kept_shape(x, dims)](auto& dy, auto& z, auto& whole) {
+    return reshape(dy, kept) * exp(z - reshape(whole, kept));
+  };
+  return differentiable("LogsumexpBackward0", x, y, back);
+}
+
+Tensor cdist(const Tensor& a, const Tensor& b, RealArg p) {
+  if (autocasts(a)) return in_float32(cdist, a, b, p);
+  kernels::same_device("cdist", {&a, &b}, {"x1", "x2"});
+  for (const Tensor* x : {&a, &b}) {
+    const char* name = x == &a ? "X1" : "X2";
+    require(x->is_floating_point(), "cdist only supports floating-point dtypes, ", name,
+            " got: ", scalar_type_name(x->dtype()));
+    require(x->dim() >= 2, "cdist only supports at least 2D tensors, ", name, " got: ", x->dim(),
+            "D");
+  }
+  require(a.size(-1) == b.size(-1),
+          "X1 and X2 must have the same number of columns. X1: ", a.size(-1), " X2: ", b.size(-1));
+  require(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
+          " but found ", scalar_type_name(b.dtype()), " (cdist)");
+  if (is_half(a.dtype())) return cdist(a.to(kFloat32), b.to(kFloat32), p).to(a.dtype());
+  require(!(p < 0), "cdist only supports non-negative p values, got ", p);
+  const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
+  // Of no elements the largest has no value, but the distance is 0.
+  return a.size(-1) == 0 ? sum(apart, {-1}) : norm(apart, p, {-1});
+}
+
+Tensor softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
+  return softmax_of("SoftmaxBackward0", false, x, dim, dtype);
+}
+Tensor log_softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
+  return softmax_of("LogSoftmaxBackward0", true, x, dim, dtype);
+}
+
+Tensor amax(const Tensor& x, const Shape& dims, BoolArg keepdim) {
+  return extremum("AmaxBackward0", ReduceOp::amax, x, dims, keepdim);
+}
+Tensor amin(const Tensor& x, const Shape& dims, BoolArg keepdim) {
+  return extremum("AminBackward0", ReduceOp::amin, x, dims, keepdim);
+}
+
+Tensor argmax(const Tensor& x) { return arg_of_all("argmax", true, x); }
+Tensor argmin(const Tensor& x) { return arg_of_all("argmin", false, x); }
+Tensor argmax(const Tensor& x, IntArg dim, BoolArg keepdim) {
+  return kernels::arg_reduce(true, x, dim, keepdim);
+}
+Tensor argmin(const Tensor& x, IntArg dim, BoolArg keepdim) {
+  return kernels::arg_reduce(false, x, dim, keepdim);
+}
+
+Tensor all(const Tensor& x, const Shape& dims, BoolArg keepdim) {
+  return kernels::reduce(ReduceOp::all, x, dims, keepdim);
+}
+Tensor any(const Tensor& x, const Shape& dims, BoolArg keepdim) {
+  return kernels::reduce(ReduceOp::any, x, dims, keepdim);
+}
+
+}  // namespace taper::v0

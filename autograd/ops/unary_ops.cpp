@@ -1,0 +1,283 @@
+#include "autograd/ops/unary_ops.h"
+
+#include <limits>
+#include <numbers>
+#include <optional>
+
+#include "autograd/ops/op_helpers.h"
+#include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/unary.h"
+
+namespace taper::v0 {
+namespace {
+
+using kernels::BinaryOp;
+using kernels::UnaryArgs;
+using Op = kernels::UnaryOp;
+using T = const Tensor&;
+using A = const UnaryArgs&;
+
+// y = scale * x above 0, scale * alpha * (exp(inner * x) - 1) below.
+Tensor exponential_slope(T dy, T x, double alpha, double scale, double inner) {
+  // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
+  const Tensor below = exp(masked(x, x < 0) * inner) * (scale * alpha * inner);
+  return where(x <= 0, dy * below, dy * scale);
+}
+
+// y is 0 where |x| <= a, and has slope 1 elsewhere.
+Tensor shrunk_slope(T dy, T x, A args) { return masked(dy, logical_not(abs(x) <= args.a)); }
+
+Tensor no_slope(T dy, T, A) { return zeros_like(dy); }
+
+// The derivatives of digamma, of order 1 and 2.
+Tensor polygamma(int order, T x);
+
+// What is kept for the backward pass: nothing, the input or the result.
+enum class Keep : uint8_t { none, x, y };
+
+// A row of the table of derivatives: dx of dy and of what is kept, in public functions, so that it
+// differentiates again. No function: no derivative.
+struct Derivative {
+  Op op;
+  const char* node = nullptr;  // PyTorch's name
+  Keep keep = Keep::none;
+  Tensor (*dx)(T dy, T kept, A args) = nullptr;
+  std::optional<BinaryOp> fused = std::nullopt;  // a kernel of the same, for a single derivative
+};
+
+constexpr Derivative kDerivatives[] = {
+    {Op::neg, "NegBackward0", Keep::none, [](T dy, T, A) { return neg(dy); }},
+    {Op::abs, "AbsBackward0", Keep::x, [](T dy, T x, A) { return dy * sign(x); }},
+    {Op::sign, "SignBackward0", Keep::none, no_slope},
+    {Op::square, "PowBackward0", Keep::x, [](T dy, T x, A) { return dy * (x * 2); }},
+    {Op::sqrt, "SqrtBackward0", Keep::y, [](T dy, T y, A) { return dy / (y * 2); }},
+    {Op::rsqrt, "RsqrtBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * y * y * -0.5); }},
+    {Op::reciprocal, "ReciprocalBackward0", Keep::y, [](T dy, T y, A) { return -(dy * (y * y)); }},
+    {Op::exp, "ExpBackward0", Keep::y, [](T dy, T y, A) { return dy * y; }},
+    {Op::expm1, "Expm1Backward0", Keep::y, [](T dy, T y, A) { return dy * (y + 1); }},
+    {Op::log, "LogBackward0", Keep::x, [](T dy, T x, A) { return dy / x; }},
+    {Op::log2, "Log2Backward0", Keep::x, [](T dy, T x, A) { return dy / (x * std::numbers::ln2); }},
+    {Op::log1p, "Log1PBackward0", Keep::x, [](T dy, T x, A) { return dy / (x + 1); }},
+    {Op::sin, "SinBackward0", Keep::x, [](T dy, T x, A) { return dy * cos(x); }},
+    {Op::cos, "CosBackward0", Keep::x, [](T dy, T x, A) { return -(dy * sin(x)); }},
+    {Op::tanh, "TanhBackward0", Keep::y, [](T dy, T y, A) { return dy * (1 - y * y); },
+     BinaryOp::tanh_backward},
+    {Op::sigmoid, "SigmoidBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * (1 - y)); },
+     BinaryOp::sigmoid_backward},
+    // y > 0 exactly where x > 0, and y is kept alive by the next op anyway.
+    {Op::relu, "ReluBackward0", Keep::y, [](T dy, T y, A) { return where(y <= 0, 0, dy); },
+     BinaryOp::relu_backward},
+    {Op::leaky_relu, "LeakyReluBackward0", Keep::x,
+     [](T dy, T x, A args) { return where(x > 0, dy, dy * args.a); },
+     BinaryOp::leaky_relu_backward},
+    {Op::elu, "EluBackward0", Keep::x,
+     [](T dy, T x, A args) { return exponential_slope(dy, x, args.a, 1, 1); },
+     BinaryOp::elu_backward},
+    {Op::gelu, "GeluBackward0", Keep::x,
+     [](T dy, T x, A) { return activation_gradient(Activation::gelu, dy, x); },
+     BinaryOp::gelu_backward},
+    {Op::gelu_tanh, "GeluBackward0", Keep::x,
+     [](T dy, T x, A) { return activation_gradient(Activation::gelu_tanh, dy, x); },
+     BinaryOp::gelu_tanh_backward},
+    {Op::silu, "SiluBackward0", Keep::x,
+     [](T dy, T x, A) {
+       const Tensor s = sigmoid(x);
+       return dy * (s * (x * (1 - s) + 1));
+     },
+     BinaryOp::silu_backward},
+    {Op::softplus, "SoftplusBackward0", Keep::x,
+     [](T dy, T x, A args) {
+       const Tensor z = x * args.a;
+       return where(z > args.b, dy, dy * sigmoid(z));
+     },
+     BinaryOp::softplus_backward},
+    {Op::erf, "ErfBackward0", Keep::x,
+     [](T dy, T x, A) { return dy * (exp(neg(x * x)) * (2 * std::numbers::inv_sqrtpi)); }},
+    {Op::floor, "FloorBackward0", Keep::none, no_slope},
+    {Op::ceil, "CeilBackward0", Keep::none, no_slope},
+    {Op::round, "RoundBackward0", Keep::none, no_slope},
+    {Op::clamp, "ClampBackward1", Keep::x,
+     [](T dy, T x, A args) { return masked(dy, logical_and(x >= args.a, x <= args.b)); },
+     BinaryOp::clamp_backward},
+    {Op::logical_not},
+    {Op::isnan},
+    {Op::isinf},
+    {Op::isfinite},
+    {Op::exp2, "Exp2Backward0", Keep::y, [](T dy, T y, A) { return dy * (y * std::numbers::ln2); }},
+    {Op::log10, "Log10Backward0", Keep::x,
+     [](T dy, T x, A) { return dy / (x * std::numbers::ln10); }},
+    {Op::tan, "TanBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * y + 1); }},
+    {Op::asin, "AsinBackward0", Keep::x, [](T dy, T x, A) { return dy * rsqrt(1 - x * x); }},
+    {Op::acos, "AcosBackward0", Keep::x, [](T dy, T x, A) { return -(dy * rsqrt(1 - x * x)); }},
+    {Op::atan, "AtanBackward0", Keep::x, [](T dy, T x, A) { return dy / (x * x + 1); }},
+    {Op::sinh, "SinhBackward0", Keep::x, [](T dy, T x, A) { return dy * cosh(x); }},
+    {Op::cosh, "CoshBackward0", Keep::x, [](T dy, T x, A) { return dy * sinh(x); }},
+    {Op::trunc, "TruncBackward0", Keep::none, no_slope},
+    {Op::frac, "FracBackward0", Keep::none, [](T dy, T, A) { return dy; }},
+    {Op::lgamma, "LgammaBackward0", Keep::x, [](T dy, T x, A) { return dy * digamma(x); }},
+    {Op::digamma, "DigammaBackward0", Keep::x, [](T dy, T x, A) { return dy * polygamma(1, x); }},
+    {Op::polygamma, "PolygammaBackward0", Keep::x,
+     [](T dy, T x, A args) {
+       require<NotImplementedError>(args.a == 1, "digamma has no third derivative here");
+       return dy * polygamma(2, x);
+     }},
+    {Op::selu, "EluBackward0", Keep::x,
+     [](T dy, T x, A) {
+       return exponential_slope(dy, x, kernels::kSeluAlpha, kernels::kSeluScale, 1);
+     },
+     BinaryOp::selu_backward},
+    {Op::celu, "EluBackward0", Keep::x,
+     [](T dy, T x, A args) { return exponential_slope(dy, x, args.a, 1, 1 / args.a); },
+     BinaryOp::celu_backward},
+    {Op::hardsigmoid, "HardsigmoidBackward0", Keep::x,
+     [](T dy, T x, A) { return masked(dy / 6, logical_and(x > -3, x < 3)); },
+     BinaryOp::hardsigmoid_backward},
+    {Op::hardswish, "HardswishBackward0", Keep::x,
+     [](T dy, T x, A) { return where(x <= -3, 0, where(x < 3, dy * (x / 3 + 0.5), dy)); },
+     BinaryOp::hardswish_backward},
+    {Op::mish, "MishBackward0", Keep::x,
+     [](T dy, T x, A) {
+       const Tensor t = tanh(softplus(x));
+       return dy * (t + x * sigmoid(x) * (1 - t * t));
+     },
+     BinaryOp::mish_backward},
+    {Op::logsigmoid, "LogSigmoidBackward0", Keep::x,
+     [](T dy, T x, A) { return dy * sigmoid(neg(x)); }, BinaryOp::softplus_backward},
+    {Op::hardshrink, "HardshrinkBackward0", Keep::x, shrunk_slope, BinaryOp::shrink_backward},
+    {Op::softshrink, "SoftshrinkBackward0", Keep::x, shrunk_slope, BinaryOp::shrink_backward},
+    {Op::nan_to_num, "NanToNumBackward0", Keep::x,
+     [](T dy, T x, A) { return masked(dy, isfinite(x)); }},
+    {Op::bitwise_not},
+    {Op::softsign, "DivBackward0", Keep::x, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
+    {Op::tanhshrink, "SubBackward0", Keep::x, [](T dy, T x, A) { return dy * square(tanh(x)); },
+     BinaryOp::tanhshrink_backward},
+};
+static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
+              kernels::rows_are_in_order(kDerivatives));
+
+Tensor pointwise(Op op, const Tensor& x, UnaryArgs args = {}) {
+  if (kernels::row_of(op).needs_range && autocasts(x)) return in_float32(pointwise, op, x, args);
+  Tensor y = kernels::unary(op, x, args);
+  const Derivative& row = kDerivatives[size_t(op)];
+  if (!row.dx || !needs_grad({x})) return y;
+  Saved kept = row.keep == Keep::x ? Saved(x) : row.keep == Keep::y ? Saved::output(y) : Saved();
+  return record(row.node, y, {x}, [kept = std::move(kept), op, args](Gradients& g) {
+    const Derivative& of = kDerivatives[size_t(op)];
+    const Tensor t = kept.get(g);
+    const bool fused = of.fused && !is_grad_enabled();
+    g.dx(0) = fused ? kernels::binary(*of.fused, g.dy(), t, {.a = args.a, .b = args.b})
+                    : of.dx(g.dy(), t, args);
+  });
+}
+
+Tensor polygamma(int order, T x) { return pointwise(Op::polygamma, x, {.a = double(order)}); }
+
+}  // namespace
+
+Tensor neg(const Tensor& x) { return pointwise(Op::neg, x); }
+Tensor abs(const Tensor& x) { return pointwise(Op::abs, x); }
+Tensor sign(const Tensor& x) { return pointwise(Op::sign, x); }
+Tensor square(const Tensor& x) {
+  return pointwise(Op::square, x.dtype() == kBool ? x.to(kInt64) : x);
+}
+Tensor sqrt(const Tensor& x) { return pointwise(Op::sqrt, x); }
+Tensor rsqrt(const Tensor& x) { return pointwise(Op::rsqrt, x); }
+Tensor reciprocal(const Tensor& x) { return pointwise(Op::reciprocal, x); }
+Tensor exp(const Tensor& x) { return pointwise(Op::exp, x); }
+Tensor expm1(const Tensor& x) { return pointwise(Op::expm1, x); }
+Tensor log(const Tensor& x) { return pointwise(Op::log, x); }
+Tensor log2(const Tensor& x) { return pointwise(Op::log2, x); }
+Tensor log10(const Tensor& x) { return pointwise(Op::log10, x); }
+Tensor exp2(const Tensor& x) { return pointwise(Op::exp2, x); }
+Tensor log1p(const Tensor& x) { return pointwise(Op::log1p, x); }
+Tensor sin(const Tensor& x) { return pointwise(Op::sin, x); }
+Tensor cos(const Tensor& x) { return pointwise(Op::cos, x); }
+Tensor tan(const Tensor& x) { return pointwise(Op::tan, x); }
+Tensor asin(const Tensor& x) { return pointwise(Op::asin, x); }
+Tensor acos(const Tensor& x) { return pointwise(Op::acos, x); }
+Tensor atan(const Tensor& x) { return pointwise(Op::atan, x); }
+Tensor sinh(const Tensor& x) { return pointwise(Op::sinh, x); }
+Tensor cosh(const Tensor& x) { return pointwise(Op::cosh, x); }
+Tensor tanh(const Tensor& x) { return pointwise(Op::tanh, x); }
+Tensor sigmoid(const Tensor& x) { return pointwise(Op::sigmoid, x); }
+Tensor erf(const Tensor& x) { return pointwise(Op::erf, x); }
+Tensor lgamma(const Tensor& x) { return pointwise(Op::lgamma, x); }
+Tensor digamma(const Tensor& x) { return pointwise(Op::digamma, x); }
+Tensor floor(const Tensor& x) { return pointwise(Op::floor, x); }
+Tensor ceil(const Tensor& x) { return pointwise(Op::ceil, x); }
+Tensor round(const Tensor& x) { return pointwise(Op::round, x); }
+Tensor trunc(const Tensor& x) { return pointwise(Op::trunc, x); }
+Tensor frac(const Tensor& x) { return pointwise(Op::frac, x); }
+
+Tensor relu(const Tensor& x) { return pointwise(Op::relu, x); }
+Tensor leaky_relu(const Tensor& x, RealArg negative_slope) {
+  return pointwise(Op::leaky_relu, x, {.a = negative_slope});
+}
+Tensor elu(const Tensor& x, RealArg alpha) { return pointwise(Op::elu, x, {.a = alpha}); }
+Tensor gelu(const Tensor& x, BoolArg tanh_form) {
+  return pointwise(tanh_form ? Op::gelu_tanh : Op::gelu, x);
+}
+Tensor silu(const Tensor& x) { return pointwise(Op::silu, x); }
+Tensor softplus(const Tensor& x, RealArg beta, RealArg threshold) {
+  return pointwise(Op::softplus, x, {.a = beta, .b = threshold});
+}
+Tensor selu(const Tensor& x) { return pointwise(Op::selu, x); }
+Tensor celu(const Tensor& x, RealArg alpha) {
+  require(alpha != 0, "ZeroDivisionError: alpha cannot be 0 for CELU");
+  return pointwise(Op::celu, x, {.a = alpha});
+}
+Tensor hardsigmoid(const Tensor& x) { return pointwise(Op::hardsigmoid, x); }
+Tensor hardswish(const Tensor& x) { return pointwise(Op::hardswish, x); }
+Tensor mish(const Tensor& x) { return pointwise(Op::mish, x); }
+// -log(1 + exp(-x)): the slope is that of softplus with beta -1.
+Tensor logsigmoid(const Tensor& x) { return pointwise(Op::logsigmoid, x, {.a = -1, .b = 40}); }
+Tensor hardshrink(const Tensor& x, RealArg lambd) {
+  return pointwise(Op::hardshrink, x, {.a = lambd});
+}
+Tensor softshrink(const Tensor& x, RealArg lambd) {
+  require(lambd >= 0, "lambda must be in range [0, ", largest(x.dtype()), "] for input dtype ",
+          scalar_type_name(x.dtype()), ", but found ", lambd);
+  return pointwise(Op::softshrink, x, {.a = lambd});
+}
+
+Tensor softsign(const Tensor& x) { return pointwise(Op::softsign, x); }
+Tensor tanhshrink(const Tensor& x) {
+  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // refuses bool
+}
+
+Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
+                  std::optional<double> neginf) {
+  if (!x.is_floating_point()) return x.clone();
+  const double most = largest(x.dtype());
+  return pointwise(Op::nan_to_num, x,
+                   {.a = nan, .b = posinf.value_or(most), .c = neginf.value_or(-most)});
+}
+
+Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
+  require(min || max, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  // Numbers of a higher kind than x's raise it.
+  const Tensor low = wrap_scalar(min ? *min : *max), high = wrap_scalar(max ? *max : *min);
+  const DType type = kernels::result_type({&x, &low, &high});
+  for (const auto& bound : {min, max}) {
+    if (bound) bound->check_holds(type);
+  }
+  if (!taper::is_floating_point(type)) {
+    // Exact beyond 2^53, where the kernel's bounds are not.
+    const Tensor above = min ? maximum(x, low) : x.to(type);
+    return max ? minimum(above, high) : above;
+  }
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  return pointwise(Op::clamp, x.to(type),
+                   {.a = min ? min->to_double() : -kNone, .b = max ? max->to_double() : kNone});
+}
+
+Tensor logical_not(const Tensor& x) { return pointwise(Op::logical_not, x); }
+Tensor bitwise_not(const Tensor& x) {
+  return pointwise(x.dtype() == kBool ? Op::logical_not : Op::bitwise_not, x);
+}
+Tensor isnan(const Tensor& x) { return pointwise(Op::isnan, x); }
+Tensor isinf(const Tensor& x) { return pointwise(Op::isinf, x); }
+Tensor isfinite(const Tensor& x) { return pointwise(Op::isfinite, x); }
+
+}  // namespace taper::v0

@@ -1,0 +1,56 @@
+// Text as a data set: what a model reads, it also writes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/folders.h"
+#include "data/source.h"
+#include "framework/base/describe.h"
+
+namespace taper::v0::data {
+
+// Lists the file, all files below a directory (as files_below() finds them), or all that a pattern
+// such as "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the
+// pattern has too many {a,b}.
+FolderListing list_texts(const std::string& path);
+std::vector<std::filesystem::path> find_texts(const std::string& path);
+// Their bytes, joined. InputError: one cannot be read or has a zero byte, or all are empty.
+std::string read_texts(const std::string& path);
+
+// Windows of block_size tokens, or a row for each line: targets are the tokens one further. Its
+// InputErrors are those of read_texts and of the tokenizer; also a text or a line that does not fit
+// block_size.
+struct Text {
+  using Tokens = Tokenizer::Kind;
+
+  std::string path;  // as find_texts() has it
+  Tokens tokenizer = Tokens::kChars;
+  std::optional<std::string> vocabulary{};  // kGpt2: the directory of encoder.json and vocab.bpe
+  int64_t block_size = 256;
+  double validation_fraction = 0.1;  // the last part
+  bool lines = false;                // each line is a sequence of its own
+
+  template <class V> void describe(V& v) {
+    v("path", path, kPath, "a file, a directory or a pattern such as \"src/*.cpp\"").required();
+    v("tokenizer", tokenizer, {"chars", "bytes", "gpt2"}, "what a token is");
+    v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
+        .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
+    v("block_size", block_size, kWidth, "tokens that the model sees at a time");
+    v("validation_fraction", validation_fraction, kBetweenZeroAndOne,
+      "last part, kept for evaluation");
+    v("lines", lines, "each line is a sequence of its own, as a list of names");
+  }
+  template <class V> void rules(V& v) {
+    v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
+      [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
+  }
+
+  Task learns() const { return Task::kLanguage; }
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const;
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+};
+
+}  // namespace taper::v0::data

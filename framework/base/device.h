@@ -1,0 +1,61 @@
+// Where a tensor lives: "cpu", "cuda" (the current GPU at the time of use), "cuda:1".
+// Grammar and texts: https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "framework/base/arguments.h"
+#include "framework/base/namespace.h"
+
+namespace taper::v0 {
+
+enum class DeviceType : int8_t { cpu, cuda };
+
+class Device {
+ public:
+  static constexpr int kNoIndex = -1;
+  // More GPUs than one process can see; an index beyond is refused when it is written.
+  static constexpr int kMaxIndex = 63;
+
+  // Throws Error for a negative index ("Device index must not be negative") or one out of range.
+  Device(DeviceType type = DeviceType::cpu) : type_(type) {}
+  Device(DeviceType type, IntArg index);
+  // Takes "cpu", "cuda" or "cuda:N". Throws Error for any other text.
+  Device(std::string_view text);
+  Device(const char* text) : Device(std::string_view(text)) {}
+  Device(const std::string& text) : Device(std::string_view(text)) {}
+  // Device("cuda", 0).
+  Device(std::string_view type, IntArg index);
+  // An integer means CUDA, as in PyTorch.
+  template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::cuda, index) {}
+
+  DeviceType type() const { return type_; }
+  // kNoIndex where none was given.
+  int index() const { return index_; }
+  bool has_index() const { return index_ != kNoIndex; }
+  bool is_cuda() const { return type_ == DeviceType::cuda; }
+  bool is_cpu() const { return type_ == DeviceType::cpu; }
+
+  // Type and index: Device("cuda") != Device("cuda:0").
+  bool operator==(const Device&) const = default;
+
+ private:
+  DeviceType type_;
+  int8_t index_ = kNoIndex;
+};
+
+// "cpu", "cuda", "cuda:1".
+std::string to_string(Device device);
+// "device(type='cuda', index=1)".
+std::string repr(Device device);
+
+}  // namespace taper::v0
+
+template <> struct std::hash<taper::Device> {
+  size_t operator()(taper::Device d) const noexcept {
+    return size_t(d.type()) * 1000003u + size_t(d.index() + 1);
+  }
+};

@@ -1,0 +1,128 @@
+// Element types, their promotion, and one switch over them.
+// Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "framework/base/error.h"
+#include "framework/base/half.h"
+
+namespace taper::v0 {
+
+enum class DType : uint8_t {
+  float32,
+  float64,
+  float16,
+  bfloat16,
+  int64,
+  int32,
+  int16,
+  int8,
+  uint8,
+  boolean
+};
+
+inline constexpr DType kFloat32 = DType::float32;
+inline constexpr DType kFloat64 = DType::float64;
+inline constexpr DType kFloat16 = DType::float16;
+inline constexpr DType kBFloat16 = DType::bfloat16;
+inline constexpr DType kInt64 = DType::int64;
+inline constexpr DType kInt32 = DType::int32;
+inline constexpr DType kInt16 = DType::int16;
+inline constexpr DType kInt8 = DType::int8;
+inline constexpr DType kUInt8 = DType::uint8;
+inline constexpr DType kBool = DType::boolean;
+inline constexpr DType kAllDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64,
+                                       kInt32,   kInt16,   kInt8,    kUInt8,    kBool};
+
+// Size of one element in bytes.
+constexpr size_t size_of(DType t) {
+  constexpr uint8_t kSizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};  // in the order of DType
+  return kSizes[size_t(t)];
+}
+
+constexpr bool is_floating_point(DType t) { return t <= DType::bfloat16; }
+constexpr bool is_half(DType t) { return t == DType::float16 || t == DType::bfloat16; }
+
+// "float32", "int64", "bool": PyTorch's names without the `torch.`
+const char* name_of(DType t);
+inline std::string to_string(DType t) { return name_of(t); }
+
+// PyTorch's names of scalar types, as its error texts and type strings use them: "Float", "Long".
+const char* scalar_type_name(DType t);
+// The C++ name, as other texts of PyTorch use it: "float", "c10::Half".
+const char* cpp_name(DType t);
+
+// Reads "float32" or "float", "double", "half", "bfloat16", "long" ...; throws ValueError
+// otherwise.
+DType parse_dtype(std::string_view name);
+
+// The dtype of a result of two tensors with dimensions.
+DType promote_types(DType a, DType b);
+
+// The dtype in which elements are computed: half types in float, integers and bool in int64.
+constexpr DType compute_type(DType t) {
+  if (t == DType::float64) return t;
+  return is_floating_point(t) ? DType::float32 : DType::int64;
+}
+
+// What half types, too, are summed and computed in: double for double, else float.
+constexpr DType wide_type(DType t) { return t == DType::float64 ? t : DType::float32; }
+template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The C++ type of elements, and back.
+template <class T>
+inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
+template <> inline constexpr DType dtype_of<float> = DType::float32;
+template <> inline constexpr DType dtype_of<double> = DType::float64;
+template <> inline constexpr DType dtype_of<Half> = DType::float16;
+template <> inline constexpr DType dtype_of<BFloat16> = DType::bfloat16;
+template <> inline constexpr DType dtype_of<int64_t> = DType::int64;
+template <> inline constexpr DType dtype_of<int32_t> = DType::int32;
+template <> inline constexpr DType dtype_of<int16_t> = DType::int16;
+template <> inline constexpr DType dtype_of<int8_t> = DType::int8;
+template <> inline constexpr DType dtype_of<uint8_t> = DType::uint8;
+template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+
+template <class T> struct TypeTag { using type = T; };
+
+// Calls f(TypeTag<T>{}) with the C++ type of t.
+template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
+  switch (t) {
+    case DType::float32: return f(TypeTag<float>{});
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::float16: return f(TypeTag<Half>{});
+    case DType::bfloat16: return f(TypeTag<BFloat16>{});
+    case DType::int64: return f(TypeTag<int64_t>{});
+    case DType::int32: return f(TypeTag<int32_t>{});
+    case DType::int16: return f(TypeTag<int16_t>{});
+    case DType::int8: return f(TypeTag<int8_t>{});
+    case DType::uint8: return f(TypeTag<uint8_t>{});
+    default: return f(TypeTag<bool>{});
+  }
+}
+
+// The same of a compute type: float, double or int64_t.
+template <class F> decltype(auto) visit_computed(DType t, F&& f) {
+  switch (t) {
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::int64: return f(TypeTag<int64_t>{});
+    default: return f(TypeTag<float>{});
+  }
+}
+
+// The same over the floating types only; the caller has checked.
+template <class F> decltype(auto) visit_floating(DType t, F&& f) {
+  switch (t) {
+    case DType::float64: return f(TypeTag<double>{});
+    case DType::float16: return f(TypeTag<Half>{});
+    case DType::bfloat16: return f(TypeTag<BFloat16>{});
+    default: return f(TypeTag<float>{});
+  }
+}
+
+}  // namespace taper::v0

@@ -1,0 +1,134 @@
+// Errors are exceptions; nothing aborts. The first sentence is PyTorch's where it has one.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "framework/base/namespace.h"
+
+namespace taper::v0 {
+
+// Appending to a message: text, numbers (shortest form that reads back), and whatever has a
+// to_string found by argument lookup (Device, DType, Shape).
+inline void append_to(std::string& out, std::string_view text) { out += text; }
+inline void append_to(std::string& out, const char* text) { out += text; }
+inline void append_to(std::string& out, const std::string& text) { out += text; }
+inline void append_to(std::string& out, char c) { out += c; }
+inline void append_to(std::string& out, bool b) { out += b ? "true" : "false"; }
+
+void append_number(std::string& out, int64_t value);
+void append_number(std::string& out, uint64_t value);
+void append_number(std::string& out, float value);
+void append_number(std::string& out, double value);
+template <std::floating_point T> void append_to(std::string& out, T value) {
+  append_number(out, value);
+}
+template <std::integral T> void append_to(std::string& out, T value) {
+  append_number(out, std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>(value));
+}
+
+template <class T>
+requires(std::is_class_v<T> || std::is_enum_v<T>) && requires(const T& t) {
+  { to_string(t) } -> std::convertible_to<std::string>;
+}
+void append_to(std::string& out, const T& value) { out += to_string(value); }
+
+template <class T>
+concept Printable = requires(std::string& out, const T& t) {
+  append_to(out, t);
+};
+
+namespace detail {
+template <Printable... Args> std::string joined_text(const Args&... args) {
+  std::string out;
+  (append_to(out, args), ...);
+  return out;
+}
+}  // namespace detail
+
+class Tensor;  // framework/tensor/tensor.h, as is marks_a_tensor
+template <class T>
+concept TensorLike = requires(const T& x) {
+  marks_a_tensor(x);
+};
+
+// cat("size ", 3, " of ", shape) returns one string of all arguments. Tensors are joined by the cat
+// of autograd/ops/shape_ops.h, which takes a list: cat({a, b}).
+template <class... Args>
+requires((Printable<Args> || TensorLike<Args>)&&...)
+    std::conditional_t<(TensorLike<Args> || ...), Tensor, std::string> cat(const Args&... args) {
+  if constexpr ((TensorLike<Args> || ...)) {
+    static_assert(!(TensorLike<Args> || ...), "cat takes a list: cat({a, b})");
+  } else {
+    return detail::joined_text(args...);
+  }
+}
+
+// The root of everything Taper throws (PyTorch: RuntimeError).
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  // The text joined as by cat().
+  template <Printable First, Printable... Rest>
+  requires(sizeof...(Rest) > 0) Error(const First& first, const Rest&... rest)
+      : runtime_error(detail::joined_text(first, rest...)) {}
+  const char* what() const noexcept override {
+    return located_.empty() ? std::runtime_error::what() : located_.c_str();
+  }
+  // Called on the way out of each module, innermost first: the message then ends in its path,
+  // "(in module net.2)".
+  void add_module(const std::string& name);
+  // Put text before the message, and a line behind it. Code that passes an exception on and knows
+  // more about it calls them and rethrows the same object, so that the exception keeps its type.
+  void add_prefix(const std::string& prefix);
+  void add_note(const std::string& note);
+
+ private:
+  void compose();
+
+  std::string prefix_, path_, notes_, located_;
+};
+struct ValueError : Error {
+  using Error::Error;
+};
+struct TypeError : Error {
+  using Error::Error;
+};
+struct IndexError : Error {
+  using Error::Error;
+};
+struct NotImplementedError : Error {
+  using Error::Error;
+};
+// The GPU or its driver refused (PyTorch: AcceleratorError).
+struct AcceleratorError : Error {
+  using Error::Error;
+};
+struct OutOfMemoryError : Error {
+  using Error::Error;
+};
+// A file is missing, damaged or of another kind; the message names it.
+struct InputError : Error {
+  using Error::Error;
+};
+// A file cannot be written; the message names it and the reason.
+struct OutputError : Error {
+  using Error::Error;
+};
+// Data that nothing can be learned from.
+struct DataError : Error {
+  using Error::Error;
+};
+
+// Throws E with the text, joined as by cat, unless the condition holds. The parts of the text are
+// evaluated in any case: a throw of its own serves those that cost something.
+template <class E = Error, Printable... Text> void require(bool holds, const Text&... text) {
+  if (!holds) [[unlikely]]
+    throw E(detail::joined_text(text...));
+}
+
+}  // namespace taper::v0

@@ -1,0 +1,40 @@
+#include "framework/base/log.h"
+
+#include <mutex>
+#include <utility>
+
+namespace taper::v0 {
+namespace {
+
+thread_local LogScope* innermost = nullptr;
+
+struct Installed {
+  std::mutex mutex;
+  Logger logger;
+};
+// Never destroyed: destructors of static objects and threads that outlive main() may log.
+Installed& installed() {
+  static Installed& one = *new Installed;
+  return one;
+}
+
+}  // namespace
+
+Logger set_logger(Logger logger) {
+  const std::lock_guard lock(installed().mutex);
+  return std::exchange(installed().logger, std::move(logger));
+}
+
+LogScope::LogScope(Hear hear) : hear_(std::move(hear)), outer_(std::exchange(innermost, this)) {}
+LogScope::~LogScope() { innermost = outer_; }
+
+void log_message(LogLevel level, const std::string& message) {
+  std::string text = message;
+  for (const LogScope* scope = innermost; scope; scope = scope->outer_) {
+    if (!scope->hear_(level, text)) return;
+  }
+  const std::lock_guard lock(installed().mutex);
+  if (installed().logger) installed().logger(level, text);
+}
+
+}  // namespace taper::v0

@@ -1,0 +1,70 @@
+// Generators: every random op takes the next stream of one. The same seed gives the same numbers
+// on every device, whatever the thread count or launch shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "framework/base/philox.h"
+
+namespace taper::v0 {
+
+// May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
+// which depends on their timing, so threads that are to be reproducible draw from generators of
+// their own (DrawScope).
+class Generator {
+ public:
+  explicit Generator(uint64_t seed = 0) : key_{seed, 0} {}
+  Generator(const Generator& other) : key_(other.state()) {}
+  Generator& operator=(const Generator& other) {
+    set_state(other.state());
+    return *this;
+  }
+
+  void manual_seed(uint64_t seed) { set_state({seed, 0}); }
+  uint64_t initial_seed() const { return state().seed; }
+  // The key of one draw, or the first of so many in a row; the next call gives another.
+  PhiloxKey next(uint64_t draws = 1);
+  // What a checkpoint keeps.
+  PhiloxKey state() const;
+  void set_state(PhiloxKey state);
+
+ private:
+  PhiloxKey key_;
+};
+
+// The generator of ops that are given none: one for all devices and threads of the process, with
+// seed 0 at first. Within a DrawScope that names one, it is that.
+Generator& default_generator();
+void manual_seed(uint64_t seed);
+
+// Where the draws of this thread's ops that are given no generator come from until the end of the
+// scope.
+class DrawScope {
+ public:
+  explicit DrawScope(Generator& generator) : DrawScope(&generator, nullptr, false) {}
+  // From where they came before; their keys are put into `keys`.
+  static DrawScope note(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
+  // Those that were noted, once more, and then from where they came before.
+  static DrawScope repeat(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
+  ~DrawScope();
+  DrawScope& operator=(DrawScope&&) = delete;  // neither copied nor moved
+
+ private:
+  friend Generator& default_generator();
+  friend PhiloxKey next_key(Generator* generator);
+  DrawScope(Generator* generator, std::vector<PhiloxKey>* keys, bool repeats);
+  static PhiloxKey draw(const DrawScope* scope);
+
+  Generator* generator_;
+  std::vector<PhiloxKey>* keys_;
+  bool repeats_;
+  mutable size_t repeated_ = 0;
+  const DrawScope* outer_;
+};
+
+// For ops: the key of one draw from the generator given, else from the default one.
+PhiloxKey next_key(Generator* generator);
+
+}  // namespace taper::v0

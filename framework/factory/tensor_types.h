@@ -1,0 +1,50 @@
+// Names of PyTorch's first years that its tutorials still use: FloatTensor(2), cuda.LongTensor,
+// Variable (https://pytorch.org/docs/stable/tensors.html#data-types). New code: empty, tensor.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+
+#include "framework/factory/factories.h"
+
+namespace taper::v0 {
+
+// What a tensor of one dtype on one device is made with, as by a constructor.
+struct TensorType {
+  DType dtype;
+  DeviceType device = DeviceType::cpu;
+
+  // Uninitialised: FloatTensor(2, 3) has the shape [2, 3], FloatTensor() the shape [0]. A negative
+  // size is refused like empty()'s.
+  template <std::convertible_to<IntArg>... Sizes> Tensor operator()(Sizes... sizes) const {
+    if constexpr (sizeof...(sizes) == 0) return operator()(Shape{0});
+    return operator()(Shape{IntArg(sizes)...});
+  }
+  Tensor operator()(const Shape& shape) const {
+    return empty(shape, {.dtype = dtype, .device = device});
+  }
+  // Of the values given: FloatTensor({2, 3}) is [2., 3.].
+  Tensor operator()(std::initializer_list<TensorData> values) const {
+    return tensor(TensorData(values), {.dtype = dtype, .device = device});
+  }
+};
+
+inline constexpr TensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64}, HalfTensor{kFloat16},
+    BFloat16Tensor{kBFloat16}, LongTensor{kInt64}, IntTensor{kInt32}, ShortTensor{kInt16},
+    CharTensor{kInt8}, ByteTensor{kUInt8}, BoolTensor{kBool};
+
+namespace cuda {
+
+inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
+    DoubleTensor{kFloat64, DeviceType::cuda}, HalfTensor{kFloat16, DeviceType::cuda},
+    BFloat16Tensor{kBFloat16, DeviceType::cuda}, LongTensor{kInt64, DeviceType::cuda},
+    IntTensor{kInt32, DeviceType::cuda}, ShortTensor{kInt16, DeviceType::cuda},
+    CharTensor{kInt8, DeviceType::cuda}, ByteTensor{kUInt8, DeviceType::cuda},
+    BoolTensor{kBool, DeviceType::cuda};
+
+}  // namespace cuda
+
+// Tensors have been their own Variables since PyTorch 0.4.
+using Variable = Tensor;
+
+}  // namespace taper::v0

@@ -1,0 +1,61 @@
+// Text from outside: numbers read strictly, UTF-8, words as they stand in messages.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include "framework/base/namespace.h"
+
+namespace taper::v0::detail {
+
+// Returns whether the magnitude of a decimal number such as "-12.5e-3" is below 1.
+bool is_below_one(std::string_view number);
+
+// Reads the whole of `text`, which may begin with '+', as a decimal number in any locale. Returns
+// std::errc() on success and result_out_of_range for a number too large for T. A floating-point
+// number too close to zero for T becomes zero, as IEEE 754 rounds it; "inf" is accepted for one.
+template <class T> std::errc parse_number(std::string_view text, T& value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size()) return std::errc::invalid_argument;
+  if constexpr (std::is_floating_point_v<T>) {
+    // std::from_chars reports underflow and overflow by the same code and leaves `value` alone.
+    if (error == std::errc::result_out_of_range && is_below_one(text)) {
+      value = text[0] == '-' ? -T(0) : T(0);
+      return {};
+    }
+  }
+  return error;
+}
+
+// Whether the byte is within a character of UTF-8.
+inline bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+struct CodePoint {
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+  uint32_t value = kInvalid;
+  std::size_t length = 1;  // in bytes; 1 for a byte that is within no character
+};
+// The first of a text that is not empty. Overlong forms, surrogates and cut characters are invalid.
+CodePoint first_code_point(std::string_view text);
+// Where the first byte stands that is no UTF-8; the text's size where there is none.
+std::size_t first_invalid(std::string_view text);
+inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+// Fit for one line of a message: "\x09" for control characters, and about `most` bytes, cut between
+// characters.
+std::string shown(std::string_view text, std::size_t most);
+// The same in quotes, for one word.
+std::string in_quotes(std::string_view text);
+
+// "\n\tMissing key(s) in state_dict: "a", "b"." of that kind; nothing where there are no names.
+std::string state_keys(const char* kind, const std::vector<std::string>& names);
+
+// Levenshtein's distance in bytes, of the first 64 of each.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+}  // namespace taper::v0::detail

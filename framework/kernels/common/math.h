@@ -1,0 +1,350 @@
+// Scalar mathematics for kernels. On the GPU: CUDA's functions. For double on the CPU: std's. For
+// float on the CPU: own branch-free polynomials, which compilers vectorise; within about 2 ulp,
+// right at infinities, nan, subnormals and overflow. Plain * and + only, so that every instruction
+// set gives the same bits (the project is compiled with -ffp-contract=off).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "framework/base/half.h"
+#include "framework/base/host_device.h"
+#include "framework/kernels/common/math_wide.h"
+
+namespace taper::v0::math {
+
+// Products and sums that no compiler fuses: these have the same bits on the host and on the GPU.
+#ifdef __CUDA_ARCH__
+TAPER_HD float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+TAPER_HD double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+TAPER_HD float add_rn(float a, float b) { return __fadd_rn(a, b); }
+TAPER_HD double add_rn(double a, double b) { return __dadd_rn(a, b); }
+#else
+TAPER_HD float mul_rn(float a, float b) { return a * b; }
+TAPER_HD double mul_rn(double a, double b) { return a * b; }
+TAPER_HD float add_rn(float a, float b) { return a + b; }
+TAPER_HD double add_rn(double a, double b) { return a + b; }
+#endif
+
+using std::ceil, std::copysign, std::cos, std::floor, std::fmod, std::pow, std::sin, std::sqrt,
+    std::tan, std::trunc;
+TAPER_HD float abs(float x) { return ::fabsf(x); }
+TAPER_HD double abs(double x) { return ::fabs(x); }
+// Half to even.
+TAPER_HD float round(float x) { return ::rintf(x); }
+TAPER_HD double round(double x) { return ::rint(x); }
+// Of integers; the smallest one has no other absolute value.
+TAPER_HD int64_t abs(int64_t x) { return x < 0 ? int64_t(-uint64_t(x)) : x; }
+TAPER_HD int64_t ceil(int64_t x) { return x; }
+TAPER_HD int64_t floor(int64_t x) { return x; }
+TAPER_HD int64_t round(int64_t x) { return x; }
+TAPER_HD int64_t trunc(int64_t x) { return x; }
+
+// Positive, finite and not below the smallest normal number.
+TAPER_HD bool is_normal(float x) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  return (x >= kLeast) & (x <= kMost);
+}
+
+// log(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R = 2/3 s^2 + 2/5 s^4 + ...; for
+// 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295. `carry` is added to the small part.
+template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
+  constexpr int kTerms = sizeof(T) == 4 ? 4 : 10;
+  const T s = f / add_rn(T(2), f);
+  const T z = mul_rn(s, s);
+  T r = 0;
+  for (int k = kTerms; k >= 1; --k) r = mul_rn(z, add_rn(T(2) / T(2 * k + 1), r));
+  const T half_square = mul_rn(T(0.5), mul_rn(f, f));
+  const T tail = add_rn(mul_rn(s, add_rn(half_square, r)), carry);
+  return add_rn(f, -add_rn(half_square, -tail));
+}
+
+// With what x was scaled by taken back.
+TAPER_HD wide::NormalParts normal_parts(float x, float e_shift) {
+  const wide::NormalParts p = wide::normal_parts(x);
+  return {add_rn(p.e, e_shift), p.f};
+}
+// log of a positive normal number: x = 2^e (1 + f). ln2 is split so that e * high is exact.
+TAPER_HD float log_of_normal(float x, float e_shift = 0) {
+  const wide::NormalParts p = normal_parts(x, e_shift);
+  const float low = log_of_one_plus(p.f, mul_rn(p.e, 1.42860677e-06f));
+  return add_rn(mul_rn(p.e, 0.693145752f), low);
+}
+TAPER_HD double log_of_normal(double x) {
+  const uint64_t root_half = 0x3fe6a09e667f3bcdull;
+  const uint64_t u = wide::bits_of(x) - root_half;
+  const double e = double(int64_t(u) >> 52);
+  const double f = wide::of_bits((u & 0x000fffffffffffffull) + root_half) - 1.0;
+  const double low = log_of_one_plus(f, mul_rn(e, 1.9082149292705877e-10));
+  return add_rn(mul_rn(e, 0.69314718036912382), low);
+}
+
+#ifdef __CUDA_ARCH__
+
+using std::acos, std::asin, std::atan, std::atan2, std::cosh, std::erf, std::exp, std::exp2,
+    std::expm1, std::lgamma, std::log, std::log10, std::log1p, std::log2, std::sinh, std::tanh;
+
+#else
+
+TAPER_HD double acos(double x) { return ::acos(x); }
+TAPER_HD double asin(double x) { return ::asin(x); }
+TAPER_HD double atan(double x) { return ::atan(x); }
+TAPER_HD double atan2(double y, double x) { return ::atan2(y, x); }
+TAPER_HD double cosh(double x) { return ::cosh(x); }
+TAPER_HD double exp2(double x) { return ::exp2(x); }
+TAPER_HD double log10(double x) { return ::log10(x); }
+TAPER_HD double log2(double x) { return ::log2(x); }
+TAPER_HD double sinh(double x) { return ::sinh(x); }
+TAPER_HD double exp(double x) { return ::exp(x); }
+TAPER_HD double expm1(double x) { return ::expm1(x); }
+TAPER_HD double log(double x) { return ::log(x); }
+TAPER_HD double log1p(double x) { return ::log1p(x); }
+TAPER_HD double tanh(double x) { return ::tanh(x); }
+TAPER_HD double erf(double x) { return ::erf(x); }
+
+// exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
+TAPER_HD float expm1_of_rest(float r) {
+  constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
+  return r + r * r * wide::polynomial(r, kC);
+}
+// The nearest integer, for |x| < 1e6, as a float too: adding 1.5 * 2^23 rounds to it, and then it
+// stands in the low bits.
+struct Nearest {
+  float whole;
+  int32_t n;
+};
+TAPER_HD Nearest nearest(float x) {
+  const float magic = 12582912.0f, shifted = x + magic;
+  return {shifted - magic, int32_t(bits_of_float(shifted) - bits_of_float(magic))};
+}
+// x = n ln2 + r with |r| <= ln2 / 2, for |x| < 1e5; p = exp(r) - 1.
+struct ExpParts {
+  float p;
+  int32_t n;
+};
+TAPER_HD ExpParts exp_parts(float x) {
+  const Nearest k = nearest(x * 1.44269504f);
+  return {expm1_of_rest(x - k.whole * 0.693145752f - k.whole * 1.42860677e-06f), k.n};
+}
+// 2^n for n in [-126, 127].
+TAPER_HD float power_of_two(int32_t n) { return float_of_bits(uint32_t(n + 127) << 23); }
+
+TAPER_HD float exp(float x) {
+  // Below -104 all is 0, above 89 all is infinite; nan fails both comparisons and stays.
+  const float low = x < -104.0f ? -104.0f : x;
+  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
+  // Two factors reach subnormals and overflow.
+  const int32_t half = e.n >> 1;
+  return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+// Of x <= 0; 0 below -87, where results would be subnormal.
+TAPER_HD float exp_of_negative(float x) {
+  const ExpParts e = exp_parts(x < -87.0f ? -87.0f : x);
+  const float y = (1.0f + e.p) * power_of_two(e.n);
+  return x < -87.0f ? 0.0f : y;
+}
+
+TAPER_HD float exp2(float x) {
+  const float low = x < -151.0f ? -151.0f : x;
+  const float y = low > 129.0f ? 129.0f : low;
+  const Nearest k = nearest(y);
+  const int32_t half = k.n >> 1;
+  return (1.0f + expm1_of_rest((y - k.whole) * 0.693147181f)) * power_of_two(half) *
+         power_of_two(k.n - half);
+}
+
+TAPER_HD float expm1(float x) {
+  const float low = x < -20.0f ? -20.0f : x;
+  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
+  // 2^n p + (2^n - 1), with half of 2^n because 2^128 is no number.
+  const float scale = power_of_two(e.n - 1);
+  const float y = 2.0f * (scale * e.p + (scale - 0.5f));
+  // Keeps the sign of zero and subnormals.
+  return e.n == 0 ? (x == 0.0f ? x : e.p) : y;
+}
+
+// A logarithm by `of_normal`, called with a positive normal number and what to add to its exponent.
+template <class F> TAPER_HD float log_by(float x, F of_normal) {
+  const bool tiny = x < std::numeric_limits<float>::min();
+  const float y = of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  // Select by select: compilers vectorise this, and not nested conditions.
+  const float finite = x < inf ? y : x;
+  const float edge = x == 0.0f ? -inf : nan;
+  return x > 0.0f ? finite : edge;
+}
+TAPER_HD float log(float x) {
+  return log_by(x, [](float a, float e) { return log_of_normal(a, e); });
+}
+// e + log(m) / log(2) of x = 2^e m; a power of two gives e.
+TAPER_HD float log2(float x) {
+  return log_by(x, [](float a, float e) {
+    const wide::NormalParts p = normal_parts(a, e);
+    const float l = log_of_one_plus(p.f, 0.0f);
+    return p.e + (l * 1.44269504f + l * 1.92596300e-08f);
+  });
+}
+TAPER_HD float log10(float x) {
+  return log_by(x, [](float a, float e) {
+    const wide::NormalParts p = normal_parts(a, e);
+    const float l = log_of_one_plus(p.f, 0.0f);
+    return p.e * 0.301025391f + (p.e * 4.60503907e-06f + l * 0.434294482f);
+  });
+}
+TAPER_HD float atan2(float y, float x) {
+  const float angle = wide::atan2(y, x);
+  const bool is_nan = (x != x) | (y != y);
+  return is_nan ? x + y : angle;
+}
+TAPER_HD float atan(float x) { return float(wide::atan(x)); }
+TAPER_HD float asin(float x) {
+  const double a = abs(x), far = sqrt((1 - a) * 0.5);
+  const double y = wide::asin_to_half(a > 0.5 ? far : a);
+  return float(copysign(a > 0.5 ? 1.5707963267948966 - 2 * y : y, double(x)));
+}
+TAPER_HD float acos(float x) {
+  const double a = abs(x), far = sqrt((1 - a) * 0.5);
+  const double y = wide::asin_to_half(a > 0.5 ? far : a);
+  const double side = x < 0 ? 3.1415926535897932 - 2 * y : 2 * y;
+  return float(a > 0.5 ? side : 1.5707963267948966 - copysign(y, double(x)));
+}
+TAPER_HD float sinh(float x) {
+  const float low = x < -90.0f ? -90.0f : x;
+  return float(wide::sinh(low > 90.0f ? 90.0f : low));
+}
+TAPER_HD float cosh(float x) {
+  const float low = x < -90.0f ? -90.0f : x;
+  return float(wide::cosh(low > 90.0f ? 90.0f : low));
+}
+
+// What 1 + x loses in rounding comes back to first order.
+TAPER_HD float log1p(float x) {
+  const float u = 1.0f + x;
+  const float ratio = (x - (u - 1.0f)) / u;
+  // At -1 and infinity the ratio is nan, and nothing is lost.
+  const float above = x > -1.0f ? ratio : 0.0f;
+  const float lost = x < std::numeric_limits<float>::infinity() ? above : 0.0f;
+  const float y = log(u) + lost;
+  return u == 1.0f ? x : y;
+}
+
+// (exp(2x) - 1) / (exp(2x) + 1); from 10 on it rounds to 1.
+TAPER_HD float tanh(float x) {
+  const float a = abs(x);
+  const float e = expm1(2.0f * (a > 10.0f ? 10.0f : a));
+  return copysign(e / (e + 2.0f), x);
+}
+
+// Below 1: x plus x times a polynomial in x^2. From there to 4, where erf rounds to 1: 1 -
+// exp(q(x)), q approximating log(erfc). Both fitted at Chebyshev nodes, to 2e-9 and 5e-10.
+TAPER_HD float erf(float x) {
+  const float a = abs(x);
+  const float z = a < 1.0f ? a * a : 1.0f;
+  constexpr float kP[] = {1.2837917e-01f, -3.7612627e-01f, 1.1283595e-01f, -2.6854212e-02f,
+                          5.1890874e-03f, -8.0168643e-04f, 7.8758751e-05f};
+  const float t = a > 4.0f ? 4.0f : a;
+  constexpr float kQ[] = {3.2013805e-04f,  -1.1302334e+00f, -6.3182605e-01f,
+                          -1.1008008e-01f, 2.6421136e-02f,  -4.7595963e-03f,
+                          5.9680563e-04f,  -4.6058043e-05f, 1.6371514e-06f};
+  const float far = copysign(1.0f - exp_of_negative(wide::polynomial(t, kQ)), x);
+  return a < 1.0f ? x + x * wide::polynomial(z, kP) : far;
+}
+
+// log |gamma(x)|. Those without _r write the sign to a global variable.
+TAPER_HD float lgamma(float x) {
+  int sign;
+  return ::lgammaf_r(x, &sign);
+}
+TAPER_HD double lgamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
+
+#endif
+
+// 1 / (1 + exp(-x)) without overflow, accurate in the far tail too.
+template <class T> TAPER_HD T sigmoid(T x) {
+  const T e = exp(-abs(x));
+  const T y = T(1) / (T(1) + e);
+  return x < T(0) ? e * y : y;
+}
+
+// Derivatives of lgamma by Abramowitz and Stegun 6.3 and 6.4. From 10 on the asymptotic series,
+// with Bernoulli's numbers B2 ... B14, has all digits of a double; arguments go there by
+// recurrence, and from below 0 by reflection.
+inline constexpr int kSeriesFrom = 10;
+// The sum of B2k x^(k-1) factor(2k) for k up to 7.
+template <class T, class F> TAPER_HD T bernoulli_series(T x, F factor) {
+  constexpr double kB[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                           5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  T y = 0;
+  for (int k = 7; k >= 1; --k) y = y * x + T(kB[k - 1]) * factor(2 * k);
+  return y;
+}
+// pi x less a whole multiple of pi: from the distance to the nearest integer, which is exact.
+template <class T> TAPER_HD T pi_fraction(T x) { return T(3.14159265358979324) * (x - round(x)); }
+
+// d log gamma(x) / dx: -inf at 0, nan at negative integers.
+template <class T> TAPER_HD T digamma(T x) {
+  if (x == T(0)) return copysign(std::numeric_limits<T>::infinity(), -x);
+  T y = 0, w = x;
+  if (x < T(0)) {
+    const T angle = pi_fraction(x);
+    if (angle == T(0)) return std::numeric_limits<T>::quiet_NaN();
+    y = T(-3.14159265358979324) * cos(angle) / sin(angle);
+    w = T(1) - x;
+  }
+  T p = 0, q = 1;  // p / q = 1 / w + 1 / (w + 1) + ...
+  for (; w < T(kSeriesFrom); w += T(1)) {
+    p = p * w + q;
+    q *= w;
+  }
+  const T z = T(1) / (w * w);
+  const T series = z * bernoulli_series(z, [](int k) { return T(1) / T(k); });
+  return y + (log(w) - T(0.5) / w - series - p / q);
+}
+
+// Its first and second derivative.
+template <int order, class T> TAPER_HD T polygamma(T x) {
+  constexpr bool kFirst = order == 1;
+  T w = x < T(0) ? T(1) - x : x, sum = 0;
+  for (; w < T(kSeriesFrom); w += T(1)) sum += T(1) / (kFirst ? w * w : w * w * w);
+  const T r = T(1) / w, z = r * r;
+  const T y = kFirst ? sum + r + T(0.5) * z + z * r * bernoulli_series(z, [](int) { return T(1); })
+                     : T(-2) * sum - z - z * r -
+                           z * z * bernoulli_series(z, [](int k) { return T(k + 1); });
+  if (!(x < T(0))) return y;
+  const T angle = pi_fraction(x), c = T(3.14159265358979324) / sin(angle);
+  return kFirst ? c * c - y : y - T(2) * c * c * c * cos(angle);
+}
+
+template <class T> struct NormalPair { T cosine, sine; };
+
+// Two independent standard normals from two uniforms in [0, 1) (Box and Muller 1958):
+// sqrt(-2 log(1 - u)) times cos and sin of 2 pi v. The same bits on the host and on the GPU.
+template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
+  const T radius = sqrt(mul_rn(T(-2), log_of_normal(add_rn(T(1), -u))));
+  // v = quarter / 4 + rest, |rest| <= 1/8: both exact.
+  const int quarter = int(add_rn(mul_rn(v, T(4)), T(0.5)));
+  const T rest = add_rn(v, mul_rn(T(-0.25), T(quarter)));
+  const T t = mul_rn(rest, T(6.283185307179586));
+  const T z = mul_rn(t, t);
+  // Nested Taylor series: 1 - z/(2 3) (1 - z/(4 5) (...)) and 1 - z/(1 2) (1 - z/(3 4) (...)).
+  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;
+  T s = 1, c = 1;
+  for (int k = kTerms; k >= 1; --k) {
+    s = add_rn(T(1), -mul_rn(mul_rn(z, T(1) / T(2 * k * (2 * k + 1))), s));
+    c = add_rn(T(1), -mul_rn(mul_rn(z, T(1) / T(2 * k * (2 * k - 1))), c));
+  }
+  s = mul_rn(t, s);
+  const T x = quarter & 1 ? -s : c;
+  const T y = quarter & 1 ? c : s;
+  const bool turned = quarter & 2;
+  return {mul_rn(radius, turned ? -x : x), mul_rn(radius, turned ? -y : y)};
+}
+
+}  // namespace taper::v0::math

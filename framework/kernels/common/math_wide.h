@@ -1,0 +1,213 @@
+// Functions of float computed in double, without branches, so that compilers vectorise them: their
+// relative error, of 1e-9 and less, is seen in few results that are rounded to float. (sin, cos and
+// tan turn in double and end in float.) Series are Taylor's or fitted at Chebyshev nodes.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "framework/base/half.h"
+#include "framework/base/host_device.h"
+
+namespace taper::v0::math::wide {
+
+TAPER_HD uint64_t bits_of(double x) {
+  uint64_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+TAPER_HD double of_bits(uint64_t u) {
+  double x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+// The sum of c[k] x^k.
+template <class T, int n> TAPER_HD T polynomial(T x, const T (&c)[n]) {
+  T y = c[n - 1];
+  for (int k = n - 2; k >= 0; --k) y = y * x + c[k];
+  return y;
+}
+
+// Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits.
+inline constexpr double kMagic = 6755399441055744.0;
+
+// 2^x for |x| < 1000.
+TAPER_HD double exp2(double x) {
+  const double shifted = x + kMagic;
+  constexpr double kC[] = {0.9999999999997505,     0.6931471805465735,     0.24022650699042442,
+                           0.055504109391524004,   0.00961812850935354,    0.0013333452213459566,
+                           0.00015403873561785274, 1.5309702802717273e-05, 1.3171451652686942e-06};
+  return polynomial(x - (shifted - kMagic), kC) * of_bits((bits_of(shifted) + 1023) << 52);
+}
+// e^x for |x| < 690.
+TAPER_HD double exp(double x) { return exp2(x * 1.4426950408889634); }
+
+// log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)] by the series of artanh(s), s = f / (2 + f).
+TAPER_HD double log_of_one_plus(double f) {
+  const double s = f / (2 + f);
+  constexpr double kC[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7, 2.0 / 9,
+                           2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17};
+  return s * polynomial(s * s, kC);
+}
+// A positive normal number is 2^e (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)].
+struct NormalParts {
+  float e, f;
+};
+TAPER_HD NormalParts normal_parts(float x) {
+  const uint32_t root_half = 0x3f3504f3u;
+  const uint32_t u = bits_of_float(x) - root_half;
+  return {float(int32_t(u) >> 23), float_of_bits((u & 0x007fffffu) + root_half) - 1.0f};
+}
+// log of a positive normal number.
+TAPER_HD double log(float x) {
+  const NormalParts p = normal_parts(x);
+  return double(p.e) * 0.6931471805599453 + log_of_one_plus(p.f);
+}
+// Of one that no float is, in float's range: what its rounding lost comes back.
+TAPER_HD double log(double x) {
+  const float near = float(x);
+  const double lost = (x - near) / near;
+  return log(near) + lost * (1 - 0.5 * lost);
+}
+
+// x less a whole multiple of pi / 2, exact to 2^-66 for |x| < kTurns before it is rounded, and the
+// multiple's number.
+inline constexpr float kTurns = 1048576;
+struct Turned {
+  float rest;
+  int32_t quarter;
+};
+TAPER_HD Turned turned(double x) {
+  const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
+  return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
+}
+// For |r| <= pi / 4. What is added to r has the sign of r where r is zero: the sine of -0 is -0.
+TAPER_HD float sin_of_rest(float r) {
+  const float z = r * r;
+  const float y = z * (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040 + z * (-1.0f / 362880))));
+  return r + r * (0.0f - y);
+}
+TAPER_HD float cos_of_rest(float r) {
+  const float z = r * r;
+  const float y =
+      z * z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320 - z * (1.0f / 3628800))));
+  return 1 - (0.5f * z - y);
+}
+// sin(x + quarters pi / 2) for |x| < kTurns.
+TAPER_HD float sin(float x, int32_t quarters = 0) {
+  const Turned t = turned(x);
+  const int32_t q = t.quarter + quarters;
+  const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
+  const float y = q & 1 ? c : s;
+  return q & 2 ? -y : y;
+}
+TAPER_HD float tan(float x) {
+  const Turned t = turned(x);
+  const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
+  return t.quarter & 1 ? -c / s : s / c;
+}
+
+// For x in [0, 1].
+TAPER_HD double atan_below_one(double x) {
+  constexpr double kC[] = {0.9999999999318797,   -0.33333331350299933, 0.19999903388487353,
+                           -0.14283847806347255, 0.11092192098676698,  -0.08975399736160637,
+                           0.07231780819901393,  -0.05402100405507228, 0.033902256360512736,
+                           -0.01588422813098222, 0.004755744736801553, -0.0006675796270830592};
+  return x * polynomial(x * x, kC);
+}
+TAPER_HD double atan(double x) {
+  const double a = x < 0 ? -x : x;
+  const double t = atan_below_one(a > 1 ? 1 / a : a);
+  return copysign(a > 1 ? 1.5707963267948966 - t : t, x);
+}
+// The angle of the point (x, y), neither nan, with the signs of zeros and infinities in pairs.
+TAPER_HD float atan2(float y, float x) {
+  const float a = y < 0 ? -y : y, b = x < 0 ? -x : x;
+  const float low = a < b ? a : b, high = a < b ? b : a;
+  const bool is_diagonal = (low == high) & (high != 0);
+  const float above = is_diagonal ? 1.0f : low;
+  const float below = low == high ? 1.0f : high;
+  const double t = atan_below_one(double(above) / double(below));
+  const double half = a > b ? 1.5707963267948966 - t : t;
+  const float side = ::copysignf(1.0f, x);
+  return ::copysignf(float(side < 0 ? 3.1415926535897932 - half : half), y);
+}
+
+// asin(x) for |x| <= 1/2; asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)) beyond.
+TAPER_HD double asin_to_half(double x) {
+  constexpr double kC[] = {0.9999999999858166,   0.166666673856059,    0.0749994051783696,
+                           0.04466147698109818,  0.030098612048335256, 0.024673885764828034,
+                           0.007333607572777408, 0.03482586487527745};
+  return x * polynomial(x * x, kC);
+}
+
+// The sum of the odd powers' series below 1, where the difference would lose digits. |x| < 690.
+TAPER_HD double sinh(double x) {
+  const double e = exp(x), z = x * x;
+  constexpr double kC[] = {1, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800};
+  const double series = x * polynomial(z, kC);
+  const double difference = 0.5 * (e - 1 / e);
+  return z < 1 ? series : difference;
+}
+TAPER_HD double cosh(double x) {
+  const double e = exp(x);
+  return 0.5 * (e + 1 / e);
+}
+
+// x^y of a positive normal x: powers that no float holds end up outside its range.
+TAPER_HD double pow(float x, float y) {
+  const double t = y * (log(x) * 1.4426950408889634);
+  const double low = t < -200 ? -200 : t;
+  return exp2(low > 200 ? 200 : low);
+}
+
+// The largest quotient of which fmod and its kin are exact: it and both floats fit in a double.
+inline constexpr double kQuotient = 16777216;
+TAPER_HD bool divides(float a, float b) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const double x = a < 0 ? -a : a, y = b < 0 ? -b : b;
+  return (x < y * kQuotient) & (y <= kMost);
+}
+// a - q b with the truncated quotient q.
+struct Quotient {
+  double whole, rest;
+};
+TAPER_HD Quotient quotient(float a, float b) {
+  const double q = ::trunc(double(a) / b);
+  return {q, double(a) - q * b};
+}
+
+// For x from the smallest normal number on: Stirling's series from 8 on, and by the recurrence
+// lgamma(x) = lgamma(x + 1) - log(x) to there (https://dlmf.nist.gov/5.11.E1).
+TAPER_HD double lgamma(float x) {
+  double w = x, product = 1;
+  for (int k = 0; k < 8; ++k) {
+    const bool is_low = w < 8;
+    product *= is_low ? w : 1;
+    w += is_low ? 1 : 0;
+  }
+  constexpr double kC[] = {1.0 / 12,   -1.0 / 360,      1.0 / 1260, -1.0 / 1680,
+                           1.0 / 1188, -691.0 / 360360, 1.0 / 156};
+  const double r = 1 / w;
+  return (w - 0.5) * log(w) - w + 0.91893853320467274 + r * polynomial(r * r, kC) - log(product);
+}
+
+// d lgamma(x) / dx, for the same x: the asymptotic series from 10 on
+// (https://dlmf.nist.gov/5.11.E2).
+TAPER_HD double digamma(float x) {
+  double w = x, p = 0, q = 1;  // p / q = 1 / w + 1 / (w + 1) + ...
+  for (int k = 0; k < 10; ++k) {
+    const bool is_low = w < 10;
+    p = is_low ? p * w + q : p;
+    q *= is_low ? w : 1;
+    w += is_low ? 1 : 0;
+  }
+  constexpr double kC[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132};
+  const double r = 1 / w, z = r * r;
+  return log(w) - 0.5 * r - z * polynomial(z, kC) - p / q;
+}
+
+}  // namespace taper::v0::math::wide

@@ -1,0 +1,32 @@
+// Runs a formula for every index on the threads of the CPU.
+#pragma once
+
+#include "framework/host/parallel.h"
+#include "framework/kernels/common/dispatch.h"
+
+namespace taper::v0::kernels::cpu {
+
+struct Backend {
+  // Tells an index that lies within [0, bound); throws IndexError for another.
+  struct Check {
+    const char* op;
+    bool operator()(int64_t index, int64_t bound) const {
+      if (index >= 0 && index < bound) return true;
+      throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
+                       " (in ", op, ")");
+    }
+    // Throws Error with `op`, here a whole sentence, for a condition that does not hold.
+    void require(bool holds) const {
+      if (!holds) throw Error(op);
+    }
+  };
+  static Check check(const char* op, const Tensor&) { return {op}; }
+
+  // f(i) for every i in [0, n), in any order; each is about `work` element operations.
+  template <class F>
+  static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
+    parallel_each(n, work, f);
+  }
+};
+
+}  // namespace taper::v0::kernels::cpu

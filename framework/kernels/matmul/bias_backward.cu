@@ -1,0 +1,113 @@
+// dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both are overwritten.
+// A block sums its rows' part of some columns; where there are several parts, a second launch joins
+// them. All orders are functions of sizes and dtype alone.
+#include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/elementwise/activation_functors.h"
+#include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/reduce/reduce.cuh"
+
+namespace taper::v0::kernels::cuda {
+namespace {
+
+template <class F, class T> struct BiasArgs {
+  F f;
+  const T *dy, *kept;
+  T* dz;
+  int64_t m, n;
+  int64_t chunk;  // rows of a block
+  bool aligned;   // whole vectors only, each aligned
+  void* sums;     // [chunks, n] of Compute<T>, or where there is one chunk [n] of T
+  bool last;
+};
+
+template <class F, class T>
+__global__ void __launch_bounds__(kThreads, 3)
+    bias_backward_kernel(const __grid_constant__ BiasArgs<F, T> args, ColumnBlock block) {
+  using C = Compute<T>;
+  constexpr int V = kVec<T>, kLoads = 2;
+  const int x = int(threadIdx.x) % block.width, y = int(threadIdx.x) / block.width;
+  const int64_t column = (blockIdx.x % block.tiles * block.width + x) * V;
+  const int64_t part = blockIdx.x / block.tiles, begin = part * args.chunk;
+  const int64_t end = begin + args.chunk < args.m ? begin + args.chunk : args.m;
+  const int columns = clip<T>(args.n - column);
+
+  C sums[V] = {};
+  const auto take = [&](int64_t row, auto whole) {
+    Vec<T, V> dy[kLoads], kept[kLoads];
+    const auto count = [&](int k) { return row + k * block.height < end ? columns : 0; };
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int64_t at = (row + k * block.height) * args.n + column;
+      dy[k] = whole ? load_vec<T, V>(args.dy + at) : load_some(args.dy + at, count(k), false);
+      kept[k] = whole ? load_vec<T, V>(args.kept + at) : load_some(args.kept + at, count(k), false);
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int64_t at = (row + k * block.height) * args.n + column;
+      Vec<T, V> dz;
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (!whole && j >= count(k)) break;
+        dz.at[j] = T(args.f(C(dy[k].at[j]), C(kept[k].at[j])));
+        sums[j] += C(dz.at[j]);
+        if (!whole) args.dz[at + j] = dz.at[j];
+      }
+      if (whole) store_vec(args.dz + at, dz);
+    }
+  };
+  for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
+    if (args.aligned && columns == V && row + int64_t(block.height) * (kLoads - 1) < end) {
+      take(row, std::true_type{});
+    } else {
+      take(row, std::false_type{});
+    }
+  }
+  join_rows(Sum<C>{{}, 1}, sums, block);
+  if (y != 0) return;
+  for (int j = 0; j < columns; ++j) {
+    if (args.last) {
+      static_cast<T*>(args.sums)[column + j] = T(sums[j]);
+    } else {
+      static_cast<C*>(args.sums)[part * args.n + column + j] = sums[j];
+    }
+  }
+}
+
+}  // namespace
+
+void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
+                   const Tensor& kept) {
+  const taper::cuda::Launch on(dy);
+  const int64_t m = dy.size(0), n = dy.size(1);
+  const ReduceSizes sizes{1, m, n};
+  visit_floating(dy.dtype(), [&]<class T>(TypeTag<T>) {
+    constexpr int V = kVec<T>;
+    const ColumnBlock block = column_block(sizes, V);
+    const int64_t chunk = chunk_of(sizes, V, 2), chunks = ceil_div(m, chunk);
+    const Tensor parts =
+        chunks == 1 ? dbias : Tensor::make({chunks, n}, dtype_of<Compute<T>>, dy.device());
+    const bool aligned = n % V == 0 && is_aligned(dy.data_ptr(), 16) &&
+                         is_aligned(kept.data_ptr(), 16) && is_aligned(dz.data_ptr(), 16);
+    const auto run = [&](auto f) {
+      const BiasArgs<decltype(f), T> args{f,
+                                          pointer<const T>(dy),
+                                          pointer<const T>(kept),
+                                          pointer<T>(dz),
+                                          m,
+                                          n,
+                                          chunk,
+                                          aligned,
+                                          parts.data_ptr(),
+                                          chunks == 1};
+      bias_backward_kernel<<<unsigned(chunks * block.tiles), block.width * block.height, 0,
+                             on.stream>>>(args, block);
+    };
+    visit_backward(activation, [&]<class F>(F) {
+      run(std::conditional_t<kIsHalf<T>, typename OfHalf<F>::type, F>());
+    });
+    on.check("linear");
+    if (chunks > 1) reduce(ReduceOp::sum, dbias, parts, {1, chunks, n});
+  });
+}
+
+}  // namespace taper::v0::kernels::cuda

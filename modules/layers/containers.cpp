@@ -1,0 +1,132 @@
+#include "modules/layers/containers.h"
+
+#include <algorithm>
+#include <typeinfo>
+
+#include "autograd/anomaly.h"
+#include "modules/layers/conv_layers.h"
+#include "modules/layers/linear.h"
+#include "modules/layers/stateless.h"
+
+namespace taper::v0 {
+namespace {
+
+template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
+
+// What `layer` can apply itself: where it is a Linear or a Conv2d and nothing derived from them,
+// `activation` a ReLU or a GELU, and neither has hooks, which would see the value in between.
+Activation fusible(const Module& layer, const Module& activation) {
+  const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
+  if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::none;
+  if (is_exactly<ReLU>(activation)) return Activation::relu;
+  if (!is_exactly<GELU>(activation)) return Activation::none;
+  const bool by_tanh = static_cast<const GELU&>(activation).approximate == "tanh";
+  return by_tanh ? Activation::gelu_tanh : Activation::gelu;
+}
+
+size_t place_of(int64_t index, size_t size) {
+  const int64_t n = int64_t(size);
+  if (index < -n || index >= n) throw IndexError("index ", index, " is out of range");
+  return size_t(index < 0 ? index + n : index);
+}
+
+}  // namespace
+
+ModuleContainer::ModuleContainer() = default;
+ModuleContainer::~ModuleContainer() = default;
+ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
+  for (const Owned<Module>& child : other.owned_) {
+    owned_.push_back(child->clone());
+    owned_.back()->is_held_ = true;
+  }
+}
+
+ModuleContainer& ModuleContainer::operator=(ModuleContainer&& other) {
+  if (this == &other) return *this;
+  Module::operator=(std::move(other));
+  owned_ = std::move(other.owned_);
+  return *this;
+}
+
+Module& ModuleContainer::own(const std::string& name, Owned<Module> child) {
+  if (!child) throw TypeError("nullptr is not a Module subclass (child of ", type_name(), ")");
+  register_module(name, *child);
+  child->is_held_ = true;
+  was_moved_ = false;  // a container that was moved from may be filled again
+  return *owned_.emplace_back(std::move(child));
+}
+
+Module& ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
+  old.give_place_to(*fresh);
+  fresh->is_held_ = true;
+  Owned<Module>& place = *std::ranges::find(owned_, &old, &Owned<Module>::get);
+  place = std::move(fresh);
+  return *place;
+}
+
+void ModuleContainer::refuse_type(const Module& child, const std::type_info& wanted,
+                                  const char* name) const {
+  throw TypeError("a module of this ", type_name(), " is a ", child.type_name(), ", not a ",
+                  name ? name : demangled(wanted.name()));
+}
+
+Module& ModuleList::operator[](int64_t index) const {
+  return *children()[place_of(index, size())].second;
+}
+
+ParameterList::ParameterList(const std::vector<Tensor>& values) {
+  for (const Tensor& value : values) append(value);
+}
+
+void ParameterList::append(const Tensor& value) {
+  parameters_.emplace_back(*this, cat(size()), value);
+}
+
+Parameter& ParameterList::operator[](int64_t index) { return parameters_[place_of(index, size())]; }
+
+std::string ParameterList::extra_repr() const {
+  std::string text;
+  for (size_t i = 0; i < size(); ++i) {
+    std::string sizes;
+    for (const int64_t n : parameters_[i]->shape()) sizes += cat(sizes.empty() ? "" : "x", n);
+    text += cat(i > 0 ? "\n" : "", "  (", i, "): Parameter containing: [torch.",
+                parameters_[i]->dtype(), " of size ", sizes, "]");
+  }
+  return text;
+}
+
+Tensor activated(Module& layer, Module& activation, const Tensor& x) {
+  const Activation fused = fusible(layer, activation);
+  if (fused == Activation::none) return activation(layer(x));
+  if (is_exactly<Conv2d>(layer)) return static_cast<Conv2d&>(layer)(x, fused);
+  return static_cast<Linear&>(layer)(x, fused);
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (size_t i = 0; i < size(); ++i) {
+    Module& layer = *children()[i].second;
+    Module* next = i + 1 < size() ? children()[i + 1].second : nullptr;
+    const bool fuses = next && fusible(layer, *next) != Activation::none;
+    y = fuses ? activated(layer, *next, y) : layer(y);
+    i += fuses;
+  }
+  return y;
+}
+
+std::vector<std::string> ModuleDict::keys() const {
+  std::vector<std::string> out;
+  for (const auto& [key, child] : *this) out.push_back(key);
+  return out;
+}
+
+Module& ModuleDict::operator[](const std::string& key) const {
+  std::string known;
+  for (const auto& [name, child] : *this) {
+    if (name == key) return *child;
+    known += cat(known.empty() ? "" : ", ", "'", name, "'");
+  }
+  throw IndexError("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]");
+}
+
+}  // namespace taper::v0

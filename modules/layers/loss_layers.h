@@ -1,0 +1,121 @@
+// Losses as modules (https://pytorch.org/docs/stable/nn.html#loss-functions):
+//   CrossEntropyLoss criterion({.label_smoothing = 0.1});
+//   Tensor loss = criterion(net(x), target);
+// Their arguments are those of the functions in autograd/ops/nn/loss_ops.h, in the same order.
+#pragma once
+
+#include "autograd/ops/nn/loss_ops.h"
+#include "modules/layers/function_layer.h"
+
+namespace taper::v0 {
+
+// A criterion of an input and a target: a scalar, or with reduction none a value of each.
+class Loss : public ModuleOf<Loss> {
+ public:
+  virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
+  Tensor forward(const Tensor&) final {
+    throw TypeError(type_name(), ".forward() missing 1 required positional argument: 'target'");
+  }
+};
+
+template <LayerName kName, auto kFunction, class... Each>
+class FunctionLoss : public Cloneable<FunctionLoss<kName, kFunction, Each...>,
+                                      FunctionModule<Loss, kName, kFunction, Each...>> {
+ public:
+  using FunctionLoss::Cloneable::Cloneable;
+  Tensor forward(const Tensor& input, const Tensor& target) override {
+    return this->call(input, target);
+  }
+};
+using ReductionOption =
+    Option<"reduction", Reduction, kAny, "what becomes of the elements' losses", Reduction::mean>;
+using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
+using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
+using HuberLoss =
+    FunctionLoss<"HuberLoss", huber_loss, ReductionOption,
+                 Option<"delta", double, kPositive, "where the square becomes a line", 1>>;
+using SmoothL1Loss =
+    FunctionLoss<"SmoothL1Loss", smooth_l1_loss, ReductionOption,
+                 Option<"beta", double, kPositive, "where the square becomes a line", 1>>;
+using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
+                               Option<"log_target", bool, kAny, "targets are logarithms", false>>;
+
+// Losses with weights, which are buffers.
+template <LayerName kName, auto kFunction, class LossOptions>
+class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions>, Loss> {
+ public:
+  using Options = LossOptions;
+
+  explicit WeightedLoss(const Options& o = {}) : options(registered(o)) {}
+  WeightedLoss(WeightedLoss&&) = default;
+  WeightedLoss& operator=(WeightedLoss&&) = default;
+  WeightedLoss(WeightedLoss& other)
+      : WeightedLoss::Cloneable(other), options(copied_tensors(other.options)) {}
+  Tensor forward(const Tensor& input, const Tensor& target) override {
+    return kFunction(input, target, options);
+  }
+  std::string type_name() const override { return kName.text; }
+
+  Options options;
+
+ private:
+  static Options copied_tensors(Options o) {
+    o.weight = Module::copy_of(o.weight);
+    if constexpr (requires { o.pos_weight; }) o.pos_weight = Module::copy_of(o.pos_weight);
+    return o;
+  }
+  Options registered(Options o) {
+    const auto add = [&](const char* name, Tensor& weight) {
+      if (weight.defined()) this->register_buffer(name, weight = weight.detach());
+    };
+    add("weight", o.weight);
+    if constexpr (requires { o.pos_weight; }) add("pos_weight", o.pos_weight);
+    return o;
+  }
+};
+using CrossEntropyLoss =
+    WeightedLoss<"CrossEntropyLoss",
+                 static_cast<Tensor (*)(const Tensor&, const Tensor&, const CrossEntropyOptions&)>(
+                     cross_entropy),
+                 CrossEntropyOptions>;
+using NLLLoss = WeightedLoss<"NLLLoss", nll_loss, NllLossOptions>;
+using BCELoss = WeightedLoss<"BCELoss", binary_cross_entropy, BceOptions>;
+using BCEWithLogitsLoss =
+    WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
+
+// Losses of other tensors than an input and a target, in the order of their functions.
+template <int kTensors, LayerName kName, auto kFunction, class... Each>
+class LossOfTensors : public Cloneable<LossOfTensors<kTensors, kName, kFunction, Each...>,
+                                       FunctionModule<Module, kName, kFunction, Each...>> {
+ public:
+  using LossOfTensors::Cloneable::Cloneable;
+  template <std::convertible_to<const Tensor&>... T>
+  requires(sizeof...(T) == kTensors) Tensor operator()(const T&... x) {
+    return this->within([this](const auto&... a) { return this->call(a...); },
+                        static_cast<const Tensor&>(x)...);
+  }
+};
+using MarginOption = Option<"margin", double, kAny, "how far apart is enough", 0>;
+using CosineEmbeddingLoss =
+    LossOfTensors<3, "CosineEmbeddingLoss", cosine_embedding_loss, MarginOption, ReductionOption>;
+using MarginRankingLoss =
+    LossOfTensors<3, "MarginRankingLoss", margin_ranking_loss, MarginOption, ReductionOption>;
+using GaussianNLLLoss = LossOfTensors<
+    3, "GaussianNLLLoss", gaussian_nll_loss, Option<"full", bool, kAny, "with the constant", false>,
+    Option<"eps", double, kPositive, "the least variance", 1, 1000000>, ReductionOption>;
+using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss,
+                              Option<"blank", int64_t, kAny, "its class", 0>, ReductionOption,
+                              Option<"zero_infinity", bool, kAny, "0 where no way fits", false>>;
+
+class TripletMarginLoss : public ModuleOf<TripletMarginLoss> {
+ public:
+  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options(o) {}
+  using Module::forward;
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {
+    return triplet_margin_loss(anchor, positive, negative, options);
+  }
+
+  TripletMarginOptions options;
+};
+
+}  // namespace taper::v0

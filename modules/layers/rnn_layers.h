@@ -1,0 +1,141 @@
+// Recurrent layers (https://pytorch.org/docs/stable/generated/torch.nn.RNN.html,
+// .../torch.nn.LSTM.html,
+// .../torch.nn.GRU.html), and one step of each as a module (.../torch.nn.LSTMCell.html).
+#pragma once
+
+#include "autograd/ops/nn/rnn_ops.h"
+#include "framework/base/describe.h"
+#include "modules/layers/packed_sequence.h"
+#include "modules/members.h"
+
+namespace taper::v0 {
+
+struct RnnOptions {
+  int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;  // on what each layer but the last gives, while training
+  bool bidirectional = false;
+  int64_t proj_size = 0;              // of an LSTM: its h has this many units, where it is not 0
+  std::string nonlinearity = "tanh";  // of an RNN: or "relu"
+  Device device = DeviceType::cpu;
+
+  template <class V> void describe(V& v) {
+    v("num_layers", num_layers, {1, 1000}, "layers above one another");
+    v("bias", bias, "whether a bias is added");
+    v("dropout", dropout, kBelowOne, "chance of a zero between layers");
+    v("bidirectional", bidirectional, "a second one reads from the end");
+  }
+};
+
+// h, c [num_layers * directions, B, hidden_size], or without B where the input is; layer by layer,
+// forward before backward. Undefined: zeros. c is the LSTM's alone, whose h has proj_size units
+// where that is given.
+using RnnState = LstmState;
+// What a layer gives; output is [B, T, ...] with batch_first, and has no B where x has none.
+struct RnnResult {
+  Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
+  Tensor h_n, c_n;  // after the last step; c_n is an LSTM's
+  void tensors(const auto& each) { each(output, h_n, c_n); }
+};
+struct PackedRnnResult {
+  PackedSequence output;
+  Tensor h_n, c_n;  // after the last step of each sequence
+  void tensors(const auto& each) { each(output.data, h_n, c_n); }
+};
+
+// Of one layer in one direction; those that it has not are undefined.
+struct RnnWeights {
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
+};
+
+// x [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed sequence.
+// Parameters "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0" (of a
+// projection), and "..._reverse", are drawn from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)).
+class RnnBase : public Module {
+ public:
+  using Options = RnnOptions;
+
+  // The output alone, from a state of zeros.
+  Tensor forward(const Tensor& x) override { return run(x, {}).output; }
+  using Module::operator();
+  RnnResult operator()(const Tensor& x, const RnnState& state);
+  PackedRnnResult operator()(const PackedSequence& x, const RnnState& state = {});
+  std::string extra_repr() const override;
+
+  int64_t input_size, hidden_size;
+  RnnOptions options;
+  std::vector<RnnWeights> cells;  // in the order of RnnState
+
+ protected:
+  // gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
+  RnnBase(IntArg input_size, IntArg hidden_size, IntArg gates, const RnnOptions& options);
+
+ private:
+  using Sizes = std::vector<int64_t>;
+  RnnResult run(const Tensor& x, const RnnState& state) const;
+  RnnResult run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const;
+  Tensor run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
+                  bool reverse, RnnState& state) const;
+  void check_input(const Tensor& x) const;
+  void check_state(const Tensor& x, const RnnState& state, std::optional<int64_t> batch) const;
+  int64_t directions() const { return options.bidirectional ? 2 : 1; }
+  // Units of h, which is also the output of one direction.
+  int64_t width() const { return options.proj_size > 0 ? options.proj_size : hidden_size; }
+
+  int64_t gates_;
+};
+
+struct RNN : Cloneable<RNN, RnnBase> {
+  RNN(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+};
+struct LSTM : Cloneable<LSTM, RnnBase> {
+  LSTM(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
+};
+struct GRU : Cloneable<GRU, RnnBase> {
+  GRU(IntArg in, IntArg hidden, const RnnOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
+};
+
+struct RnnCellOptions {
+  bool bias = true;
+  std::string nonlinearity = "tanh";  // of an RNNCell: or "relu"
+  Device device = DeviceType::cpu;
+};
+
+// One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.
+// Parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn as those of the layers.
+class RnnCellBase : public Module, public RnnWeights {
+ public:
+  using Options = RnnCellOptions;
+
+  // h, from a state of zeros.
+  Tensor forward(const Tensor& x) override { return step(x, {}).h; }
+  using Module::operator();
+  // h, of an RNNCell or GRUCell.
+  Tensor operator()(const Tensor& x, const Tensor& h);
+  std::string extra_repr() const override;
+
+  int64_t input_size, hidden_size;
+  RnnCellOptions options;
+
+ protected:
+  RnnCellBase(IntArg input_size, IntArg hidden_size, IntArg gates, const RnnCellOptions& o);
+  LstmState step(const Tensor& x, const LstmState& state) const;
+
+ private:
+  int64_t gates_;
+};
+
+struct RNNCell : Cloneable<RNNCell, RnnCellBase> {
+  RNNCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 1, o) {}
+};
+struct GRUCell : Cloneable<GRUCell, RnnCellBase> {
+  GRUCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 3, o) {}
+};
+struct LSTMCell : Cloneable<LSTMCell, RnnCellBase> {
+  LSTMCell(IntArg in, IntArg hidden, const RnnCellOptions& o = {}) : Cloneable(in, hidden, 4, o) {}
+  // const auto [h, c] = cell(x, {h, c});
+  LstmState operator()(const Tensor& x, const LstmState& state = {});
+};
+
+}  // namespace taper::v0

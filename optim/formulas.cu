@@ -1,5 +1,0 @@
-#include "optim/algorithms/formulas.h"
-
-#include "framework/kernels/optim/update.cuh"
-
-template auto taper::optim::all_formulas<taper::kernels::OnGpu>();

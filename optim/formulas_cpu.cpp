@@ -1,5 +1,0 @@
-#include "optim/algorithms/formulas.h"
-
-#include "framework/kernels/optim/update_cpu.h"
-
-template auto taper::optim::all_formulas<taper::kernels::OnCpu>();
