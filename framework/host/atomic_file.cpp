@@ -42,7 +42,8 @@ std::string random_name(const std::string& path) {
   return out;
 }
 
-// Whoever writes a temporary file holds its lock, which ends with the process.
+// Removes temporary files whose writers no longer run. A writer holds a lock on its temporary file,
+// which the system releases when the process ends.
 void remove_left_behind(const std::string& path) {
   const std::string start = fs::path(path).filename().string() + kMark;
   std::error_code error;
@@ -64,8 +65,8 @@ void remove_left_behind(const std::string& path) {
 
 bool sync_directory(const std::string& directory) {
   const int file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return true;  // not every directory may be opened
-  // Not every file system can do this (EINVAL).
+  if (file < 0) return true;  // some directories cannot be opened
+  // Some file systems do not support this (EINVAL).
   const bool done = ::fsync(file) == 0 || errno == EINVAL;
   const int reason = errno;
   ::close(file);
@@ -77,7 +78,8 @@ AtomicFile::AtomicFile(const std::string& path, uint64_t nbytes) : path_(path), 
   std::error_code none;
   if (is_special(path)) {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  } else if (fs::is_directory(path, none)) {  // or a link to one, which is not to be replaced
+    // also a link to a directory, which must not be replaced
+  } else if (fs::is_directory(path, none)) {
     errno = EISDIR;
   } else {
     remove_left_behind(path);
@@ -88,7 +90,7 @@ AtomicFile::AtomicFile(const std::string& path, uint64_t nbytes) : path_(path), 
 
 void AtomicFile::create() {
   struct stat info {};
-  // One that was taken for left behind, before it was locked, is made anew.
+  // Another process may have removed the file as abandoned before it was locked; create it again.
   while (info.st_nlink == 0) {
     if (file_ >= 0) ::close(file_);
     do {

@@ -1,4 +1,4 @@
-// Files that are the old ones or the whole new ones, at any moment.
+// Atomic replacement of files: at any moment the path holds the old file or the whole new one.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,36 @@
 
 namespace taper::v0 {
 
-// The new content of PATH. It is written to "PATH.tmp-" and 16 random hex digits, a name that no
-// other thread, process or machine has, and takes the place of the old content in finish(); a link
-// to a file is replaced, not followed. What killed processes left there of PATH goes first. A
-// device, a pipe and what stands for an open file (/dev/stdout) are written as they are. All throw
-// OutputError with path and reason.
+// A writer that replaces the content of `path` atomically.  The content is written to "PATH.tmp-"
+// followed by 16 random hex digits, a name that no other thread, process or machine uses. finish()
+// renames it to `path`. A symbolic link to a file is replaced, not followed. The constructor first
+// removes temporary files of `path` that killed processes left behind. Devices, pipes and names of
+// open files (/dev/stdout) are written directly. All functions throw OutputError with the path and
+// the reason.
 class AtomicFile {
  public:
-  // nbytes: what will be written, for the message of a full disk.
+  // nbytes: number of bytes that will be written, used in the message for a full disk.
   AtomicFile(const std::string& path, uint64_t nbytes);
   ~AtomicFile();
   AtomicFile& operator=(AtomicFile&&) = delete;  // neither copied nor moved
 
   void write(const void* data, uint64_t nbytes);
-  // On return the new content is on the disk under its name, also after a power cut.
+  // Makes the new content durable under its name: on return it survives a power failure.
   void finish();
 
  private:
   void create();
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, temporary_;  // temporary_: empty where there is none
+  std::string path_, temporary_;  // temporary_: empty if the path is written directly
   uint64_t nbytes_;
   int file_ = -1;
 };
 
-// All of it in one call.
+// Writes the whole content in one call.
 void write_atomically(const std::string& path, std::string_view content);
 
-// Waits until the names in a directory are on the disk. False, with errno: they are not.
+// Waits until the directory's entries are on the disk. Returns false and sets errno on failure.
 bool sync_directory(const std::string& directory);
 
 }  // namespace taper::v0

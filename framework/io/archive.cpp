@@ -12,7 +12,7 @@
 namespace taper::v0 {
 namespace {
 
-// Deflate makes no more bytes than that of one (https://zlib.net/zlib_tech.html).
+// Upper bound of Deflate's compression ratio (https://zlib.net/zlib_tech.html).
 constexpr uint64_t kMostOfOneByte = 1032;
 
 std::string text_of(zip_error_t* error) {
@@ -35,7 +35,7 @@ struct ZipReader::Handle {
 ZipReader::ZipReader(const std::string& path)
     : check_{path, "not a valid zip archive"}, handle_(std::make_unique<Handle>()) {
   const InputFile file(path, "");
-  const int copy = ::dup(file.descriptor());  // libzip closes its own
+  const int copy = ::dup(file.descriptor());  // libzip closes the descriptor that it is given
   int code = 0;
   handle_->zip = copy < 0 ? nullptr : zip_fdopen(copy, 0, &code);
   if (!handle_->zip) {
@@ -70,7 +70,7 @@ StoragePtr ZipReader::read(size_t index) {
   StoragePtr storage = allocate(entry.nbytes, Device());
   char* to = static_cast<char*>(storage->data);
   uint64_t done = 0;
-  // The checksum is compared by the read that finds the end.
+  // libzip compares the checksum in the read call that reaches the end.
   while (true) {
     char beyond;
     char* at = done < entry.nbytes ? to + done : &beyond;
@@ -91,7 +91,7 @@ void write_zip(const std::string& path, const std::vector<ZipContent>& contents)
   const std::unique_ptr<zip_source_t, decltype(free)> memory(
       zip_source_buffer_create(nullptr, 0, 0, &error), free);
   if (!memory) fail();
-  zip_source_keep(memory.get());  // closing the archive gives one back
+  zip_source_keep(memory.get());  // closing the archive releases one reference
   zip_t* zip = zip_open_from_source(memory.get(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   if (!zip) {
     zip_source_free(memory.get());

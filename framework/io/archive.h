@@ -12,10 +12,10 @@
 
 namespace taper::v0 {
 
-// Whether Taper was built with libzip.
+// Returns whether Taper was built with libzip.
 bool has_zip();
 
-// Named entries that can be read.
+// A set of named entries that can be read.
 class Archive {
  public:
   virtual ~Archive() = default;
@@ -23,19 +23,19 @@ class Archive {
     std::string name;
     uint64_t nbytes;
   };
-  // In the archive's order.
+  // Returns the entries in the archive's order.
   const std::vector<Entry>& entries() const { return entries_; }
-  // The bytes of entries()[index], on the CPU.
+  // Returns the bytes of entries()[index] in CPU memory.
   virtual StoragePtr read(size_t index) = 0;
 
  protected:
   std::vector<Entry> entries_;
 };
 
-// A zip archive that is read; entries are stored or deflated. The constructor throws InputError
-// with the path for a file that is no archive, is damaged, or claims more bytes than its size can
-// hold; read() for an entry whose checksum is wrong, or that is encrypted or packed in another way.
-// In a build without libzip both throw Error.
+// A zip archive that is open for reading. Entries are stored or deflated. The constructor throws
+// InputError with the path if the file is not an archive, is damaged, or claims more bytes than its
+// size can hold. read() throws InputError if the entry's checksum is wrong, or if the entry is
+// encrypted or uses another compression method. In a build without libzip both throw Error.
 class ZipReader final : public Archive {
  public:
   explicit ZipReader(const std::string& path);
@@ -53,8 +53,8 @@ struct ZipContent {
   std::string name;
   std::string_view bytes;
 };
-// Writes an archive of stored entries, which is made in memory first. PATH is the old file or the
-// whole new one (atomic_file.h).
+// Writes an archive of stored entries, which is built in memory first. The file at `path` is
+// replaced atomically (atomic_file.h).
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
 
 }  // namespace taper::v0

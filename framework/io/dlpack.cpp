@@ -21,7 +21,7 @@ DLDataType dlpack_type(DType t) {
   return {code, uint8_t(8 * size_of(t)), 1};
 }
 
-// What the taker holds: the tensor, and the arrays that the description points to.
+// The data behind an exported handle: the tensor, and the arrays that the description points to.
 struct Exported {
   Tensor tensor;
   Shape shape, strides;

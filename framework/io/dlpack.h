@@ -1,5 +1,5 @@
-// Tensors that other frameworks of the process share, without a copy
-// (https://dmlc.github.io/dlpack/latest/): DLManagedTensor is in <dlpack/dlpack.h>.
+// Exchange of tensors with other frameworks of the process, without a copy
+// (https://dmlc.github.io/dlpack/latest/). DLManagedTensor is declared in <dlpack/dlpack.h>.
 #pragma once
 
 #include "framework/tensor/tensor.h"
@@ -8,14 +8,16 @@ struct DLManagedTensor;
 
 namespace taper::v0 {
 
-// The same memory; it lives until the taker calls the deleter, or the last tensor on it goes,
-// whichever is later. Refuses a tensor that requires grad. Kernels that were queued before may
-// still be writing on a GPU: the taker works on the same stream, or waits (cuda::synchronize).
+// Returns a handle to the memory of x. The memory is freed after the consumer has called the
+// deleter and the last tensor that uses it was destroyed. Throws Error if x requires grad. Does not
+// synchronize: earlier kernels may still be writing on a GPU, so the consumer works on the same
+// stream or calls cuda::synchronize().
 DLManagedTensor* to_dlpack(const Tensor& x);
 
-// The same memory, which `managed` gives up: its deleter is called when the last tensor goes, or at
-// once where an error is thrown. Takes CPU (page-locked too) and CUDA memory of the dtypes that
-// Taper has, on the GPU in the order of the current stream. TypeError, ValueError for others.
+// Returns a tensor over the memory of `managed` and takes ownership of it. Its deleter is called
+// when the last tensor is destroyed, or immediately if this function throws. Accepts CPU memory
+// (page-locked memory too) and CUDA memory of the dtypes that Taper has; CUDA memory is used in the
+// order of the current stream. Throws TypeError or ValueError for anything else.
 Tensor from_dlpack(DLManagedTensor* managed);
 
 }  // namespace taper::v0

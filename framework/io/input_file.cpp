@@ -18,7 +18,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 InputFile::InputFile(std::string path, std::string_view what)
     : path_(std::move(path)), what_(what.empty() ? "" : cat(" the ", what)) {
-  // A pipe would else be waited for.
+  // O_NONBLOCK: opening a pipe would otherwise wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat info;
   const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0;
@@ -53,7 +53,8 @@ size_t InputFile::read(void* out, size_t most) {
 }
 
 std::string InputFile::text(size_t most) try {
-  // A byte more than it should have, to see its end; a file that grows meanwhile is read in parts.
+  // Requests one byte more than the file's size to detect its end. A file that grows meanwhile is
+  // read in parts.
   constexpr size_t kPart = 1 << 16;
   std::string out;
   size_t wanted = std::min<uint64_t>(most, size_ == 0 ? kPart : size_ + 1);

@@ -1,4 +1,4 @@
-// Files that are read: opened here alone, so that no reader hangs at a pipe or a device.
+// Opening of input files. All readers use it, so that none of them blocks on a pipe or a device.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,23 @@
 
 namespace taper::v0 {
 
-// A regular file, open for reading; closed at the end of the scope. Every InputError names the
-// path, what the file was taken for ("CSV file"; may be empty) and the system's reason.
+// A regular file that is open for reading; the destructor closes it. Every InputError contains the
+// path, the kind of file that was expected (`what`, as "CSV file"; may be empty) and the system's
+// reason.
 class InputFile {
  public:
-  // InputError: it cannot be opened, or is a directory, pipe, socket or device.
+  // Throws InputError if the file cannot be opened, or is a directory, pipe, socket or device.
   InputFile(std::string path, std::string_view what);
   InputFile(const InputFile&) = delete;
   ~InputFile();
 
   int descriptor() const { return descriptor_; }
-  // When it was opened; 0 for files of /proc, whatever they hold.
+  // Returns the size at the time of opening. It is 0 for files in /proc, whatever they contain.
   uint64_t size() const { return size_; }
-  // The next bytes: as many as asked for, fewer at the end of the file alone.
+  // Reads the next bytes and returns their number, which is less than `most` only at the end of the
+  // file.
   size_t read(void* out, size_t most);
-  // All that is left of it, but no more than `most` bytes. OutOfMemoryError naming it.
+  // Returns the rest of the file, but at most `most` bytes. Throws OutOfMemoryError with the path.
   std::string text(size_t most = std::string::npos);
 
  private:
@@ -34,7 +36,8 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-// What is wrong with a file of some format, as "PATH: not a valid zip archive: ...".
+// Checks for a file of some format. A failed check throws an error such as "PATH: not a valid zip
+// archive: ...".
 template <class E = InputError> struct FileCheck {
   std::string path;
   const char* is_not = "";
@@ -47,7 +50,7 @@ template <class E = InputError> struct FileCheck {
   }
 };
 
-// The bytes of a regular file, the first `most` of them; errors as above.
+// Returns the first `most` bytes of a regular file. Throws what InputFile throws.
 inline std::string read_file(const std::string& path, std::string_view what,
                              size_t most = std::string::npos) {
   return InputFile(path, what).text(most);

@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using Event = JsonEvent::Kind;
 
-// Over the text; the parser's events do not say where they stand, but how far it has read does.
+// An iterator that counts how far the parser has read, because the parser's events carry no
+// positions.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -40,14 +41,14 @@ bool is_numeric(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// The parser's handler; its functions say whether to go on.
+// The parser's event handler. Its functions return whether to continue.
 class Scan {
  public:
   Scan(std::string_view text, const std::function<void(const JsonEvent&)>& watch)
       : text_(text), watch_(watch), furthest_(text.data()) {}
 
   std::optional<JsonFault> run() {
-    // The parser would stop there in silence.
+    // The parser would stop at a zero byte without an error.
     if (const size_t zero = text_.find('\0'); zero != text_.npos) return {{zero, "a zero byte"}};
     const char *begin = text_.data(), *end = begin + text_.size();
     (void)Json::sax_parse(Cursor{begin, &furthest_}, Cursor{end, &furthest_}, this);
@@ -94,7 +95,8 @@ class Scan {
     size_t at;
     std::string_view text;
   };
-  // Of what was read last: a number's end is seen by the character after it.
+  // Returns the token that ends before `end`. The parser recognizes the end of a number only at the
+  // character after it.
   Spelled number_before(size_t end) const {
     while (end > 0 && !is_numeric(text_[end - 1])) --end;
     size_t at = end;
@@ -141,7 +143,7 @@ class Scan {
   std::string_view text_;
   const std::function<void(const JsonEvent&)>& watch_;
   const char* furthest_;
-  std::vector<std::set<std::string>> keys_;  // of each list or map that is open
+  std::vector<std::set<std::string>> keys_;  // the keys of each open list or map
   std::optional<JsonFault> fault_;
 };
 

@@ -1,5 +1,6 @@
-// JSON from outside, read strictly: UTF-8, one value, no key twice in a map, a limited depth, no
-// number that a double cannot hold. What is wrong is told in our words and with its place.
+// A strict scanner for JSON from outside: UTF-8, one value, no repeated keys in a map, limited
+// depth, and no number that a double cannot hold. Errors have our own wording and name the
+// position.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace taper::v0 {
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// What stands in a text, in its order.
+// One element of a JSON text. Events are reported in the order of the text.
 struct JsonEvent {
   enum class Kind {
     kNull,
@@ -27,17 +28,18 @@ struct JsonEvent {
     kMapEnd
   };
   Kind kind;
-  std::string_view text;  // a key's or text's characters; a number or bool as it is spelled
-  size_t at;              // where it begins in the text that is read
+  std::string_view text;  // the characters of a key or string; the spelling of a number or bool
+  size_t at;              // offset of its first byte
 };
 
-// What is wrong, and at which byte.
+// What is wrong with a text, and at which byte.
 struct JsonFault {
   size_t at;
   std::string what;
 };
 
-// Tells what the text holds, up to the first fault; nothing where it has none. `watch` may throw.
+// Calls `watch` for each element of the text until the first fault. Returns the fault, or
+// std::nullopt if the text is valid. Exceptions from `watch` are passed on.
 std::optional<JsonFault> scan_json(std::string_view text,
                                    const std::function<void(const JsonEvent&)>& watch);
 

@@ -8,9 +8,9 @@
 namespace taper::v0 {
 namespace {
 
-constexpr std::size_t kMostNames = 500;  // in a message, in bytes
+constexpr std::size_t kMostNames = 500;  // limit of the names in a message, in bytes
 
-// Drops the key and the dot behind it.
+// Returns the name without the key and the dot that follows it.
 std::string below(const std::string& name, std::string_view entry) {
   if (entry.empty()) return name;
   return name.size() == entry.size() ? "" : name.substr(entry.size() + 1);

@@ -1,4 +1,4 @@
-// The tensors of a weights file, and why others of its entries could not be read.
+// The tensors of a weights file, and the reasons why other entries could not be read.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace taper::v0 {
 
-// A list of the tensors that could be read, in the file's order. An entry that Taper has no type
-// for does not make the others unreadable: it is left out of the list, and whoever asks for it by
-// name, as at() and Module::load_state_dict do, gets an error with the reason.
+// The tensors that could be read, in the file's order. An entry of a type that Taper lacks does not
+// make the other entries unreadable: it is omitted here, and a lookup by its name, as in at() and
+// Module::load_state_dict(), throws an error with the reason.
 struct LoadedTensors : std::vector<NamedTensor> {
   explicit LoadedTensors(std::string file) : path(std::move(file)) {}
 
@@ -22,14 +22,15 @@ struct LoadedTensors : std::vector<NamedTensor> {
   // that cannot be read, and with the file's names for a name that the file lacks.
   Tensor at(std::string_view name) const;
 
-  // Keeps the entries below the key `entry` ("model", "a.b") and drops the key from their names;
-  // the entry itself gets the name "". An empty key keeps everything. Throws InputError when no
-  // tensor is left: with the reason where the entry, a key above it or an entry below it cannot be
-  // read; otherwise, unless the key is empty, with `keys`, the names that the file has.
+  // Keeps the entries below the key `entry` ("model", "a.b") and removes the key from their names.
+  // The entry itself gets the name "". An empty key keeps everything. Throws InputError if no
+  // tensor is left. The message has the reason if the entry, a key above it or an entry below it
+  // cannot be read. Otherwise, unless the key is empty, it lists `keys`, the names in the file.
   void keep_below(const std::string& entry, const std::string& keys);
 
   std::string path;
-  // Why an entry cannot be read, in a sentence that begins with the path, by the entry's name.
+  // The reason why an entry cannot be read, by the entry's name: a sentence that begins with the
+  // path.
   std::map<std::string, std::string> unreadable;
 };
 

@@ -16,14 +16,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are written little-endian");
 
-// Two bytes of version follow it, then the length of the header.
+// Followed by two bytes of version and the length of the header.
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlign = 64;
 // A header of an array of numbers takes about 100 bytes; NumPy itself refuses above 10,000.
 constexpr size_t kMaxNpyHeader = 65536;
 
 constexpr std::string_view kByteOrders = "<>|=";
-// "f4"; of a type that NumPy has.
+// Returns NumPy's code of a dtype that it has, as "f4".
 std::string code_of(DType t) {
   const char kind = is_floating_point(t) ? 'f' : t == kUInt8 ? 'u' : t == kBool ? 'b' : 'i';
   return cat(kind, size_of(t));
@@ -43,7 +43,7 @@ void check_savable(const Tensor& x) {
                      "keeps every value.");
 }
 
-// Magic, version 1.0, length and a Python dict, padded so that the data is aligned.
+// Returns the header: magic, version 1.0, length, and a Python dict, padded to align the data.
 std::string header_of(const Tensor& x) {
   std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', code_of(x.dtype()),
                          "', 'fortran_order': False, 'shape': (");
@@ -65,7 +65,8 @@ struct NpyHeader {
   Shape shape;
 };
 
-// Reads a Python dict of the three keys, in any order. Its functions consume what they return.
+// Parser for a Python dict with the three keys in any order. Its functions consume what they
+// return.
 class HeaderReader {
  public:
   HeaderReader(const FileCheck<>& check, std::string_view text) : check_(check), rest_(text) {}
@@ -96,7 +97,7 @@ class HeaderReader {
   }
 
  private:
-  // The next character that is not a blank, or 0 at the end.
+  // Returns the next character that is not a blank, or 0 at the end.
   char next() {
     rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size()));
     return rest_.empty() ? '\0' : rest_.front();
@@ -153,7 +154,7 @@ class HeaderReader {
     const char first = descr.empty() ? '\0' : descr.front();
     const std::string_view code =
         kByteOrders.find(first) != kByteOrders.npos ? descr.substr(1) : descr;
-    // float16 stands before bfloat16, which NumPy lacks.
+    // Finds float16 before bfloat16, which has the same code here but does not exist in NumPy.
     const auto known = std::ranges::find(kAllDTypes, code, code_of);
     check_(known != std::end(kAllDTypes), "dtype '", descr, "' is not supported; ",
            "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");

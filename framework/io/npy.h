@@ -1,4 +1,4 @@
-// NumPy's file of one array
+// NumPy's file format for a single array
 // (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace taper::v0 {
 
-// Writes format 1.0, row-major, from a CPU tensor in any layout. Throws TypeError for a CUDA tensor
-// and for bfloat16, which NumPy lacks, and Error for one that requires grad, in PyTorch's words for
-// numpy(); OutputError with path and reason when the file cannot be written, which then stays as it
-// was.
+// Writes a CPU tensor of any layout in format 1.0, row-major. The file is replaced atomically.
+// Throws TypeError for a CUDA tensor and for bfloat16, which NumPy lacks; Error if x requires grad,
+// with PyTorch's message for numpy(); OutputError with the path and the reason if the file cannot
+// be written.
 void save_npy(const std::string& path, const Tensor& x);
 
-// Reads formats 1.0, 2.0 and 3.0 into a dense row-major CPU tensor. Throws InputError with the path
-// for a file that is foreign, damaged, too short or too long, big-endian, of more than eight
-// dimensions, or of a dtype that is not ours.
+// Reads formats 1.0, 2.0 and 3.0 into a contiguous CPU tensor. Throws InputError with the path if
+// the file is of another format, damaged, too short or too long, big-endian, of more than eight
+// dimensions, or of a dtype that Taper lacks.
 Tensor load_npy(const std::string& path);
 
 }  // namespace taper::v0

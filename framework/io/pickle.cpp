@@ -75,7 +75,8 @@ void Pickle::push_integer(int64_t value, Kind kind) {
   stack_.back()->integer = value;
 }
 
-// Two's complement, little-endian; more bytes than an int64_t has may only repeat the sign.
+// Reads a little-endian two's complement number. Bytes beyond the eight of an int64_t may only
+// repeat the sign.
 void Pickle::push_long(uint64_t nbytes) {
   const std::string_view bytes = take(nbytes);
   uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~uint64_t(0) : 0;
@@ -152,7 +153,8 @@ void Pickle::memoize(uint64_t key) {
 
 // --- opcodes ---
 
-// Pushes what Python's call would return: a container of its own, or a value that names the call.
+// Pushes the result of Python's call: a container for the container types, otherwise a value that
+// names the call.
 void Pickle::call() {
   PickleValue* arguments = pop(Kind::tuple, "a tuple of arguments");
   PickleValue* callable = pop();
@@ -166,7 +168,7 @@ void Pickle::call() {
   push_items(Kind::call, {callable, arguments});
 }
 
-// Attributes of a container or of what a call returns: nothing that a tensor needs.
+// Drops the attributes of a container or of a call's result, because tensors need none of them.
 void Pickle::build() {
   (void)pop();
   PickleValue* object = pop();

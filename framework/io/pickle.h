@@ -1,6 +1,6 @@
-// Reads Python's pickles (https://docs.python.org/3/library/pickletools.html) without running
+// Reads Python's pickles (https://docs.python.org/3/library/pickletools.html) without executing
 // anything: a call that Python would make becomes a value that names the callable and its
-// arguments. Also writes them.
+// arguments. PickleWriter writes them.
 #pragma once
 
 #include <cstdint>
@@ -20,42 +20,43 @@ struct PickleValue {
     none,
     boolean,
     integer,
-    long_integer,  // of more than 64 bits; text: its bytes, little-endian two's complement
+    long_integer,  // more than 64 bits; text: little-endian two's complement bytes
     real,
     text,  // str or bytes
     tuple,
-    list,        // or set
-    dict,        // or OrderedDict; items: key, value, key, ...
+    list,        // also a set
+    dict,        // also an OrderedDict; items: key, value, key, ...
     global,      // text: "module.name"
-    call,        // items: the callable (a global or a call), the tuple of its arguments
-    persistent,  // items: the id, which is for the file around the pickle to explain
-    mark         // never seen outside
+    call,        // items: the callable (a global or a call), then the tuple of arguments
+    persistent,  // items: the id, whose meaning the surrounding file defines
+    mark         // internal to the parser
   };
   Kind kind = Kind::none;
-  size_t at = 0;        // of the opcode that made it
-  int64_t integer = 0;  // of a boolean, too
+  size_t at = 0;        // position of the opcode that created it
+  int64_t integer = 0;  // also the value of a boolean
   double real = 0;
   std::string_view text = {};
   std::vector<PickleValue*> items = {};
 
   bool is(Kind k) const { return kind == k; }
-  // Whether it is a call of that global.
+  // Returns whether the value is a call of that global.
   bool calls(std::string_view global) const { return is(Kind::call) && items[0]->text == global; }
 };
 
-// The value of a pickle of protocol 2 to 5. It holds views of `bytes`, which are the pickle alone,
-// or begin with it (`alone` = false). Containers may hold themselves. `name` is for messages.
-// Calls of collections.OrderedDict and of the sets become containers; other calls stay calls, and
-// what is added to the objects that they would return is passed over. Throws InputError with the
-// byte for an unknown opcode and for a pickle that is cut off or makes no sense.
+// The parsed value of a pickle of protocol 2 to 5. It refers to `bytes`, which must outlive it.
+// With alone=false, other data may follow the pickle in `bytes`. Containers may contain themselves.
+// `name` is used in messages. Calls of collections.OrderedDict and of the set types become
+// containers. Other calls remain calls; items and attributes that are added to their results are
+// ignored. Throws InputError with the byte for an unknown opcode and for a truncated or
+// inconsistent pickle.
 class Pickle {
  public:
   Pickle(std::string_view bytes, std::string name, bool alone = true);
   const PickleValue& root() const { return *root_; }
   size_t size() const { return next_; }
-  // Those of a kind, in the order in which they were made.
+  // Returns the values of one kind in the order of their creation.
   std::vector<const PickleValue*> all(PickleValue::Kind kind) const;
-  // "NAME: at byte AT: WHAT", about the opcode at that byte.
+  // Returns "NAME: at byte AT: WHAT", where AT is the position of an opcode.
   std::string message(size_t at, const std::string& what) const;
   // Throws InputError with that message.
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
@@ -75,7 +76,7 @@ class Pickle {
   void push_global(std::string_view module, std::string_view name);
   PickleValue* pop();
   PickleValue* pop(Kind kind, const char* expected);
-  // Those above the last mark, which goes, too.
+  // Pops the values above the last mark, and the mark.
   std::vector<PickleValue*> pop_to_mark();
   void add_items(Kind kind, const std::vector<PickleValue*>& items);
   void call();
@@ -89,7 +90,7 @@ class Pickle {
 
   const std::string_view bytes_;
   const std::string name_;
-  size_t next_ = 0, at_ = 0;  // the next byte, and the opcode that is carried out
+  size_t next_ = 0, at_ = 0;  // the next byte, and the opcode that is being executed
   std::deque<PickleValue> values_;
   std::deque<std::string> names_;
   std::vector<PickleValue*> stack_;
@@ -97,8 +98,8 @@ class Pickle {
   const PickleValue* root_ = nullptr;
 };
 
-// A dict that begins and is to be ended by op("u."), in opcodes of protocol 2, without a memo:
-// names are short beside the tensors. Numbers are little-endian.
+// Writes a dict in opcodes of protocol 2. The constructor begins the dict; op("u.") must end it. No
+// memo is used, because names are short compared with the tensors. Numbers are little-endian.
 class PickleWriter {
  public:
   PickleWriter& op(std::string_view opcodes) {

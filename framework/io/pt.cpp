@@ -32,13 +32,13 @@ constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildAsDtype = "torch._utils._rebuild_tensor_v3";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
-// What checkpoints hold beside tensors.
+// Calls in checkpoints whose results are not tensors and are skipped.
 constexpr std::string_view kPassedOver[] = {"torch.Size", "torch.device", "_codecs.encode"};
 
-// The class of a storage, of module torch: "FloatStorage".
+// Returns the name of a storage class in the module torch, as "FloatStorage".
 std::string storage_class(DType dtype) { return cat(scalar_type_name(dtype), "Storage"); }
 
-// Nothing for a storage of a type that Taper lacks.
+// Returns std::nullopt for a storage of a type that Taper lacks.
 std::optional<DType> storage_dtype(const PickleValue& type) {
   for (const DType t : kAllDTypes) {
     if (type.is(Kind::global) && type.text == cat("torch.", storage_class(t))) return t;
@@ -46,7 +46,7 @@ std::optional<DType> storage_dtype(const PickleValue& type) {
   return std::nullopt;
 }
 
-// Bytes of an element, also of types that Taper lacks.
+// Returns the bytes of an element, also for types that Taper lacks.
 std::optional<size_t> storage_element_size(const PickleValue& type) {
   if (const std::optional<DType> dtype = storage_dtype(type)) return size_of(*dtype);
   constexpr std::pair<std::string_view, size_t> kOthers[] = {
@@ -66,7 +66,7 @@ std::string names_of_dtypes() {
   return names;
 }
 
-// A key of a dict as Python prints it, a text as it is; nothing for one of another kind.
+// Returns a dict key as Python prints it, and a string as it is; std::nullopt for any other kind.
 std::optional<std::string> name_of_key(const PickleValue& key, bool in_tuple = false) {
   switch (key.kind) {
     case Kind::text: return in_tuple ? in_quotes(key.text) : std::string(key.text);
@@ -92,9 +92,9 @@ std::optional<std::string> name_of_key(const PickleValue& key, bool in_tuple = f
 
 constexpr const char* kIsNot = "not a valid file of torch.save";
 
-// A file from before PyTorch 1.6 as the archive of a later one: pickles of a magic number, a
-// version, facts of the machine, the tensors and the storages' keys; then each storage's length and
-// bytes.
+// Presents a file from before PyTorch 1.6 like an archive of later versions. It is a sequence of
+// pickles (a magic number, a version, properties of the machine, the tensors, the storages' keys),
+// followed by the length and the bytes of each storage.
 class OldFile final : public Archive {
  public:
   explicit OldFile(const std::string& path) : check_{path, kIsNot}, bytes_(read_file(path, "")) {
@@ -108,7 +108,7 @@ class OldFile final : public Archive {
     add("old/data.pkl", at_, 0);
     const Pickle tensors = next_pickle();
     entries_[0].nbytes = tensors.size();
-    std::map<std::string_view, size_t> sizes;  // of an element of each storage
+    std::map<std::string_view, size_t> sizes;  // element size of each storage
     for (const PickleValue* p : tensors.all(Kind::persistent)) {
       const auto& id = p->items[0]->items;
       const auto size = id.size() > 2 ? storage_element_size(*id[1]) : std::nullopt;
@@ -184,7 +184,8 @@ class PtReader {
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // "FOLDER/data.pkl": the folder has any name, and the file's other entries lie in it.
+  // Returns the index of "FOLDER/data.pkl". The folder may have any name and contains all other
+  // entries.
   size_t find_pickle() {
     constexpr std::string_view kName = "/data.pkl";
     const auto& entries = archive_->entries();
@@ -235,7 +236,7 @@ class PtReader {
     }
   }
 
-  // A tensor, or an object that is none.
+  // Collects a call that constructs a tensor, or records why it cannot be read.
   void collect_call(const std::string& name, const PickleValue& call) {
     const PickleValue& callable = *call.items[0];
     if (std::ranges::count(kPassedOver, callable.text) > 0) return;
@@ -251,12 +252,12 @@ class PtReader {
 
   // --- tensors ---
 
-  // The tensor of _rebuild_parameter(tensor, ...).
+  // Returns the tensor argument of _rebuild_parameter(tensor, ...).
   const PickleValue& data_of(const PickleValue& parameter) const {
     return argument(parameter, 0, Kind::call, "a tensor");
   }
 
-  // Why Taper cannot represent what the call would return; empty where it can.
+  // Returns why Taper cannot represent the call's result, or an empty string if it can.
   std::string unsupported(const PickleValue& call) const {
     if (call.calls(kRebuildAsDtype)) {
       const PickleValue& dtype = argument(call, 6, Kind::global, "a dtype");
@@ -305,7 +306,7 @@ class PtReader {
     StoragePtr storage;
   };
 
-  // ("storage", type, key, device, elements): the bytes of "FOLDER/data/KEY".
+  // Returns the bytes of "FOLDER/data/KEY" for ("storage", type, key, device, elements).
   const Bytes& storage_of(const PickleValue& persistent) {
     const PickleValue& id = argument(persistent, 0, Kind::tuple, "a storage's id");
     const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
@@ -329,12 +330,12 @@ class PtReader {
     return found->second;
   }
 
-  // _rebuild_tensor_v2(storage, offset, size, stride, ...)
+  // Builds the tensor of _rebuild_tensor_v2(storage, offset, size, stride, ...).
   Tensor tensor_of(const PickleValue& call) {
     const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
     const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
     const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
-    int64_t last = offset;  // the last element's place
+    int64_t last = offset;  // offset of the last element
     bool fits =
         offset >= 0 && shape.size() == strides.size() && shape.counted_bytes(size_of(bytes.dtype));
     for (int d = 0; fits && d < shape.size(); ++d) {
@@ -351,13 +352,13 @@ class PtReader {
 
   const FileCheck<> check_;
   const std::unique_ptr<Archive> archive_;
-  std::map<std::string, size_t> places_;  // of the archive's entries
+  std::map<std::string, size_t> places_;  // index of each entry of the archive
   std::string folder_;
   StoragePtr pickle_bytes_;
   Pickle pickle_;
   std::string entry_;
   int values_ = 0;
-  std::set<std::string> names_;  // of all tensors, also of those that nobody asks for
+  std::set<std::string> names_;  // names of all tensors, also of those below other entries
   std::map<std::string, Bytes> storages_;
   LoadedTensors out_{check_.path};
 };
@@ -397,7 +398,7 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
     pickle.global("collections", "OrderedDict").op(")RtR");
   }
   pickle.op("u.");
-  // Where PyTorch's reader looks for them, in its order.
+  // PyTorch's reader expects the entries under these names, in this order.
   contents[0] = {"archive/data.pkl", pickle.bytes()};
   contents.push_back({"archive/byteorder", "little"});
   for (size_t i = 0; i < storages.size(); ++i) {

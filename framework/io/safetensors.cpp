@@ -37,8 +37,8 @@ struct DTypeName {
   DType dtype;
   const char* name;
 };
-// In the order in which the Python library lays tensors out: no wider type follows a narrower one,
-// so that every tensor is aligned.
+// In the Python library's layout order: no wider type follows a narrower one, so that every tensor
+// is aligned.
 constexpr DTypeName kDTypeNames[] = {
     {kInt64, "I64"},   {kFloat64, "F64"}, {kFloat32, "F32"}, {kInt32, "I32"}, {kBFloat16, "BF16"},
     {kFloat16, "F16"}, {kInt16, "I16"},   {kInt8, "I8"},     {kUInt8, "U8"},  {kBool, "BOOL"}};
@@ -49,7 +49,7 @@ int rank_of(DType dtype) {
   return i;
 }
 
-// Of the file, in a message.
+// Returns a JSON value of the file for a message.
 std::string shown(const Json& value) { return detail::shown(value.dump(), 100); }
 std::string in_quotes(const std::string& text) { return cat("'", detail::shown(text, 100), "'"); }
 
@@ -86,13 +86,13 @@ std::string header_text(const std::string& path, const std::vector<NamedTensor>&
 
 // --- reading the header ---
 
-// What the header says of a tensor; its bytes lie at [begin, end) of the data.
+// A tensor's description in the header. Its bytes are [begin, end) of the data.
 struct Entry {
   std::string name;
   uint64_t begin, end;
   DType dtype = kFloat32;
   Shape shape = {};
-  std::string unsupported = {};  // why Taper cannot represent it; empty where it can
+  std::string unsupported = {};  // why Taper cannot represent it; empty if it can
 };
 struct Header {
   std::vector<Entry> entries;
@@ -100,7 +100,7 @@ struct Header {
 };
 
 struct Check : FileCheck<Error> {
-  // name: of a tensor, or the metadata's key.
+  // name: a tensor's name or the metadata key.
   template <class... Text>
   [[noreturn]] void refuse_entry(const std::string& name, const Text&... what) const {
     refuse(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what...);
@@ -119,7 +119,7 @@ std::string names_of_dtypes() {
   return names;
 }
 
-// Sets the shape, whose bytes must be those of the entry.
+// Sets the shape. Throws if it does not match the number of bytes of the entry.
 void set_shape(const Check& check, Entry& entry, const std::vector<uint64_t>& sizes) {
   for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
   const std::optional<int64_t> nbytes = entry.shape.counted_bytes(size_of(entry.dtype));
@@ -145,7 +145,7 @@ Entry entry_of(const Check& check, const std::string& name, const Json& descript
     if (!description.contains(key)) fail("has no ", key);
     return description[key];
   };
-  // Numbers beyond 64 bits come as floating ones.
+  // nlohmann-json parses integers beyond 64 bits as floating-point numbers.
   const auto numbers = [&](const char* key, const char* expected) {
     const Json& list = part(key);
     bool valid = list.is_array();
@@ -188,18 +188,19 @@ Metadata metadata_of(const Check& check, const Json& texts) {
   return texts.get<Metadata>();
 }
 
-// Takes each description when it ends, so that the parser keeps none, and sees what a JSON value no
-// longer shows: keys that come twice. Depths: 1 is a value of the header, 2 of a description, 3 of
-// a list in it.
+// Parser callback that consumes each description when it ends, so that the parser keeps none of
+// them. It also detects repeated keys, which the JSON value no longer shows. Depth 1 is a value of
+// the header, depth 2 a value of a description, depth 3 an element of a list in it.
 struct HeaderWatch {
   const Check& check;
   uint64_t data_size;
   Header header = {};
-  std::string name = {};                           // the header's last key
-  std::array<std::set<std::string>, 2> keys = {};  // so far, of the header and of a description
+  std::string name = {};  // the last key of the header
+  // the keys so far, of the header and of a description
+  std::array<std::set<std::string>, 2> keys = {};
   int list_size = 0;
 
-  // Whether the parser is to keep the value.
+  // Returns whether the parser should keep the value.
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {
     using Event = Json::parse_event_t;
     const bool list = event == Event::array_start, object = event == Event::object_start;
@@ -218,7 +219,7 @@ struct HeaderWatch {
     if (object && depth > 1) check.refuse_entry(name, "expected no object within this one");
     if (object) keys[depth].clear();
     if (depth == 3 && list) check.refuse_entry(name, "expected no list within a list");
-    // One more than a shape can have is kept, to tell that there were more.
+    // One size more than a shape can have is kept, so that the excess is noticed.
     if (depth == 3 && event == Event::value && ++list_size > kMaxDims + 1) return false;
     if (depth != 1 || event != Event::object_end) return true;
     if (name == kMetadataKey) {
@@ -235,7 +236,7 @@ Header read_header(const Check& check, std::string_view text, uint64_t data_size
     check.refuse("expected the header to begin with '{', got ",
                  text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0]))));
   }
-  // The parser would stop there in silence.
+  // The parser would stop at a zero byte without an error.
   if (text.find('\0') != text.npos) refuse_json(check, text);
   HeaderWatch watch{check, data_size};
   std::ignore = Json::parse(text.begin(), text.end(), std::ref(watch));
@@ -246,7 +247,7 @@ Header read_header(const Check& check, std::string_view text, uint64_t data_size
 
 // --- reading the tensors ---
 
-// Spans in order of their begin must follow each other from the first byte of data to the last.
+// Throws unless the entries, sorted by their begin, cover the data without gaps or overlaps.
 void check_coverage(const Check& check, const std::vector<Entry>& entries, uint64_t data_size) {
   std::vector<const Entry*> order;
   for (const Entry& e : entries) order.push_back(&e);
@@ -263,7 +264,7 @@ void check_coverage(const Check& check, const std::vector<Entry>& entries, uint6
   check(end == data_size, "expected ", end, " bytes of data after the header, got ", data_size);
 }
 
-// The whole file as memory; writing to it changes private copies of pages.
+// Maps the whole file. Writes go to private copies of pages.
 StoragePtr map_file(const Check& check) {
   const InputFile file(check.path, "");
   const size_t size = file.size();
@@ -275,17 +276,17 @@ StoragePtr map_file(const Check& check) {
   return borrow(data, size, Device(), [](Storage& s) noexcept { ::munmap(s.data, s.nbytes); });
 }
 
-// A tensor over `nbytes` of the mapping, which it keeps alive.
+// Returns a tensor over `nbytes` of the mapping. The tensor keeps the mapping alive.
 Tensor mapped_tensor(StoragePtr mapping, char* data, size_t nbytes, const Shape& shape,
                      DType dtype) {
   detail::tidy_bools(data, nbytes, dtype);
-  // Files of others need not align their data.
+  // Files of other programs need not align their data.
   if (nbytes == 0 || reinterpret_cast<uintptr_t>(data) % size_of(dtype) != 0) {
     Tensor copy = Tensor::make(shape, dtype, Device());
     if (nbytes > 0) std::memcpy(copy.data_ptr(), data, nbytes);
     return copy;
   }
-  // Each tensor has a storage of its own, so that in-place changes are counted for it alone.
+  // Each tensor has its own storage, so that each has its own version counter for in-place changes.
   const auto free = [](Storage& s) noexcept {
     StoragePtr::adopt(static_cast<Storage*>(s.context)).reset();
   };

@@ -1,5 +1,5 @@
-// Files of named tensors that other frameworks read too
-// (https://huggingface.co/docs/safetensors): the length of the header, a JSON header, the bytes.
+// Files of named tensors that other frameworks read too (https://huggingface.co/docs/safetensors):
+// the length of the header, a JSON header, the bytes.
 #pragma once
 
 #include <map>
@@ -11,23 +11,23 @@
 namespace taper::v0 {
 
 struct SafeTensors {
-  // In the order of the header; on the CPU. Tensors of dtypes that Taper lacks, and of more than
-  // eight dimensions, are in its list of unreadable entries.
+  // In the order of the header, on the CPU. Tensors of dtypes that Taper lacks, and tensors of more
+  // than eight dimensions, are in its map of unreadable entries.
   LoadedTensors tensors;
   std::map<std::string, std::string> metadata;
 };
 
-// Writes the bytes that the Python library writes. PATH is the old file or the whole new one
-// (atomic_file.h), also after a power cut. Tensors may be on any device and in any layout. Throws
-// OutputError with the path and the reason; ValueError for a name that is taken twice, reserved or
+// Writes the same bytes as the Python library. The file is replaced atomically and durably
+// (atomic_file.h). Tensors may be on any device and in any layout. Throws OutputError with the path
+// and the reason if the file cannot be written; ValueError for a name that is repeated, reserved or
 // not UTF-8, and for an undefined tensor.
 void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-// Maps the file: bytes are read when a tensor is used, and in-place changes stay in memory. The
-// mapping lives as long as its last tensor; meanwhile the file may be replaced (as
-// save_safetensors does) but must not be shortened. Throws Error, naming file and tensor, for
-// anything that the format does not allow.
+// Maps the file into memory. Bytes are read when a tensor is first used, and in-place changes stay
+// in memory. The mapping lives as long as the last tensor of the file. Meanwhile the file may be
+// replaced, as save_safetensors() does, but must not be shortened. Throws Error with the path and
+// the tensor's name for anything that the format does not allow.
 SafeTensors load_safetensors(const std::string& path);
 
 }  // namespace taper::v0

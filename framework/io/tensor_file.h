@@ -1,4 +1,4 @@
-// What the readers and writers of files of tensors share.
+// Shared parts of the readers and writers of tensor files.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace taper::v0::detail {
 
-// Throws ValueError for an undefined tensor and for a name that is given twice or is `reserved`.
+// Throws ValueError for an undefined tensor and for a name that is repeated or is `reserved`.
 inline void check_savable(const std::string& path, const std::vector<NamedTensor>& tensors,
                           const char* reserved = nullptr) {
   std::set<std::string> seen;
@@ -24,7 +24,7 @@ inline void check_savable(const std::string& path, const std::vector<NamedTensor
   }
 }
 
-// Elements from a file. Of a bool any byte but 0 counts as true; C++ knows only 1.
+// Replaces nonzero bytes of bools by 1. Files may hold any byte for true, but C++ allows only 1.
 inline void tidy_bools(void* data, size_t nbytes, DType dtype) {
   auto* bytes = static_cast<uint8_t*>(data);
   for (size_t i = 0; dtype == kBool && i < nbytes; ++i) {
@@ -32,7 +32,7 @@ inline void tidy_bools(void* data, size_t nbytes, DType dtype) {
   }
 }
 
-// x as dense row-major elements on the CPU.
+// Returns x as a contiguous CPU tensor.
 inline Tensor on_host(const Tensor& x) {
   if (x.is_cpu()) return kernels::dense(x);
   Tensor host = Tensor::make(x.shape(), x.dtype(), Device());

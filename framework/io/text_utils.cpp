@@ -16,9 +16,10 @@ bool is_below_one(std::string_view number) {
   if (first == std::string_view::npos) return true;
   int64_t exponent = 0;
   if (e < number.size() && parse_number(number.substr(e + 1), exponent) != std::errc()) {
-    return number[e + 1] == '-';  // beyond int64, which no mantissa in memory can balance
+    // an exponent beyond int64, which no mantissa in memory can balance
+    return number[e + 1] == '-';
   }
-  // The decimal exponent of the first digit that is not zero.
+  // The decimal exponent of the first nonzero digit.
   const auto point = int64_t(std::min(mantissa.find('.'), mantissa.size()));
   const int64_t place = point - int64_t(first) - (int64_t(first) < point ? 1 : 0);
   return exponent < -place;
@@ -72,7 +73,7 @@ std::string state_keys(const char* kind, const std::vector<std::string>& names) 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, kComparedBytes);
   b = b.substr(0, kComparedBytes);
-  std::vector<std::size_t> row(b.size() + 1);  // of the table of all prefixes, one at a time
+  std::vector<std::size_t> row(b.size() + 1);  // one row of the table of all pairs of prefixes
   std::iota(row.begin(), row.end(), std::size_t(0));
   for (const char from : a) {
     std::size_t diagonal = row[0]++;

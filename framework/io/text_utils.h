@@ -1,4 +1,4 @@
-// Text from outside: numbers read strictly, UTF-8, words as they stand in messages.
+// Text from outside: strict parsing of numbers, UTF-8, and quoting of words in messages.
 #pragma once
 
 #include <charconv>
@@ -33,29 +33,32 @@ template <class T> std::errc parse_number(std::string_view text, T& value) {
   return error;
 }
 
-// Whether the byte is within a character of UTF-8.
+// Returns whether the byte continues a UTF-8 sequence.
 inline bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 struct CodePoint {
   static constexpr uint32_t kInvalid = 0xFFFFFFFF;
   uint32_t value = kInvalid;
-  std::size_t length = 1;  // in bytes; 1 for a byte that is within no character
+  std::size_t length = 1;  // in bytes; 1 for an invalid byte
 };
-// The first of a text that is not empty. Overlong forms, surrogates and cut characters are invalid.
+// Decodes the first code point of a text that is not empty. Overlong forms, surrogates and
+// truncated sequences are invalid.
 CodePoint first_code_point(std::string_view text);
-// Where the first byte stands that is no UTF-8; the text's size where there is none.
+// Returns the offset of the first byte that is not valid UTF-8, or the text's size if there is
+// none.
 std::size_t first_invalid(std::string_view text);
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
-// Fit for one line of a message: "\x09" for control characters, and about `most` bytes, cut between
-// characters.
+// Returns the text in a form that fits on one line of a message: control characters are escaped as
+// "\x09", and the text is cut between characters after about `most` bytes.
 std::string shown(std::string_view text, std::size_t most);
-// The same in quotes, for one word.
+// Returns a word in quotes, shortened and escaped like above.
 std::string in_quotes(std::string_view text);
 
-// "\n\tMissing key(s) in state_dict: "a", "b"." of that kind; nothing where there are no names.
+// Returns "\n\tMissing key(s) in state_dict: "a", "b"." for that kind of key, or an empty string if
+// there are no names.
 std::string state_keys(const char* kind, const std::vector<std::string>& names);
 
-// Levenshtein's distance in bytes, of the first 64 of each.
+// Returns the Levenshtein distance in bytes between the first 64 bytes of each text.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace taper::v0::detail
