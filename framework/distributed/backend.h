@@ -1,4 +1,4 @@
-// What MPI and NCCL each do for a Communicator, which has checked the arguments.
+// The interface that the MPI and NCCL backends implement. Communicator checks the arguments first.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace taper::v0::distributed {
 
 enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
 
-// In place where `in` is `out`.
+// One buffer of a collective. The operation is in place if `in` is `out`.
 struct Part {
   Tensor out, in;
   int root = 0;
@@ -20,22 +20,23 @@ struct Part {
 
 class Backend;
 
-// What messages tell of a collective: as little as can be kept of every one. It holds no tensor.
+// The description of a collective for messages. It is small, because one is kept for every running
+// call, and holds no tensor.
 struct Call {
   Kind kind = {};
   ReduceOp op = {};
-  DType dtype = {};  // of the first part, as shape and root
+  DType dtype = {};  // shape, dtype and root of the first part
   Shape shape = {};
   int root = 0;
   Site site = {};
-  const Backend* ranks = nullptr;  // none: `what` is all
-  std::string what = {};           // in place of what stands before the site
+  const Backend* ranks = nullptr;  // null: the message is `what` alone
+  std::string what = {};           // replaces the text before the site
 };
-// "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)".
+// Returns for example "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)".
 std::string to_string(const Call& call);
 
 struct Collective : Call {
-  std::vector<Part> parts;  // one; of a broadcast any number
+  std::vector<Part> parts;  // one part, except that a broadcast may have any number
   bool async_op = false;
 };
 
@@ -43,12 +44,13 @@ class Backend {
  public:
   virtual ~Backend() { peers->leave(); }
   virtual std::unique_ptr<Work::Pending> start(Collective call) = 0;
-  // `mine` of every rank, in order; all of one length. Waits; `text` is for errors.
+  // Returns the text `mine` of every rank, in order of ranks. All texts have the same length. Waits
+  // for the other ranks. `text` describes the call in errors.
   virtual std::vector<std::string> exchange(const std::string& mine, const std::string& text) = 0;
   virtual std::shared_ptr<Backend> split(int color, int key) = 0;
   // Throws RankError if an asynchronous failure has not been reported yet.
   virtual void check() {}
-  // Whether ranks compare their next call.
+  // Returns whether ranks compare their next call before they execute it.
   virtual bool compares() const { return checked; }
 
   int rank = 0, size = 1;
@@ -58,25 +60,25 @@ class Backend {
   std::shared_ptr<Peers> peers = std::make_shared<Peers>();
 
   std::string name_of(int r) const { return peers->name_of(r); }
-  // Asks every rank for its host and process.
+  // Exchanges host and process with all ranks.
   void meet();
   int local_rank() const;
 };
 
-// Whether variables name this process's rank, and no launcher of MPI's started it.
+// Returns whether environment variables give this process's rank and no MPI launcher started it.
 bool by_environment();
-// A rank as RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT name it; the address is of
-// rank 0, NCCL's NCCL_COMM_ID. Throws Error where one is missing or cannot be.
+// The rank that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT describe. The address is
+// that of rank 0 and serves as NCCL_COMM_ID. Throws Error if a variable is missing or invalid.
 struct Launched {
   int rank, size, local_rank;
   std::string address;
 };
 Launched launched_rank();
 
-// Loads the plugin of MPI, once. Throws Error saying what is missing.
+// Loads the MPI plugin on the first call. Throws Error with what is missing.
 std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options);
 std::string mpi_unavailable_reason();
-// Ends all processes of the job, where MPI has begun.
+// Terminates all processes of the job if MPI has been initialized.
 void abort_mpi(int exit_code);
 
 #ifdef TAPER_WITH_NCCL
@@ -84,7 +86,8 @@ inline constexpr bool kHasNccl = true;
 #else
 inline constexpr bool kHasNccl = false;
 #endif
-// A job's ranks as NCCL gets them: through MPI, or from the environment where `mpi` is null.
+// Connects the ranks of the job through NCCL. The ranks are exchanged through MPI, or taken from
+// the environment if `mpi` is null.
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi);
 std::string nccl_unavailable_reason();

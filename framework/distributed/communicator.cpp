@@ -19,7 +19,7 @@ constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 
 bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
 
-// "all_reduce(sum) of float32 [3, 4]": equal on all ranks.
+// Returns for example "all_reduce(sum) of float32 [3, 4]", which must be equal on all ranks.
 std::string describe(const Call& call) {
   if (!call.what.empty()) return call.what;
   std::string text = kKindNames[size_t(call.kind)];
@@ -36,7 +36,7 @@ std::string why_no_nccl() {
              kHasCuda ? "nccl.h: install NVIDIA's package libnccl-dev and build again" : "CUDA");
 }
 
-// Why the environment does not name a rank.
+// Returns why the environment does not name a rank.
 std::string wrong_variables() {
   try {
     launched_rank();
@@ -46,7 +46,7 @@ std::string wrong_variables() {
   }
 }
 
-// What a rank calls and where, of a fixed length. Of a long path the end is kept.
+// Fixed lengths for the description and the site of a call. Of a long path the end is kept.
 constexpr size_t kWhat = 160, kWhere = 96;
 std::string header(std::string what, std::string where) {
   what.resize(kWhat - 1);
@@ -55,7 +55,7 @@ std::string header(std::string what, std::string where) {
   return what + '\0' + where;
 }
 
-// Every rank tells what it calls, and where.
+// Exchanges what every rank calls, and where. Throws Error if the calls differ.
 void compare(Backend& ranks, const Call& called) {
   const std::string text = to_string(called);
   const auto all = ranks.exchange(header(describe(called), describe(called.site)), text);
@@ -79,7 +79,7 @@ void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
   require(x.is_contiguous(), call, ": the tensor is not contiguous");
 }
 
-// Throws Error, or ValueError, for what can be seen on this rank.
+// Throws Error or ValueError for mistakes that this rank can detect alone.
 void check_arguments(const Backend& ranks, const Collective& call) {
   const bool grows = call.kind == Kind::reduce_scatter || call.kind == Kind::all_gather;
   std::set<const void*> seen;
@@ -116,7 +116,7 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
-    // The others wait for a call.
+    // The other ranks wait for a call of this rank.
     if (ranks.compares()) {
       ranks.exchange(header("a call that it refuses", describe(site)), to_string(call));
     }
@@ -160,7 +160,7 @@ Work::~Work() {
   try {
     wait();
   } catch (const Error&) {
-    // The communicator says it again at its next call.
+    // The next call of the communicator reports the error again.
   }
 }
 
@@ -291,7 +291,8 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
   std::vector<NamedTensor> all;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    words.imbue(std::locale::classic());  // others take a blank between numbers for a separator
+    words.imbue(
+        std::locale::classic());  // other locales may treat a blank as a thousands separator
     std::string dtype, name;
     size_t dim = 0;
     words >> dtype >> dim;

@@ -19,10 +19,11 @@
 
 namespace taper::v0::distributed {
 
-// Of bools: sum and max are "or", min is "and". avg is for floating tensors.
+// For bools, sum and max are "or", min is "and". avg requires floating-point tensors.
 enum class ReduceOp : uint8_t { sum, max, min, avg };
 
-// Where a call stands, as std::source_location, which clang 14 does not have; `file` stays.
+// The source location of a call. It stands in for std::source_location, which clang 14 lacks.
+// `file` must have static lifetime.
 struct Site {
   const char* file;
   int line;
@@ -31,10 +32,10 @@ struct Site {
   }
 };
 
-// A rank has ended, hangs or cannot be reached; or something between the ranks is broken.
+// Reports that a rank has ended, hangs or cannot be reached, or that the connection failed.
 struct RankError : Error {
   explicit RankError(const std::string& message, int lost = -1) : Error(message), rank(lost) {}
-  int rank;  // of the communicator; -1: more than one, or nobody knows
+  int rank;  // rank in the communicator; -1 if several ranks failed or the rank is unknown
 };
 
 // A collective that runs in the background. Keeps its tensors alive. Do not write inputs or read
@@ -47,7 +48,7 @@ class Work {
     virtual void wait() = 0;
   };
 
-  Work() = default;  // nothing to wait for
+  Work() = default;  // a completed operation
   explicit Work(Owned<Pending> pending);
   ~Work();
   Work(Work&&) = default;
@@ -55,8 +56,8 @@ class Work {
     std::swap(pending_, other.pending_);
     return *this;
   }
-  // MPI: until the results are there. NCCL: makes the current stream wait; the host goes on.
-  // Throws RankError for a collective that failed.
+  // MPI: blocks until the results are available. NCCL: makes the current stream wait and returns
+  // immediately. Throws RankError if the collective failed.
   void wait();
   bool done() { return !pending_ || pending_->done(); }
 
@@ -65,79 +66,88 @@ class Work {
 };
 
 struct CommunicatorOptions {
-  double timeout = 600;  // seconds until a collective that does not end is an error; 0: never
-  // Whether ranks compare their calls first. None: MPI does; NCCL, where it costs much, with
-  // TAPER_CHECK_COLLECTIVES=1 in the environment.
+  double timeout = 600;  // seconds after which an unfinished collective is an error; 0: unlimited
+  // Whether ranks compare their calls first. std::nullopt: MPI compares; NCCL, where comparing is
+  // expensive, compares with TAPER_CHECK_COLLECTIVES=1 in the environment.
   std::optional<bool> checked = std::nullopt;
 };
 
 class Backend;
 
-// A handle; copies are the same communicator. One thread at a time calls it.
+// A handle to a group of ranks; copies refer to the same group. Use it from one thread at a time.
 class Communicator {
  public:
-  // All ranks of the job. On the CPU: MPI's, as mpirun or srun started them. On "cuda": NCCL, each
-  // rank on the GPU of its number on its host; ranks are MPI's or, for other launchers, those of
-  // RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in the environment. Throws Error,
-  // naming all that is missing and what to install.
+  // Returns the communicator of all ranks of the job. On the CPU these are MPI's ranks, as mpirun
+  // or srun started them. On "cuda" NCCL connects them, and each rank uses the GPU whose number is
+  // its local rank. With launchers other than MPI's, the environment variables RANK, WORLD_SIZE,
+  // LOCAL_RANK, MASTER_ADDR and MASTER_PORT give the ranks. Throws Error with everything that is
+  // missing and what to install.
   static Communicator world(Device device = DeviceType::cpu,
                             const CommunicatorOptions& options = {});
-  // One rank by itself, which needs neither MPI nor NCCL: collectives are copies.
+  // Returns a communicator of this process alone. It needs neither MPI nor NCCL; collectives are
+  // copies.
   static Communicator alone(Device device = DeviceType::cpu);
-  // Why world(device) would throw before any rank is asked; empty when it would not.
+  // Returns why world(device) would throw before it contacts other ranks; empty if it would not.
   static std::string unavailable_reason(Device device = DeviceType::cpu);
-  // Whether a launcher started this process as one of several.
+  // Returns whether a launcher started this process as one of several.
   static bool is_launched();
 
-  // Ends all ranks of the job at once, this one with that code: for a rank that cannot go on.
+  // Terminates all ranks of the job immediately; this rank ends with `exit_code`. For a rank that
+  // cannot continue.
   [[noreturn]] static void abort(int exit_code);
 
   int rank() const;
   int size() const;
   int local_rank() const;  // among the ranks of this host
-  Device device() const;   // where its tensors are
-  // "rank 1 (node-7)": for messages.
+  Device device() const;   // the device of its tensors
+  // Returns for example "rank 1 (node-7)", for messages.
   std::string name_of(int rank) const;
-  // The ranks that give the same colour, ordered by key, then by rank here. All ranks call it.
+  // Returns a communicator of the ranks that pass the same color, ordered by key, then by rank in
+  // this communicator. All ranks must call it.
   Communicator split(int color, int key = 0, Site site = Site::current()) const;
 
-  // In all of these tensors are contiguous and on device(). With async_op NCCL works beside the
-  // current stream until wait(), else in its order: faster for what is waited for at once. MPI
-  // works in the background either way.
+  // For all collectives: tensors must be contiguous and on device(). With async_op=true, NCCL runs
+  // concurrently with the current stream until wait(). With async_op=false it runs in the current
+  // stream's order, which is faster if the result is needed at once. MPI always runs in the
+  // background. Reduces x over all ranks, in place.
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
                                 BoolArg async_op = false, Site site = Site::current()) const;
-  // The same of many tensors of one dtype, none of them twice.
+  // Reduces many distinct tensors of one dtype.
   [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::sum,
                                 BoolArg async_op = false, Site site = Site::current()) const;
-  // `out` is part rank() of `in`, of size() equal parts, reduced.
+  // Reduces `in` over all ranks and stores part rank() of the result, out of size() equal parts, in
+  // `out`.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
                                     ReduceOp op = ReduceOp::sum, BoolArg async_op = false,
                                     Site site = Site::current()) const;
-  // `out` is `in` of all ranks, in order.
+  // Concatenates the `in` of all ranks in `out`, in order of ranks.
   [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, BoolArg async_op = false,
                                 Site site = Site::current()) const;
-  // Part r of `out` is part rank() of rank r's `in`, of size() equal parts.
+  // Splits `in` into size() equal parts and sends part r to rank r. Part r of `out` comes from rank
+  // r.
   [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, BoolArg async_op = false,
                                 Site site = Site::current()) const;
-  // x becomes the root's.
+  // Copies the root's x to all ranks.
   [[nodiscard]] Work broadcast(const Tensor& x, IntArg root = 0, BoolArg async_op = false,
                                Site site = Site::current()) const;
-  // The same of many tensors, each from its own root.
+  // Broadcasts many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                                BoolArg async_op = false, Site site = Site::current()) const;
-  // The same in any order of memory; waits.
+  // Broadcasts tensors of any layout. Waits for the result.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          Site site = Site::current()) const;
-  // What the root gives, on all ranks, which need not know what it is: on the CPU; waits.
+  // Returns the root's CPU tensors on all ranks. The other ranks need not know names or shapes.
+  // Waits.
   std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, IntArg root = 0,
                                            Site site = Site::current()) const;
-  // Returns when all ranks have called it (and their GPUs have come to it).
+  // Returns when all ranks have called it and, with GPUs, when their current streams have reached
+  // it.
   void barrier(Site site = Site::current()) const;
-  // A text of any length from every rank, in order.
+  // Returns a text of any length from every rank, in order of ranks. Waits.
   std::vector<std::string> all_gather_text(const std::string& text,
                                            Site site = Site::current()) const;
-  // Throws RankError where a collective has failed since: one of NCCL's whose result nobody waited
-  // for on the host, or one that a CUDA graph's replay made. Does not wait.
+  // Throws RankError if a collective has failed since the last check: an NCCL collective that no
+  // host waited for, or one in a replayed CUDA graph. Does not wait.
   void check() const;
 
  private:

@@ -27,8 +27,8 @@ std::string link_lines(int gpus, const std::function<std::string(int, int)>& bet
 #ifdef TAPER_WITH_CUDA
 namespace {
 
-// NVIDIA's management library (https://docs.nvidia.com/deploy/nvml-api/), which comes with the
-// driver; its header does not come with every toolkit. Functions give 0 when all is well.
+// The functions of NVIDIA's management library (https://docs.nvidia.com/deploy/nvml-api/), which
+// the driver installs. Not every CUDA toolkit has its header. Functions return 0 on success.
 struct Nvml {
   using Gpu = struct nvmlDevice_st*;
   static constexpr int kNvLink = 2;  // NVML_P2P_CAPS_INDEX_NVLINK

@@ -1,4 +1,4 @@
-// What lies between the GPUs of this host, in words for people.
+// Descriptions of the connections between the GPUs of this host.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,14 @@
 
 namespace taper::v0::distributed {
 
-// "NVLink, 18 links", "PCIe" or why that is not known; and whether memory goes between the two
-// directly or through the host. In builds with CUDA, of devices that are there.
+// Returns "NVLink, 18 links", "PCIe", or why the link is unknown, and whether memory is copied
+// directly between the two devices or through the host. Requires a build with CUDA and existing
+// devices.
 std::string link_between(int a, int b);
-// A line for each two of so many GPUs; one line where all are linked alike, none for one GPU.
+// Returns one line for each pair of GPUs, or a single line if all links are alike. Empty for one
+// GPU.
 std::string link_lines(int gpus, const std::function<std::string(int, int)>& between);
-// "2.28.9". In builds with NCCL, where it can be loaded.
+// Returns for example "2.28.9". Requires a build with NCCL and that NCCL can be loaded.
 std::string nccl_version();
 
 }  // namespace taper::v0::distributed

@@ -1,4 +1,4 @@
-// Collectives of CPU tensors by MPI, whose plugin is loaded at first use.
+// Collectives of CPU tensors through MPI. The plugin is loaded on first use.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -30,7 +30,8 @@ struct Loaded {
   std::string problem;
 };
 
-// Named by the environment, else beside the program or library, or where either's libraries are.
+// Returns where the plugin may be: the path in the environment, the folder of the program or
+// library, and the library folders of either.
 std::vector<fs::path> places() {
   if (const char* named = std::getenv("TAPER_MPI_PLUGIN")) return {named};
   std::vector<fs::path> found;
@@ -55,7 +56,7 @@ Loaded load() {
       if (looked.find(place.string()) == std::string::npos) looked += cat(" ", place.string());
       continue;
     }
-    // Global, for MPIs load parts of their own that ask for it.
+    // RTLD_GLOBAL: MPI implementations load parts of their own that need these symbols.
     library = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library) return {nullptr, cat("cannot load ", place.string(), ": ", dlerror())};
     break;
@@ -78,12 +79,12 @@ const Loaded& loaded() {
 }
 
 std::atomic<bool> has_begun{false};
-// Ranks that never come would be waited for at the end.
+// Set when a rank was lost; the end of the process then must not wait for all ranks.
 std::atomic<bool> lost_a_rank{false};
-// Those of the first communicator: all.
+// The peers of the first communicator, which has all ranks.
 std::shared_ptr<const Peers> all_peers;
 
-// What MPI may write to or read after a failure stays for good.
+// Keeps an object forever, because MPI may still access it after a failure.
 void keep(std::shared_ptr<void> object) {
   static auto& kept = *std::make_unique<std::vector<std::shared_ptr<void>>>().release();
   kept.push_back(std::move(object));
@@ -91,16 +92,17 @@ void keep(std::shared_ptr<void> object) {
 
 enum class Waited { done, timed_out, rank_lost };
 
-// Calls `done` until it says so; not longer than so many seconds (0: any time), nor for a rank
-// that is lost: seen twice, for what it had sent may still come.
+// Calls `done` until it returns true, the timeout (in seconds; 0: none) expires, or a rank is lost.
+// A rank counts as lost only when it was seen lost twice, because its last messages may still
+// arrive.
 template <class F>
 Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call = 0) {
-  if (peers) peers->set_waiting(true);  // a failure leaves it so
+  if (peers) peers->set_waiting(true);  // stays set after a failure
   const auto start = Clock::now();
   auto look = start + std::chrono::milliseconds(100);
   bool one_is_lost = false;
   while (!done()) {
-    // On a machine with more ranks than processors the others must come on.
+    // With more ranks than processors, the other ranks need this processor to proceed.
     sched_yield();
     const auto now = Clock::now();
     const std::chrono::duration<double> waited = now - start;
@@ -114,8 +116,8 @@ Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call
   return Waited::done;
 }
 
-// What a call gives that waits for other ranks within MPI: in a thread of its own, which then does
-// `after`. Where they do not come it stays there, and MPI is of no use any more.
+// Runs a call that waits for other ranks inside MPI on a separate thread, which then runs `after`.
+// If the other ranks never arrive, the thread stays blocked and MPI can no longer be used.
 std::atomic<bool> is_stuck{false};
 template <class F>
 auto within(const std::string& text, double timeout, const Peers* peers, F call,
@@ -144,19 +146,19 @@ auto within(const std::string& text, double timeout, const Peers* peers, F call,
 }
 
 MpiRanks* mpi_comm_world = nullptr;
-// The thread that began MPI is to end it, too, if anybody does.
+// The thread that initialized MPI should also finalize it.
 struct End {
   std::promise<void> may_come, is_there;
 };
 End& the_end = *std::make_unique<End>().release();
 
-// All ranks end together; where one was lost it is not waited for long, and the launcher sees a
-// rank that left without a word. MPI itself would wait for any time.
+// Ends MPI together with the other ranks. After a lost rank it waits only briefly, and the launcher
+// sees a rank that left without MPI_Finalize. MPI itself would wait forever.
 void end() {
   if (is_stuck) return;
   int ranks = 1;
   MpiRanks& all = *mpi_comm_world;
-  // Static: where a rank is lost it stays with MPI.
+  // Static, because MPI keeps using it if a rank is lost.
   static auto* const request =
       all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
   const auto done = [&] { return all.test(request); };
@@ -193,7 +195,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     meet();
   }
   ~MpiBackend() override {
-    // Others may still be in it.
+    // Other calls may still be inside MPI.
     if (!failure_.empty()) keep(std::move(ranks_));
   }
 
@@ -237,7 +239,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
   }
 
   MpiRanks& ranks() { return *ranks_; }
-  // Whether all are done; those that are become null.
+  // Returns whether all requests are done. Requests that are done become null.
   bool test(std::vector<MpiRanks::Request*>& requests) {
     bool all = true;
     for (auto*& request : requests) {
@@ -247,7 +249,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     return all;
   }
 
-  // `missing` are known not to have made that call.
+  // Throws RankError. The ranks in `missing` are known not to have made the call.
   [[noreturn]] void fail(const std::string& text, Waited why, uint64_t call,
                          const std::vector<int>& missing = {}) {
     lost_a_rank = true;

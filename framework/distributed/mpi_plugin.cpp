@@ -1,4 +1,4 @@
-// taper_mpi.so: MPI's C functions (https://www.mpi-forum.org/docs/) behind MpiRanks.
+// taper_mpi.so: wraps MPI's C functions (https://www.mpi-forum.org/docs/) as MpiRanks.
 #include "framework/distributed/mpi_plugin.h"
 
 #include <climits>
@@ -28,7 +28,7 @@ MPI_Datatype datatype_of(DType dtype) {
   }
 }
 
-// nan wins.
+// Propagates nan.
 float larger(float a, float b) { return a > b || a != a ? a : b; }
 float smaller(float a, float b) { return a < b || a != a ? a : b; }
 float total(float a, float b) { return a + b; }
@@ -54,7 +54,7 @@ template <class T> MPI_Op half_op(ReduceOp op) {
   return op == ReduceOp::min ? own_op<T, smaller>() : own_op<T, total>();
 }
 
-// An average is a sum here; the caller divides.
+// An average is computed as a sum; the caller divides.
 MPI_Op op_of(DType dtype, ReduceOp op) {
   if (dtype == kFloat16) return half_op<Half>(op);
   if (dtype == kBFloat16) return half_op<BFloat16>(op);
@@ -72,7 +72,7 @@ void check(int status, const char* function) {
   throw Error(function, ": ", text);
 }
 
-// One thread at a time is in MPI; nobody waits there.
+// Only one thread at a time calls MPI. No call under this mutex blocks.
 std::mutex mpi_mutex;
 
 }  // namespace

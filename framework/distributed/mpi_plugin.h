@@ -1,5 +1,5 @@
-// What taper_mpi.so gives. MPIs share no ABI, so the plugin alone is built against the one that is
-// there; it needs no object of Taper's library.
+// The interface of taper_mpi.so. MPI implementations share no ABI, so only the plugin is compiled
+// against the installed one. It needs no symbol of Taper's library.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace taper::v0::distributed {
 
-// One of MPI's communicators. Functions throw Error with MPI's words; none of them waits for other
-// ranks but split(). A request is null, or to be given to test() until that is true.
+// One MPI communicator. Functions throw Error with MPI's message. Only split() waits for other
+// ranks. A request is null when it is complete; otherwise the caller passes it to test() until
+// test() returns true.
 class MpiRanks {
  public:
   struct Request;
@@ -19,7 +20,7 @@ class MpiRanks {
   virtual int rank() = 0;
   virtual int size() = 0;
   virtual std::unique_ptr<MpiRanks> split(int color, int key) = 0;
-  // `count` elements of a rank's part; an average is a sum.
+  // Starts a collective over `count` elements of each rank's part. An average is computed as a sum.
   virtual Request* start(Kind kind, ReduceOp op, DType dtype, const void* in, void* out,
                          size_t count, int root) = 0;
   virtual Request* send(const std::string& bytes, int to) = 0;
@@ -32,10 +33,10 @@ struct MpiPlugin {
   static constexpr const char* kSymbol = "taper_mpi_plugin";
 
   int version;
-  // MPI_COMM_WORLD, after MPI_Init_thread unless the program has called that, which then ends MPI,
-  // too. Needs MPI_THREAD_SERIALIZED.
+  // Returns MPI_COMM_WORLD. Calls MPI_Init_thread unless the program has done so, in which case the
+  // program also finalizes MPI. Requires MPI_THREAD_SERIALIZED.
   MpiRanks* (*begin)();
-  // MPI_Finalize, where begin() began it.
+  // Calls MPI_Finalize if begin() initialized MPI.
   void (*end)();
   void (*abort)(int exit_code);
 };

@@ -1,5 +1,5 @@
-// Collectives of CUDA tensors by NCCL (https://docs.nvidia.com/deeplearning/nccl/user-guide/),
-// which is loaded at first use.
+// Collectives of CUDA tensors through NCCL (https://docs.nvidia.com/deeplearning/nccl/user-guide/),
+// which is loaded on first use.
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -33,7 +33,7 @@ const SharedLibrary& library() {
   return loaded;
 }
 
-// Its functions without "nccl" in their names.
+// NCCL's functions, without the prefix "nccl".
 struct Nccl {
   decltype(&ncclGetVersion) GetVersion = library()("ncclGetVersion");
   decltype(&ncclGetUniqueId) GetUniqueId = library()("ncclGetUniqueId");
@@ -66,7 +66,7 @@ void demand(ncclResult_t status, const std::string& text) {
                       nccl().GetLastError(nullptr), ")"));
 }
 
-// What NCCL found in the background; empty while all is well.
+// Returns the asynchronous error of a communicator; empty if there is none.
 std::string nccl_error(ncclComm_t comm) {
   ncclResult_t status = ncclSuccess;
   nccl().CommGetAsyncError(comm, &status);
@@ -74,7 +74,7 @@ std::string nccl_error(ncclComm_t comm) {
   return cat("NCCL says: ", nccl().GetErrorString(status));
 }
 
-// int16, which NCCL does not have, is moved as bytes, and reduced as int32.
+// NCCL has no int16. It is moved as bytes and reduced as int32.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::float32: return ncclFloat32;
@@ -96,8 +96,8 @@ ncclRedOp_t op_of(DType dtype, ReduceOp op) {
 
 // --- the backend ---
 
-// A communicator that `call` makes, in a thread of its own, for NCCL waits for ever for ranks that
-// do not come; after a failure the thread stays where it is.
+// Creates a communicator by `call` on a separate thread, because NCCL waits forever for missing
+// ranks. After a failure the thread stays blocked.
 template <class F>
 ncclComm_t made(Device device, double timeout, const std::string& text, const std::string& hint,
                 const Peers* peers, F call) {
@@ -147,14 +147,15 @@ class NcclPending : public Work::Pending {
  private:
   std::shared_ptr<Watched> watched_;
   Collective call_;
-  std::vector<Part> widened_;  // int16 as int32
+  std::vector<Part> widened_;  // int16 converted to int32
 };
 
 class NcclBackend : public Backend {
  public:
   NcclBackend(ncclComm_t comm, Device own_device, const CommunicatorOptions& given)
       : comm_(comm),
-        // A collective waits for the backward pass, and the optimizer for the collective.
+        // High priority: the optimizer waits for the collective, and the collective for the
+        // backward pass.
         stream_(cuda::Stream::create(own_device.index(), -1)),
         watchdog_(
             given.timeout, *peers, [comm] { return nccl_error(comm); },
@@ -183,8 +184,8 @@ class NcclBackend : public Backend {
       const bool in_place = call.kind == Kind::all_reduce;
       widened.push_back({in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide});
     }
-    // NCCL itself runs a communicator's calls on several streams in the order of the calls. In a
-    // graph, where a stream costs nothing, all stay on one.
+    // NCCL executes a communicator's calls on different streams in the order of the calls. During
+    // graph capture an additional stream would cost nothing, so all calls stay on one stream.
     const cuda::Stream current = cuda::Stream::current(device.index());
     const bool is_captured = is_capturing(), is_beside = call.async_op || is_captured;
     if (is_beside) before_.record(current);
@@ -205,7 +206,7 @@ class NcclBackend : public Backend {
     return std::make_unique<NcclPending>(watched, std::move(call), std::move(widened));
   }
 
-  // What a graph holds was compared when it was called before.
+  // Calls in a graph were compared when they ran before capture.
   bool compares() const override { return checked && !is_capturing(); }
 
   std::vector<std::string> exchange(const std::string& mine, const std::string& text) override {
@@ -246,7 +247,7 @@ class NcclBackend : public Backend {
     const auto& [out, in, root] = part;
     const void* from = in.data_ptr();
     void* to = out.data_ptr();
-    // int16 goes as twice as many bytes.
+    // int16 is moved as bytes, two per element.
     const size_t count = size_t(std::min(in.numel(), out.numel())) * (in.dtype() == kInt16 ? 2 : 1);
     const ncclDataType_t type = type_of(in.dtype());
     const ncclRedOp_t op = op_of(in.dtype(), call.op);
@@ -269,7 +270,7 @@ class NcclBackend : public Backend {
     }
     return status;
   }
-  // The watchdog knows why a call was broken off.
+  // The watchdog knows why a call was aborted.
   void check_call(ncclResult_t status, const Call& call) {
     if (status == ncclSuccess) return;
     refuse_failed();
@@ -282,7 +283,7 @@ class NcclBackend : public Backend {
 
   ncclComm_t comm_;
   cuda::Stream stream_;
-  cuda::Event before_{};  // of the current stream, for those beside it
+  cuda::Event before_{};  // recorded on the current stream; other streams wait for it
   Watchdog watchdog_;
 };
 
@@ -291,16 +292,16 @@ class NcclBackend : public Backend {
 std::string nccl_unavailable_reason() { return library().problem(); }
 
 std::string nccl_version() {
-  int code = 0;  // 22809 is 2.28.9
+  int code = 0;  // 22809 means 2.28.9
   demand(nccl().GetVersion(&code), "the version of NCCL");
   return cat(code / 10000, ".", code / 100 % 100, ".", code % 100);
 }
 
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi) {
-  // Multicast over NVLink can put the GPUs of a host out of service.
+  // NVLink multicast can put the GPUs of a host out of service.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
-  // One address brings ranks together once at a time.
+  // An address can connect the ranks only once at a time, so a living communicator is reused.
   static std::weak_ptr<NcclBackend> known;
   if (const auto world = mpi ? nullptr : known.lock(); world && !world->has_failed()) {
     require(!device.has_index() || device == world->device, "rank ", world->rank, " is on ",

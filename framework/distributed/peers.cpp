@@ -23,7 +23,7 @@ std::string line_of(const std::string& file) {
   return line;
 }
 
-// "pid:[4026531836]": pids are of this namespace.
+// Returns for example "pid:[4026531836]". Process numbers are valid within one namespace.
 std::string pid_namespace() {
   std::string name(64, '\0');
   const ssize_t n = readlink("/proc/self/ns/pid", name.data(), name.size());
@@ -33,15 +33,15 @@ std::string pid_namespace() {
 
 // (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)
 struct Stat {
-  char state = '\0';   // none: there is no such process
-  uint64_t start = 0;  // in ticks after the boot
+  char state = '\0';   // 0: no such process
+  uint64_t start = 0;  // in clock ticks after boot
 };
 Stat stat_of(int64_t pid) {
   const std::string line = line_of(cat("/proc/", pid, "/stat"));
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(line.substr(name_end + 1));
-  fields.imbue(std::locale::classic());  // others take a blank between numbers for a separator
+  fields.imbue(std::locale::classic());  // other locales may treat a blank as a thousands separator
   Stat stat;
   fields >> stat.state;
   std::string passed_over;
@@ -75,7 +75,7 @@ std::shared_ptr<Peers::Progress> Peers::mapped(int file, int access) {
 std::string Peers::card() const {
   char host[65] = "";
   gethostname(host, sizeof host - 1);
-  // Without a boot id, a namespace or a start nobody is taken for a neighbour.
+  // Without a boot id, a namespace or a start time, no process is treated as running on this host.
   std::string text = cat(host, "\n", line_of("/proc/sys/kernel/random/boot_id"), " ",
                          pid_namespace(), "\n", getpid(), " ", stat_of(getpid()).start, " ", file_);
   text.resize(kCard);
@@ -97,7 +97,7 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
     lines >> peer.pid >> peer.start >> file;
     peer.is_here = place == own_place && place.find("pid:") != std::string::npos && peer.start > 0;
     hosts_.push_back(host);
-    // What a kernel that forbids this keeps from us is how far the rank is.
+    // If the kernel forbids this, only the progress of that rank remains unknown.
     const int opened =
         peer.is_here && file >= 0
             ? open(cat("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
@@ -138,12 +138,13 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
     if (r == rank_) continue;
-    const bool ended = has_ended(peer);  // asked first: one that fails or leaves ends afterwards
+    // checked first: a rank that fails or leaves ends afterwards
+    const bool ended = has_ended(peer);
     if (has_failed(peer)) {
       witness = r;
       continue;
     }
-    // One that cannot be read may have left.
+    // A rank whose progress cannot be read may have left regularly.
     if (unless_left && (!peer.progress || peer.progress->has_left)) continue;
     if (ended) return {cat(name_of(r), " has ended"), r};
   }
@@ -158,7 +159,7 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
 
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
-  // Who waits for one that is stopped, or in an earlier call, has not called it either.
+  // A rank that waits for a stopped one, or in an earlier call, has not made this call either.
   Late stopped, late, waiting;
   std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {

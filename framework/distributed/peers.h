@@ -1,5 +1,5 @@
-// The processes of a communicator's ranks: whether they live and how far they are, as far as that
-// can be seen. Those of this host can; of other hosts' nothing is known.
+// The processes of a communicator's ranks: whether they are alive and which call they have reached.
+// Only processes on this host can be observed; nothing is known about those of other hosts.
 #pragma once
 
 #include <atomic>
@@ -17,37 +17,41 @@ class Peers {
   Peers();
   ~Peers();
   Peers& operator=(Peers&&) = delete;  // neither copied nor moved
-  // What the others need to see this process: as long on every rank.
+  // Returns what other ranks need to observe this process. It has the same length on every rank.
   std::string card() const;
-  // The cards of all ranks, this one's too. Other threads may ask meanwhile, and see nobody.
+  // Receives the cards of all ranks, including this one. Other threads that query before see no
+  // ranks.
   void meet(const std::vector<std::string>& cards, int rank);
 
-  // By rank.
+  // Indexed by rank.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // "rank 1 (node-7)".
+  // Returns for example "rank 1 (node-7)".
   std::string name_of(int rank) const;
 
-  // This rank begins a call; its number, which is the same on all ranks.
+  // Counts a call of this rank and returns its number, which is the same on all ranks.
   uint64_t count_call() { return own_->calls.fetch_add(1) + 1; }
-  // Whether this rank waits for the others in its last call.
+  // Sets whether this rank waits for the others in its last call.
   void set_waiting(bool on) const { own_->waits = on; }
-  // This rank needs the others no more.
+  // Marks that this rank no longer needs the others.
   void leave() { own_->has_left = true; }
-  // This rank gives the communicator up, for `lost` or (-1) for several.
+  // Marks that this rank abandons the communicator because of rank `lost`, or of several ranks
+  // (-1).
   void fail(int lost);
 
   struct Late {
     std::string text = {};  // "rank 2 (node-7) is stopped; rank 3 (node-7) has not called it"
-    int rank = -1;          // -1 unless it is one
+    int rank = -1;          // -1 unless there is exactly one
   };
-  // For whom a call of that number waits in vain: a rank whose process is gone (with `unless_left`
-  // before it left), or that gave up, for whom it named. Else no text.
+  // Returns the rank for which a call of that number waits in vain: its process is gone (with
+  // `unless_left`, only if it had not left before), or it abandoned the communicator, in which case
+  // the rank that it named is returned. The text is empty if there is none.
   Late lost(uint64_t call, bool unless_left = false) const;
-  // Who keeps the call from its end otherwise; `missing` are known not to have made it.
+  // Returns who delays the call otherwise. The ranks in `missing` are known not to have made the
+  // call.
   Late late_for(uint64_t call, const std::vector<int>& missing = {}) const;
 
  private:
-  // In memory that the processes of a host share, and that outlives them.
+  // Memory that the processes of a host share and that outlives them.
   struct Progress {
     std::atomic<uint64_t> calls{0};
     std::atomic<bool> waits{false}, has_left{false}, has_failed{false};
@@ -56,21 +60,22 @@ class Peers {
   struct Peer {
     bool is_here = false;  // on this host, in the same namespace of processes
     int64_t pid = 0;
-    uint64_t start = 0;                             // of the process: pids come again
-    std::shared_ptr<const Progress> progress = {};  // null where it cannot be read
+    uint64_t start = 0;  // start time of the process, because process numbers are reused
+    std::shared_ptr<const Progress> progress = {};  // null if it cannot be read
   };
 
-  // That in a file; null where it cannot be had.
+  // Maps the progress in a file. Returns null on failure.
   static std::shared_ptr<Progress> mapped(int file, int access);
   static bool has_ended(const Peer& peer);
   static bool has_failed(const Peer& peer) { return peer.progress && peer.progress->has_failed; }
-  // " is stopped"; empty where nothing is known to keep the rank from that call.
+  // Returns for example " is stopped"; empty if nothing is known to keep the rank from that call.
   static std::string state_of(const Peer& peer, uint64_t call);
 
-  int file_ = -1;  // of own_
+  int file_ = -1;  // the file behind own_
   std::shared_ptr<Progress> own_;
   int rank_ = 0;
-  std::atomic<bool> met_{false};  // what follows is there, and only read
+  // set when the fields below are complete; they are only read afterwards
+  std::atomic<bool> met_{false};
   std::vector<std::string> hosts_;
   std::vector<Peer> peers_;
 };

@@ -35,13 +35,14 @@ std::shared_ptr<Watched> Watchdog::watch(const Call& call, bool is_captured) {
     if (!has_graphs_.exchange(true)) start();
     return std::make_shared<Watched>();
   }
-  // The thread looks seldom: a host that is quick looks for itself, at many at a time.
+  // The thread polls rarely. A host that issues calls quickly reclaims finished ones itself, many
+  // at a time.
   if (ended_.empty() && begun_.size() > kMany) {
     const cuda::RelaxedCapture relaxed;
     const auto last = std::next(begun_.begin(), kMany);
     if (has_ended(**std::prev(last))) ended_.splice(ended_.end(), begun_, begun_.begin(), last);
   }
-  // One that a Work holds still is left to it.
+  // An entry that a Work still holds is not reused.
   while (!ended_.empty() && ended_.front().use_count() > 1) ended_.pop_front();
   if (ended_.empty()) ended_.push_back(std::make_shared<Watched>());
   const std::shared_ptr<Watched>& next = ended_.front();
@@ -63,7 +64,7 @@ void Watchdog::start() {
 }
 
 void Watchdog::run() {
-  // Its calls are no part of what another thread captures.
+  // Calls of this thread must not become part of a capture on another thread.
   const cuda::RelaxedCapture relaxed;
   std::unique_lock lock(mutex_);
   const auto stops = [this] { return stops_; };
@@ -95,7 +96,7 @@ Peers::Late Watchdog::look(const std::optional<Begun>& oldest) {
   if (!oldest && !has_graphs_) return {};
   const std::string text = oldest ? to_string(oldest->call) : "a collective of a CUDA graph";
   if (const std::string error = broken_(); !error.empty()) return {cat(text, ": ", error), -1};
-  // Seen twice, for what it had sent may still come.
+  // A rank must be seen lost twice, because its last messages may still arrive.
   const Peers::Late lost = peers_.lost(oldest ? oldest->number : 0, /*unless_left=*/!oldest);
   if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
     return {cat(text, ": ", lost.text), lost.rank};

@@ -1,4 +1,4 @@
-// Collectives that run on a GPU, whose host does not wait: a thread looks after them.
+// A thread that supervises collectives on a GPU, for which the host does not wait.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace taper::v0::distributed {
 
-// A collective that was begun.
+// A collective that has started.
 struct Begun {
   Call call;
   uint64_t number = 0;
@@ -25,44 +25,46 @@ struct Begun {
 };
 struct Watched : Begun {
   cuda::Stream stream{};
-  cuda::Event end{};                  // on that stream
-  std::atomic<bool> recorded{false};  // `end`, after which it is only read
+  cuda::Event end{};                  // on the stream of the collective
+  std::atomic<bool> recorded{false};  // set after `end` was recorded; it is only read afterwards
 };
 
-// From the first collective on, aborts a communicator with one that does not end, that waits for a
-// rank that has ended, or that is broken: the GPU is free then, and the host goes on to an error.
-// What a graph holds may run at any time: once there is one, ranks must not end before they leave.
+// Aborts the communicator if a collective does not end in time, waits for a rank that has ended, or
+// fails. Aborting frees the GPU, and the host continues with an error. Supervision begins with the
+// first collective. A captured graph may run at any time: once there is one, ranks must not end
+// before they have called leave().
 class Watchdog {
  public:
-  // `broken` says what is wrong with the communicator, if anything; both are called by the thread.
+  // `broken` returns what is wrong with the communicator, or an empty text. The thread calls both
+  // functions.
   Watchdog(double timeout, Peers& peers, std::function<std::string()> broken,
            std::function<void()> abort);
   ~Watchdog() { stop(); }
-  // Afterwards the communicator is aborted or will not be.
+  // After it returns, the communicator has been aborted or will not be.
   void stop();
 
-  // Counts a call that begins. Its event is the caller's to record.
+  // Counts a call that starts. The caller records its event.
   std::shared_ptr<Watched> watch(const Call& call, bool is_captured);
-  // Why the communicator was aborted, and the rank; empty while it is not.
+  // Returns why the communicator was aborted, and the rank; empty if it was not.
   Peers::Late failure();
 
  private:
   void start();
   void run();
-  // Why to abort; else no text.
+  // Returns why to abort; the text is empty if there is no reason.
   Peers::Late look(const std::optional<Begun>& oldest);
 
   double timeout_;
   Peers& peers_;
   std::function<std::string()> broken_;
   std::function<void()> abort_;
-  bool one_is_lost_ = false;  // when last looked
+  bool one_is_lost_ = false;  // result of the last poll
   std::atomic<bool> has_graphs_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // In their order, in which they end. Those that have ended are used again, events and all, and go
-  // with the watchdog: to destroy an event waits for a host that waits for the GPU, and this thread
-  // is the one to end that.
+  // In the order of their start, in which they also end. Finished entries are reused with their
+  // events and destroyed with the watchdog: destroying an event waits for a host that waits for the
+  // GPU, and it is this thread that ends such a wait.
   std::list<std::shared_ptr<Watched>> begun_, ended_;
   Peers::Late failure_;
   bool stops_ = false;
