@@ -1,7 +1,7 @@
 # Compiles every header alone, so that each includes what it names. A header whose own source includes
 # it first is compiled so already. Headers for CUDA sources (.cuh) are compiled where nvcc is used.
 set(patterns "")
-foreach(folder apps autograd data distributions export framework modules optim testing tests)
+foreach(folder apps autograd data framework modules optim testing tests)
   list(APPEND patterns ${folder}/*.h ${folder}/*.cuh)
 endforeach()
 list(TRANSFORM patterns PREPEND ${PROJECT_SOURCE_DIR}/)

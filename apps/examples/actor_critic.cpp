@@ -2,7 +2,7 @@
 // reinforcement_learning: the critic's value of a state is the baseline of the actor's returns.
 #include <tuple>
 
-#include <taper/distributions/distributions.h>
+#include <taper/modules/distributions/distributions.h>
 #include <taper/taper.h>
 
 #include "apps/examples/cartpole.h"

@@ -1,6 +1,6 @@
 // REINFORCE (Williams, 1992) learns to balance a pole, as pytorch/examples' reinforcement_learning:
 // actions are drawn from a policy, whose log-probabilities are weighted by the returns.
-#include <taper/distributions/distributions.h>
+#include <taper/modules/distributions/distributions.h>
 #include <taper/taper.h>
 
 #include "apps/examples/cartpole.h"

@@ -1,5 +1,5 @@
 // The ops of a forward pass as they are computed, with what they were given, for those who write it
-// down in another form (export/onnx.h).
+// down in another form (modules/onnx/onnx.h).
 #pragma once
 
 #include <any>

@@ -22,7 +22,7 @@ class Taper(ConanFile):
 
     def export_sources(self):
         for part in ("CMakeLists.txt", "LICENSE", "taper.h", "apps/*", "autograd/*", "cmake/*",
-                     "data/*", "distributions/*", "framework/*", "modules/*", "optim/*", "packaging/*", "testing/*"):
+                     "data/*", "framework/*", "modules/*", "optim/*", "packaging/*", "testing/*"):
             copy(self, part, ROOT, self.export_sources_folder)
 
     def layout(self):

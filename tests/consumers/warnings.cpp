@@ -10,7 +10,7 @@
 #include <taper/data/tables/npy_dataset.h>
 #include <taper/data/text/text_dataset.h>
 #include <taper/data/transforms.h>
-#include <taper/export/onnx.h>
+#include <taper/modules/onnx/onnx.h>
 #include <taper/runner.h>
 #include <taper/taper.h>
 

@@ -1,5 +1,5 @@
 // distributions.py stores what PyTorch says of these; draws are compared with their own moments.
-#include "distributions/distributions.h"
+#include "modules/distributions/distributions.h"
 
 #include <cmath>
 #include <functional>

@@ -7,11 +7,11 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
-#include "export/onnx.h"
 #include "framework/factory/factories.h"
 #include "framework/io/archive.h"
 #include "framework/io/npy.h"
 #include "framework/io/pt.h"
+#include "modules/onnx/onnx.h"
 #include "tests/data_files.h"
 
 namespace taper::v0::runner {
@@ -49,7 +49,7 @@ class ExportTest : public DataFiles {
       GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
                    << "TAPER_ONNX_PYTHON names another one";
     }
-    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/export/run_onnx.py");
+    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
     EXPECT_EQ(std::system(cat(python, " '", script, "' '", cases_.string(), "'").c_str()), 0);
   }
 

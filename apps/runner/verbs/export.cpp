@@ -4,10 +4,10 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary_ops.h"
 #include "data/tables/csv.h"
-#include "export/onnx.h"
 #include "framework/factory/factories.h"
 #include "framework/host/atomic_file.h"
 #include "framework/io/pt.h"
+#include "modules/onnx/onnx.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -1,5 +1,6 @@
 // Models as ONNX files (https://onnx.ai), opset 17, for ONNX Runtime and the like: the forward pass
-// of an example is traced op by op, and each op is written as its row in export/onnx_rows.cpp says.
+// of an example is traced op by op, and each op is written as its row in modules/onnx/onnx_rows.cpp
+// says.
 #pragma once
 
 #include <functional>

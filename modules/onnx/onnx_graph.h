@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "export/onnx.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/profiler/trace.h"
+#include "modules/onnx/onnx.h"
 
 namespace taper::v0::onnx_export {
 

@@ -1,4 +1,4 @@
-#include "export/onnx_trace.h"
+#include "modules/onnx/onnx_trace.h"
 
 #include "autograd/anomaly.h"
 #include "autograd/node.h"

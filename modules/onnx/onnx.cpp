@@ -1,7 +1,7 @@
-#include "export/onnx.h"
+#include "modules/onnx/onnx.h"
 
-#include "export/onnx_graph.h"
 #include "framework/host/atomic_file.h"
+#include "modules/onnx/onnx_graph.h"
 
 #ifdef TAPER_WITH_ONNX
 #include <onnx/checker.h>

@@ -1,6 +1,6 @@
 // What is exported is what ONNX Runtime computes: for every op that has a row, for layers and
 // models.
-#include "export/onnx.h"
+#include "modules/onnx/onnx.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +14,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "export/onnx_graph.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "modules/models/text_classifiers.h"
+#include "modules/onnx/onnx_graph.h"
 #include "taper.h"
 #include "tests/testing.h"
 
@@ -76,7 +76,7 @@ class Cases {
                    << "TAPER_ONNX_PYTHON names another one. The models were written and passed "
                    << "ONNX's checker in C++.";
     }
-    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/export/run_onnx.py");
+    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
     EXPECT_EQ(std::system(cat(python, " '", script, "' '", folder_.string(), "'").c_str()), 0);
   }
 
@@ -616,7 +616,7 @@ TEST_F(Onnx, EveryOperatorHasARowOrIsKnownToHaveNone) {
     const std::string name = line.substr(3, line.find('`', 3) - 3);
     const int places = (onnx_export::onnx_row(name) != nullptr) + int(kMadeOfOthers.count(name)) +
                        int(kWithoutForm.count(name));
-    EXPECT_EQ(places, 1) << name << ": give it a row in export/, or name it here";
+    EXPECT_EQ(places, 1) << name << ": give it a row in modules/onnx/, or name it here";
     ++operators;
   }
   EXPECT_GT(operators, 120);

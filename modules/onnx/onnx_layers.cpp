@@ -11,10 +11,10 @@
 #include "autograd/ops/nn/image.h"
 #include "autograd/ops/nn/norm_ops.h"
 #include "autograd/ops/nn/pool_ops.h"
-#include "export/onnx_graph.h"
 #include "framework/base/describe.h"
 #include "framework/factory/factories.h"
 #include "framework/kernels/conv/conv.h"
+#include "modules/onnx/onnx_graph.h"
 
 namespace taper::v0::onnx_export {
 namespace {

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "export/onnx_graph.h"
 #include "framework/profiler/trace.h"
+#include "modules/onnx/onnx_graph.h"
 
 namespace taper::v0::onnx_export {
 

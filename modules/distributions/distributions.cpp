@@ -1,4 +1,4 @@
-#include "distributions/distributions.h"
+#include "modules/distributions/distributions.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "export/onnx_graph.h"
+#include "modules/onnx/onnx_graph.h"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,9 @@
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
-#include "export/onnx_trace.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
+#include "modules/onnx/onnx_trace.h"
 
 namespace taper::v0::onnx_export {
 namespace {

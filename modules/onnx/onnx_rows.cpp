@@ -2,8 +2,8 @@
 // 17), and where the rows of all ops are found.
 #include <limits>
 
-#include "export/onnx_graph.h"
 #include "framework/kernels/reduce/reduce.h"
+#include "modules/onnx/onnx_graph.h"
 
 namespace taper::v0::onnx_export {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "export/onnx_graph.h"
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/unary.h"
+#include "modules/onnx/onnx_graph.h"
 
 namespace taper::v0::onnx_export {
 
