@@ -25,10 +25,10 @@ using Words = std::vector<std::string>;
 
 // As `taper --help` lists them.
 std::vector<Command> own_commands() {
-  return {train_command(),    eval_command(),       verify_command(),    predict_command(),
-          generate_command(), info_command(),       record_command(),    check_command(),
-          diff_command(),     report_command(),     reproduce_command(), export_command(),
-          schema_command(),   conformance_command()};
+  return {train_command(),    eval_command(),   verify_command(),    predict_command(),
+          generate_command(), info_command(),   record_command(),    check_command(),
+          diff_command(),     report_command(), reproduce_command(), export_command(),
+          schema_command()};
 }
 
 CLI::Option* add_words(CLI::App& app, const Field& field) {

@@ -1,13 +1,14 @@
 // Every behaviour of PyTorch's in pytorch-2.11.json, one test a row.
-#include "testing/conformance/conformance.h"
+#include "tests/conformance/conformance.h"
 
 #include <cctype>
 #include <functional>
+#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "testing/conformance/expected.h"
+#include "tests/conformance/expected.h"
 
 namespace taper::v0::conformance {
 namespace {
@@ -68,6 +69,11 @@ TEST(ConformanceCheck, FindsWhatDoesNotHold) {
 TEST(ConformanceReport, CountsEachRowAndFindsNoFailure) {
   const Report report = run_all();
   EXPECT_EQ(report.failed, 0) << report.text;
+  EXPECT_NE(report.text.find("\nprint.cpu.int1d "), std::string::npos) << report.text;
+  EXPECT_TRUE(std::regex_search(
+      report.text, std::regex("\n146 rows: [0-9]+ held, [0-9]+ differ on purpose, [0-9]+ skipped "
+                              "for want of GPUs, 0 failed\n$")))
+      << report.text;
 }
 
 }  // namespace

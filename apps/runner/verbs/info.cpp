@@ -10,7 +10,6 @@
 #include "framework/distributed/backend.h"
 #include "framework/distributed/links.h"
 #include "framework/host/thread_pool.h"
-#include "testing/conformance/conformance.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -75,14 +74,6 @@ std::string system_info() {
 
 Command info_command() {
   return {"info", "Show versions and devices", "taper info", [] { return print(system_info()); }};
-}
-Command conformance_command() {
-  const auto run = [] {
-    const conformance::Report report = conformance::run_all();
-    return print(report.text, report.failed == 0);
-  };
-  return {"conformance", "Compare what Taper prints and raises with PyTorch", "taper conformance",
-          run};
 }
 Command schema_command() {
   struct Schemas {

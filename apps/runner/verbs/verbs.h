@@ -13,7 +13,7 @@
 namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
-    conformance_command(), info_command(), schema_command(), report_command(), export_command();
+    info_command(), schema_command(), report_command(), export_command();
 
 // predict()'s body, which may be traced.
 Tensor of_raw(const SavedRun& run, const Tensor& raw);

@@ -1,11 +1,11 @@
-#include "testing/conformance/conformance.h"
+#include "tests/conformance/conformance.h"
 
 #include <algorithm>
 
 #include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
-#include "testing/conformance/expected.h"
-#include "testing/conformance/families.h"
+#include "tests/conformance/expected.h"
+#include "tests/conformance/families.h"
 
 namespace taper::v0::conformance {
 namespace {

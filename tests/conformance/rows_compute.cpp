@@ -8,8 +8,8 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/linear.h"
-#include "testing/conformance/families.h"
-#include "testing/conformance/python.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
 
 namespace taper::v0::conformance {
 namespace {

@@ -5,8 +5,8 @@
 #include "autograd/print.h"
 #include "framework/factory/factories.h"
 #include "modules/members.h"
-#include "testing/conformance/families.h"
-#include "testing/conformance/python.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
 
 namespace taper::v0::conformance {
 namespace {

@@ -1,4 +1,4 @@
-// What PyTorch prints and raises: the data file, embedded in the program.
+// What PyTorch prints and raises: the data file, read from its source folder.
 #pragma once
 
 #include <string>
@@ -8,10 +8,8 @@
 
 namespace taper::v0::conformance {
 
-// The text of pytorch-2.11.json: each row's name with {"prints": ...} or {"raises", "text"}.
-const char* expected_json();
-
-// What PyTorch answers to a row: the printed text (a list in Python's form, its strings in plain
+// What PyTorch answers to a row of pytorch-2.11.json, whose rows are {"prints": ...} or
+// {"raises": ..., "text": ...}: the printed text (a list in Python's form, its strings in plain
 // single quotes), or "TypeError: text" where it raises.
 struct Expected {
   std::string name;

@@ -4,8 +4,8 @@
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
-#include "testing/conformance/families.h"
-#include "testing/conformance/python.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
 
 namespace taper::v0::conformance {
 namespace {

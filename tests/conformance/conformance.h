@@ -1,5 +1,5 @@
 // The device behaviour of PyTorch 2.11 as a table of rows: what each does here, and whether Taper
-// prints and raises the same (`taper conformance`, tests/conformance).
+// prints and raises the same (test_conformance, and its option --table).
 #pragma once
 
 #include <functional>

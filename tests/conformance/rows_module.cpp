@@ -10,8 +10,8 @@
 #include "modules/layers/stateless.h"
 #include "optim/algorithms/adam.h"
 #include "optim/algorithms/sgd.h"
-#include "testing/conformance/families.h"
-#include "testing/conformance/python.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
 
 namespace taper::v0::conformance {
 namespace {

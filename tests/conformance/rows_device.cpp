@@ -3,8 +3,8 @@
 
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
-#include "testing/conformance/families.h"
-#include "testing/conformance/python.h"
+#include "tests/conformance/families.h"
+#include "tests/conformance/python.h"
 
 namespace taper::v0::conformance {
 void device_rows(Rows& rows) {

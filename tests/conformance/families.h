@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "testing/conformance/conformance.h"
+#include "tests/conformance/conformance.h"
 
 namespace taper::v0::conformance {
 
