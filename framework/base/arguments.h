@@ -1,10 +1,10 @@
-// Types of parameters that refuse what C++ would silently convert: a bool where a dimension, an
-// index or a count is meant, and a number, a pointer or a text where a bool is meant. Each converts
-// back to the plain type, so a function body uses its parameter as an int64_t, a bool or a double.
+// Parameter types that refuse silent conversions of C++: a bool passed as a dimension, an index or
+// a count, and a number, a pointer or a string passed as a bool. Each converts back to the plain
+// type, so a function body uses its parameter as an int64_t, a bool or a double.
 //
 //   Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
-//   sort(x, true);       // refused: true would be dimension 1
-//   sort(x, -1, "down"); // refused: any text would be true
+//   sort(x, true);       // does not compile: true would be dimension 1
+//   sort(x, -1, "down"); // does not compile: any string would be true
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@ namespace taper::v0 {
 
 class BoolArg {
  public:
-  // Takes a bool, and class types that convert to bool itself (std::vector<bool>'s elements).
+  // Accepts a bool, and class types that convert to bool (elements of std::vector<bool>).
   template <class T>
   requires std::convertible_to<const T&, bool>
   constexpr BoolArg(const T& value) {
@@ -40,7 +40,7 @@ class BoolArg {
 
 class IntArg {
  public:
-  // Takes integers of any size, enumerators and class types that convert to an integer.
+  // Accepts integers of any size, enumerators, and class types that convert to an integer.
   template <class T>
   requires(std::convertible_to<T, int64_t> && !std::floating_point<T>) constexpr IntArg(T value)
       : value_(int64_t(value)) {
@@ -57,7 +57,7 @@ class IntArg {
 
 class RealArg {
  public:
-  // Takes integers and floating-point numbers.
+  // Accepts integers and floating-point numbers.
   template <class T>
   requires std::convertible_to<T, double>
   constexpr RealArg(T value) : value_(double(value)) {
@@ -70,7 +70,7 @@ class RealArg {
   double value_;
 };
 
-// For messages (cat of framework/base/error.h).
+// Texts for messages.
 template <std::same_as<IntArg> T> std::string to_string(T value) { return cat(int64_t(value)); }
 template <std::same_as<RealArg> T> std::string to_string(T value) { return cat(double(value)); }
 

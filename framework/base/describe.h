@@ -1,20 +1,20 @@
-// How an options struct tells of itself, once, beside its fields:
+// How an options struct describes its fields, in one place next to them:
 //
 //   struct SoftplusOptions {
 //     double beta = 1, threshold = 20;
 //     template <class V> void describe(V& v) {
 //       v("beta", beta, kPositive, "sharpness of the bend");
-//       v("threshold", threshold, kAny, "beyond it the line itself");
+//       v("threshold", threshold, kAny, "the function is linear above this value");
 //     }
 //   };
 //
-// The struct stays an aggregate: {.beta = 2}. Whoever reads, checks, prints, saves or documents
-// options passes a visitor that is called for each field with its name, the field itself (which
-// holds its default), what it must lie in, and a line of text: v(name, field, range, text), or
-// v(name, field, text) where nothing bounds it. Of an enum the names of its values stand in place
-// of the range, in the order of the values, which begin at 0: v("mode", mode, {"nearest",
-// "bilinear"}, text). Where fields must go together, rules() tells what holds then, by the field
-// that is to blame:
+// The struct remains an aggregate: {.beta = 2}. Code that reads, checks, prints, saves or documents
+// options passes a visitor. describe() calls it for each field with the field's name, the field
+// itself (which holds its default), its range, and one line of text: v(name, field, range, text),
+// or v(name, field, text) if it has no bounds. For an enum, the names of its values replace the
+// range. They are in the order of the values, which begin at 0: v("mode", mode, {"nearest",
+// "bilinear"}, text). rules() states conditions between fields. Each rule names the field that its
+// error blames:
 //
 //   template <class V> void rules(V& v) {
 //     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });
@@ -29,7 +29,7 @@ namespace taper::v0 {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What a number, or each number of a list, must lie in.
+// The interval that a number, or each number of a list, must lie in.
 struct Range {
   double low = -kInfinity;
   double high = kInfinity;
@@ -46,13 +46,13 @@ inline constexpr Range kNonNegative{0, kInfinity, false, false};
 inline constexpr Range kBelowOne{0, 1, false, true};
 inline constexpr Range kBetweenZeroAndOne{0, 1, true, true};
 inline constexpr Range kUnit{0, 1, false, false};
-// Sizes and counts: beyond these a number is a slip of the finger.
+// Sizes and counts. A larger number is assumed to be a typing error.
 inline constexpr Range kWidth{1, 1 << 24};
 inline constexpr Range kWidthOrNone{0, 1 << 24};
 inline constexpr Range kCount{1, 1'000'000'000};
 inline constexpr Range kCountOrNone{0, 1'000'000'000};
 
-// In place of the range: the text names a file or directory, and is not empty.
+// Replaces the range if the text is the path of a file or directory. It must not be empty.
 struct PathForm {};
 inline constexpr PathForm kPath{};
 

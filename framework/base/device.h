@@ -1,5 +1,5 @@
-// Where a tensor lives: "cpu", "cuda" (the current GPU at the time of use), "cuda:1".
-// Grammar and texts: https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+// The place of a tensor: "cpu", "cuda" (the GPU that is current at the time of use) or "cuda:1".
+// Syntax and messages: https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
 #pragma once
 
 #include <concepts>
@@ -17,29 +17,29 @@ enum class DeviceType : int8_t { cpu, cuda };
 class Device {
  public:
   static constexpr int kNoIndex = -1;
-  // More GPUs than one process can see; an index beyond is refused when it is written.
+  // More GPUs than one process can see. The constructor refuses larger indices.
   static constexpr int kMaxIndex = 63;
 
   // Throws Error for a negative index ("Device index must not be negative") or one out of range.
   Device(DeviceType type = DeviceType::cpu) : type_(type) {}
   Device(DeviceType type, IntArg index);
-  // Takes "cpu", "cuda" or "cuda:N". Throws Error for any other text.
+  // Accepts "cpu", "cuda" or "cuda:N". Throws Error for any other text.
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}
-  // Device("cuda", 0).
+  // Device("cuda", 0), for example.
   Device(std::string_view type, IntArg index);
-  // An integer means CUDA, as in PyTorch.
+  // An integer is the index of a CUDA device, as in PyTorch.
   template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::cuda, index) {}
 
   DeviceType type() const { return type_; }
-  // kNoIndex where none was given.
+  // Returns kNoIndex if no index was given.
   int index() const { return index_; }
   bool has_index() const { return index_ != kNoIndex; }
   bool is_cuda() const { return type_ == DeviceType::cuda; }
   bool is_cpu() const { return type_ == DeviceType::cpu; }
 
-  // Type and index: Device("cuda") != Device("cuda:0").
+  // Compares type and index: Device("cuda") != Device("cuda:0").
   bool operator==(const Device&) const = default;
 
  private:
@@ -47,9 +47,9 @@ class Device {
   int8_t index_ = kNoIndex;
 };
 
-// "cpu", "cuda", "cuda:1".
+// Returns "cpu", "cuda" or "cuda:1".
 std::string to_string(Device device);
-// "device(type='cuda', index=1)".
+// Returns PyTorch's form, as "device(type='cuda', index=1)".
 std::string repr(Device device);
 
 }  // namespace taper::v0

@@ -6,7 +6,7 @@ namespace {
 struct Names {
   DType dtype;
   const char* name;         // torch.NAME
-  const char* alias;        // its second name in PyTorch
+  const char* alias;        // its second name in PyTorch, or null
   const char* scalar_type;  // c10::ScalarType
   const char* cpp;
 };
@@ -45,14 +45,14 @@ DType promote_types(DType a, DType b) {
   if (float_a != float_b) return float_a ? a : b;
   if (float_a) {
     if (a == kFloat64 || b == kFloat64) return kFloat64;
-    return kFloat32;  // also float16 with bfloat16: neither holds the other
+    return kFloat32;  // also for float16 with bfloat16, because neither can represent the other
   }
   if (a == kBool) return b;
   if (b == kBool) return a;
   for (DType wide : {kInt64, kInt32}) {
     if (a == wide || b == wide) return wide;
   }
-  return kInt16;  // also int8 with uint8: the smallest that holds both
+  return kInt16;  // also for int8 with uint8: the smallest type that represents both
 }
 
 }  // namespace taper::v0

@@ -1,5 +1,5 @@
-// Element types, their promotion, and one switch over them.
-// Promotion: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+// Element types, their promotion, and dispatch from a dtype to its C++ type. Promotion:
+// https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ inline constexpr DType kBool = DType::boolean;
 inline constexpr DType kAllDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64,
                                        kInt32,   kInt16,   kInt8,    kUInt8,    kBool};
 
-// Size of one element in bytes.
+// Returns the size of one element in bytes.
 constexpr size_t size_of(DType t) {
   constexpr uint8_t kSizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};  // in the order of DType
   return kSizes[size_t(t)];
@@ -48,33 +48,34 @@ constexpr size_t size_of(DType t) {
 constexpr bool is_floating_point(DType t) { return t <= DType::bfloat16; }
 constexpr bool is_half(DType t) { return t == DType::float16 || t == DType::bfloat16; }
 
-// "float32", "int64", "bool": PyTorch's names without the `torch.`
+// Returns PyTorch's name without the prefix "torch.": "float32", "int64", "bool".
 const char* name_of(DType t);
 inline std::string to_string(DType t) { return name_of(t); }
 
-// PyTorch's names of scalar types, as its error texts and type strings use them: "Float", "Long".
+// Returns PyTorch's name of the scalar type, which error messages and type strings use: "Float",
+// "Long".
 const char* scalar_type_name(DType t);
-// The C++ name, as other texts of PyTorch use it: "float", "c10::Half".
+// Returns PyTorch's name of the C++ type, which other messages use: "float", "c10::Half".
 const char* cpp_name(DType t);
 
-// Reads "float32" or "float", "double", "half", "bfloat16", "long" ...; throws ValueError
-// otherwise.
+// Parses "float32" or "float", "double", "half", "bfloat16", "long" and so on. Throws ValueError
+// for any other text.
 DType parse_dtype(std::string_view name);
 
-// The dtype of a result of two tensors with dimensions.
+// Returns the dtype of the result of two tensors that both have dimensions.
 DType promote_types(DType a, DType b);
 
-// The dtype in which elements are computed: half types in float, integers and bool in int64.
+// Returns the dtype of computation: float for half types, int64 for integers and bool.
 constexpr DType compute_type(DType t) {
   if (t == DType::float64) return t;
   return is_floating_point(t) ? DType::float32 : DType::int64;
 }
 
-// What half types, too, are summed and computed in: double for double, else float.
+// Returns the dtype of sums and intermediate results: double for double, otherwise float.
 constexpr DType wide_type(DType t) { return t == DType::float64 ? t : DType::float32; }
 template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// The C++ type of elements, and back.
+// Maps C++ element types to dtypes and back.
 template <class T>
 inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
 template <> inline constexpr DType dtype_of<float> = DType::float32;
@@ -90,7 +91,7 @@ template <> inline constexpr DType dtype_of<bool> = DType::boolean;
 
 template <class T> struct TypeTag { using type = T; };
 
-// Calls f(TypeTag<T>{}) with the C++ type of t.
+// Calls f(TypeTag<T>{}) with the C++ type T of t.
 template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
   switch (t) {
     case DType::float32: return f(TypeTag<float>{});
@@ -106,7 +107,7 @@ template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
   }
 }
 
-// The same of a compute type: float, double or int64_t.
+// Like visit(), for a compute type: float, double or int64_t.
 template <class F> decltype(auto) visit_computed(DType t, F&& f) {
   switch (t) {
     case DType::float64: return f(TypeTag<double>{});
@@ -115,7 +116,7 @@ template <class F> decltype(auto) visit_computed(DType t, F&& f) {
   }
 }
 
-// The same over the floating types only; the caller has checked.
+// Like visit(), for floating types only. The caller has checked t.
 template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {
     case DType::float64: return f(TypeTag<double>{});

@@ -1,4 +1,5 @@
-// Errors are exceptions; nothing aborts. The first sentence is PyTorch's where it has one.
+// Errors are exceptions; nothing aborts the process. The first sentence of a message is PyTorch's
+// where PyTorch has one that reads naturally in C++.
 #pragma once
 
 #include <concepts>
@@ -12,8 +13,8 @@
 
 namespace taper::v0 {
 
-// Appending to a message: text, numbers (shortest form that reads back), and whatever has a
-// to_string found by argument lookup (Device, DType, Shape).
+// Appends a part of a message: text, numbers (in the shortest form that reads back), and any type
+// whose to_string() is found by argument-dependent lookup (Device, DType, Shape).
 inline void append_to(std::string& out, std::string_view text) { out += text; }
 inline void append_to(std::string& out, const char* text) { out += text; }
 inline void append_to(std::string& out, const std::string& text) { out += text; }
@@ -50,7 +51,7 @@ template <Printable... Args> std::string joined_text(const Args&... args) {
 }
 }  // namespace detail
 
-class Tensor;  // framework/tensor/tensor.h, as is marks_a_tensor
+class Tensor;  // in framework/tensor/tensor.h, like marks_a_tensor
 template <class T>
 concept TensorLike = requires(const T& x) {
   marks_a_tensor(x);
@@ -68,7 +69,7 @@ requires((Printable<Args> || TensorLike<Args>)&&...)
   }
 }
 
-// The root of everything Taper throws (PyTorch: RuntimeError).
+// The base class of all exceptions that Taper throws (PyTorch: RuntimeError).
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -79,11 +80,11 @@ class Error : public std::runtime_error {
   const char* what() const noexcept override {
     return located_.empty() ? std::runtime_error::what() : located_.c_str();
   }
-  // Called on the way out of each module, innermost first: the message then ends in its path,
-  // "(in module net.2)".
+  // Called while the exception leaves each module, innermost first. The message then ends in the
+  // module's path, "(in module net.2)".
   void add_module(const std::string& name);
-  // Put text before the message, and a line behind it. Code that passes an exception on and knows
-  // more about it calls them and rethrows the same object, so that the exception keeps its type.
+  // Put text in front of the message, and a line after it. Code that knows more about an error
+  // calls them and rethrows the same object, so that the exception keeps its type.
   void add_prefix(const std::string& prefix);
   void add_note(const std::string& note);
 
@@ -104,28 +105,28 @@ struct IndexError : Error {
 struct NotImplementedError : Error {
   using Error::Error;
 };
-// The GPU or its driver refused (PyTorch: AcceleratorError).
+// The GPU or its driver reported an error (PyTorch: AcceleratorError).
 struct AcceleratorError : Error {
   using Error::Error;
 };
 struct OutOfMemoryError : Error {
   using Error::Error;
 };
-// A file is missing, damaged or of another kind; the message names it.
+// A file is missing, damaged or of another format. The message contains its path.
 struct InputError : Error {
   using Error::Error;
 };
-// A file cannot be written; the message names it and the reason.
+// A file cannot be written. The message contains its path and the reason.
 struct OutputError : Error {
   using Error::Error;
 };
-// Data that nothing can be learned from.
+// The data cannot be used for training.
 struct DataError : Error {
   using Error::Error;
 };
 
-// Throws E with the text, joined as by cat, unless the condition holds. The parts of the text are
-// evaluated in any case: a throw of its own serves those that cost something.
+// Throws E unless the condition holds. The message is the concatenation of the texts. The texts are
+// evaluated in any case, so use an explicit throw if that is expensive.
 template <class E = Error, Printable... Text> void require(bool holds, const Text&... text) {
   if (!holds) [[unlikely]]
     throw E(detail::joined_text(text...));

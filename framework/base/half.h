@@ -1,5 +1,5 @@
-// The two 16-bit floats as plain storage types: arithmetic is done in float, then rounded to
-// nearest even on the way back. Conversions give the same bits on the host and on the GPU.
+// The two 16-bit floating-point types, as storage types: arithmetic is done in float, and the
+// result is rounded to nearest even. Conversions give the same bits on the host and on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ TAPER_HD uint32_t bits_of_float(float x) {
   return bits;
 }
 
-// 8 exponent bits, 7 of mantissa: the upper half of a float.
+// 8 exponent bits and 7 mantissa bits: the upper half of a float.
 struct BFloat16 {
   uint16_t bits;
 
@@ -34,7 +34,7 @@ struct BFloat16 {
   TAPER_HD operator float() const { return float_of_bits(uint32_t(bits) << 16); }
 };
 
-// IEEE binary16: 5 exponent bits, 10 of mantissa, subnormals kept.
+// IEEE binary16: 5 exponent bits and 10 mantissa bits, with subnormals.
 struct Half {
   uint16_t bits;
 
@@ -44,16 +44,16 @@ struct Half {
     const uint32_t sign = (u >> 16) & 0x8000u;
     const uint32_t mag = u & 0x7fffffffu;
 #ifdef __CUDA_ARCH__
-    // One instruction; only its nan has other bits.
+    // A single instruction. Only the bits of its nan differ.
     uint16_t rounded;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
     bits = mag > 0x7f800000u ? uint16_t(sign | 0x7e00u) : rounded;
 #else
-    // Subnormal result: adding 0.5 aligns the mantissa so that the float unit does the rounding.
+    // A subnormal result: adding 0.5 aligns the mantissa so that the floating-point unit rounds it.
     const uint32_t small = bits_of_float(float_of_bits(mag) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (mag - 0x38000000u + 0xfffu + ((mag >> 13) & 1u)) >> 13;
     const uint32_t finite = mag < 0x38800000u ? small : normal;
-    // 65520 and above round to infinity; every nan becomes the quiet one.
+    // Values from 65520 round to infinity. Every nan becomes the quiet nan.
     const uint32_t big = mag > 0x7f800000u ? 0x7e00u : 0x7c00u;
     bits = uint16_t(sign | (mag >= 0x477ff000u ? big : finite));
 #endif
@@ -61,7 +61,8 @@ struct Half {
   TAPER_HD operator float() const {
     const uint32_t sign = uint32_t(bits & 0x8000u) << 16;
     const uint32_t mag = bits & 0x7fffu;
-    // The bias goes from 15 to 127 by an exact product, which serves subnormals too.
+    // Changes the exponent bias from 15 to 127 by an exact multiplication, which handles subnormals
+    // too.
     const uint32_t u = bits_of_float(float_of_bits(mag << 13) * 5.192296858534828e33f);
     return float_of_bits(sign | (mag < 0x7c00u ? u : u | 0x7f800000u));
   }

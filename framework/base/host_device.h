@@ -1,4 +1,4 @@
-// One formula for both compilers: functions marked so are built for the host and for the GPU.
+// Marks functions that both compilers build, for the host and for the GPU.
 #pragma once
 
 #include "framework/base/namespace.h"

@@ -12,7 +12,7 @@ struct Installed {
   std::mutex mutex;
   Logger logger;
 };
-// Never destroyed: destructors of static objects and threads that outlive main() may log.
+// Never destroyed, because destructors of static objects and threads that outlive main() may log.
 Installed& installed() {
   static Installed& one = *new Installed;
   return one;

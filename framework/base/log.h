@@ -1,5 +1,5 @@
-// What the program around the library may install: a logger, an allocator, and a check that ends
-// long loops. None is installed at first, and nothing is printed.
+// Functions that the host program may install: a logger, an allocator, and a check that ends long
+// loops. By default none is installed, and nothing is printed.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace taper::v0 {
 
-// Severities in rising order. trace and debug: details for those who look for a mistake. info: how
-// a run goes. warning: something odd that stops nothing. error: why a run or a program ended.
+// Severities in increasing order. trace, debug: details for the search for a mistake. info: the
+// progress of a run. warning: something unusual that does not stop the run. error: the reason why a
+// run or program ended.
 enum class LogLevel { trace, debug, info, warning, error };
-// Takes one message, which has no newline at its end.
+// Receives one message without a newline at its end.
 using Logger = Callable<void(LogLevel level, const std::string& message)>;
 
 // Installs the logger of this process and returns the one that was installed before. A logger is
@@ -37,15 +38,15 @@ class LogScope {
   LogScope* const outer_;
 };
 
-// Passes the message to the scopes of this thread and then to the logger.
+// Passes the message through this thread's filters to the logger.
 void log_message(LogLevel level, const std::string& message);
 inline void inform(const std::string& message) { log_message(LogLevel::info, message); }
 inline void warn(const std::string& message) { log_message(LogLevel::warning, message); }
 
-// Where the memory of tensors on the CPU comes from and goes to, in place of operator new: blocks
-// that begin at multiples of `align`, a power of two; null where there is none left. Called on any
-// thread; free blocks are kept for later tensors before they are given back. Throws Error once
-// memory was taken.
+// Replaces operator new as the source of CPU tensor memory. allocate() returns blocks aligned to
+// `align`, a power of two, or null if there is no memory left. It is called on any thread. Free
+// blocks are cached for later tensors before they are returned. Installing one throws Error after
+// memory has been allocated.
 struct CpuAllocator {
   void* (*allocate)(std::size_t nbytes, std::size_t align) noexcept;
   void (*free)(void* block, std::size_t align) noexcept;
@@ -56,8 +57,8 @@ namespace detail {
 inline Atomic<void (*)()> stop_check{nullptr};
 }  // namespace detail
 
-// Loops that may take seconds, such as the reading of data, ask now and then; the check throws
-// where they are to end. Not for the bodies of parallel loops.
+// Installs a check that loops of several seconds, such as reading of data, call now and then. It
+// throws if the loop should end. Bodies of parallel loops do not call it.
 inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
 inline void check_stop() {
   if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();

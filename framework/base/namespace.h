@@ -1,15 +1,15 @@
-// Declares the inline namespace in which all of Taper lives. Every header reaches this one, so
-// files open `namespace taper::v0 {` in the plain form that editors, ctags and clang-format
-// understand.
+// Declares the inline namespace of all of Taper. Every header includes this one directly or
+// indirectly, so files open `namespace taper::v0 {` in the plain form that editors, ctags and
+// clang-format understand.
 #pragma once
 
 #ifdef __clang__
-// Clang warns where an inline namespace is opened again without the word `inline`.
+// Clang warns if an inline namespace is reopened without the word `inline`.
 #pragma clang diagnostic ignored "-Winline-namespace-reopened-noninline"
 #endif
 
 namespace taper {
 // Users write taper::Tensor. The version is part of every symbol, so that two versions of Taper can
-// be loaded in one process.
+// be loaded into one process.
 inline namespace v0 {}
 }  // namespace taper

@@ -9,14 +9,15 @@
 
 namespace taper::v0 {
 
-// Names one draw: every random op takes the next stream of its generator.
+// Identifies one draw. Every random op takes the next stream of its generator.
 struct PhiloxKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
-  // In the memory of a GPU, where its kernels replay: the stream counts from this number.
+  // GPU memory that a replayed graph reads: the stream number is relative to this value. Null
+  // outside of graphs.
   const uint64_t* base = nullptr;
 };
-// For kernels of the GPU: the key without a base.
+// Returns the key with its base added to the stream, for GPU kernels.
 TAPER_HD PhiloxKey resolved(PhiloxKey key) {
   return key.base ? PhiloxKey{key.seed, key.stream + *key.base} : key;
 }
@@ -25,10 +26,10 @@ struct Philox4 {
   uint32_t word[4];
 };
 
-// Multiplies to 64 bits; returns the low word and leaves the high one in `high`.
+// Multiplies two 32-bit numbers. Returns the low word of the product and stores the high word.
 TAPER_HD uint32_t mul_hi_lo(uint32_t a, uint32_t b, uint32_t& high) {
 #ifdef __CUDA_ARCH__
-  uint64_t p;  // of the product of two wider numbers nvcc adds the upper halves, which are 0
+  uint64_t p;  // nvcc would add the upper halves, which are 0, if both factors were 64-bit
   asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(b));
 #else
   const uint64_t p = uint64_t(a) * b;
@@ -37,7 +38,7 @@ TAPER_HD uint32_t mul_hi_lo(uint32_t a, uint32_t b, uint32_t& high) {
   return uint32_t(p);
 }
 
-// The four words of block `block` (elements 4*block .. 4*block+3) of a stream.
+// Returns the four words of block `block` (elements 4*block to 4*block+3) of a stream.
 TAPER_HD Philox4 philox(PhiloxKey key, uint64_t block) {
   uint32_t c0 = uint32_t(block), c1 = uint32_t(block >> 32);
   uint32_t c2 = uint32_t(key.stream), c3 = uint32_t(key.stream >> 32);
@@ -56,10 +57,10 @@ TAPER_HD Philox4 philox(PhiloxKey key, uint64_t block) {
   return {{c0, c1, c2, c3}};
 }
 
-// [0, 1) with 24 random bits: exact in float.
+// Returns a number in [0, 1) with 24 random bits, which a float represents exactly.
 TAPER_HD float uniform_float(uint32_t word) { return float(word >> 8) * 5.9604644775390625e-08f; }
 
-// [0, 1) with 53 random bits.
+// Returns a number in [0, 1) with 53 random bits.
 TAPER_HD double uniform_double(uint32_t high, uint32_t low) {
   const uint64_t bits = (uint64_t(high) << 32 | low) >> 11;
   return double(bits) * 1.1102230246251565e-16;

@@ -6,7 +6,7 @@
 namespace taper::v0 {
 namespace {
 
-// As C++ writes it: "int64_t", "float".
+// Returns the C++ name of the type: "int64_t", "float".
 std::string type_name(DType t) {
   return is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
 }
@@ -34,7 +34,7 @@ bool Scalar::held_by(DType t) const {
       return true;
     } else {
       const auto low = Limits::min(), high = Limits::max();
-      // int64's largest is no double; the first one beyond is.
+      // The largest int64 is not representable as a double, but 2^63 is.
       if (dtype_ == kFloat64) return d_ >= double(low) && d_ < 0x1p63 && d_ <= double(high);
       return (Limits::is_signed ? i_ >= int64_t(low) : i_ >= -int64_t(high)) && i_ <= int64_t(high);
     }

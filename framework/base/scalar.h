@@ -1,5 +1,5 @@
-// A number given to an op: remembers whether it was written as a bool, an integer or a float,
-// because type promotion asks.
+// A number passed to an op. It remembers whether it was written as a bool, an integer or a
+// floating-point number, because type promotion depends on that.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace taper::v0 {
 
-// The largest finite number of a floating dtype.
+// Returns the largest finite value of a floating-point dtype.
 double largest(DType t);
 
 class Scalar {
@@ -26,11 +26,11 @@ class Scalar {
   template <std::same_as<IntArg> T> Scalar(T value) : Scalar(int64_t(value)) {}
   template <std::same_as<RealArg> T> Scalar(T value) : Scalar(double(value)) {}
 
-  // kBool, kInt64 or kFloat64.
+  // Returns kBool, kInt64 or kFloat64.
   DType dtype() const { return dtype_; }
   double to_double() const { return dtype_ == kFloat64 ? d_ : double(i_); }
   int64_t to_int() const { return to<int64_t>(); }
-  // Fractions are cut off. Throws Error where a number of this type cannot hold the value.
+  // Converts the value and truncates fractions. Throws Error if T cannot represent the result.
   template <class T> T to() const {
     if constexpr (std::same_as<T, bool>) {
       return to_double() != 0;
@@ -45,24 +45,25 @@ class Scalar {
       return T(to_double());
     }
   }
-  // The same, but throws Error for a fraction where T is an integer.
+  // Like to(), but throws Error for a fraction if T is an integer type.
   template <class T> T to_exact() const {
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       if (is_fraction()) refuse_fraction(kIntegers<T>);
     }
     return to<T>();
   }
-  // Throws Error, in PyTorch's words, where elements of dtype t cannot hold the value: beyond its
-  // range, or no number for integers. Unsigned ones hold -1 as their largest; bool holds anything.
+  // Throws Error, with PyTorch's message, if elements of dtype t cannot hold the value: it is out
+  // of range, or inf or nan for an integer. Unsigned types hold -1 as their largest value; bool
+  // holds anything.
   void check_holds(DType t) const {
     if (t != dtype_) check_number(held_by(t), t);
   }
   bool held_by(DType t) const;
-  // Whether it is finite and not whole.
+  // Returns whether the value is finite and not an integer.
   bool is_fraction() const;
 
  private:
-  // The integers of T's size.
+  // Returns whether the value is in the range of the integer type T.
   template <class T>
   static constexpr DType kIntegers = sizeof(T) == 8   ? kInt64
                                      : sizeof(T) == 4 ? kInt32

@@ -93,7 +93,7 @@ bool is_contiguous(const Shape& shape, const Shape& strides) {
 
 bool is_dense(const Shape& shape, const Shape& strides) {
   if (is_contiguous(shape, strides)) return true;
-  // Each dimension must step over exactly what the ones inside it fill.
+  // In memory order, each stride must equal the number of elements of the dimensions inside it.
   const int64_t numel = shape.numel();
   int64_t step = 1;
   for (int found = 0; step < numel && found < shape.size(); ++found) {

@@ -1,5 +1,5 @@
-// Sizes and strides: up to eight dimensions kept in the object itself, so that making a tensor
-// allocates nothing for its shape.
+// Sizes and strides. Up to eight dimensions are stored in the object itself, so that a new tensor
+// allocates no memory for its shape.
 #pragma once
 
 #include <concepts>
@@ -16,8 +16,8 @@ namespace taper::v0 {
 
 inline constexpr int kMaxDims = 8;
 
-// a * b and a + b for counts, strides, offsets and bytes that follow from what a caller wrote.
-// Throw Error where 64 bits do not hold them. The sizes and strides of a tensor need no check.
+// Compute a * b and a + b for counts, strides, offsets and bytes that depend on the caller's
+// numbers. Throw Error on 64-bit overflow. Sizes and strides of an existing tensor need no check.
 [[noreturn]] void refuse_overflow(int64_t a, char op, int64_t b);
 inline int64_t checked_mul(int64_t a, int64_t b) {
   int64_t out;
@@ -31,15 +31,15 @@ inline int64_t checked_add(int64_t a, int64_t b) {
     refuse_overflow(a, '+', b);
   return out;
 }
-// For kernel sizes, strides, paddings and dilations, of which windows multiply two: throws Error
-// beyond 32 bits.
+// Throws Error if a kernel size, stride, padding or dilation exceeds 32 bits, because window
+// computations multiply two of them.
 void check_window_numbers(const char* op, std::initializer_list<int64_t> numbers);
 
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<IntArg> dims) : Shape(dims.begin(), dims.end()) {}
-  // One dimension: zeros(3), sum(x, 1).
+  // Converts a single dimension: zeros(3), sum(x, 1).
   template <std::convertible_to<IntArg> T> Shape(T dim) : size_(1), dims_{IntArg(dim)} {}
   Shape(std::span<const int64_t> dims) : Shape(dims.data(), dims.data() + dims.size()) {}
   template <class It> Shape(It first, It last) {
@@ -48,7 +48,8 @@ class Shape {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // A negative place counts from the end. Throws IndexError where there is none.
+  // Returns a size. A negative index counts from the end. Throws IndexError if there is no such
+  // dimension.
   int64_t operator[](int i) const { return dims_[place(i)]; }
   int64_t& operator[](int i) { return dims_[place(i)]; }
   int64_t back() const { return (*this)[-1]; }
@@ -58,13 +59,13 @@ class Shape {
   int64_t* end() { return dims_ + size_; }
   operator std::span<const int64_t>() const { return {dims_, size_t(size_)}; }
 
-  // Throws ValueError beyond kMaxDims.
+  // Throws ValueError beyond kMaxDims dimensions.
   void push_back(int64_t dim) { insert(size_, dim); }
   void insert(int at, int64_t dim);
   void erase(int at);
 
-  // The number of elements of a tensor of this shape: 1 without dimensions. Throws Error
-  // beyond 64 bits.
+  // Returns the number of elements of a tensor of this shape: 1 for no dimensions. Throws Error on
+  // 64-bit overflow.
   int64_t numel() const {
     int64_t n = 1;
     for (int i = 0; i < size_; ++i) {
@@ -73,10 +74,10 @@ class Shape {
     }
     return n;
   }
-  // What a dense tensor of such elements takes. Throws Error for a negative size, and where this or
-  // a stride could not be counted even if a size of 0 were 1: then no part of it needs a check.
+  // Returns the number of bytes of a contiguous tensor. Throws Error for negative sizes and on
+  // overflow. Sizes of 0 count as 1 in this check, so strides cannot overflow either.
   int64_t nbytes(size_t item) const;
-  // The same, and none in place of an error.
+  // Like nbytes(), but returns std::nullopt instead of throwing.
   std::optional<int64_t> counted_bytes(size_t item) const;
 
   bool operator==(const Shape& other) const;
@@ -95,8 +96,8 @@ class Shape {
   int64_t dims_[kMaxDims];
 };
 
-// One number for each of two spatial dimensions (kernel sizes, strides, paddings), written 3 or
-// {3, 5}: height first.
+// One number for each of two spatial dimensions (kernel sizes, strides, paddings), written 3 or {3,
+// 5}. The height comes first.
 struct Pair {
   int64_t h = 0, w = 0;
   constexpr Pair() = default;
@@ -105,24 +106,25 @@ struct Pair {
   constexpr bool operator==(const Pair& other) const { return h == other.h && w == other.w; }
 };
 
-// "[2, 3]", as PyTorch prints sizes in messages.
+// Returns "[2, 3]", PyTorch's form of sizes in messages.
 std::string to_string(const Shape& shape);
 
-// Strides of a dense row-major tensor.
+// Returns the strides of a contiguous (row-major) tensor.
 Shape contiguous_strides(const Shape& shape);
 bool is_contiguous(const Shape& shape, const Shape& strides);
-// True when the elements fill one block without holes or overlap, in whatever order of dimensions.
+// Returns true if the elements fill one block without gaps or overlap, in any order of dimensions.
 bool is_dense(const Shape& shape, const Shape& strides);
 
-// Counts a negative dimension from the end. Throws IndexError in PyTorch's words when it is out of
-// [-ndim, ndim - 1]; a 0-dim tensor accepts -1 and 0.
+// Counts a negative dimension from the end. Throws IndexError with PyTorch's message if it is
+// outside of [-ndim, ndim - 1]. A tensor without dimensions accepts -1 and 0.
 int wrap_dim(int64_t dim, int ndim);
 
-// Returns the shape of an element-wise result. Throws Error in PyTorch's words, with the name of
-// the op where one is given, when the sizes do not match.
+// Returns the shape of an element-wise result. Throws Error with PyTorch's message, and the op's
+// name if it is given, if the sizes do not match.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* op = nullptr);
 
-// Fills in one -1 so that numel fits. Throws Error in PyTorch's words.
+// Replaces one -1 so that the number of elements is numel. Throws Error with PyTorch's message if
+// that is impossible.
 Shape infer_shape(const Shape& wanted, int64_t numel);
 
 }  // namespace taper::v0

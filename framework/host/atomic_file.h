@@ -9,7 +9,7 @@
 
 namespace taper::v0 {
 
-// A writer that replaces the content of `path` atomically.  The content is written to "PATH.tmp-"
+// A writer that replaces the content of `path` atomically. The content is written to "PATH.tmp-"
 // followed by 16 random hex digits, a name that no other thread, process or machine uses. finish()
 // renames it to `path`. A symbolic link to a file is replaced, not followed. The constructor first
 // removes temporary files of `path` that killed processes left behind. Devices, pipes and names of

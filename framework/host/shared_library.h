@@ -1,5 +1,5 @@
-// Libraries of the system's that are loaded when they are first needed, so that a program starts
-// and runs on machines that do not have them.
+// System libraries that are loaded on first use, so that a program also runs on machines without
+// them.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace taper::v0 {
 
-// Stays loaded, once it is.
+// A library that stays loaded until the process ends.
 class SharedLibrary {
  public:
-  // The first of `files` that can be loaded, by the loader's paths; an empty one is passed over.
-  // `purpose` and `advice` go into the message where there is none: "matrix products on a GPU",
-  // "install cuBLAS, or name its folder in LD_LIBRARY_PATH".
+  // Loads the first of `files` that the loader finds; empty names are skipped. `purpose` and
+  // `advice` go into the message if none is found: "matrix products on a GPU", "install cuBLAS, or
+  // name its folder in LD_LIBRARY_PATH".
   SharedLibrary(std::string purpose, const std::vector<std::string>& files, std::string advice);
 
-  // Why it is not there, in one sentence; empty when it is.
+  // Returns why the library is missing, in one sentence; empty if it was loaded.
   const std::string& problem() const { return problem_; }
 
-  // A function, which becomes the pointer that it is assigned to. Throws AcceleratorError where the
-  // library is not there or has none of that name.
+  // A function of the library that converts to the pointer type it is assigned to. Throws
+  // AcceleratorError if the library or the function is missing.
   struct Symbol {
     void* address;
     template <class F> operator F*() const { return reinterpret_cast<F*>(address); }
@@ -35,10 +35,11 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-// PREFIXname of a library as the member `name` of a struct that has load().
+// Declares the member `name` of a struct that has load(), as a pointer to the function PREFIXname.
 #define TAPER_LOADED(prefix, name) decltype(&prefix##name) name = load(#prefix #name)
 
-// Owns what such a struct's function destroys: LoadedOwner<cudnnHandle_t, cudnn, &Cudnn::Destroy>.
+// Owns a handle that the library's function destroys: LoadedOwner<cudnnHandle_t, cudnn,
+// &Cudnn::Destroy>.
 template <auto kLibrary, auto kDestroy> struct LoadedDestroy {
   template <class T> void operator()(T* object) const { (kLibrary().*kDestroy)(object); }
 };

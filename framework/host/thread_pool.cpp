@@ -18,8 +18,7 @@
 namespace taper::v0 {
 namespace {
 
-// How long an idle thread looks for new work before it sleeps: about 20 us, the gap between two
-// ops.
+// Number of polls before an idle thread sleeps: about 20 us, the gap between two ops.
 constexpr int kSpins = 2000;
 
 thread_local bool inside = false;
@@ -29,7 +28,7 @@ struct Job {
   const void* context;
   int64_t tasks;
   int helpers;                   // threads that may still join
-  std::atomic<int64_t> next{0};  // the first task that nobody has taken
+  std::atomic<int64_t> next{0};  // the first task that no thread has taken
   std::atomic<uint32_t> joined{0};
 
   void work() {
@@ -43,7 +42,7 @@ void pause() {
 #endif
 }
 
-// Spins for a while, then sleeps, until `word` is no longer `old`.
+// Spins for a while, then sleeps, until `word` differs from `old`.
 void wait_while(const std::atomic<uint32_t>& word, uint32_t old) {
   for (int i = 0; i < kSpins; ++i) {
     if (word.load(std::memory_order_acquire) != old) return;
@@ -56,7 +55,7 @@ class ThreadPool {
  public:
   ~ThreadPool() { end_threads(); }
 
-  // They begin again when there is work.
+  // Joins all threads. They are started again when there is work.
   void end_threads() {
     const std::lock_guard in_use(callers_);
     {
@@ -69,7 +68,7 @@ class ThreadPool {
     stop_ = false;
   }
 
-  // False when another thread has the pool.
+  // Returns false if another thread uses the pool.
   bool run(Job& job) {
     const std::unique_lock in_use(callers_, std::try_to_lock);
     if (!in_use) return false;
@@ -84,20 +83,20 @@ class ThreadPool {
       const std::lock_guard lock(mutex_);
       job_ = nullptr;
     }
-    // Whoever joined has a task in hand; the job must outlive it.
+    // Threads that joined may still run a task of this job, which must outlive it.
     for (uint32_t n = job.joined; n != 0; n = job.joined) wait_while(job.joined, n);
-    // The last one may still be inside notify on `joined`.
+    // The last thread may still be inside notify on `joined`.
     const std::lock_guard lock(mutex_);
     return true;
   }
 
  private:
-  // The caller does what is left when there are fewer.
+  // If the system starts fewer threads, the caller does the remaining work.
   void start_threads(int wanted) try {
     while (int(threads_.size()) < wanted) {
       threads_.emplace_back([this, seen = generation_.load()] { serve(seen); });
     }
-  } catch (const std::exception&) {  // std::system_error: the system gives no more
+  } catch (const std::exception&) {  // std::system_error: the system has no more threads
     return;
   }
 
@@ -145,8 +144,7 @@ std::unique_ptr<ThreadPool>& instance() {
   return one;
 }
 
-// A process that was forked has none of the threads, and gets a pool of its own; what was the pool
-// before lies there as it was.
+// A forked process has none of the threads, so it gets a new pool. The old one is left as it was.
 void begin_anew() {
   [[maybe_unused]] static ThreadPool* volatile before = nullptr;
   before = instance().release();

@@ -1,6 +1,6 @@
-// The threads that CPU kernels share work with. None is started before there is work for it, small
-// work wakes none, and a process that was forked starts its own. Where the system gives fewer than
-// are asked for, those do the work, and the next large piece of work asks again.
+// The threads that CPU kernels share. None is started before there is enough work for it, and small
+// work wakes none. A forked process starts its own threads. If the system provides fewer threads
+// than requested, those do the work, and the next large piece of work requests them again.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,13 @@
 
 namespace taper::v0 {
 
-// How many threads a kernel may use, the caller included; at first as many as the process may run
-// on (OMP_NUM_THREADS lowers it). Results do not depend on it.
+// Returns how many threads a kernel may use, including the caller. Initially this is the number of
+// processors that the process may use, or OMP_NUM_THREADS if that is lower. Results do not depend
+// on it.
 int get_num_threads();
 inline constexpr int kMaxThreads = 1024;
-// From 1 to kMaxThreads, else ValueError; not while another thread computes. After 1 none is left.
+// Sets the number of threads, from 1 to kMaxThreads; throws ValueError otherwise. Must not be
+// called while another thread computes. A value of 1 ends all threads of the pool.
 void set_num_threads(int n);
 
 // Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
@@ -22,12 +24,12 @@ void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t
 
 namespace detail {
 // Calls run(context, i) once for each i in [0, tasks), on at most `threads` threads. `run` must not
-// throw. The caller works too and takes whatever no other thread has begun, so on a busy machine it
-// never waits for the others to start; it works alone when called from within a task, or while
-// another thread uses the pool.
+// throw. The caller also takes tasks, so on a busy machine it never waits for other threads to
+// start. It runs all tasks alone if it is called from within a task, or while another thread uses
+// the pool.
 void run_tasks(int64_t tasks, int threads, void (*run)(const void* context, int64_t task),
                const void* context);
-// True on a thread that is inside run_tasks.
+// Returns true on a thread that is inside run_tasks().
 bool in_task();
 }  // namespace detail
 

@@ -18,7 +18,7 @@ constexpr size_t kSmall = 2048;
 constexpr size_t kMostCached = size_t(4) << 30;
 constexpr std::align_val_t kAlign{64};
 
-// Four classes to each doubling: at most a quarter of a block is unused.
+// Four size classes per doubling: at most a quarter of a block is unused.
 size_t class_of(size_t nbytes) {
   const int log = std::bit_width(nbytes - 1) - 1;
   return size_t(log) * 4 + ((nbytes - 1) >> (log - 2)) - 4;
@@ -31,7 +31,7 @@ struct Cache {
   size_t cached = 0;
 };
 
-// Never destroyed: tensors with static lifetime may still come back after main.
+// Never destroyed, because tensors with static lifetime may be freed after main().
 Cache& cache() {
   static Cache& instance = *::new Cache;
   return instance;
@@ -46,7 +46,8 @@ CpuAllocator source = {
     [](void* block, size_t align) noexcept { ::operator delete(block, std::align_val_t(align)); }};
 std::atomic<bool> has_begun{false};
 
-// Given up where memory ends, so that there is some for making room and for the error's text.
+// Released when memory is exhausted, so that freeing caches and composing the error message still
+// find memory.
 constexpr size_t kReserve = size_t(1) << 16;
 std::atomic<void*> reserve{nullptr};
 

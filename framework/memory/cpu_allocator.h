@@ -1,5 +1,5 @@
-// Host memory that is kept and handed out again: a training step asks for the same sizes each
-// time, and fresh pages from the system cost more than the arithmetic done on them.
+// CPU memory that is cached and reused: every training step requests the same sizes, and fresh
+// pages from the system cost more than the arithmetic on them.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,26 @@
 
 namespace taper::v0::cpu {
 
-// Aligned to 64 bytes. Throws OutOfMemoryError, saying how much was asked for and is held.
+// Returns memory aligned to 64 bytes. Throws OutOfMemoryError with the requested and the allocated
+// bytes.
 void* allocate(size_t nbytes);
-// `nbytes` as it was asked for.
+// Frees a block. `nbytes` is the number that was requested.
 void free(void* block, size_t nbytes) noexcept;
 
-// The same past the caches, uncounted, after the cached blocks made room.
+// Allocates from the system directly, without caching or counting. Frees cached blocks first if
+// memory is short.
 void* from_system(size_t nbytes);
 void to_system(void* block) noexcept;
 
 struct MemoryStats {
   size_t allocated;  // bytes in tensors now
-  size_t peak;       // the most there ever were
-  size_t cached;     // bytes kept for later
+  size_t peak;       // the maximum of `allocated` so far
+  size_t cached;     // bytes in cached blocks
 };
 MemoryStats memory_stats();
-// `peak` begins again at what is allocated now.
+// Resets `peak` to the bytes that are allocated now.
 void reset_peak();
-// Gives the cached blocks back to the system.
+// Returns the cached blocks to the system.
 void empty_cache();
 
 }  // namespace taper::v0::cpu

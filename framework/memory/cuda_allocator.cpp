@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kPage = 4096, kMiB = size_t(1) << 20;
 
-// One for each visible device. Neither these nor the pinned one are ever destroyed: tensors with
-// static lifetime may come back after main.
+// One allocator per visible device. Neither these nor the allocator of page-locked memory are ever
+// destroyed, because tensors with static lifetime may be freed after main().
 DeviceAllocator& allocator_of(int device) {
   static std::deque<DeviceAllocator>& all = []() -> std::deque<DeviceAllocator>& {
     auto& made = *::new std::deque<DeviceAllocator>;
@@ -40,13 +40,14 @@ void free_block(Storage& storage) noexcept {
 struct PinnedBlock {
   void* data = nullptr;
   size_t size = 0;
-  Fence fence{};   // what must pass before the memory is handed out again
-  Fence copies{};  // what must pass before the host may touch it
+  Fence fence{};   // must pass before the memory is reused
+  Fence copies{};  // must pass before the host may access it
   int copy_device = 0;
 };
 using PinnedPtr = std::unique_ptr<PinnedBlock>;
 
-// Sizes are powers of two up to 1 MiB, then whole MiB; a block serves its own size only.
+// Sizes are powers of two up to 1 MiB, then multiples of 1 MiB. A block is reused for its own size
+// only.
 size_t pinned_size(size_t nbytes) {
   if (allocates_plainly()) return nbytes;
   if (nbytes <= kMiB) return std::max(std::bit_ceil(nbytes), kPage);
@@ -87,7 +88,7 @@ class PinnedAllocator {
     }
     release_idle();
   } catch (const std::bad_alloc&) {
-    return;  // the memory is not used again
+    return;  // the memory is not reused
   }
 
   void add_stream(PinnedBlock& block, const Stream& stream) {
@@ -115,7 +116,7 @@ class PinnedAllocator {
   }
 
  private:
-  // With the mutex held.
+  // Called with the mutex held.
   void reclaim_waiting() {
     for (PinnedPtr& block : waiting_) {
       if (!block->fence.passed() || !block->copies.passed()) continue;
@@ -135,7 +136,7 @@ class PinnedAllocator {
 
   std::mutex mutex_;
   std::multimap<size_t, PinnedPtr> idle_;
-  std::vector<PinnedPtr> waiting_;  // freed, while a GPU may still copy
+  std::vector<PinnedPtr> waiting_;  // freed, but a GPU may still copy from or to them
 };
 
 PinnedAllocator& pinned_allocator() {
@@ -151,7 +152,7 @@ void free_pinned(Storage& storage) noexcept {
   pinned_allocator().give(PinnedPtr(pinned_block(storage)));
 }
 
-// A synchronising call: it throws what kernels before the copy refused.
+// Waits for copies. Synchronizes, so it throws the errors that earlier kernels reported.
 void settle_pinned(Storage& storage) {
   pinned_allocator().wait_for_copies(*pinned_block(storage));
   storage.settle.store(nullptr, std::memory_order_release);

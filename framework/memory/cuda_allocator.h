@@ -1,5 +1,5 @@
-// GPU memory and page-locked host memory, kept and handed out again: cudaMalloc waits for the
-// device and costs more than most kernels. Needs no header of the CUDA runtime.
+// GPU memory and page-locked host memory, cached and reused: cudaMalloc waits for the device and
+// costs more than most kernels. This header needs no header of the CUDA runtime.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,26 @@ namespace taper::v0::cuda {
 
 class Stream;
 
-// Memory for the current stream of a device. It returns to that stream's free list as soon as the
-// last tensor goes: work given to the stream before still runs before whatever uses it next.
-// Sizes are rounded up to 512 bytes; addresses are aligned to 512. Zero bytes give null data. What
-// else holds where allocates_plainly(): framework/memory/small_blocks.h.
-// Throws OutOfMemoryError, which says what is held.
+// Allocates memory for the current stream of a device. It returns to that stream's free list when
+// the last tensor is destroyed: work that was queued on the stream earlier still runs before
+// whatever uses the memory next. Sizes are rounded up to 512 bytes, addresses are aligned to 512
+// bytes, and zero bytes give null data. See framework/memory/small_blocks.h for the mode without
+// caching. Throws OutOfMemoryError with the state of the allocator.
 StoragePtr allocate(size_t nbytes, int device);
 
-// Page-locked host memory of any GPU. It is handed out again when the work is done that the
-// current stream had when it was freed (and the streams named by record_stream).
+// Allocates page-locked host memory that any GPU can access. It is reused after the work that the
+// current stream had when it was freed, and the streams given to record_stream(), have finished.
 StoragePtr allocate_pinned(size_t nbytes);
 
-// Says that work of another stream uses this memory: after it is freed, it is not handed out again
-// before the stream has passed that point. Nothing to do for memory of other owners.
+// Records that another stream uses this memory. After it is freed, it is reused only when the
+// stream has passed this point. Has no effect on borrowed memory.
 void record_stream(const StoragePtr& storage, const Stream& stream);
 
-// Says that the current stream of a device copies to or from this page-locked memory: access by the
-// host waits until it has passed that point.
+// Records that the current stream of a device copies to or from this page-locked memory. Access by
+// the host waits until the stream has passed this point.
 void mark_in_flight(const StoragePtr& storage, int device);
 
-// Whether unused memory of a stream is kept, come what may: for a graph that was captured there.
+// Sets whether unused memory of a stream is never released, because a captured graph uses it.
 void hold_memory(const Stream& stream, bool on);
 
 struct MemoryStats {
@@ -38,14 +38,14 @@ struct MemoryStats {
   size_t peak_allocated = 0;
   size_t reserved = 0;  // bytes taken from the driver
   size_t peak_reserved = 0;
-  size_t segments = 0;  // pieces that reserved memory is made of
+  size_t segments = 0;  // number of pieces of reserved memory
 };
 MemoryStats memory_stats(int device);
 void reset_peaks(int device);
-// "4096.00 GiB", with the unit that PyTorch would take.
+// Returns for example "4096.00 GiB", in the unit that PyTorch would choose.
 std::string format_bytes(size_t n);
 
-// Gives everything unused back to the driver, on all devices and on the host; waits for them.
+// Returns all unused memory to the driver, on all devices and on the host. Waits for the devices.
 void release_unused_blocks();
 
 }  // namespace taper::v0::cuda

@@ -1,4 +1,4 @@
-// The counters of the caching allocator, as framework/cuda/cuda.h offers them.
+// The counters of the caching allocator, as declared in framework/cuda/cuda.h.
 #include <charconv>
 #include <string>
 
@@ -17,7 +17,7 @@ MemoryStats stats_of(int device) {
   return {};
 }
 
-// A line of memory_summary: a name, and numbers that end in the same columns.
+// Returns a line of memory_summary(): a name, and right-aligned numbers.
 std::string row(const std::string& name, const std::string& now, const std::string& peak = "") {
   const auto spaces = [](size_t width, const std::string& text) {
     return std::string(width > text.size() ? width - text.size() : 0, ' ');

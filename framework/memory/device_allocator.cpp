@@ -11,14 +11,15 @@ namespace taper::v0::cuda {
 namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;
-// Size and address of every block are multiples of this.
+// The size and address of every block are multiples of this.
 constexpr size_t kGrain = 512;
-// Requests up to kSmall share segments of kSmallSegment, those up to kMedium of kMediumSegment;
-// larger ones get a segment rounded up to kSegmentStep. Small and large never share one.
+// Requests up to kSmall share segments of kSmallSegment, requests up to kMedium share segments of
+// kMediumSegment. Larger requests get their own segment, rounded up to kSegmentStep. Small and
+// large blocks never share a segment.
 constexpr size_t kSmall = kMiB, kSmallSegment = 2 * kMiB;
 constexpr size_t kMedium = 10 * kMiB, kMediumSegment = 20 * kMiB;
 constexpr size_t kSegmentStep = 2 * kMiB;
-// Beyond any GPU; rounding up cannot overflow below it.
+// More memory than any GPU has. Rounding up cannot overflow below it.
 constexpr size_t kMostBytes = size_t(1) << 50;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
@@ -82,7 +83,7 @@ void DeviceAllocator::hold(cudaStream_t stream, bool on) {
   streams_[stream].held = on;
 }
 
-// A block as large as a whole segment, marked free but not in the free list yet.
+// Returns a block that spans a new segment. It is marked free but not in the free list yet.
 Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t stream,
                                     FreeBlocks& home) {
   const DeviceScope scope(device_);
@@ -118,7 +119,8 @@ void DeviceAllocator::recycle(Block* block) noexcept {
   spare_ = block;
 }
 
-// Cuts the rest off, unless it is too small for the requests of this kind of segment.
+// Splits off the rest of the block, unless it is too small for the requests of this kind of
+// segment.
 void DeviceAllocator::split(Block& block, size_t size) {
   const size_t rest = block.size - size;
   if (rest < (size <= kSmall ? kGrain : kSmall + kGrain)) return;
@@ -156,7 +158,7 @@ void DeviceAllocator::put_back(Block* block) noexcept {
   block->home->insert(std::move(block->node));
 }
 
-// Neither is in the free list.
+// Joins neighbors. Neither may be in the free list.
 void DeviceAllocator::join(Block& left, Block* right) noexcept {
   left.size += right->size;
   left.after = right->after;

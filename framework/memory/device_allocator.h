@@ -1,5 +1,5 @@
-// The caching allocator of one GPU: segments from cudaMalloc, cut into blocks, free blocks kept for
-// each stream.
+// The caching allocator of one GPU. Segments from cudaMalloc are split into blocks, and free blocks
+// are cached per stream.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,26 @@ struct BySizeThenAddress {
 };
 using FreeBlocks = std::set<Block*, BySizeThenAddress>;
 
-// A piece of a segment. Neighbours are linked, so that free ones can be joined.
+// A part of a segment. Neighbors are linked, so that free ones can be joined.
 struct Block {
   char* data = nullptr;
   size_t size = 0;
-  size_t used = 0;  // what a tensor asked for, rounded up to kGrain
+  size_t used = 0;  // the requested size, rounded up to kGrain
   Block* before = nullptr;
   Block* after = nullptr;
   FreeBlocks* home = nullptr;  // the free list of its stream
   bool is_free = false;
-  // Its node of `home` while it is not free: taking and giving back allocate nothing.
+  // Its node of `home` while it is in use. Thus allocating and freeing a block needs no host
+  // memory.
   FreeBlocks::node_type node{};
-  Block* next = nullptr;  // in the list of waiting or of spare blocks
+  Block* next = nullptr;  // next block in the list of waiting or of spare blocks
   int device = 0;
   cudaStream_t stream = nullptr;
   Fence fence{};  // other streams that use it
 };
 
-// Whether a call of the runtime gave memory, if need be once `release` has made room.
+// Returns whether a call of the runtime provided memory, if necessary after `release` has freed
+// some.
 template <class Allocate, class Release>
 bool allocated(const char* call, Allocate allocate, Release release) {
   cudaError_t status = allocate();
@@ -59,14 +61,15 @@ class DeviceAllocator {
  public:
   explicit DeviceAllocator(int device) : device_(device) {}
 
-  // Best fit for a stream; throws OutOfMemoryError, which says what is held.
+  // Returns the best fit for a stream. Throws OutOfMemoryError with the state of the allocator.
   Block* take(size_t nbytes, cudaStream_t stream);
   void give(Block* block) noexcept;
-  // A freed block is kept until this stream, too, has passed.
+  // Also keeps a freed block until this stream has passed.
   void add_stream(Block* block, const Stream& stream);
-  // Whether unused memory of a stream must stay, for a graph that was captured there uses it.
+  // Sets whether unused memory of a stream must be kept, because a graph captured on it uses the
+  // memory.
   void hold(cudaStream_t stream, bool on);
-  // Gives whole unused segments back to the driver; waits for the device.
+  // Returns unused segments to the driver. Waits for the device.
   void release_unused();
   MemoryStats stats();
   void reset_peaks();
@@ -77,7 +80,7 @@ class DeviceAllocator {
     bool held = false;
   };
 
-  // These are called with the mutex held.
+  // The functions below are called with the mutex held.
   Block* new_segment(size_t size, size_t nbytes, cudaStream_t stream, FreeBlocks& home);
   Block* new_block();
   void recycle(Block* block) noexcept;
@@ -92,9 +95,9 @@ class DeviceAllocator {
   const int device_;
   std::mutex mutex_;
   std::unordered_map<cudaStream_t, StreamBlocks> streams_;
-  std::deque<Block> blocks_;  // every block there ever was; the unused ones are in spare_
+  std::deque<Block> blocks_;  // all blocks that were ever created; unused ones are in spare_
   Block* spare_ = nullptr;
-  Block* waiting_ = nullptr;  // freed, while another stream still uses them
+  Block* waiting_ = nullptr;  // freed, but another stream still uses them
   MemoryStats stats_;
 };
 

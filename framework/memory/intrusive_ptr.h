@@ -1,13 +1,13 @@
-// A counted pointer to an object that carries its own count (`refs`) and knows how to go
-// (`static void destroy(T*)`): one word, no control block. Written without std::swap and
-// std::exchange, which compilers instantiate a dozen traits for, for each T.
+// A reference-counting pointer to an object that contains its own count (`refs`) and defines
+// `static void destroy(T*)`. It is one word without a control block. It does not use std::swap and
+// std::exchange, for which compilers instantiate a dozen traits for each T.
 #pragma once
 
 #include "framework/memory/atomic.h"
 
 namespace taper::v0 {
 
-// An object of that kind that `new` made.
+// Base class of counted objects that are allocated by `new`.
 struct Counted {
   Atomic<int> refs{1};
   virtual ~Counted() = default;
@@ -17,7 +17,7 @@ struct Counted {
 template <class T> class IntrusivePtr {
  public:
   IntrusivePtr() = default;
-  // Takes over the one reference a new object is born with.
+  // Takes over the one reference that a new object has.
   static IntrusivePtr adopt(T* p) {
     IntrusivePtr out;
     out.p_ = p;
@@ -28,7 +28,7 @@ template <class T> class IntrusivePtr {
     if (p) p->refs.fetch_add(1, __ATOMIC_RELAXED);
     return adopt(p);
   }
-  // The same of an object that may be going: none then. Its memory must be there.
+  // Like share(), but returns null if the object is being destroyed. Its memory must still exist.
   static IntrusivePtr try_share(T* p) {
     int refs = p->refs.load(__ATOMIC_RELAXED);
     while (refs > 0) {
@@ -52,7 +52,7 @@ template <class T> class IntrusivePtr {
     T* p = release();
     if (p && p->refs.fetch_sub(1, __ATOMIC_ACQ_REL) == 1) T::destroy(p);
   }
-  // Gives up the pointer without giving up the reference.
+  // Returns the pointer and keeps its reference with the caller.
   T* release() {
     T* p = p_;
     p_ = nullptr;

@@ -12,7 +12,7 @@ namespace taper::v0 {
 namespace {
 
 constexpr size_t kStep = 64, kLargest = 2048, kClasses = kLargest / kStep;
-// Blocks one list may hold; what comes back beyond goes to the system.
+// Maximum number of blocks in one list. Further blocks are returned to the system.
 constexpr int kMost = 4096;
 
 #if defined(__has_feature)
@@ -36,7 +36,8 @@ struct FreeList {
   int count = 0;
 };
 
-// Trivial, so it can still be read while the thread's other objects are being destroyed.
+// Trivially destructible, so that it can be read while the thread's other objects are being
+// destroyed.
 thread_local bool lists_gone = false;
 
 struct Lists {

@@ -1,4 +1,5 @@
-// Free lists for the small objects of which a step makes thousands: tensors, storages, tape nodes.
+// Free lists for the small objects that a training step creates by the thousands: tensors,
+// storages, tape nodes.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +8,17 @@
 
 namespace taper::v0 {
 
-// At least `bytes` bytes aligned to 64. Blocks up to 2 KiB come from lists of the calling thread,
-// without a lock; larger ones from the system. A block may be freed on another thread. Throws
-// OutOfMemoryError.
+// Returns at least `bytes` bytes aligned to 64. Blocks up to 2 KiB come from lists of the calling
+// thread, without a lock; larger ones come from the system. A block may be freed on another thread.
+// Throws OutOfMemoryError.
 void* allocate_block(size_t bytes);
 void free_block(void* block, size_t bytes) noexcept;
 
-// For sanitizers: whether each tensor, storage and node has an allocation of its own and of exactly
-// its size, on every device, that goes back at once when it is freed. So in a build with a
-// sanitizer, and where the environment says TAPER_ALLOCATOR=plain (the other value is caching;
-// ValueError for any else). Slow, for freeing waits for the GPU; no CUDA graphs are made then.
+// Returns whether each tensor, storage and node has its own allocation of exactly its size, on
+// every device, which is returned to the system as soon as it is freed. This lets sanitizers find
+// errors. It is the mode of builds with a sanitizer, and of TAPER_ALLOCATOR=plain in the
+// environment (the other value is caching; ValueError for anything else). It is slow, because
+// freeing waits for the GPU, and no CUDA graphs are captured.
 bool allocates_plainly();
 
 }  // namespace taper::v0

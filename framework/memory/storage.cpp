@@ -11,7 +11,7 @@
 namespace taper::v0 {
 namespace {
 
-// The data of a small CPU storage follows its header in one block.
+// The data of a small CPU storage follows its header in the same block.
 constexpr size_t kHeader = 64;
 constexpr size_t kMostInline = 2048 - kHeader;
 static_assert(sizeof(Storage) <= kHeader);
@@ -32,7 +32,7 @@ StoragePtr allocate_inline(size_t nbytes) {
   return StoragePtr::adopt(storage);
 }
 
-// Nobody else can name a storage as its own context.
+// Only an inline storage is its own context.
 bool is_inline(const Storage& storage) { return storage.context == &storage; }
 
 void free_cpu(Storage& storage) noexcept { cpu::free(storage.data, storage.nbytes); }

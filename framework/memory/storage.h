@@ -1,4 +1,4 @@
-// The memory behind tensors: one block on one device, shared by all views of it.
+// The memory of tensors: one block on one device, shared by all views of it.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ using StoragePtr = IntrusivePtr<Storage>;
 
 struct Storage {
   Atomic<int> refs{1};
-  // Counts in-place changes, so that the tape notices when a saved tensor was changed.
+  // Counts in-place changes, so that the tape detects that a saved tensor was modified.
   Atomic<uint32_t> version{0};
   Device device;
   bool pinned = false;
-  bool borrowed = false;  // made by borrow(): others may read and write the memory
+  bool borrowed = false;  // created by borrow(): other owners may read and write the memory
   void* data = nullptr;
   size_t nbytes = 0;
-  // The memory's owner gets it back through this; `context` is whatever the owner needs for it.
+  // Returns the memory to its owner. `context` is whatever the owner needs for that.
   void (*free)(Storage&) noexcept = nullptr;
   void* context = nullptr;
   // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
@@ -32,15 +32,16 @@ struct Storage {
   static void destroy(Storage* storage) noexcept;
 };
 
-// Uninitialised memory on a device whose index is known ("cpu" or "cuda:N"). CPU memory is aligned
-// to 64 bytes. On the GPU it belongs to the current stream. Throws OutOfMemoryError.
+// Returns uninitialized memory on a device whose index is known ("cpu" or "cuda:N"). CPU memory is
+// aligned to 64 bytes. GPU memory belongs to the current stream. Throws OutOfMemoryError.
 StoragePtr allocate(size_t nbytes, Device device);
 
-// Page-locked host memory, which a GPU copies to and from without waiting. Plain host memory when
-// no GPU can be used.
+// Returns page-locked host memory, which a GPU copies to and from asynchronously. Without a usable
+// GPU it is plain host memory.
 StoragePtr allocate_pinned(size_t nbytes);
 
-// Memory that somebody else owns: `free` is called with the storage when the last tensor goes.
+// Returns a storage over memory of another owner. `free` is called with the storage when the last
+// tensor is destroyed.
 StoragePtr borrow(void* data, size_t nbytes, Device device, void (*free)(Storage&) noexcept,
                   void* context = nullptr);
 
