@@ -1,5 +1,6 @@
-// cuBLASLt (https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api), loaded at the first
-// product on a GPU: loading it takes a tenth of a second, which a run on the CPU should not pay.
+// cuBLASLt (https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api). It is loaded by the first
+// matrix product on a GPU: loading takes a tenth of a second, which a run on the CPU should not
+// pay.
 #pragma once
 
 #include <cublasLt.h>
@@ -8,7 +9,7 @@
 
 namespace taper::v0::cuda {
 
-// Its functions without "cublasLt" in their names.
+// cuBLASLt's functions, without the prefix "cublasLt".
 struct CublasLt {
   static SharedLibrary::Symbol load(const char* name);
   TAPER_LOADED(cublasLt, Create);

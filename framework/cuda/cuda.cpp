@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";
 
-// Whether the driver may have read CUDA_VISIBLE_DEVICES: it does so once. Set in a build without
-// CUDA too, so that a program goes wrong there as it would elsewhere.
+// Whether the driver may have read CUDA_VISIBLE_DEVICES, which it does only once. Builds without
+// CUDA set it too, so that a wrong order of calls fails there as well.
 std::atomic<bool> used{false};
 
 driver::State ask_driver() noexcept {
@@ -25,13 +25,14 @@ driver::State ask_driver() noexcept {
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
-// "0", "12"; no sign, no leading zero.
+// Returns whether the text is a number such as "0" or "12", without a sign or leading zeros.
 bool is_gpu_number(const std::string& text) {
   const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
   return digits && !text.empty() && text.size() < 4 && (text.size() == 1 || text[0] != '0');
 }
 
-// "GPU-8932f937", "MIG-...", as nvidia-smi -L lists them; MIG's older form has slashes.
+// Returns whether the text is a name as nvidia-smi -L prints it, such as "GPU-8932f937" or
+// "MIG-...". The older form of MIG names contains slashes.
 bool is_gpu_name(const std::string& text) {
   if (!text.starts_with("GPU-") && !text.starts_with("MIG-")) return false;
   return text.size() > 4 &&
@@ -40,7 +41,7 @@ bool is_gpu_name(const std::string& text) {
 
 [[noreturn]] void throw_unavailable() { throw AcceleratorError(unavailable_reason()); }
 
-// 13000 is "13.0".
+// Converts 13000 to "13.0".
 std::string version_text(int version) {
   if (version == 0) return "";
   return cat(version / 1000, ".", version % 1000 / 10);

@@ -1,5 +1,5 @@
-// The GPU as users see it (PyTorch: torch.cuda). All of it exists in a build without CUDA too,
-// where it says that no GPU can be used, and why.
+// Control of GPUs (PyTorch: torch.cuda). All functions also exist in a build without CUDA, where
+// they report that no GPU can be used, and why.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +20,26 @@ inline constexpr bool kHasCuda = false;
 
 namespace cuda {
 
-// Never throws. False when built without CUDA, without a driver, or with no visible device.
+// Returns false if Taper was built without CUDA, or if there is no driver or no visible device.
+// Never throws.
 bool is_available() noexcept;
-// Visible devices; 0 where is_available() is false.
+// Returns the number of visible devices; 0 if is_available() is false.
 int device_count() noexcept;
-// Why is_available() is false, in one sentence; empty when it is true.
+// Returns why is_available() is false, in one sentence; empty if it is true.
 std::string unavailable_reason();
 
 // Sets CUDA_VISIBLE_DEVICES for this process: "0", "2,0" (which become cuda:0 and cuda:1), names
-// such as "GPU-8932f937-d72c-..." and "MIG-...", or "" for no GPU. Call it before anything else of
-// cuda::, and before other threads read the environment. Throws ValueError for another form; Error,
-// with the reason, once CUDA was used, unless nothing changes.
+// such as "GPU-8932f937-d72c-..." and "MIG-...", or "" for no GPU. Call it before any other
+// function of cuda:: and before other threads read the environment. Throws ValueError for any other
+// form, and Error with the reason if CUDA has been used and the value would change.
 void set_visible_devices(const std::string& devices);
-// Whether set_visible_devices knows the form.
+// Returns whether set_visible_devices() accepts the text.
 bool is_visible_devices(const std::string& devices);
 
-// Throws AcceleratorError with the reason when no GPU can be used.
+// Throws AcceleratorError with the reason if no GPU can be used.
 int current_device();
-// Throws AcceleratorError for an ordinal that does not exist; ValueError for a negative one, which
-// PyTorch passes over in silence.
+// Makes a device current for this thread. Throws AcceleratorError for a device that does not exist
+// and ValueError for a negative index, which PyTorch silently ignores.
 void set_device(int index);
 std::string get_device_name(int index = -1);
 
@@ -50,22 +51,24 @@ struct DeviceProperties {
   size_t free_memory;   // bytes, at the time of the call
 };
 DeviceProperties get_device_properties(int index = -1);
-// "13.0", as the driver and the runtime say; empty when there is none.
+// Returns the version of CUDA that the driver supports and that of the runtime, as "13.0"; empty if
+// there is none.
 std::string driver_version();
 std::string runtime_version();
-// "9.14.0"; empty when Taper was built without cuDNN.
+// Returns for example "9.14.0"; empty if Taper was built without cuDNN.
 std::string cudnn_version();
 
-// Waits for everything on a device, then throws what its kernels refused (a bad index).
+// Waits for all work on a device, then throws the error that a kernel reported, if any (a bad
+// index).
 void synchronize(int index = -1);
 
-// "cuda" becomes "cuda:<current device>", "cpu:0" becomes "cpu"; throws AcceleratorError when the
+// Replaces "cuda" by "cuda:<current device>" and "cpu:0" by "cpu". Throws AcceleratorError if the
 // device cannot be used.
 Device resolve(Device device);
 
-// Makes a device current until the end of the scope; "cuda" without an index keeps the current one.
-// Throws ValueError for the CPU and for a negative index (in PyTorch one that does nothing),
-// AcceleratorError for an ordinal that does not exist.
+// Makes a device current until the end of the scope. "cuda" without an index keeps the current
+// device. Throws ValueError for the CPU and for a negative index (which has no effect in PyTorch),
+// and AcceleratorError for a device that does not exist.
 class DeviceGuard {
  public:
   explicit DeviceGuard(Device device);
@@ -77,26 +80,28 @@ class DeviceGuard {
   int previous_ = -1;
 };
 
-// An order of work on one device. A handle; the default-made one is the default stream of cuda:0.
-// In all of these a device of -1 is the current one.
+// A queue of work on one device. It is a handle; a default-constructed one refers to the default
+// stream of cuda:0. In all functions a device of -1 means the current one.
 class Stream {
  public:
   Stream() = default;
-  // A stream that nobody else holds, and that does not wait for the default one. With a priority
-  // below 0 its kernels go before others' (torch.cuda.Stream).
+  // Returns a stream of its own that does not synchronize with the default stream. Kernels of a
+  // stream with a negative priority run before those of other streams (torch.cuda.Stream).
   static Stream create(int device = -1, int priority = 0);
   static Stream default_stream(int device = -1);
-  // The host program's cudaStream_t, which outlives all uses (torch.cuda.ExternalStream).
+  // Wraps a cudaStream_t of the host program, which must outlive all uses
+  // (torch.cuda.ExternalStream).
   static Stream external(void* handle, int device = -1);
-  // The stream that ops of this thread use on a device.
+  // Returns the stream that ops of this thread use on a device.
   static Stream current(int device = -1);
 
   int device() const { return device_; }
-  // cudaStream_t.
+  // Returns the cudaStream_t.
   void* handle() const { return handle_.get(); }
-  // Waits for its work, then throws what kernels of the device refused (a bad index).
+  // Waits for the work of the stream, then throws the error that a kernel of the device reported,
+  // if any (a bad index).
   void synchronize() const;
-  // True when all work is done.
+  // Returns true if all work is done.
   bool query() const;
   bool operator==(const Stream& other) const {
     return device_ == other.device_ && handle_.get() == other.handle_.get();
@@ -109,7 +114,7 @@ class Stream {
   Shared<void> handle_;
 };
 
-// Makes a stream, and its device, current for this thread until the end of the scope.
+// Makes a stream and its device current for this thread until the end of the scope.
 class StreamGuard {
  public:
   explicit StreamGuard(Stream stream);
@@ -121,40 +126,44 @@ class StreamGuard {
   int previous_device_;
 };
 
-// A point in the order of a stream. Made on the device of the stream that first records it.
+// A marker in the work of a stream. It is created on the device of the stream that first records
+// it.
 class Event {
  public:
   explicit Event(bool enable_timing = false) : timing_(enable_timing) {}
   Event(Event&&) noexcept = default;
   Event& operator=(Event&&) noexcept = default;
-  // On the current stream, or on the one given; again as often as wanted, on the same device.
+  // Records the event on the current stream or the given one. It may be recorded again, on the same
+  // device.
   void record();
   void record(const Stream& stream);
-  // Makes later work of a stream wait for this event; nothing to wait for when never recorded.
+  // Makes later work of a stream wait for this event. Has no effect if the event was never
+  // recorded.
   void wait(const Stream& stream) const;
-  // Waits on the host, then throws what kernels of the device refused (a bad index).
+  // Waits on the host, then throws the error that a kernel of the device reported, if any (a bad
+  // index).
   void synchronize() const;
-  // True when it was passed or never recorded.
+  // Returns true if the event was reached or never recorded.
   bool query() const;
-  // Milliseconds from this event to `end`. Throws ValueError in PyTorch's words when either was
-  // made without timing, not recorded or not reached.
+  // Returns the milliseconds from this event to `end`. Throws ValueError with PyTorch's message if
+  // either event was created without timing, was not recorded, or was not reached.
   double elapsed_time(const Event& end) const;
 
  private:
   bool timing_;
   int device_ = -1;
-  Shared<void> handle_;  // none until recorded
+  Shared<void> handle_;  // null until recorded
 };
 
-// --- the caching allocator; bytes; 0 where no GPU can be used ---
+// --- counters of the caching allocator, in bytes; 0 if no GPU can be used ---
 size_t memory_allocated(int device = -1);      // in tensors now
-size_t max_memory_allocated(int device = -1);  // the most there ever were
+size_t max_memory_allocated(int device = -1);  // the maximum so far
 size_t memory_reserved(int device = -1);       // taken from the driver
 size_t max_memory_reserved(int device = -1);
 void reset_peak_memory_stats(int device = -1);
-// All of these as a small table; one line with the reason where no GPU can be used.
+// Returns the counters as a small table, or one line with the reason if no GPU can be used.
 std::string memory_summary(int device = -1);
-// Gives unused blocks back to the driver, those of page-locked host memory too.
+// Returns unused blocks to the driver, including those of page-locked host memory.
 void empty_cache();
 
 }  // namespace cuda

@@ -1,6 +1,6 @@
-// cuDNN (https://docs.nvidia.com/deeplearning/cudnn/), loaded when it is first needed, and what
-// sources that call it share: a handle for each thread and device, error checks, owners of
-// descriptors. Included by *_cudnn.cpp files only.
+// cuDNN (https://docs.nvidia.com/deeplearning/cudnn/), which is loaded on first use, and the shared
+// parts of the sources that call it: a handle per thread and device, error checks, and owners of
+// descriptors. Only *_cudnn.cpp files include this header.
 #pragma once
 
 #include <cudnn.h>
@@ -11,7 +11,7 @@ namespace taper::v0::cuda {
 
 const SharedLibrary& cudnn_library();
 
-// Its functions without "cudnn" in their names.
+// cuDNN's functions, without the prefix "cudnn".
 struct Cudnn {
   static SharedLibrary::Symbol load(const char* name) { return cudnn_library()(name); }
   TAPER_LOADED(cudnn, BackendCreateDescriptor);
@@ -43,14 +43,14 @@ struct Cudnn {
   TAPER_LOADED(cudnn, SetStream);
   TAPER_LOADED(cudnn, SetTensor4dDescriptor);
 };
-// Throws AcceleratorError where it is not there.
+// Returns the functions. Throws AcceleratorError if cuDNN cannot be loaded.
 const Cudnn& cudnn();
 
-// Throws AcceleratorError naming the call.
+// Throws AcceleratorError with the name of the call if the status is not success.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
-// This thread's handle on a device, which the caller has made current (Launch), set to the current
-// stream. Lives until the thread ends.
+// Returns this thread's handle on a device, set to the current stream. The caller has made the
+// device current (Launch). The handle lives until the thread ends.
 cudnnHandle_t cudnn_handle(int device);
 
 // Owns a descriptor: CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDescriptor>.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 
-// Null is the legacy default stream of a device.
+// Null is the legacy default stream of the device.
 thread_local std::array<cudaStream_t, kMaxDevices> thread_streams{};
 
 using IdleStreams = IdleHandles<cudaStream_t>;
@@ -30,7 +30,7 @@ cudaStream_t take_stream(int device) {
   return stream;
 }
 
-// "Not ready" is an answer, but the runtime keeps it as an error for the next launch check.
+// "Not ready" is not a failure, but the runtime keeps it as an error for the next launch check.
 bool is_done(cudaError_t status, const char* call) {
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
@@ -107,14 +107,14 @@ void synchronize(int device) {
   throw_bad_index(device);
 }
 
-// Where no tool listens a call is a test of a pointer.
+// Without a listening tool, a call costs one test of a pointer.
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
 
 // --- streams, graphs, events ---
 
 std::shared_ptr<void> create_stream(int device, int priority) {
-  if (priority != 0) {  // few are made: each is kept
+  if (priority != 0) {  // streams with a priority are few and never reused
     const DeviceScope scope(device);
     cudaStream_t stream = nullptr;
     TAPER_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
@@ -131,7 +131,8 @@ void set_thread_stream(int device, void* stream) noexcept {
   thread_streams[size_t(device)] = stream_of(stream);
 }
 
-// The default stream's handle means the one of the current device, hence the scopes.
+// The handle of the default stream refers to the current device, so the device must be made
+// current.
 void synchronize_stream(int device, void* stream) {
   const DeviceScope scope(device);
   TAPER_CUDA_CHECK(cudaStreamSynchronize(stream_of(stream)));
@@ -151,7 +152,7 @@ void begin_capture(int device, void* stream) {
 std::shared_ptr<void> end_capture(int device, void* stream) {
   const DeviceScope scope(device);
   cudaGraph_t graph = nullptr;
-  // A call that cannot be captured has made an end of it: its own error is the one to tell.
+  // A call that cannot be captured has ended the capture. Its own error is the one to report.
   if (cudaStreamEndCapture(stream_of(stream), &graph) != cudaSuccess || !graph) {
     cudaGetLastError();
     return nullptr;

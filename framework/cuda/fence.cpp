@@ -10,7 +10,7 @@ namespace {
 
 using IdleEvents = IdleHandles<cudaEvent_t>;
 
-// Null when the driver gives none.
+// Returns null if the driver cannot create an event.
 cudaEvent_t take_event(int device) noexcept {
   cudaEvent_t event = IdleEvents::of_the_process().take(device);
   if (event) return event;
@@ -51,7 +51,7 @@ bool Fence::passed() noexcept {
   const RelaxedCapture relaxed;
   for (const Mark& mark : marks_) {
     if (mark.event && cudaEventQuery(mark.event) == cudaSuccess) continue;
-    cudaGetLastError();  // "not ready" counts as an error for the next launch check
+    cudaGetLastError();  // "not ready" would count as an error in the next launch check
     return false;
   }
   clear();

@@ -1,4 +1,4 @@
-// Points in the order of streams that must pass before memory is used again.
+// A set of positions in streams that must be reached before memory is reused.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@ namespace taper::v0::cuda {
 
 class Fence {
  public:
-  // Names a stream to wait for; once is enough.
+  // Adds a stream to wait for. Adding it again has no effect.
   void add(int device, cudaStream_t stream);
   bool empty() const { return marks_.empty(); }
-  // Marks what each named stream has been given so far (again, where it was marked before). When
-  // that fails (the driver is going), the fence never passes and the memory is never used again.
+  // Marks the current end of each stream's queue, also if it was marked before. If this fails
+  // because the driver is shutting down, the fence never passes and the memory is never reused.
   void record() noexcept;
-  // True when all marks are passed; the fence is empty then.
+  // Returns true if all marks have been reached; the fence is empty afterwards.
   bool passed() noexcept;
-  // Waits until passed() or until it is clear that it never will be.
+  // Waits until passed() is true, or until it is certain that it never will be.
   void wait() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Streams or events that nobody uses at present, by device: made once, handed out again.
+// Pools of unused streams or events per device. Handles are created once and reused.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace taper::v0::cuda {
 
 template <class Handle> class IdleHandles {
  public:
-  // Never destroyed: handles may come back after main.
+  // Never destroyed, because handles may be returned after main().
   static IdleHandles& of_the_process() {
     static IdleHandles& instance = *::new IdleHandles;
     return instance;
   }
-  // Null where there is none.
+  // Returns null if the pool is empty.
   Handle take(int device) {
     const std::lock_guard lock(mutex_);
     std::vector<Handle>& idle = idle_[size_t(device)];
@@ -26,7 +26,7 @@ template <class Handle> class IdleHandles {
     idle.pop_back();
     return handle;
   }
-  // False where there is no memory to note it.
+  // Returns false if there is no memory to store the handle.
   bool give(int device, Handle handle) noexcept try {
     const std::lock_guard lock(mutex_);
     idle_[size_t(device)].push_back(handle);

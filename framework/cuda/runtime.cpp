@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 
-// Errors of a kernel that the driver reports at whatever call comes next.
+// Returns whether the error stems from an earlier kernel; the driver reports such errors at the
+// next call.
 bool is_late(cudaError_t status) {
   constexpr cudaError_t kLate[] = {
       cudaErrorIllegalAddress,    cudaErrorLaunchFailure,       cudaErrorAssert,
@@ -44,7 +45,7 @@ std::string advice_for(cudaError_t status) {
 }
 
 [[noreturn]] void throw_error(cudaError_t status, const std::string& where) {
-  cudaGetLastError();  // or the next launch check would report it again
+  cudaGetLastError();  // otherwise the next launch check would report it again
   require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
                             ")");
   throw AcceleratorError("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(",
@@ -66,7 +67,7 @@ struct BadIndexSlot {
 std::array<std::atomic<const BadIndexSlot*>, kMaxDevices> bad_index_slots{};
 std::mutex bad_index_mutex;
 
-// Never freed: a kernel may report until the process ends.
+// Never freed, because kernels may report until the process ends.
 const BadIndexSlot& make_bad_index_slot(int device) {
   std::lock_guard lock(bad_index_mutex);
   if (const BadIndexSlot* slot = bad_index_slots[size_t(device)].load()) return *slot;
@@ -75,7 +76,7 @@ const BadIndexSlot& make_bad_index_slot(int device) {
   const DeviceScope scope(device);
   const RelaxedCapture relaxed;
   void* memory = nullptr;
-  // Under unified addressing the device sees page-locked memory at the host's own address.
+  // With unified addressing, the device accesses page-locked memory at the host's address.
   TAPER_CUDA_CHECK(
       cudaHostAlloc(&memory, sizeof(BadIndexReport), cudaHostAllocPortable | cudaHostAllocMapped));
   slot.report = new (memory) BadIndexReport{};
@@ -140,7 +141,7 @@ BadIndexReport* bad_index_report(int device) { return slot_of(device).report; }
 void throw_bad_index(int device) {
   const BadIndexSlot* slot = bad_index_slots[size_t(device)].load(std::memory_order_acquire);
   if (!slot) return;
-  // The op is written last: without it, a kernel of another stream is still reporting.
+  // The op is written last. If it is missing, a kernel on another stream is still reporting.
   const std::atomic_ref<const char*> op_word(slot->report->op);
   if (!op_word.load(std::memory_order_acquire)) return;
   std::lock_guard lock(bad_index_mutex);

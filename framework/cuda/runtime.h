@@ -1,5 +1,5 @@
-// What CUDA sources share: error checks, the current stream, scratch memory, and the word into
-// which a kernel writes a bad index. Included by .cu files and the runtime's own .cpp files only.
+// Shared parts of CUDA sources: error checks, the current stream, scratch memory, and the report of
+// bad indices. Only .cu files and the runtime's own .cpp files include this header.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace taper::v0::cuda {
 
-// Throws AcceleratorError (OutOfMemoryError for memory) naming the call, file and line.
+// Throws AcceleratorError (OutOfMemoryError for memory) with the call, file and line if the status
+// is an error.
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line);
 
 #define TAPER_CUDA_CHECK(call) ::taper::cuda::throw_on_error((call), #call, __FILE__, __LINE__)
 
-// The stream that ops of this thread use on a device.
+// Returns the stream that ops of this thread use on a device.
 cudaStream_t current_stream(int device);
 
 // Makes the device of a kernel's operands current for the scope; does nothing when it already is.
@@ -31,10 +32,11 @@ class DeviceScope {
   bool changed_;
 };
 
-// Whether what the stream is given becomes a graph.
+// Returns whether work on the stream is being captured into a graph.
 bool is_capturing(cudaStream_t stream);
 
-// Lets this thread call cudaMalloc and its like while a stream is being captured into a graph.
+// Allows this thread to call cudaMalloc and similar functions while a stream is being captured into
+// a graph.
 class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -45,7 +47,7 @@ class RelaxedCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Everything a launch on a tensor's device needs:
+// Everything that a launch on a tensor's device needs:
 //   Launch on(x);
 //   kernel<<<grid, block, 0, on.stream>>>(...);
 //   on.check("softmax");
@@ -58,32 +60,32 @@ struct Launch {
   DeviceScope scope;
   cudaStream_t stream;
 
-  // Throws when the launch was refused; waits for it when CUDA_LAUNCH_BLOCKING=1.
+  // Throws if the launch was refused. Waits for the kernel if CUDA_LAUNCH_BLOCKING=1.
   void check(const char* op) const;
 };
 
 int multi_processor_count(int device);
 
-// Where a kernel reports an index out of range, or a value that breaks a rule: the first report
-// wins, and the next synchronizing call throws it. The report lies in host memory that the device
-// sees; the word that decides who is first lies in device memory, since atomics on host memory are
-// not for every GPU.
+// The report of a kernel about an index out of range or a value that violates a rule. The first
+// report wins, and the next synchronizing call throws it. The report is stored in host memory that
+// the device can access. The flag that decides which report is first is stored in device memory,
+// because not every GPU supports atomics on host memory.
 struct BadIndexReport {
   int64_t index;
-  int64_t bound;   // kBrokenRule: `op` is a whole sentence about a value
-  const char* op;  // a string literal of the host, carried through as an address; written last
+  int64_t bound;   // kBrokenRule: `op` is a complete sentence about a value
+  const char* op;  // address of a string literal of the host; written last
 };
 inline constexpr int64_t kBrokenRule = -1;
 struct BadIndex {
-  unsigned int taken;  // 0 while nothing was reported
+  unsigned int taken;  // 0 while nothing has been reported
   BadIndexReport* report;
 };
-// In device memory, for kernel arguments; one for each device.
+// Returns the slot of a device, in device memory, for kernel arguments.
 BadIndex* bad_index_slot(int device);
-// Its report, as the host sees it.
+// Returns the report of a device, in host memory.
 BadIndexReport* bad_index_report(int device);
-// Throws IndexError for an index that the device reported, or Error for a broken rule, and clears
-// the report. The caller has synchronized.
+// Throws IndexError for a reported index, or Error for a violated rule, and clears the report. The
+// caller has synchronized.
 void throw_bad_index(int device);
 
 #ifdef __CUDACC__
@@ -102,7 +104,7 @@ __device__ inline void report_broken_rule(BadIndex* slot, const char* sentence) 
 }
 #endif
 
-// Scratch memory of the current stream: freed with the scope, reused in stream order.
+// Scratch memory on the current stream: freed at the end of the scope and reused in stream order.
 class Scratch {
  public:
   Scratch(size_t nbytes, int device) : storage_(allocate(nbytes, device)) {}

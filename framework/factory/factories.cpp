@@ -67,7 +67,7 @@ Tensor tensor(const TensorData& data, TensorOptions options) {
   Tensor t = Tensor::make(data.shape(), wide == kFloat64 ? kFloat64 : kInt64, Device());
   for (size_t i = 0; i < data.values().size(); ++i) {
     const Scalar& v = data.values()[i];
-    // Floats become infinite where they are too large, as in PyTorch.
+    // Floating-point values that are too large become infinite, as in PyTorch.
     if (!is_floating_point(out_dtype)) v.check_holds(out_dtype);
     if (wide == kFloat64) {
       static_cast<double*>(t.data_ptr())[i] = v.to_double();
@@ -141,7 +141,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   const bool whole =
       start.dtype() != kFloat64 && end.dtype() != kFloat64 && step.dtype() != kFloat64;
   const DType natural = whole ? kInt64 : kFloat32, type = options.dtype.value_or(natural);
-  // Integers begin at and go by whole numbers; int64 counts by them, too, as in PyTorch.
+  // Integers start at and advance by whole numbers. int64 is computed in integers too, as in
+  // PyTorch.
   const double written = std::ceil((end.to_double() - start.to_double()) / step.to_double());
   const bool cut = !whole && !taper::is_floating_point(type), integers = whole || cut;
   if (cut) {
@@ -150,7 +151,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     step = step.to_int();
   }
   if (step.to_double() == 0) throw Error("step must be nonzero");
-  // Neighbours beyond 2^53 are the same double, so integers are compared and counted as such.
+  // Neighboring integers beyond 2^53 are the same double, so integers are compared and counted as
+  // such.
   const bool up = step.to_double() > 0;
   const auto below = [&](const Scalar& a, const Scalar& b) {
     return integers ? a.to_int() < b.to_int() : a.to_double() < b.to_double();
@@ -183,7 +185,7 @@ Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options)
   }
   const Tensor host = Tensor::make({steps}, kFloat64, Device());
   double* x = host.data<double>();
-  // From both ends, so that the last value is exactly `end`.
+  // Computed from both ends, so that the last value is exactly `end`.
   const double step = steps > 1 ? (end - start) / double(steps - 1) : 0;
   for (int64_t i = 0; i < steps; ++i) {
     x[i] =

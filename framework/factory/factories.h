@@ -1,4 +1,4 @@
-// Making tensors. Names and defaults are PyTorch's
+// Functions that create tensors. Names and defaults are PyTorch's
 // (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace taper::v0 {
 
-// Nested values for tensor(): numbers or lists of equal length. Numbers that are all integers give
-// int64, all bools give bool, any float gives float32.
+// Nested values for tensor(): numbers, or lists of equal length. All integers give int64, all bools
+// give bool, and any floating-point number gives float32.
 class TensorData {
  public:
   TensorData(Scalar value);
   template <class T>
   requires std::is_arithmetic_v<T> TensorData(T value) : TensorData(Scalar(value)) {}
-  // Throws ValueError when the parts differ in shape.
+  // Throws ValueError if the parts differ in shape.
   TensorData(std::initializer_list<TensorData> parts);
   template <class T>
   requires std::is_arithmetic_v<T> TensorData(const std::vector<T>& values)
@@ -30,7 +30,7 @@ class TensorData {
 
   const Shape& shape() const { return shape_; }
   const std::vector<Scalar>& values() const { return values_; }
-  // kFloat64 stands for "some float".
+  // kFloat64 represents any floating-point type.
   DType dtype() const { return values_.empty() ? dtype_ : widest(); }
 
  private:
@@ -42,12 +42,14 @@ class TensorData {
 };
 
 Tensor tensor(const TensorData& data, TensorOptions options = {});
-// A copy of the elements; the dtype is theirs unless options say otherwise. ValueError: null.
+// Returns a tensor with a copy of the elements. The dtype is that of T unless options set another.
+// Throws ValueError for null.
 template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOptions options = {});
 
-// The caller's memory, not copied: on options.device, of strides counted in elements (else dense).
-// It must live until the last tensor on it goes, which calls deleter(data). ValueError for a
-// negative size or stride, and for null.
+// Returns a tensor over the caller's memory without a copy, on options.device. Strides count
+// elements; without them the tensor is contiguous. The memory must remain valid until the last
+// tensor that uses it is destroyed, which calls deleter(data). Throws ValueError for null and for a
+// negative size or stride.
 using BlobDeleter = Callable<void(void* data)>;
 Tensor from_blob(void* data, const Shape& sizes, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options = {});
@@ -55,30 +57,32 @@ Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOpt
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
                  TensorOptions options = {});
 
-// requires_grad is refused for integers: "Only Tensors of floating point ...".
+// Throws Error for requires_grad with an integer dtype: "Only Tensors of floating point ...".
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
-// The dtype follows the value: bool, int64 or float32.
+// The dtype follows from the value: bool, int64 or float32.
 Tensor full(const Shape& shape, Scalar value, TensorOptions options = {});
-// start, start + step, ... below end; int64 when all are integers, else float32.
+// Returns start, start + step, ... up to but excluding end. The dtype is int64 if all arguments are
+// integers, otherwise float32.
 Tensor arange(Scalar end, TensorOptions options = {});
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {});
-// `steps` values from start to end, both included.
+// Returns `steps` values from start to end, including both.
 Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options = {});
 Tensor eye(IntArg n, TensorOptions options = {});
 
-// Drawn from the generator given, else from default_generator(): equal bits on every device.
+// Draws from the given generator, or from default_generator(). The bits are the same on every
+// device.
 Tensor rand(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor normal(RealArg mean, RealArg std, const Shape& shape, TensorOptions options = {},
               Generator* generator = nullptr);
-// Integers in [low, high); int64 unless options say otherwise.
+// Returns integers in [low, high), of dtype int64 unless options set another.
 Tensor randint(IntArg low, IntArg high, const Shape& shape, TensorOptions options = {},
                Generator* generator = nullptr);
 Tensor randperm(IntArg n, TensorOptions options = {}, Generator* generator = nullptr);
 
-// On x's device and with its dtype.
+// On x's device and with x's dtype.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
@@ -86,7 +90,8 @@ Tensor full_like(const Tensor& x, Scalar value);
 Tensor rand_like(const Tensor& x, Generator* generator = nullptr);
 Tensor randn_like(const Tensor& x, Generator* generator = nullptr);
 
-// A number as a 0-dim CPU tensor that promotes like a number.
+// Returns a number as a CPU tensor without dimensions that takes part in type promotion like a
+// number.
 Tensor wrap_scalar(Scalar value);
 
 // --- definitions ---

@@ -17,13 +17,14 @@ constexpr int64_t kThreshold = 1000;
 constexpr int64_t kEdgeItems = 3;
 constexpr int64_t kLineWidth = 80;
 constexpr std::string_view kPrefix = "tensor(";
-// Stands before a dtype while lines are broken, so that they break where PyTorch's do; then it
-// goes.
+// Written in front of a dtype while lines are broken, so that they break where PyTorch's do. It is
+// removed afterwards.
 constexpr std::string_view kNamespace = "torch.";
 
 // --- which elements ---
 
-// The first and last few of each long dimension when there are many elements, else all.
+// Returns the shape of the shown part: the first and last elements of each long dimension if there
+// are many elements, otherwise all.
 Shape shown_shape(const Tensor& x) {
   Shape shown = x.shape();
   if (x.numel() <= kThreshold) return shown;
@@ -37,7 +38,7 @@ Tensor edge(const Tensor& x, int dim, int64_t start) {
   return view_as(x, shape, x.strides(), x.storage_offset() + start * x.strides()[dim]);
 }
 
-// Copies x, without the middle of dimensions in which `out` is shorter.
+// Copies x without the middle of those dimensions in which `out` is shorter.
 void copy_edges(const Tensor& out, const Tensor& x, int dim = 0) {
   if (dim == x.dim()) return kernels::copy_into(out, x);
   const int64_t shown = out.shape()[dim], n = x.shape()[dim];
@@ -73,14 +74,14 @@ std::string text_of(double x, FloatStyle style) {
   if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
   const bool plain_integer = style.integral && !style.scientific;
   const auto format = style.scientific ? std::chars_format::scientific : std::chars_format::fixed;
-  // Not scientific means at most 1e8, so this holds every text.
+  // Fixed notation is used only up to 1e8, so this is long enough.
   char text[32];
   const auto end =
       std::to_chars(text, text + sizeof text, x, format, plain_integer ? 0 : kPrecision).ptr;
   return std::string(text, end) + (plain_integer ? "." : "");
 }
 
-// Texts of all shown elements, padded to one width.
+// The texts of all shown elements, padded to one width.
 struct Cells {
   std::vector<std::string> texts;
   size_t width = 1;
@@ -97,7 +98,7 @@ Cells cells_of(const Tensor& x, const Shape& shown) {
   };
   if (floats) {
     const FloatStyle style = style_of(values.span<double>());
-    // Zeros, nan and inf do not widen the column; they may stand out of it.
+    // Zeros, nan and inf do not widen the column; they may be wider than it.
     for (const double v : values.span<double>()) add(text_of(v, style), is_nonzero_finite(v));
   } else {
     const bool bools = x.dtype() == kBool;
@@ -122,7 +123,7 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return out;
 }
 
-// What follows an element when the next one begins `newlines` lines further down.
+// Returns the text between two elements if the second begins `newlines` lines further down.
 std::string line_break(int newlines, int64_t indent) {
   return cat(",", std::string(size_t(newlines), '\n'), std::string(size_t(indent) + 1, ' '));
 }
@@ -136,7 +137,8 @@ std::string vector_text(std::span<const std::string> parts, size_t width, int64_
   return cat("[", join(lines, line_break(1, indent)), "]");
 }
 
-// Brackets around the dimensions from `dim` on; `elements` are their shown elements, row-major.
+// Returns the brackets around the dimensions from `dim` on. `elements` contains their shown
+// elements in row-major order.
 std::string nested_text(const Tensor& x, const Shape& shown, std::span<const std::string> elements,
                         size_t width, int dim = 0) {
   if (dim == x.dim()) return elements[0];
@@ -169,16 +171,16 @@ std::vector<std::string> suffixes_of(const Tensor& x) {
     const std::string list = to_string(x.shape());
     out.push_back(cat("size=(", list.substr(1, list.size() - 2), ")"));
   }
-  // An empty list of numbers cannot show that they would be integers or bools.
+  // An empty list cannot show whether its dtype is integer or bool.
   const bool evident =
       x.dtype() == kFloat32 || (!empty && (x.dtype() == kInt64 || x.dtype() == kBool));
   if (!evident) out.push_back(cat("dtype=", kNamespace, x.dtype()));
   return out;
 }
 
-// Appends each suffix to the last line, or to a new one when the line would grow too long.
+// Appends each suffix to the last line, or to a new line if that one would become too long.
 std::string add_suffixes(std::string text, std::span<const std::string> suffixes) {
-  // npos + 1 is 0: a text of one line counts from its start.
+  // npos + 1 is 0: in a text of one line, the line starts at 0.
   size_t line = text.size() - (text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : suffixes) {
     if (line + suffix.size() + 2 > size_t(kLineWidth)) {

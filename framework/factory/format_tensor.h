@@ -1,6 +1,6 @@
-// Text of tensors, as PyTorch's Python repr writes it with its default print options
-// (https://pytorch.org/docs/stable/generated/torch.set_printoptions.html), but for the "torch."
-// before a dtype, which is left out.
+// Formats tensors like PyTorch's Python repr with the default print options
+// (https://pytorch.org/docs/stable/generated/torch.set_printoptions.html), but without the prefix
+// "torch." of a dtype.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace taper::v0 {
 
-// "tensor([1., 2.], device='cuda:0', dtype=float64)". Beyond 1000 elements the first and last three
-// of each dimension are shown, and only these are copied from the GPU (which is waited for).
-// `tape_suffix` ("requires_grad=True", "grad_fn=<AddBackward0>") comes last; none when empty. Use
-// to_string(x) of autograd/print.h, which knows it.
+// Returns for example "tensor([1., 2.], device='cuda:0', dtype=float64)". Beyond 1000 elements,
+// only the first and last three of each dimension are shown and copied from the GPU. Synchronizes.
+// `tape_suffix` ("requires_grad=True", "grad_fn=<AddBackward0>") is appended unless it is empty.
+// Users call to_string(x) of autograd/print.h, which supplies it.
 std::string format_tensor(const Tensor& x, std::string_view tape_suffix = {});
 
 }  // namespace taper::v0

@@ -7,10 +7,10 @@ namespace {
 
 thread_local const DrawScope* innermost = nullptr;
 
-// Of all generators' keys, for some instructions at a time.
+// Guards the keys of all generators; held for a few instructions only.
 std::mutex key_mutex;
 
-// Never destroyed: threads may draw until the process ends.
+// Never destroyed, because threads may draw until the process ends.
 Generator& of_the_process() {
   static Generator& generator = *::new Generator;
   return generator;

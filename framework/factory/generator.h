@@ -1,5 +1,5 @@
-// Generators: every random op takes the next stream of one. The same seed gives the same numbers
-// on every device, whatever the thread count or launch shape.
+// Random number generators. Every random op takes the next stream of a generator. The same seed
+// gives the same numbers on every device, for any number of threads and any launch configuration.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,10 @@ class Generator {
 
   void manual_seed(uint64_t seed) { set_state({seed, 0}); }
   uint64_t initial_seed() const { return state().seed; }
-  // The key of one draw, or the first of so many in a row; the next call gives another.
+  // Returns the key of one draw, or the first of `draws` consecutive keys. The next call returns
+  // another key.
   PhiloxKey next(uint64_t draws = 1);
-  // What a checkpoint keeps.
+  // Returns the state that a checkpoint stores.
   PhiloxKey state() const;
   void set_state(PhiloxKey state);
 
@@ -64,7 +65,8 @@ class DrawScope {
   const DrawScope* outer_;
 };
 
-// For ops: the key of one draw from the generator given, else from the default one.
+// Returns the key of one draw from the given generator, or from the default one if it is null. For
+// ops.
 PhiloxKey next_key(Generator* generator);
 
 }  // namespace taper::v0

@@ -11,19 +11,19 @@ namespace {
 
 struct Entry {
   Tensor copy;
-  uint32_t version;     // of the parameter's memory
-  uint64_t handed_out;  // at which tick of the table's clock
+  uint32_t version;     // version of the parameter's memory
+  uint64_t handed_out;  // value of the table's clock when the copy was handed out
 };
 
 struct Table {
   std::mutex mutex;
   std::unordered_map<const TensorImpl*, Entry> entries;
-  // So that programs without autocast never take the lock.
+  // Allows programs without autocast to skip the lock.
   std::atomic<size_t> size{0};
   std::atomic<uint64_t> clock{0}, changes{0};
 };
 
-// Never destroyed: parameters with static lifetime may die after main.
+// Never destroyed, because parameters with static lifetime may be destroyed after main().
 Table& table() {
   static Table& instance = *::new Table;
   return instance;
@@ -43,7 +43,7 @@ Tensor half_copy(const Tensor& parameter, DType dtype) {
       return known->second.copy;
     }
   }
-  // New memory, for the tape may hold the old.
+  // Allocates new memory, because the tape may hold the old copy.
   const Tensor copy = kernels::packed(parameter, dtype);
   const std::lock_guard lock(all.mutex);
   all.entries[parameter.impl()] = {copy, version, ++all.clock};
@@ -61,7 +61,7 @@ std::vector<HalfCopy> half_copies_since(uint64_t mark) {
   std::vector<HalfCopy> out;
   for (const auto& [parameter, entry] : all.entries) {
     if (entry.handed_out <= mark) continue;
-    // One that is going in another thread waits for the lock to be forgotten.
+    // A parameter that another thread is destroying waits for the lock to remove its entry.
     auto alive = IntrusivePtr<TensorImpl>::try_share(const_cast<TensorImpl*>(parameter));
     if (alive) out.push_back({Tensor(std::move(alive)), entry.copy});
   }
@@ -73,7 +73,7 @@ void restore_half_copies(const std::vector<HalfCopy>& copies) {
   const std::lock_guard lock(all.mutex);
   for (const auto& [parameter, copy] : copies) {
     const auto known = all.entries.find(parameter.impl());
-    if (known == all.entries.end()) continue;  // moved: nothing is to be kept up to date
+    if (known == all.entries.end()) continue;  // the entry was moved, so there is nothing to update
     if (known->second.copy.is_same(copy)) continue;
     kernels::copy_into(copy, parameter);
     known->second = {copy, parameter.version(), ++all.clock};
@@ -83,11 +83,11 @@ void restore_half_copies(const std::vector<HalfCopy>& copies) {
 
 Tensor half_copy_to_update(const Tensor& parameter) {
   Table& all = table();
-  // The copy is row-major; kernels of optimizers go by memory.
+  // The copy is row-major, and optimizer kernels index memory directly.
   if (all.size == 0 || !parameter.is_contiguous()) return {};
   const std::lock_guard lock(all.mutex);
   const auto known = all.entries.find(parameter.impl());
-  // A copy that is out of date already stays so: a step that found inf writes nothing.
+  // An outdated copy stays outdated: a step that found inf writes nothing.
   const bool fresh = known != all.entries.end() && known->second.version == parameter.version();
   return fresh ? known->second.copy : Tensor();
 }
@@ -98,7 +98,7 @@ void half_copy_updated(const Tensor& parameter) {
   const auto known = all.entries.find(parameter.impl());
   if (known == all.entries.end()) return;
   known->second.version = parameter.version();
-  // A graph that saved the old values must notice.
+  // A graph that saved the old values must detect the change.
   known->second.copy.storage()->version.fetch_add(1);
 }
 

@@ -1,5 +1,5 @@
-// Values of float32 parameters in a half dtype, kept from step to step: autocast multiplies by
-// them, and an optimizer's kernel refreshes them in the pass that updates the parameter.
+// Half-precision copies of float32 parameters, cached between steps. Autocast multiplies by them,
+// and an optimizer's kernel refreshes them in the pass that updates the parameter.
 #pragma once
 
 #include <vector>

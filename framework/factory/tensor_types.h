@@ -1,5 +1,6 @@
-// Names of PyTorch's first years that its tutorials still use: FloatTensor(2), cuda.LongTensor,
-// Variable (https://pytorch.org/docs/stable/tensors.html#data-types). New code: empty, tensor.
+// Names from PyTorch's first years that its tutorials still use: FloatTensor(2), cuda.LongTensor,
+// Variable (https://pytorch.org/docs/stable/tensors.html#data-types). New code uses empty() and
+// tensor().
 #pragma once
 
 #include <concepts>
@@ -9,13 +10,13 @@
 
 namespace taper::v0 {
 
-// What a tensor of one dtype on one device is made with, as by a constructor.
+// Creates tensors of one dtype on one device, with the syntax of a constructor.
 struct TensorType {
   DType dtype;
   DeviceType device = DeviceType::cpu;
 
-  // Uninitialised: FloatTensor(2, 3) has the shape [2, 3], FloatTensor() the shape [0]. A negative
-  // size is refused like empty()'s.
+  // Returns an uninitialized tensor: FloatTensor(2, 3) has the shape [2, 3], FloatTensor() the
+  // shape [0]. Throws for a negative size like empty().
   template <std::convertible_to<IntArg>... Sizes> Tensor operator()(Sizes... sizes) const {
     if constexpr (sizeof...(sizes) == 0) return operator()(Shape{0});
     return operator()(Shape{IntArg(sizes)...});
@@ -23,7 +24,7 @@ struct TensorType {
   Tensor operator()(const Shape& shape) const {
     return empty(shape, {.dtype = dtype, .device = device});
   }
-  // Of the values given: FloatTensor({2, 3}) is [2., 3.].
+  // Returns a tensor of the given values: FloatTensor({2, 3}) is [2., 3.].
   Tensor operator()(std::initializer_list<TensorData> values) const {
     return tensor(TensorData(values), {.dtype = dtype, .device = device});
   }
@@ -44,7 +45,7 @@ inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
 
 }  // namespace cuda
 
-// Tensors have been their own Variables since PyTorch 0.4.
+// Tensors have been Variables since PyTorch 0.4.
 using Variable = Tensor;
 
 }  // namespace taper::v0

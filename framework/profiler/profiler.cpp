@@ -23,10 +23,10 @@ struct Range {
   Device device;
   cuda::Event first, last;
   int stream;
-  int64_t bytes;  // allocated on the device at its end
+  int64_t bytes;  // allocated on the device at the end of the op
 };
 
-// When the clock of a GPU was that of the host.
+// A GPU time stamp and the host time stamp of the same moment.
 struct Origin {
   cuda::Event event{true};
   int64_t time = 0;
@@ -47,7 +47,7 @@ int64_t now() {
 
 std::atomic<int> threads{0};
 const thread_local int this_thread = threads++;
-thread_local std::vector<std::string> modules;  // that run, by their paths
+thread_local std::vector<std::string> modules;  // paths of the modules that are running
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -59,7 +59,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// With three decimals and a point, whatever the locale.
+// Formats with three decimals and a decimal point in any locale.
 std::string microseconds(double ns) {
   const int64_t rounded = std::llround(ns);
   const std::string decimals = cat(rounded % 1000);
@@ -70,10 +70,10 @@ std::string microseconds(double ns) {
 
 struct Profiler::Session {
   int64_t begin = now(), end = 0;
-  uint64_t number = 0;  // of the session
+  uint64_t number = 0;  // number of the session
   std::vector<Range> ranges;
   std::map<int, Origin> origins;
-  std::map<const void*, int> streams;  // in the order of their first ops
+  std::map<const void*, int> streams;  // numbered in the order of their first ops
 
   std::string range_json(const Range& r) const;
   std::string gpu_json(const Range& r) const;
@@ -81,7 +81,7 @@ struct Profiler::Session {
 
 namespace {
 
-std::mutex mutex;  // of what follows, and of the session's members while it runs
+std::mutex mutex;  // guards the members below, and the session's members while it runs
 Profiler::Session* session = nullptr;
 uint64_t sessions = 0;
 
@@ -95,8 +95,8 @@ std::string full_name(const char* name, Kind kind) {
   return kind == Kind::module ? cat("nn.Module: ", name) : std::string(name);
 }
 
-// A range by the number of its session, so that one that outlives it is closed nowhere, whether it
-// is a module's, and its place from 1 on.
+// Identifies a range by the number of its session, so that a range that outlives its session closes
+// nothing, by whether it belongs to a module, and by its index, starting at 1.
 constexpr int kIndexBits = 32;
 constexpr uint64_t kIsModule = uint64_t(1) << 63;
 
@@ -173,7 +173,7 @@ void RecordFunction::end() noexcept {
   try {
     if (number_ != 0) close_range(number_);
   } catch (const Error&) {
-    return;  // the device is lost: the next call on it says so
+    return;  // the device is lost; the next call on it reports that
   }
 }
 
@@ -204,7 +204,7 @@ void Profiler::stop() {
 
 std::string Profiler::Session::range_json(const Range& r) const {
   static constexpr const char* kCategories[] = {"user_annotation", "cpu_op", "cpu_op", "module"};
-  const int64_t last = r.end > 0 ? r.end : end;  // some are still open
+  const int64_t last = r.end > 0 ? r.end : end;  // some ranges may still be open
   return event(r, kCategories[size_t(r.kind)], 0, r.thread, double(r.begin - begin),
                double(last - r.begin));
 }

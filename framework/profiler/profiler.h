@@ -1,12 +1,14 @@
-// What a program does, and for how long (https://pytorch.org/docs/stable/profiler.html):
+// A profiler: what a program executes, and for how long
+// (https://pytorch.org/docs/stable/profiler.html):
 //
 //   Profiler profiler;
 //   for (...) step();
 //   profiler.export_chrome_trace("trace.json");  // for ui.perfetto.dev or chrome://tracing
 //
-// The trace has modules by their paths ("nn.Module: net.2"), ops ("aten::mul"), backward nodes
-// ("MulBackward0"), optimizers and what RecordFunction names, of all threads. An op on a GPU has a
-// second range there, from an event before its kernels to one behind them, gaps included.
+// The trace contains modules by their paths ("nn.Module: net.2"), ops ("aten::mul"), backward nodes
+// ("MulBackward0"), optimizers, and ranges named by RecordFunction, from all threads. An op on a
+// GPU has a second range there, from an event before its kernels to an event after them, including
+// gaps.
 #pragma once
 
 #include <string>
@@ -20,7 +22,8 @@
 namespace taper::v0 {
 
 namespace detail {
-// Whether ranges are traced, or shown to a tool of NVIDIA's, or (the rule) neither.
+// Flags of active recording: traced by a Profiler, or passed on to a tool of NVIDIA's. Usually
+// neither is set.
 inline constexpr int kTraced = 1, kMarked = 2;
 inline Atomic<int> observers{0};
 }  // namespace detail
@@ -30,8 +33,8 @@ inline bool is_profiling() {
   return (detail::observers.load(__ATOMIC_RELAXED) & detail::kTraced) != 0;
 }
 
-// A range until the end of the scope (torch.profiler.record_function). One branch when nobody
-// looks.
+// Records a range until the end of the scope (torch.profiler.record_function). Costs one branch if
+// nothing is being recorded.
 class RecordFunction {
  public:
   enum class Kind : uint8_t { user, op, backward, module };
@@ -55,19 +58,21 @@ class RecordFunction {
   uint64_t number_ = 0;
 };
 
-// Traces from its making until stop(). Steps of a StepGraph run as they are meanwhile.
+// Records from its construction until stop(). Meanwhile a StepGraph executes its steps op by op.
 class Profiler {
  public:
-  // Throws Error when one is there already.
+  // Throws Error if another Profiler is recording.
   Profiler();
   ~Profiler();
   Profiler& operator=(Profiler&&) = delete;  // neither copied nor moved
 
-  // Waits for the GPUs that were used.
+  // Ends the recording. Waits for the GPUs that were used.
   void stop();
-  // Bytes in tensors, on its device, after each op, in the order of their beginnings; stops.
+  // Ends the recording and returns the bytes in tensors on its device after each op, in the order
+  // in which the ops started.
   std::vector<int64_t> allocated_bytes();
-  // Stops, and writes JSON trace events. Throws OutputError when the file cannot be written.
+  // Ends the recording and writes JSON trace events. Throws OutputError if the file cannot be
+  // written.
   void export_chrome_trace(const std::string& path);
 
   struct Session;
@@ -76,8 +81,8 @@ class Profiler {
   Shared<Session> session_;
 };
 
-// Shows the same ranges to a listening tool such as Nsight Systems, by NVTX
-// (torch.autograd.profiler.emit_nvtx), from now on; nothing in a build without CUDA.
+// From now on passes the same ranges to a listening tool such as Nsight Systems through NVTX
+// (torch.autograd.profiler.emit_nvtx). Has no effect in a build without CUDA.
 void emit_nvtx(BoolArg on = true);
 
 }  // namespace taper::v0

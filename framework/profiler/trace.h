@@ -1,5 +1,5 @@
-// The ops of a forward pass as they are computed, with what they were given, for those who write it
-// down in another form (modules/onnx/onnx.h).
+// Records the ops of a forward pass with their arguments, for code that translates the pass into
+// another form, such as the ONNX export.
 #pragma once
 
 #include <any>
@@ -13,18 +13,18 @@
 namespace taper::v0 {
 
 struct TracedOp {
-  const char* name;            // as docs/operators.md calls it, or its part
-  std::vector<Tensor> inputs;  // undefined where one was not given
+  const char* name;            // the name in docs/operators.md, or the name of a part of that op
+  std::vector<Tensor> inputs;  // undefined if an optional input was not given
   std::vector<Tensor> outputs;
-  std::any options;  // of the type that the op notes; views note theirs as a Shape
+  std::any options;  // of the op's own options type; views store a Shape
 };
 
-// Tells `note` of the ops that this thread computes until the end of the scope. An op that is made
-// of others is noted behind them; some of those may not be. `read` is told of each tensor whose
-// values the host is about to read (item, to_vector, data, and ops that do so), and may throw.
+// Calls `note` for each op that this thread computes until the end of the scope. A composite op is
+// reported after the ops it consists of; some of these may not be reported. `read` is called before
+// the host reads values of a tensor (item, to_vector, data, and ops that read), and may throw.
 class Trace {
  public:
-  // Throws Error when this thread has one already.
+  // Throws Error if this thread already has a Trace.
   explicit Trace(
       std::function<void(TracedOp)> note,
       std::function<void(const Tensor&)> read = [](const Tensor&) {});
@@ -41,13 +41,13 @@ class Trace {
 namespace detail {
 inline std::atomic<int> traces{0};
 }
-// To this thread's trace, if there is one.
+// Reports an op to this thread's Trace, if there is one.
 void note_traced(TracedOp op);
 void note_read(const Tensor& x);
 
 inline bool is_tracing() { return detail::traces.load(std::memory_order_relaxed) != 0; }
 
-// For ops, once their result is there. One branch when nobody looks.
+// Called by ops when their result exists. Costs one branch without a Trace.
 template <class Options = std::nullptr_t>
 void trace(const char* name, const Tensor& y,
            std::initializer_list<std::reference_wrapper<const Tensor>> inputs,
@@ -55,7 +55,7 @@ void trace(const char* name, const Tensor& y,
   if (is_tracing()) [[unlikely]]
     note_traced({name, {inputs.begin(), inputs.end()}, {y}, options});
 }
-// y, which is the end of the op.
+// Reports the op and returns its result y.
 template <class Options = std::nullptr_t>
 Tensor traced(const char* name, Tensor y,
               std::initializer_list<std::reference_wrapper<const Tensor>> inputs,

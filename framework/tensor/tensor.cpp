@@ -20,7 +20,7 @@ IntrusivePtr<TensorImpl> make_impl(StoragePtr storage, const Shape& shape, const
   return IntrusivePtr<TensorImpl>::adopt(impl);
 }
 
-// The name of a dtype's constant: "kFloat32".
+// Returns the name of a dtype's constant: "kFloat32".
 std::string constant_of(DType t) {
   std::string name = name_of(t);
   const size_t capitals = t == kBFloat16 ? 2 : t == kUInt8 ? 2 : 1;
@@ -89,7 +89,7 @@ void* Tensor::host_data(DType wanted) const {
   return data_ptr();
 }
 
-// Rounding from float to float and reading as bool lose nothing that the caller did not ask for.
+// Rounding between floating-point types and conversion to bool are never errors.
 void Tensor::check_elements_fit(DType wanted) const {
   const bool is_float = is_floating_point();
   if (wanted == kBool || promote_types(dtype(), wanted) == wanted) return;
@@ -108,7 +108,7 @@ void Tensor::check_elements_fit(DType wanted) const {
 }
 
 void Tensor::copy_to_host(void* out, DType wanted) const {
-  if (is_cuda()) host_data(wanted);  // refuses with the advice
+  if (is_cuda()) host_data(wanted);  // throws with the advice to call cpu()
   note_read(*this);
   if (dtype() != wanted) check_elements_fit(wanted);
   const auto nothing = [](Storage&) noexcept {};

@@ -1,5 +1,5 @@
-// Tensor: a handle on a strided view of a Storage. Copying a Tensor copies the handle.
-// Semantics are PyTorch's (https://pytorch.org/docs/stable/tensors.html) unless said otherwise.
+// Tensor: a handle to a strided view of a Storage. Copying a Tensor copies the handle. The
+// semantics are PyTorch's (https://pytorch.org/docs/stable/tensors.html) unless stated otherwise.
 #pragma once
 
 #include <concepts>
@@ -23,28 +23,28 @@ class Generator;          // framework/factory/generator.h
 struct TensorIndex;       // autograd/ops/index/indexing.h
 enum class QuantileMode;  // autograd/ops/index/order.h
 struct Node;              // autograd/node.h
-struct Hooks;             // autograd/tensor_hooks.h, as are the two below
+struct Hooks;             // in autograd/tensor_hooks.h, like the two below
 struct TensorHook;
 class HookHandle;
 struct TensorImpl;  // below
 
-// What this layer knows of a node of the tape.
+// The part of a tape node that this layer uses.
 struct NodeBase {
   explicit NodeBase(void (*at_end)(NodeBase*) noexcept) : end(at_end) {}
   Atomic<int> refs{1};
-  void (*end)(NodeBase*) noexcept;  // called with the last reference
+  void (*end)(NodeBase*) noexcept;  // called when the last reference is released
   static void destroy(NodeBase* node) noexcept { node->end(node); }
 };
 
-// What a factory makes: {.dtype = kInt64, .device = "cuda", .requires_grad = true}.
-// Without a dtype: float32, or what the values say.
+// Options of a factory: {.dtype = kInt64, .device = "cuda", .requires_grad = true}. Without a dtype
+// it is float32, or follows from the values.
 struct TensorOptions {
   std::optional<DType> dtype = std::nullopt;
   Device device = DeviceType::cpu;
   bool requires_grad = false;
 };
 
-// How a tensor is moved: {.non_blocking = true, .copy = true}.
+// Options of a move: {.non_blocking = true, .copy = true}.
 struct ToOptions {
   bool non_blocking = false;
   bool copy = false;
@@ -56,29 +56,29 @@ class Tensor {
   explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
-  // A variable becomes another handle: `a = b`.
+  // Makes this variable a handle to another tensor: `a = b`.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  // Writes into the tensor that an expression gives, as copy_ and fill_ do: `x[0] = y`,
-  // `x.narrow(..) = 3`. Throws Error for an expression that gives a copy (x.index({mask}), gather):
-  // its memory has no other owner, so the write would be lost.
+  // Writes into the tensor that an expression returns, like copy_ and fill_: `x[0] = y`,
+  // `x.narrow(..) = 3`. Throws Error if the expression returns a copy (x.index({mask}), gather): no
+  // other tensor shares its memory, so the write would be lost.
   Tensor operator=(const Tensor& source) &&;
   Tensor operator=(Scalar value) &&;
-  // Uninitialised, dense row-major, on a device whose index is resolved; `pinned`: of the CPU's, in
-  // page-locked memory.
+  // Returns an uninitialized contiguous tensor on a device whose index is resolved. `pinned`
+  // requests page-locked CPU memory.
   static Tensor make(const Shape& shape, DType dtype, Device device, bool pinned = false);
-  // A view of given memory.
+  // Returns a view of existing memory.
   static Tensor make(StoragePtr storage, const Shape& shape, const Shape& strides, int64_t offset,
                      DType dtype);
 
   bool defined() const { return bool(impl_); }
   TensorImpl* impl() const { return impl_.get(); }
-  // The same handle: PyTorch's `a is b`.
+  // Returns whether both are handles to the same tensor: PyTorch's `a is b`.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
   // --- shape and place ---
   int dim() const;
-  // Counts a negative dimension from the end; throws IndexError beyond.
+  // A negative dimension counts from the end. Throws IndexError if it is out of range.
   int64_t size(IntArg dim) const;
   // Returns by value on rvalues so that the result does not dangle.
   const Shape& shape() const&;
@@ -101,25 +101,25 @@ class Tensor {
   bool is_pinned() const;
   const StoragePtr& storage() const&;
   StoragePtr storage() const&& { return storage(); }
-  // "FloatTensor", "cuda.FloatTensor": PyTorch's older type strings.
+  // Returns PyTorch's older type strings: "FloatTensor", "cuda.FloatTensor".
   std::string type() const;
 
   // --- reading on the host ---
-  // Address of the first element, wherever it is.
+  // Returns the address of the first element, in host or device memory.
   void* data_ptr() const;
-  // The elements of a dense CPU tensor. Throws TypeError for another dtype, for a CUDA tensor
-  // (with the advice to use cpu()) and for one that is not contiguous.
+  // Returns the elements of a contiguous CPU tensor. Throws TypeError for another dtype, for a CUDA
+  // tensor (with the advice to use cpu()), and for a tensor that is not contiguous.
   template <class T> T* data() const { return static_cast<T*>(host_data(dtype_of<T>)); }
   template <class T> std::span<T> span() const { return {data<T>(), size_t(numel())}; }
-  // Returns the one element of a tensor on any device as a T. Synchronizes. Throws Error when there
-  // is not exactly one, and when T cannot hold it: beyond T's range, or a fraction for an integer
-  // T.
+  // Returns the only element of a tensor on any device as a T. Synchronizes. Throws Error if the
+  // tensor does not have exactly one element, or if T cannot represent it: it is out of T's range,
+  // or a fraction for an integer T.
   template <class T> T item() const { return item().to_exact<T>(); }
   Scalar item() const;
-  // Returns all elements in row-major order as T; a bool is true for what is not 0. Throws
-  // TypeError for a CUDA tensor like data(), and Error, with its place, for an element that T
-  // cannot hold: beyond T's range, or a fraction for an integer T. Float types round to the
-  // nearest.
+  // Returns all elements in row-major order as T. A bool is true for nonzero elements. Throws
+  // TypeError for a CUDA tensor like data(), and Error with the position for an element that T
+  // cannot represent: it is out of T's range, or a fraction for an integer T. Floating-point types
+  // round to nearest.
   template <class T> std::vector<T> to_vector() const {
     using Element = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
     std::vector<Element> out{};
@@ -134,8 +134,8 @@ class Tensor {
   std::vector<float> to_floats() const;
 
   // --- moving: never changes *this ---
-  // Returns *this (the same handle) when nothing changes and no copy is asked for. Recorded on the
-  // tape; the gradient comes back on this device in this dtype.
+  // Returns the same handle if nothing changes and no copy is requested. Differentiable: the
+  // gradient is returned on this device in this dtype.
   [[nodiscard]] Tensor to(Device device, ToOptions options = {}) const;
   [[nodiscard]] Tensor to(DType dtype, ToOptions options = {}) const;
   [[nodiscard]] Tensor to(Device device, DType dtype, ToOptions options = {}) const;
@@ -143,43 +143,46 @@ class Tensor {
   [[nodiscard]] Tensor cuda() const;
   [[nodiscard]] Tensor cuda(Device device, ToOptions options = {}) const;
   [[nodiscard]] Tensor cpu() const;
-  // A copy in page-locked memory (CPU tensors only).
+  // Returns a copy in page-locked memory. For CPU tensors only.
   [[nodiscard]] Tensor pin_memory() const;
 
   // --- the tape ---
   bool requires_grad() const;
-  // Refused for integers and for tensors that are not leaves.
+  // Throws Error for integer tensors, and when it is switched off for a tensor that is not a leaf.
   Tensor requires_grad_(BoolArg on = true) const;
   bool is_leaf() const;
-  // Undefined until a backward pass has reached this tensor.
+  // Returns an undefined tensor until a backward pass has reached this tensor.
   [[nodiscard]] Tensor grad() const;
-  // Undefined clears it. Refused when shape, dtype or device differ from this tensor's.
+  // An undefined tensor clears the gradient. Throws Error if shape, dtype or device differ from
+  // this tensor's.
   void set_grad(const Tensor& grad) const;
-  // The name of the op that made this tensor ("AddBackward0"), or null for a leaf.
+  // Returns the name of the op that produced this tensor ("AddBackward0"), or null for a leaf.
   const char* grad_fn() const;
   void retain_grad() const;
-  // Runs the tape from this tensor. Without a gradient it must have one element.
+  // Runs the backward pass from this tensor. Without a gradient the tensor must have one element.
   void backward(const Tensor& gradient = {}, BoolArg retain_graph = false,
                 BoolArg create_graph = false) const;
-  // hook(dy) runs whenever the gradient of this tensor is computed, before it goes on (or into
-  // grad()), in order of registration; a tensor that it returns, of the same shape, dtype and
-  // device, replaces dy. autograd/tensor_hooks.h has the types.
+  // Registers a hook that is called as hook(dy) whenever the gradient of this tensor has been
+  // computed, before it is propagated or accumulated into grad(). Hooks run in the order of
+  // registration. A tensor that a hook returns, of the same shape, dtype and device, replaces dy.
+  // The types are in autograd/tensor_hooks.h.
   HookHandle register_hook(TensorHook hook) const;
-  // hook(*this) runs when a backward pass has added to grad() of this leaf.
+  // Registers a hook that is called as hook(*this) after a backward pass has added to grad() of
+  // this leaf.
   HookHandle register_post_accumulate_grad_hook(TensorHook hook) const;
-  // The same data, outside the tape.
+  // Returns a view of the same data that is not on the tape.
   [[nodiscard]] Tensor detach() const;
-  // Version of the memory: how often it was changed in place.
+  // Returns the number of in-place changes of the memory.
   uint32_t version() const;
 
-  // Matrix transpose of a tensor with at most two dimensions.
+  // Transposes a tensor of at most two dimensions.
   [[nodiscard]] Tensor t() const;
   [[nodiscard]] Tensor operator[](IntArg index) const { return select(0, index); }
-  // Rows named by an integer tensor of any shape; negative numbers count from the end. A copy, and
-  // const, for assigning to it would change nothing.
+  // Returns a copy of the rows that an integer tensor of any shape selects. Negative indices count
+  // from the end. The result is const, because assigning to a copy would have no effect.
   [[nodiscard]] const Tensor operator[](const Tensor& index) const;
 
-  // --- in place; each returns this handle ---
+  // --- in-place functions; each returns this handle ---
   Tensor zero_() const { return fill_(0); }
   Tensor add_(const Tensor& other, Scalar alpha = 1) const;
   Tensor sub_(const Tensor& other, Scalar alpha = 1) const;
@@ -200,7 +203,7 @@ class Tensor {
   Tensor sigmoid_() const;
   Tensor tanh_() const;
   Tensor clamp_(RealArg low, RealArg high) const;
-  // value where mask (broadcast to this shape) is true.
+  // Writes the value where the mask, broadcast to this shape, is true.
   Tensor masked_fill_(const Tensor& mask, Scalar value) const;
   Tensor operator+=(const Tensor& other) const& { return add_(other); }
   Tensor operator-=(const Tensor& other) const& { return sub_(other); }
@@ -210,7 +213,7 @@ class Tensor {
   Tensor operator-=(Scalar other) const& { return sub_(other); }
   Tensor operator*=(Scalar other) const& { return mul_(other); }
   Tensor operator/=(Scalar other) const& { return div_(other); }
-  // `x[0] += y`. On an expression that gives a copy they throw as `=` does.
+  // `x[0] += y`. On an expression that returns a copy they throw, like `=`.
   Tensor operator+=(const Tensor& other) const&& { return assigned().add_(other); }
   Tensor operator-=(const Tensor& other) const&& { return assigned().sub_(other); }
   Tensor operator*=(const Tensor& other) const&& { return assigned().mul_(other); }
@@ -226,7 +229,7 @@ class Tensor {
 #include "framework/tensor/tensor_methods.h"
 
  private:
-  // Throws for an undefined tensor.
+  // Throws Error for an undefined tensor.
   TensorImpl& checked() const {
     if (!impl_) [[unlikely]]
       refuse_undefined();
@@ -236,72 +239,74 @@ class Tensor {
   void* host_data(DType wanted) const;
   void copy_to_host(void* out, DType dtype) const;
   void check_elements_fit(DType wanted) const;
-  // Returns *this, an expression on the left of an assignment. Throws for an undefined tensor, and
-  // for a copy that nobody else can read.
+  // Returns *this, the left side of an assignment to an expression. Throws Error for an undefined
+  // tensor, and for a copy that no other tensor shares.
   const Tensor& assigned() const;
 
   IntrusivePtr<TensorImpl> impl_;
 };
 
-// Marks tensors for cat of framework/base/error.h, which joins text and refuses them.
+// Marks tensors for the string concatenation in framework/base/error.h, which refuses them.
 void marks_a_tensor(const Tensor&);
 
-// A tensor and its path in a module or file: {"net.0.weight", w}.
+// A tensor with its path in a module or file: {"net.0.weight", w}.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
-// What a handle points to. Users reach it through Tensor; ops and the tape use it directly.
+// The object behind the handle. Users access it through Tensor; ops and the tape use it directly.
 struct TensorImpl {
   Atomic<int> refs{1};
   DType dtype = kFloat32;
   bool requires_grad = false;
   bool is_parameter = false;
-  // A view that was made while nothing was recorded: of a constant, or of what is on the tape.
+  // Whether this is a view that was created in no-grad mode, of a constant or of a recorded tensor.
   enum NoGradView : uint8_t { none, of_constant, of_recorded } no_grad_view = none;
-  // Made of a C++ number, or of such numbers alone: takes part in type promotion by its kind only.
+  // Created from a C++ number, or only from such numbers: in type promotion only its kind counts.
   bool wrapped_number = false;
-  // Which output of grad_fn this is.
+  // The index of this tensor among the outputs of grad_fn.
   uint32_t output = 0;
-  // How often in-place functions gave this tensor another grad_fn. In a view: the base's count at
-  // the time of the view's own grad_fn, which is made anew when they differ.
+  // How often in-place functions gave this tensor another grad_fn. In a view: the base's count when
+  // the view's own grad_fn was created. If they differ, the view's grad_fn is created again.
   Atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
 
-  // The op that made this tensor; none for leaves.
+  // The node of the op that produced this tensor; null for leaves.
   IntrusivePtr<NodeBase> grad_fn;
-  // The node that adds into `grad`: made when first asked for, and freed with this tensor.
+  // The node that accumulates into `grad`. It is created on first use and freed with this tensor.
   Atomic<Node*> accumulator{nullptr};
   void (*free_accumulator)(Node*) = nullptr;
   IntrusivePtr<TensorImpl> grad;
-  // The tensor that this is a view of, itself no view; none when the tape does not care.
+  // The tensor that this is a view of, which is itself not a view; null if the tape does not need
+  // it.
   IntrusivePtr<TensorImpl> base;
 
-  // Made by an op, or a view of memory into which a recorded op wrote since. (Asked in this order,
-  // for another thread may be giving that view its grad_fn.)
+  // Returns whether an op produced this tensor, or it is a view of memory that a recorded op has
+  // since written. (The order of the checks matters: another thread may be setting grad_fn of that
+  // view.)
   bool on_tape() const { return (base && base->history != history) || grad_fn.get(); }
-  // The first element, for the host or for a kernel; host memory that an asynchronous copy still
-  // uses is waited for.
+  // Returns the address of the first element, for the host or a kernel. Waits if an asynchronous
+  // copy still uses the host memory.
   void* data() const {
     if (const auto settle = storage->settle.load(__ATOMIC_ACQUIRE)) settle(*storage);
     return address();
   }
-  // The same without waiting, for copies in stream order.
+  // Like data(), but without waiting: for copies in stream order.
   void* address() const {
-    // As a number, because an empty tensor may have an offset and no memory.
+    // Computed as an integer, because an empty tensor may have an offset but no memory.
     const auto place = reinterpret_cast<uintptr_t>(storage->data);
     return reinterpret_cast<void*>(place + uintptr_t(offset) * size_of(dtype));
   }
   static void destroy(TensorImpl* impl) noexcept;
 };
 
-// --- views without a tape, for ops ---
-// The same memory seen with other sizes; the result is detached.
+// --- views that are not on the tape, for ops ---
+// Returns a view of the same memory with other sizes. The result is detached.
 Tensor view_as(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
-// Uninitialised, with the layout of x when x is dense, else row-major.
+// Returns an uninitialized tensor with the layout of x if x is dense, otherwise a contiguous one.
 Tensor empty_like_layout(const Tensor& x, DType dtype);
 
 inline int Tensor::dim() const { return checked().shape.size(); }
