@@ -122,7 +122,7 @@ void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParal
   std::vector<HookHandle> hooks;
   for (const auto& [name, p] : net.named_parameters()) {
     hooks.push_back(p.register_post_accumulate_grad_hook(
-        [&made, name = name](const Tensor& own) { made[name] = own.grad().data_ptr(); }));
+        [&made, path = name](const Tensor& own) { made[path] = own.grad().data_ptr(); }));
   }
   DataParallel parallel(net, world(), options);
   for (int step = 0; step < 2; ++step) {
