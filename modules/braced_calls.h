@@ -1,6 +1,6 @@
 // Calls with arguments in braces, as in cell(x, {h, c}) and mha(x, x, x, {.need_weights = false}),
-// of objects whose operator() is a template: a Child and a ModuleOf. A template cannot deduce the
-// type of {h, c}, so that it is looked up among the calls that the module has.
+// for objects whose operator() is a template: Child and ModuleOf. A template cannot deduce the type
+// of {h, c}, so the type is looked up among the calls that the module declares.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ template <class... P> struct CallParameters {
   template <size_t I> using At = std::tuple_element_t<I, std::tuple<P...>>;
 };
 
-// The declared type of of(&M::operator()) has the parameters of the only overload with kCount of
-// them; it does not exist where there are none or several. of_first<F> looks only at overloads
-// whose first parameter is a const F&.
+// The type of of(&M::operator()) contains the parameters of the only overload with kCount
+// parameters. It does not exist if there is none, or more than one. of_first<F> considers only
+// overloads whose first parameter is a const F&.
 template <size_t kCount> struct CallWith;
 template <> struct CallWith<1> {
   template <class R, class C, class A> static CallParameters<A> of(R (C::*)(A));
@@ -50,8 +50,8 @@ template <> struct CallWith<4> {
   static CallParameters<const F&, A2, A3, A4> of_first(R (C::*)(const F&, A2, A3, A4));
 };
 
-// The parameters of M's call with kCount arguments, the first of which is an F (void: unknown), as
-// a std::type_identity; void where there is no such call.
+// Returns the parameters of M's call with kCount arguments as a std::type_identity, or void if
+// there is no such call. F is the type of the first argument (void: unknown).
 template <class M, size_t kCount, class F> auto call_parameters() {
   using Call = CallWith<kCount>;
   if constexpr (requires { Call::template of_first<F>(&M::operator()); }) {
@@ -65,8 +65,8 @@ template <class M, size_t kCount, class F> auto call_parameters() {
 template <class M, size_t kCount, class F, size_t I>
 using CallParameter = typename decltype(call_parameters<M, kCount, F>())::type::template At<I>;
 
-// Calls of a Self with sizeof...(I) + 1 arguments, for which M has a call. `volatile` makes them
-// the second choice, behind Self's own operator(), which takes every call without braces.
+// Calls of a Self with sizeof...(I) + 1 arguments that M accepts. `volatile` gives them a lower
+// rank in overload resolution than Self's own operator(), which handles every call without braces.
 template <class Self, class M, class Rest> struct BracedCall;
 template <class Self, class M, size_t... I> struct BracedCall<Self, M, std::index_sequence<I...>> {
   template <class F, class N = M>
@@ -76,7 +76,7 @@ template <class Self, class M, size_t... I> struct BracedCall<Self, M, std::inde
     return self(first, std::forward<CallParameter<N, sizeof...(I) + 1, F, I + 1>>(rest)...);
   }
 };
-// With one argument: layer({h, c}).
+// A call with one argument: layer({h, c}).
 template <class Self, class M> struct BracedCall<Self, M, std::index_sequence<>> {
   template <class N = M> decltype(auto) operator()(CallParameter<N, 1, void, 0> only) volatile {
     auto& self = static_cast<Self&>(const_cast<BracedCall&>(*this));
@@ -86,7 +86,7 @@ template <class Self, class M> struct BracedCall<Self, M, std::index_sequence<>>
 
 }  // namespace detail
 
-// Base of a Self that calls an M by a template operator() of its own.
+// Base class of a Self whose operator() is a template that calls an M.
 template <class Self, class M>
 struct BracedCalls : detail::BracedCall<Self, M, std::index_sequence<>>,
                      detail::BracedCall<Self, M, std::index_sequence<0>>,

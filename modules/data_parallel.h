@@ -1,17 +1,17 @@
-// Data parallel training of any module (PyTorch: DistributedDataParallel,
+// Data-parallel training of any module (PyTorch: DistributedDataParallel,
 // https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html). Each
-// rank runs forward and backward with its own part of the batch; gradients are joined over all
-// ranks while the backward pass goes on.
+// rank runs forward and backward on its part of the batch. Gradients are reduced over all ranks
+// during the backward pass.
 //
-//   DataParallel parallel(net, world);  // rank 0's weights and buffers on all ranks
+//   DataParallel parallel(net, world);  // copies rank 0's weights and buffers to all ranks
 //   for (...) {
 //     optimizer.zero_grad();
 //     cross_entropy(net(x), y).backward();
 //     optimizer.step();                 // the same on all ranks
 //   }
 //
-// The module is called as ever, and keeps its names. Equal gradients make clipping, loss scales and
-// averages of weights equal on all ranks by themselves.
+// The module is called as usual and keeps its parameter names. Because gradients are equal on all
+// ranks, so are the results of clipping, loss scaling and weight averaging.
 #pragma once
 
 #include <cstdint>
@@ -24,37 +24,41 @@
 
 namespace taper::v0 {
 
-// fastest: averages of all ranks' gradients, in the order that is fastest for so many ranks.
-// tree: sums, for a caller that weights its losses, with the same bits for any number of ranks. A
-// step's batch is cut into parts, `shards` of them; a rank's are the leaves rank * shards / size()
-// and so on, each with a backward pass of its own, all but the last in a no_sync() scope. Leaves 2i
-// and 2i + 1 are added, then these sums two by two, and so on. Gradients are dropped before a step.
+// The order in which gradients are added. fastest: average over all ranks in the order that is
+// fastest for this number of ranks. tree: sum, for a caller that weights its losses, with the same
+// bits for any number of ranks. The batch of a step is split into `shards` parts, the leaves of a
+// binary tree. Rank r processes the leaves from r * shards / size() on, one backward pass per leaf,
+// all but the last in a no_sync() scope. Leaves 2i and 2i + 1 are added, then these sums in pairs,
+// and so on. Gradients must be cleared before each step.
 enum class ReduceOrder : uint8_t { fastest, tree };
 
 struct DataParallelOptions {
-  // Gradients that are reduced together; the first has a 25th. Those of 1 MiB and more are so where
-  // they lie, but for a tree or another dtype.
+  // Bytes of gradients that are reduced together; the first bucket has a 25th of that. Gradients of
+  // 1 MiB or more are reduced in place, except in a tree or with another dtype.
   int64_t bucket_bytes = 25 << 20;
-  // float32 or bfloat16, in which gradients travel; none, and for float64: their own dtype.
+  // Dtype of gradients during the reduction: float32 or bfloat16. std::nullopt, and all float64
+  // gradients: their own dtype.
   std::optional<DType> reduce_dtype = std::nullopt;
-  // A parameter may go without a gradient, which then counts as 0; finish() follows each backward.
+  // If true, a parameter may have no gradient, which then counts as 0. Call finish() after each
+  // backward pass.
   bool allow_unused = false;
   ReduceOrder order = ReduceOrder::fastest;
-  int shards = 0;  // of a tree: a power of two and a multiple of the ranks; 0: one a rank
+  // for a tree: a power of two and a multiple of the number of ranks; 0: one per rank
+  int shards = 0;
 };
 
 class DataParallel {
  public:
-  // The parameters that require grad now are reduced; they are on the ranks' device. Throws Error
-  // on all ranks where parameters or buffers differ in name, shape or dtype, saying which;
-  // ValueError for shards that are not as said above.
+  // Reduces the parameters that require grad now; they must be on the ranks' device. Throws Error
+  // on all ranks if parameters or buffers differ in name, shape or dtype, and says which. Throws
+  // ValueError for an invalid number of shards.
   DataParallel(Module& module, distributed::Communicator ranks, DataParallelOptions options = {});
-  // The hooks go.
+  // Removes the hooks.
   ~DataParallel();
   DataParallel& operator=(DataParallel&&) = delete;  // neither copied nor moved
 
-  // Until the end of the scope gradients stay this rank's own and add up; the next backward pass
-  // after it averages the sums. In a tree: this leaf is not the rank's last.
+  // Until the end of the scope, gradients accumulate locally. The next backward pass after it
+  // averages the sums. In a tree: the current leaf is not the last one of this rank.
   class NoSync {
    public:
     explicit NoSync(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
@@ -66,20 +70,22 @@ class DataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
-  // Ends the reduction of a backward pass that did not reach all parameters; else there is nothing
-  // to do. Throws Error naming those without a gradient, unless allow_unused. The next forward
-  // does so, too.
+  // Completes the reduction after a backward pass that did not reach all parameters; otherwise it
+  // has no effect. Throws Error with the names of the parameters that have no gradient, unless
+  // allow_unused. The next forward pass calls it as well.
   void finish();
-  // In place of a backward pass, for a rank whose part of the batch is empty: zeros are its part.
+  // Call it instead of a backward pass if this rank's part of the batch is empty. It contributes
+  // zeros.
   void skip_leaf();
-  // Rank 0's buffers (running statistics) on all ranks: before a checkpoint or an evaluation.
+  // Copies rank 0's buffers (running statistics) to all ranks. Call it before a checkpoint or an
+  // evaluation.
   void broadcast_buffers();
-  // Bytes of the gradients that travel together, in the order in which they do.
+  // Returns the bytes of each bucket, in the order in which the buckets are reduced.
   std::vector<int64_t> bucket_bytes() const;
 
  private:
   struct Slot;
-  // Parameters in the order in which their gradients come.
+  // Parameters in the order in which the backward pass computes their gradients.
   struct Bucket;
 
   bool in_tree() const { return options_.order == ReduceOrder::tree; }
@@ -100,11 +106,11 @@ class DataParallel {
   Module& module_;
   distributed::Communicator ranks_;
   DataParallelOptions options_;
-  Tensor zero_;  // 0-dim int64
+  Tensor zero_;  // int64, no dimensions
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
-  std::vector<HookHandle> hooks_;  // of the slots
-  size_t next_ = 0;                // the first bucket that is not on its way
+  std::vector<HookHandle> hooks_;  // hooks of the slots
+  size_t next_ = 0;                // the first bucket whose reduction has not started
   int leaf_ = 0, leaves_ = 1;
   bool syncs_ = true;
   ModuleHookHandle forward_hook_;

@@ -1,7 +1,7 @@
-// Initial values of parameters (https://pytorch.org/docs/stable/nn.init.html), under PyTorch's
-// names in taper::init: init::kaiming_normal_(layer.weight, {.mode = "fan_out", .nonlinearity =
-// "relu"}). Each changes the tensor in place, outside the tape, and returns it. Numbers come from
-// the generator given, else from the default one: the same bits on every device.
+// Initialization of parameters (https://pytorch.org/docs/stable/nn.init.html) with PyTorch's names
+// in taper::init: init::kaiming_normal_(layer.weight, {.mode = "fan_out", .nonlinearity = "relu"}).
+// Each function changes the tensor in place, outside of the tape, and returns it. Random numbers
+// come from the given generator or the default one, with the same bits on every device.
 #pragma once
 
 #include <optional>
@@ -17,56 +17,56 @@ Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator* gene
 Tensor constant_(const Tensor& x, double value);
 Tensor ones_(const Tensor& x);
 Tensor zeros_(const Tensor& x);
-// A matrix with ones on its diagonal.
+// Writes ones on the diagonal of a matrix and zeros elsewhere.
 Tensor eye_(const Tensor& x);
 
-// The standard deviation by which a nonlinearity ("linear", "conv2d", "sigmoid", "tanh", "relu",
-// "leaky_relu" with its slope, "selu") keeps the variance of what it is given.
+// Returns the factor of the standard deviation that preserves the variance across a nonlinearity:
+// "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (`param` is its slope) or "selu".
 double calculate_gain(const std::string& nonlinearity, std::optional<double> param = std::nullopt);
 
-// Inputs and outputs of one element of y, for a weight [out, in, ...].
+// The number of inputs and outputs per element of y, for a weight [out, in, ...].
 struct Fans {
   double in, out;
 };
 Fans calculate_fan_in_and_fan_out(const Tensor& x);
 
-// Glorot and Bengio, 2010: variance gain^2 * 2 / (fan_in + fan_out).
+// Draws with the variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
 Tensor xavier_uniform_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 Tensor xavier_normal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
 struct KaimingOptions {
-  double a = 0;  // leaky_relu's slope
+  double a = 0;  // slope of leaky_relu
   std::string mode = "fan_in";
   std::string nonlinearity = "leaky_relu";
   Generator* generator = nullptr;
 };
-// He et al., 2015: variance gain^2 / fan.
+// Draws with the variance gain^2 / fan (He et al., 2015).
 Tensor kaiming_uniform_(const Tensor& x, const KaimingOptions& options = {});
 Tensor kaiming_normal_(const Tensor& x, const KaimingOptions& options = {});
 
-// N(mean, std^2) within [a, b], by the inverse of its distribution function; computed in double on
-// the host and copied.
+// Draws from N(mean, std^2) truncated to [a, b], by the inverse of its distribution function.
+// Computed in double on the host and copied.
 Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a = -2, double b = 2,
                      Generator* generator = nullptr);
-// gain times a matrix [x.size(0), rest] with orthonormal rows or columns, whichever are fewer
-// (Saxe et al., 2013): the Q of normals' QR with a positive diagonal of R. Computed in double on
-// the host and copied.
+// Writes gain times a matrix [x.size(0), rest] with orthonormal rows or columns, whichever are
+// fewer (Saxe et al., 2013): the Q of the QR decomposition of a normal random matrix, with a
+// positive diagonal of R. Computed in double on the host and copied.
 Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
 }  // namespace taper::v0::init
 
 namespace taper::v0 {
 
-// What a constructor was given, where that holds; else throws an E with the text.
+// Returns a constructor argument if the condition holds; otherwise throws an E with the text.
 template <class E = ValueError, class T, class... Text>
 const T& checked(const T& given, bool holds, const Text&... text) {
   require<E>(holds, text...);
   return given;
 }
-// float32, from U(-bound, bound).
+// Returns a float32 tensor drawn from U(-bound, bound).
 Tensor uniform_within(double bound, const Shape& shape, Device device);
-// The weight [out, in, ...] or bias [out] of Linear and the convolutions: from U(-b, b) with
-// b = 1 / sqrt(the weight's fan_in), which is kaiming_uniform_(a = sqrt(5)).
+// Returns the weight [out, in, ...] or bias [out] of Linear and of the convolutions, drawn from
+// U(-b, b) with b = 1 / sqrt(fan_in of the weight), which equals kaiming_uniform_ with a = sqrt(5).
 Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device);
 
 }  // namespace taper::v0

@@ -1,6 +1,5 @@
-// What a module consists of: parameters, buffers and children, which are registered under their
-// names when they are created as members and leave the tree when they are destroyed
-// (modules/module.h).
+// The members of a module: parameters, buffers and children. They are registered under their names
+// when they are created, and unregistered when they are destroyed (modules/module.h).
 #pragma once
 
 #include <concepts>
@@ -14,59 +13,59 @@
 
 namespace taper::v0 {
 
-// A tensor of a module. Assigning a tensor of the same shape changes the registered one in place.
-// Leaves the tree when it is destroyed; moved from, it is undefined.
+// A tensor of a module. Assigning a tensor of the same shape writes into the registered tensor. The
+// destructor unregisters it. After a move it is undefined.
 class ModuleTensor {
  public:
   operator const Tensor&() const { return **this; }
   const Tensor& operator*() const { return slot_ ? slot_->tensor : kUndefined; }
   const Tensor* operator->() const { return &**this; }
   bool defined() const { return slot_ && slot_->tensor.defined(); }
-  // Throws Error for another shape, and where there is no tensor.
+  // Throws Error if the shapes differ, or if this tensor is undefined.
   ModuleTensor& operator=(const Tensor& value);
   ModuleTensor& operator=(const ModuleTensor& other) { return *this = *other; }
-  // Assigns the values of the other tensor. Only where a whole module is assigned to another one,
-  // this becomes the other's tensor.
+  // Copies the values of the other tensor. Only during an assignment of whole modules does this
+  // become the other's tensor.
   ModuleTensor& operator=(ModuleTensor&& other);
 
  protected:
-  // Undefined, and not registered.
+  // Creates an undefined, unregistered tensor.
   ModuleTensor() = default;
   ModuleTensor(ModuleTensor&&) = default;
-  ModuleTensor(const ModuleTensor& other);  // as Module's
+  ModuleTensor(const ModuleTensor& other);  // only within clone(), like Module's
   ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
   ~ModuleTensor();
 
-  // The module has it as well; there, an undefined tensor counts as none.
+  // Shared with the module, for which an undefined tensor does not exist.
   Shared<ModuleSlot> slot_;
 
  private:
   static inline const Tensor kUndefined = {};
 };
 
-// Requires grad; optimizers train it.
+// A tensor that requires grad and that optimizers train.
 class Parameter : public ModuleTensor {
  public:
   Parameter(Module& owner, const std::string& name, const Tensor& value);
-  // Undefined, and not registered: a layer without its bias.
+  // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
   using ModuleTensor::operator=;
-  // From now on this is the other parameter, of the same shape, under its own name too: PyTorch's
-  // `head.weight = embedding.weight`. Optimizers are made after it.
+  // Makes this the other parameter, which must have the same shape, also under this parameter's
+  // name: PyTorch's `head.weight = embedding.weight`. Create optimizers afterwards.
   void share(const Parameter& other);
 };
 
-// Saved and moved with the module, not trained.
+// A tensor that is saved and moved with the module but not trained.
 class Buffer : public ModuleTensor {
  public:
   Buffer(Module& owner, const std::string& name, const Tensor& value)
       : ModuleTensor(owner, name, value, true) {}
-  // Undefined, and not registered.
+  // Creates an undefined, unregistered buffer.
   Buffer() = default;
   using ModuleTensor::operator=;
 };
 
-// Takes a module over that is given away. M: the type that its new object has.
+// Takes ownership of a module that is passed as an rvalue. M is the type of its new object.
 template <class M> Owned<Module> take_module(M&& module) {
   static_assert(!std::is_lvalue_reference_v<M>,
                 "a module is given away: std::move(layer), or clone(layer) for a copy");
@@ -77,8 +76,8 @@ template <class M> Owned<Module> take_module(M&& module) {
   return Owned<Module>(new M(std::move(module)));
 }
 
-// Whether an argument of type D is the module that a Child<M> is to hold. It is not for a class M
-// that takes modules in its constructor (M::kTakesModules: Sequential).
+// Whether an argument of type D is the module that a Child<M> should hold. It is not if M itself
+// takes modules in its constructor (M::kTakesModules: Sequential).
 template <class M>
 concept TakesModules = requires {
   M::kTakesModules;
@@ -86,8 +85,8 @@ concept TakesModules = requires {
 template <class M, class D>
 concept GivenAs = std::derived_from<D, M> && !TakesModules<M>;
 
-// Creates M(args...), or takes over the M that is given; for a Module, one of any type. A program
-// that is wrong gets one sentence from the compiler.
+// Creates M(args...), or takes ownership of the given M; for M = Module, of a module of any type.
+// An invalid program gets a compile error of one sentence.
 template <class M, class... Args> Owned<Module> make_module(Args&&... args) {
   constexpr bool is_given = sizeof...(Args) == 1 && (GivenAs<M, std::remove_cvref_t<Args>> && ...);
   constexpr bool slices =
@@ -106,25 +105,24 @@ template <class M, class... Args> Owned<Module> make_module(Args&&... args) {
   }
 }
 
-// What a Child is, whatever the type of its module: a place in a module's tree (its owner and its
-// name there) that keeps to the object, and the module that is in it.
+// The part of Child that does not depend on the module's type: a place in a module tree (an owner
+// and a name), and the module in it.
 class ChildBase {
  protected:
   // Registers the module with the owner.
   ChildBase(Module& owner, const std::string& name, Owned<Module> module);
-  // Takes the module with its place.
+  // Takes over the module and its place.
   ChildBase(ChildBase&& other) noexcept;
-  // A copy as Module's; of the module that was made of the other's.
+  // Copies like Module. `copy` is the copy of the other's module.
   ChildBase(const ChildBase& other, Owned<Module> copy);
   ~ChildBase();
-  // Puts the other's module into this place, where the one that was here is destroyed. If another
-  // Child holds what is registered here, as within std::swap, the two modules change places.
-  // Without an owner, which may have been destroyed, the module keeps its place. Throws Error for a
-  // module that this one is below.
+  // Puts the other's module into this place and destroys the previous one. If another Child holds
+  // the module that is registered here, as within std::swap, the two modules are exchanged. If this
+  // has no owner any more, the module keeps its place. Throws Error if this is below that module.
   ChildBase& operator=(ChildBase&& other);
-  // The same for a module that no Child holds.
+  // Like the assignment, for a module that no Child holds.
   void assign(Owned<Module> fresh);
-  // Throws Error when this was moved from.
+  // Throws Error if this was moved from.
   Module& module() const {
     if (!module_) refuse_moved();
     return *module_;
@@ -136,34 +134,34 @@ class ChildBase {
   // Holds a module that is in no tree.
   explicit ChildBase(Owned<Module> module) : module_(std::move(module)) {}
   [[noreturn]] static void refuse_moved();
-  // The owner of the module that this holds.
+  // Returns the owner of the module.
   Module* owner_of_module() const;
-  // Enters and leaves the list of the owner, which may be null.
+  // Add this to the owner's list and remove it. The owner may be null.
   void enter(Module* owner) noexcept;
   void leave() noexcept;
-  // The module that is registered at this place, or null.
+  // Returns the module that is registered at this place, or null.
   Module* module_here() const;
   // Registers the module of `from` at this place.
   void put(Module& fresh, ChildBase& from);
   void put_in_vacant_place(Module& fresh, ChildBase& from);
   void exchange_with(ChildBase& holder, Module& fresh, ChildBase& from);
-  // Takes `fresh` out of the tree.
+  // Removes `fresh` from the tree.
   void remove(Module& fresh);
 
   Owned<Module> module_;
   Module* owner_ = nullptr;
   Shared<const std::string> name_;
-  ChildBase *previous_ = nullptr, *next_ = nullptr;  // in the owner's list
+  ChildBase *previous_ = nullptr, *next_ = nullptr;  // links of the owner's list
 };
 
-// A child of type M, created in place with M's own arguments, the last of which may be options in
-// braces: Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}}. Child<Module> holds a module of any
-// type: Child<Module> act{*this, "act", ReLU()}. Calls are M's, arguments in braces included:
-// mha(x, x, x, {.need_weights = false}). Moving a Child takes the module along, which keeps its
-// place; what was moved from may be destroyed or assigned to.
+// A child module of type M, constructed in place from M's arguments. The last argument may be
+// options in braces: Child<Conv2d> c{*this, "c", 1, 8, 3, {.padding = 1}}. A Child<Module> holds a
+// module of any type: Child<Module> act{*this, "act", ReLU()}. It is called like M, also with
+// arguments in braces: mha(x, x, x, {.need_weights = false}). Moving a Child moves the module,
+// which keeps its place. A moved-from Child may be destroyed or assigned to.
 template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, M> {
  public:
-  Child() = delete;  // say whose it is, and its name: Child<Linear> fc{*this, "fc", 3, 4}
+  Child() = delete;  // give the owner and the name: Child<Linear> fc{*this, "fc", 3, 4}
   template <class NotAName, class... Args>
   requires(!std::is_convertible_v<NotAName, std::string>) Child(Module&, NotAName&&, Args&&...) {
     static_assert(!sizeof(NotAName), "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
@@ -186,10 +184,11 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
         const typename N::Options& o)
       : ChildBase(owner, name, make_module<M>(a, b, c, o)) {}
   Child(Child&&) = default;
-  Child(const Child& other)  // as Module's
+  Child(const Child& other)  // only within clone(), like Module's
       : ChildBase(other, other.holds() ? Module::copy_of(*other) : Owned<Module>()) {}
-  // Puts another module (an M or derived from it) under the same name. It keeps its own mode,
-  // device and hooks; the old one is destroyed, and optimizers keep the handles that they had.
+  // Replaces the module under the same name by another one, an M or derived from it, which keeps
+  // its own mode, device and hooks. The old module is destroyed. Optimizers keep the handles that
+  // they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
     assign(take_module(std::move(fresh)));
     return *this;

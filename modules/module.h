@@ -1,4 +1,5 @@
-// The tree that a model is (https://pytorch.org/docs/stable/generated/torch.nn.Module.html).
+// The base class of models and layers, which form a tree
+// (https://pytorch.org/docs/stable/generated/torch.nn.Module.html).
 //
 //   struct Net : Module {
 //     Child<Linear> fc1{*this, "fc1", 784, 512};
@@ -7,12 +8,12 @@
 //   };
 //
 // Parameters, buffers and children are registered under their names when they are created, so that
-// none can be forgotten, and leave the tree when they are destroyed. Assigning to a tensor writes
-// through to the registered one; `net.fc2 = Linear(512, 5)` puts another layer in the same place.
+// none can be forgotten, and unregistered when they are destroyed. Assigning to a tensor writes
+// into the registered tensor. `net.fc2 = Linear(512, 5)` puts another layer in the same place.
 //
-// Modules are moved and swapped as values are: `return net;`, `best = clone(net);`. Tensors stay
-// the same objects, so that optimizers keep their handles and tied weights stay tied. Sizes and
-// options of a layer are public members that describe it: changing a size does not change its
+// Modules can be moved and swapped like values: `return net;`, `best = clone(net);`. The tensor
+// objects stay the same, so optimizers keep their handles and tied weights stay tied. The sizes and
+// options of a layer are public members that describe it. Changing a size does not change the
 // weights.
 #pragma once
 
@@ -37,22 +38,22 @@
 
 namespace taper::v0 {
 
-// What load_state_dict takes: {.strict = false, .prefix = "module."}.
+// Options of load_state_dict(): {.strict = false, .prefix = "module."}.
 struct LoadOptions {
-  bool strict = true;       // names that are missing or unexpected are errors
-  std::string prefix = {};  // with which names of the given state begin
+  bool strict = true;       // missing or unexpected names are errors
+  std::string prefix = {};  // prefix of the names in the given state
 };
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
 
-// A tensor of a module, which the module shares with its Parameter or Buffer.
+// A tensor of a module, shared by the module and its Parameter or Buffer.
 struct ModuleSlot {
   Tensor tensor;
   enum class State : uint8_t {
     kRegistered,
-    kArriving,  // its module was assigned to another one, its Parameter or Buffer follows
-    kDropped,   // another module was assigned to its module
+    kArriving,  // the module was assigned to another one; its Parameter or Buffer follows
+    kDropped,   // another module was assigned to this module
   } state = State::kRegistered;
 };
 
@@ -61,51 +62,52 @@ class ChildBase;
 class Module {
  public:
   Module();
-  // Leaves its parents, in which the order of the other children stays.
+  // Removes this module from its parents. Their other children keep their order.
   virtual ~Module();
 
-  // Throws NotImplementedError where a module is called in another way (see `within`).
+  // Throws NotImplementedError if the class is called in another way (see `within`).
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // a ModuleOf's forward takes what it likes
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // forward of a ModuleOf takes any arguments
   virtual Tensor forward(const Tensor& x);
 #pragma GCC diagnostic pop
-  // forward with hooks; errors gain the module's path. Throws when a module with parameters to
-  // train runs inside another one's forward without being in a tree: they would be forgotten.
+  // Runs forward() and the hooks. Errors gain the module's path. Throws Error if a module with
+  // trainable parameters runs inside another one's forward() without being in a tree, because they
+  // would be forgotten.
   Tensor operator()(const Tensor& x);
 
-  // PyTorch's class name, "Linear" (the class's own here, without its namespace, where nothing else
-  // is said), and what it prints in brackets behind it.
+  // Returns the class name and the settings in parentheses, as PyTorch prints them: "Linear". By
+  // default the name is that of the C++ class without its namespace.
   virtual std::string type_name() const;
   virtual std::string extra_repr() const { return ""; }
 
-  // Returns a copy with memory of its own, as clone(module) below does for a type that is known.
-  // Throws Error for a class, here or below, that is neither a Cloneable nor a ModuleOf.
+  // Returns a copy with its own memory, like clone(module) below, which is for a known type. Throws
+  // Error if the class of this module or of one below it is neither a Cloneable nor a ModuleOf.
   Owned<Module> clone() const;
 
-  // Depth first, in order of registration; a tensor that is registered twice is listed once.
+  // In depth-first order of registration. A tensor that is registered twice is listed once.
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
   using Named = std::pair<std::string, Module*>;
   const std::vector<Named>& children() const { return children_; }
-  // This module under "", and all below it by their paths; one that is shared is listed once.
+  // Returns this module under the name "" and all modules below it by their paths. A shared module
+  // is listed once.
   std::vector<Named> named_modules();
-  // Calls f on every module below this one, then on this, and returns *this.
+  // Calls f on every module below this one, then on this one, and returns *this.
   Module& apply(const Callable<void(Module&)>& f);
-  // Freezes (false) or frees all parameters.
+  // Freezes (false) or unfreezes (true) all parameters.
   Module& requires_grad_(BoolArg on = true);
-  // The number of elements in all parameters.
+  // Returns the number of elements in all parameters.
   int64_t num_parameters() const;
 
-  // Changes this module and all below it, and returns it.
+  // Sets the training mode of this module and all modules below it. Returns *this.
   Module& train(BoolArg on = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
 
-  // Moves every parameter, its gradient and every buffer in place: the tensor objects stay the
-  // same, so that tied weights stay tied and optimizers keep their handles. Integer buffers move
-  // but are never cast; an integer dtype is refused. When memory runs out half-way nothing has
-  // changed.
+  // Moves every parameter, its gradient and every buffer in place. The tensor objects stay the
+  // same, so tied weights stay tied and optimizers keep their handles. Integer buffers are moved
+  // but never cast; an integer dtype throws. If memory runs out, nothing has changed.
   Module& to(Device device);
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
@@ -113,55 +115,55 @@ class Module {
   Module& cuda(Device device);
   Module& cpu() { return to(Device(DeviceType::cpu)); }
 
-  // Drops all gradients.
+  // Removes all gradients.
   void zero_grad();
 
-  // Parameters and buffers by their paths ("net.0.weight"), tied ones under each of their names.
-  // The tensors share memory with the module's.
+  // Returns parameters and buffers by their paths ("net.0.weight"); tied ones under each of their
+  // names. The tensors share memory with the module's.
   std::vector<NamedTensor> state_dict() const;
-  // Copies values by name, across devices and dtypes. Missing, unexpected and misshapen entries are
-  // refused together, with a hint where a prefix is the reason, and then nothing was changed. A
-  // tied tensor needs one of its names.
+  // Copies values by name, across devices and dtypes. Throws one Error with all missing, unexpected
+  // and misshapen entries, and a hint if a prefix is the reason; then nothing has changed. For a
+  // tied tensor one of its names is enough.
   IncompatibleKeys load_state_dict(const std::vector<NamedTensor>& state,
                                    const LoadOptions& options = {});
-  // Does the same with the tensors of a file. Also throws, with the reason, when this module has an
-  // entry that the file could not give; other unreadable entries do not matter.
+  // Like above, for the tensors of a file. Also throws, with the reason, if the file has an
+  // unreadable entry that this module needs. Other unreadable entries are ignored.
   IncompatibleKeys load_state_dict(const LoadedTensors& state, const LoadOptions& options = {});
 
   ModuleHookHandle register_forward_pre_hook(ForwardPreHook hook);
   ModuleHookHandle register_forward_pre_hook(FirstPreHook hook);
   ModuleHookHandle register_forward_hook(ForwardHook hook);
   ModuleHookHandle register_forward_hook(FirstHook hook);
-  // Runs in the backward pass, once the gradients of the call's inputs are there; where none of
-  // them requires grad, once those of its outputs are.
+  // The hook runs in the backward pass when the gradients of the call's inputs have been computed,
+  // or, if no input requires grad, those of its outputs.
   ModuleHookHandle register_full_backward_hook(BackwardHook hook);
   bool has_hooks() const { return hooks_ && has_any_hooks(); }
 
-  // Adds a tensor or child to the tree. Throws for a name that is empty, has a dot, or is taken,
-  // and for a child that this module is below. A child may be destroyed before or after its
+  // Adds a tensor or child to the tree. Throws for a name that is empty, contains a dot or is
+  // taken, and if this module is below the child. A child may be destroyed before or after its
   // parents.
   void register_parameter(const std::string& name, const Tensor& tensor);
   void register_buffer(const std::string& name, const Tensor& tensor);
   void register_module(const std::string& name, Module& child);
-  // Removes `fresh` from the first place that it has and puts it into this module's first: its name
-  // and its rank there. (Children and containers do this when they are assigned to.)
+  // Moves `fresh` from its first place in the tree to this module's first place, with the same name
+  // and position. Children and containers call this on assignment.
   void give_place_to(Module& fresh);
 
  protected:
-  // Moving takes parameters, buffers, children and hooks along, and with them the place in a parent
-  // unless a Child or a container holds the module there. What was moved from may be destroyed or
-  // assigned to; calls of it throw Error.
+  // Moves parameters, buffers, children and hooks, and the place in a parent unless a Child or a
+  // container holds the module there. The moved-from module may be destroyed or assigned to;
+  // calling it throws Error.
   Module(Module&& other) noexcept;
-  // The same into a module that exists: it drops what it had, and keeps the places that it has. In
-  // `best = clone(net)` members follow one by one, each Parameter, Buffer and Child taking over
-  // what the other module's has. Throws TypeError for a module of another type, Error for one that
-  // this is a part of, or that is a part of this.
+  // Moves another module's content into this one, which drops what it had and keeps its places. In
+  // `best = clone(net)` the members follow one by one: each Parameter, Buffer and Child takes over
+  // what the other module's has. Throws TypeError if the types differ, and Error if one module is
+  // part of the other.
   Module& operator=(Module&& other);
-  // Throws Error outside of clone(): a copy would not say whether weights are shared.
+  // Throws Error outside of clone(), because a copy would not state whether weights are shared.
   Module(Module& other);
 
-  // body(arguments...) as a call of this module, with what operator() does for forward: the way to
-  // write a call with several arguments or results.
+  // Runs body(arguments...) as a call of this module, with everything that operator() does for
+  // forward(). Use it to write calls with several arguments or results.
   //   Scores operator()(const Tensor& x, const State& state) {
   //     return within([this](const auto&... a) { return score(a...); }, x, state);
   //   }
@@ -189,12 +191,12 @@ class Module {
     }
   }
 
-  // This module's copy, of all of its type.
+  // Returns a copy of this module with its complete type.
   virtual Owned<Module> copied();
-  // For copy constructors of classes that keep tensors as plain members: the copy of one, which is
-  // the registered one's where it is registered too.
+  // Returns the copy of a tensor, for copy constructors of classes that have tensors as plain
+  // members. For a registered tensor it is the registered copy.
   static Tensor copy_of(const Tensor& tensor);
-  // A copy of a module with all of its type: of M itself by its copy constructor.
+  // Returns a copy by M's copy constructor. M must be the module's complete type.
   template <std::derived_from<Module> M> static Owned<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
       if (typeid(module) == typeid(M)) return Owned<Module>(new M(module));
@@ -222,31 +224,32 @@ class Module {
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
-    // Within a handler: adds the module's place in the one that called it to the exception.
+    // Within a catch block: adds this module's place in its caller to the exception.
     void locate() const;
 
    private:
     Module& module_;
     Module* outer_;  // the module that called this one
     ModuleScope scope_;
-    Shared<BackwardCall> backward_;  // where there are hooks for it
+    Shared<BackwardCall> backward_;  // null unless there are backward hooks
   };
 
   void register_tensor(const std::string& name, Shared<ModuleSlot> slot, bool is_buffer);
   void check_name(const char* kind, const std::string& name);
-  // Whether this is the other module or is below it.
+  // Returns whether this is the other module or is below it.
   bool is_in(const Module& other) const;
-  // The first of this module's places in that parent, which must have it.
+  // Returns the first of this module's places in that parent, which must have one.
   std::vector<Named>::iterator place_in(Module& parent) const;
-  // Takes over what the other module holds, which is left empty.
+  // Takes over the content of the other module, which becomes empty.
   void take_tree(Module& other) noexcept;
   // Takes over the other module's places in its parents.
   void take_places(Module& other) noexcept;
   ModuleHooks& hooks();
-  bool has_any_hooks() const;  // of those that there were
-  void drop_hooks() noexcept;  // destroys the functions; handles of them may stay
-  // "layers.0": the path of this module below another; its name in its first parent where it is not
-  // in that tree. Visits only the modules on the way between them, and their siblings.
+  bool has_any_hooks() const;  // whether any hook was ever registered
+  void drop_hooks() noexcept;  // destroys the functions; their handles may remain
+  // Returns the path of this module below another one, such as "layers.0", or its name in its first
+  // parent if it is not in that tree. Visits only the modules on the way between them and their
+  // siblings.
   std::string path_in(const Module* other) const;
   struct Found {
     std::string path;
@@ -261,42 +264,42 @@ class Module {
 
   std::vector<Entry> tensors_;
   std::vector<Named> children_;
-  std::vector<Module*> parents_;  // one for each place; the first is a Child's own
-  ChildBase* held_ = nullptr;     // the Child objects whose owner this is, as a linked list
+  std::vector<Module*> parents_;  // one entry per place; the first is the Child's own
+  ChildBase* held_ = nullptr;     // linked list of the Child objects whose owner this is
   Shared<ModuleHooks> hooks_;
   bool training_ = true;
-  bool is_held_ = false;         // by a Child or a container, which keep it at one address
-  bool was_moved_ = false;       // from
-  bool has_lost_place_ = false;  // in a parent that another module was assigned to
+  bool is_held_ = false;         // held by a Child or a container, which keep it at one address
+  bool was_moved_ = false;       // was moved from
+  bool has_lost_place_ = false;  // another module was assigned to its place in a parent
 };
 
-// While it lives, modules may be copied in this thread: all as one, so that what is tied or shared
-// between them is so between the copies.
+// Allows copies of modules on this thread while it exists. All copies form one operation, so
+// tensors and modules that are tied or shared stay so between the copies.
 class CloneScope {
  public:
   CloneScope();
   ~CloneScope();
   CloneScope& operator=(CloneScope&&) = delete;  // neither copied nor moved
-  // Throws Error for a child of a copy that was not copied: a module that is registered with one
-  // that does not hold it.
+  // Throws Error if a copied module has a child that was not copied, because the child is
+  // registered with a module that does not hold it.
   void finish() const;
 
  private:
   bool is_outermost_;
 };
 
-// Throws TypeError for a module of another type than M: to move it as an M would slice it, which
-// leaves out what its own type adds.
+// Throws TypeError if the module's type is not M: moving it as an M would slice off what the
+// derived type adds.
 void check_whole(const Module& module, const std::type_info& type);
 
-// Returns a copy, as copy.deepcopy does: weights and buffers have memory of their own, tied ones
-// stay tied, modes stay; gradients and hooks are not copied. Tensors and pointers that are plain
-// members are copied as such: a class that has some says how in its copy constructor, which takes
-// no constant, and then declares its moves as well:
+// Returns a copy, like copy.deepcopy: weights and buffers have their own memory, tied ones stay
+// tied, and modes are kept. Gradients and hooks are not copied. Plain members of type Tensor or
+// pointer are copied as handles. A class that needs more defines a copy constructor, which takes a
+// non-const reference, and then also declares its moves:
 //   Net(Net& other) : ModuleOf(other), mask(copy_of(other.mask)) {}
 //   Net(Net&&) = default;
 //   Net& operator=(Net&&) = default;
-// Throws TypeError for a module whose own type is derived from M: module.clone() copies it whole.
+// Throws TypeError for a module whose type is derived from M; module.clone() copies it completely.
 template <std::derived_from<Module> M> M clone(const M& module) {
   static_assert(!std::same_as<M, Module>,
                 "clone(module) needs the module's own type: module.clone() copies any Module");
@@ -307,8 +310,8 @@ template <std::derived_from<Module> M> M clone(const M& module) {
   return std::move(static_cast<M&>(*made));
 }
 
-// Says to D how it is cloned where its type is not known, as in a Sequential. Base: what D would
-// derive from.
+// Base class that lets a D be cloned where only Module is known, as in a Sequential. Base is the
+// class that D would otherwise derive from.
 template <class D, class Base = Module> class Cloneable : public Base {
  public:
   using Base::Base;
@@ -324,16 +327,15 @@ template <class D, class Base = Module> class Cloneable : public Base {
   }
 };
 
-// A module whose forward takes any arguments and returns any result, with hooks on the tensors
-// among them and its path in errors:
+// Base class of a module whose forward() takes any arguments and returns any result. Hooks see the
+// tensors among them, and errors have the module's path:
 //   struct Gated : ModuleOf<Gated> {
 //     Child<Linear> value{*this, "value", 4, 4}, gate{*this, "gate", 4, 4};
 //     std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& context) {...}
 //   };
 //   const auto [y, g] = net(x, context);
-// Arguments may be in braces: net(x, {h, c}).
-// Of one tensor, with another result: forward(Tensor x), by value, for forward(const Tensor&) is
-// Module's.
+// Arguments may be in braces: net(x, {h, c}). A forward() of one tensor with another result type
+// takes it by value, forward(Tensor x), because forward(const Tensor&) is Module's.
 template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<ModuleOf<D>, D> {
  public:
   using BracedCalls<ModuleOf<D>, D>::operator();
@@ -343,7 +345,7 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
   }
 
  private:
-  // Stands before Module's forward(x), so that clang does not warn of a D that hides it.
+  // Declared here so that clang does not warn that D hides Module's forward(x).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"
   struct Nothing {};
@@ -351,17 +353,18 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
 #pragma GCC diagnostic pop
 };
 
-// Returns the path, below the outermost module that was called, of the module in whose forward a
-// foreign exception was thrown. (An Error of Taper's ends in that path itself.) "" for any
-// exception but the last foreign one that left a module's forward in this thread, which is kept
-// until the next call of a module there.
+// Returns the path, below the outermost called module, of the module whose forward() threw a
+// foreign exception. (The message of a taper::Error ends in that path itself.) Returns "" for any
+// exception but the last foreign one that left a module's forward() on this thread. It is
+// remembered until the next call of a module on this thread.
 std::string module_of(const std::exception& error);
 
-// "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n ...)".
+// Returns for example "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n
+// ...)".
 std::string to_string(const Module& module);
 
-// Throws Error, naming shapes, when the graph of `loss` reaches a tensor that requires grad and is
-// no parameter of the module: it would be differentiated and never trained or saved.
+// Throws Error with the shapes if the graph of `loss` contains a tensor that requires grad and is
+// not a parameter of the module: it would be differentiated, but never trained or saved.
 void check_all_registered(const Module& module, const Tensor& loss);
 
 }  // namespace taper::v0

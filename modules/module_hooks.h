@@ -1,5 +1,5 @@
-// What sees the calls of a module and their gradients: hooks, and the tensors among the arguments
-// and in the result of a call
+// Hooks on the calls of a module and on their gradients, and access to the tensors among the
+// arguments and in the result of a call
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook).
 #pragma once
 
@@ -16,27 +16,28 @@ namespace taper::v0 {
 
 class Module;
 
-// Functions that see the calls of a module: the tensors among its arguments and, afterwards, those
-// of its result, in order (each_tensor below), undefined where one was not given. One that returns
-// tensors, as many, replaces them.
+// Hooks on calls. They receive the tensors among the arguments, and after the call also those of
+// the result, in the order of each_tensor() below; missing ones are undefined. A hook that returns
+// the same number of tensors replaces them.
 using ForwardPreHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
 using ForwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
                                                  const std::vector<Tensor>& outputs)>;
-// The same of the first argument and the first result alone; a defined tensor replaces it.
+// Hooks on the first argument and the first result only. A defined tensor replaces it.
 using FirstPreHook = Callable<Tensor(Module&, const Tensor& x)>;
 using FirstHook = Callable<Tensor(Module&, const Tensor& x, const Tensor& y)>;
-// Sees the gradients of a call: those of its tensors, undefined where there is none. One that
-// returns tensors, as many as the inputs, replaces theirs.
+// A hook on the gradients of a call's tensors; missing gradients are undefined. A hook that returns
+// as many tensors as there are inputs replaces the inputs' gradients.
 using BackwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& grad_input,
                                                   const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks;  // hooks.cpp
 struct BackwardCall;
-// Returned by register_forward_hook; the hook stays when the handle goes.
+// The handle that register_forward_hook() and the like return. The hook remains when the handle is
+// destroyed.
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
   ModuleHookHandle(const Shared<ModuleHooks>& hooks, uint64_t id) : hooks_(hooks), id_(id) {}
-  // Does nothing the second time, or when the module is gone.
+  // Removes the hook. Has no effect the second time, or after the module was destroyed.
   void remove();
 
  private:
@@ -46,10 +47,10 @@ class ModuleHookHandle {
 
 // --- the tensors among the arguments and in the result of a call ---
 
-// Calls f for each tensor of x, in order: of a Tensor, of what is made of them (vector, array,
-// tuple, pair, optional), and of a struct that names its own, also as void tensors(const auto&
-// each) { each(h, c); }, which costs compilers less:
+// Calls f for each tensor in x, in order. x is a Tensor, a container of them (vector, array, tuple,
+// pair, optional), or a struct that lists its own:
 //   struct State { Tensor h, c; int64_t steps; auto tensors() { return std::tie(h, c); } };
+// A struct may also define void tensors(const auto& each) { each(h, c); }, which compiles faster.
 template <class T, class F> void each_tensor(T& x, const F& f) {
   const auto each = [&](auto&... parts) { (each_tensor(parts, f), ...); };
   if constexpr (std::is_same_v<T, Tensor>) {
@@ -78,13 +79,14 @@ template <class T> std::vector<Tensor> tensors_of(T& x) {
   each_tensor(x, [&](const Tensor& t) { out.push_back(t); });
   return out;
 }
-// As many as tensors_of gave.
+// Replaces the tensors of x. `values` has as many as tensors_of() returned.
 template <class T> void set_tensors(T& x, const std::vector<Tensor>& values) {
   auto value = values.begin();
   each_tensor(x, [&](Tensor& t) { t = *value++; });
 }
 
-// How an argument is kept for a call with hooks: as a copy, whose tensors they may replace.
+// The type in which a call with hooks stores an argument: a copy, because hooks may replace its
+// tensors.
 template <class T>
 using HeldArgument =
     std::conditional_t<std::is_convertible_v<const T&, const Tensor&>, Tensor,

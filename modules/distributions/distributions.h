@@ -1,12 +1,12 @@
 // Probability distributions (https://docs.pytorch.org/docs/stable/distributions.html).
 //
 //   const distributions::Normal q(mean, exp(log_std));
-//   const Tensor z = q.rsample();                       // differentiable by mean and log_std
+//   const Tensor z = q.rsample();                       // differentiable w.r.t. mean and log_std
 //   const Tensor loss = kl_divergence(q, distributions::Normal(0., 1.)).sum();
 //
-// Parameters broadcast to the batch shape and stay on the tape; numbers count as tensors. On the
-// CPU those that make no distribution are refused (ValueError); on the GPU, which is not waited
-// for, they give nan. log_prob is -inf where a value cannot occur.
+// Parameters broadcast to the batch shape and stay on the tape; numbers are accepted as tensors.
+// Invalid parameters throw ValueError on the CPU. On the GPU, where checking would have to wait,
+// they give nan. log_prob is -inf for values outside of the support.
 #pragma once
 
 #include "framework/factory/generator.h"
@@ -14,10 +14,10 @@
 
 namespace taper::v0::distributions {
 
-// A parameter.
+// A parameter: a tensor or a number.
 class TensorOrNumber {
  public:
-  TensorOrNumber() = default;  // neither
+  TensorOrNumber() = default;  // neither was given
   TensorOrNumber(const Tensor& value) : value_(value) {}
   TensorOrNumber(double value);
   const Tensor& operator*() const { return value_; }
@@ -30,16 +30,17 @@ class TensorOrNumber {
 class Distribution {
  public:
   virtual ~Distribution() = default;
-  // Of independent distributions, and of one value of each.
+  // The shape of independent distributions, and the shape of one value of each.
   const Shape& batch_shape() const { return batch_shape_; }
   const Shape& event_shape() const { return event_shape_; }
 
-  // A tensor [sample_shape..., batch_shape..., event_shape...], off the tape; from the generator
-  // given, else from default_generator().
+  // Returns a tensor [sample_shape..., batch_shape..., event_shape...] that is not on the tape.
+  // Draws from the given generator, or from default_generator().
   Tensor sample(const Shape& sample_shape = {}, Generator* generator = nullptr) const;
-  // The same on the tape: a function of the parameters. NotImplementedError where there is none.
+  // Like sample(), but differentiable with respect to the parameters. Throws NotImplementedError if
+  // the distribution does not support it.
   virtual Tensor rsample(const Shape& sample_shape = {}, Generator* generator = nullptr) const;
-  // The logarithm of the density (or the probability) of each value.
+  // Returns the logarithm of the density or probability of each value.
   virtual Tensor log_prob(const Tensor& value) const = 0;
   virtual Tensor entropy() const = 0;
   virtual Tensor mean() const = 0;
@@ -56,7 +57,7 @@ class Distribution {
   Shape batch_shape_, event_shape_;
 };
 
-// Of mean loc and deviation scale > 0.
+// Normal distribution with mean loc and standard deviation scale > 0.
 class Normal : public Distribution {
  public:
   Normal(const TensorOrNumber& loc, const TensorOrNumber& scale);
@@ -69,7 +70,7 @@ class Normal : public Distribution {
   Tensor loc, scale;
 };
 
-// Evenly from [low, high).
+// Uniform distribution on [low, high).
 class Uniform : public Distribution {
  public:
   Uniform(const TensorOrNumber& low, const TensorOrNumber& high);
@@ -82,16 +83,16 @@ class Uniform : public Distribution {
   Tensor low, high;
 };
 
-// What a Bernoulli and a Categorical are made of: one of the two.
+// Parameters of Bernoulli and Categorical: exactly one of the two.
 struct Odds {
   TensorOrNumber probs = {}, logits = {};
 };
 
-// 1 with probability probs (= sigmoid(logits)), else 0.
+// 1 with probability probs (= sigmoid(logits)), otherwise 0.
 class Bernoulli : public Distribution {
  public:
   explicit Bernoulli(const TensorOrNumber& p) : Bernoulli(Odds{.probs = p}) {}
-  // Bernoulli({.logits = x})
+  // Example: Bernoulli({.logits = x}).
   explicit Bernoulli(const Odds& odds);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -104,15 +105,15 @@ class Bernoulli : public Distribution {
   Tensor draw(const Shape& sample_shape, Generator* generator) const override;
 };
 
-// One of the numbers (int64) 0 ... k - 1 of the last dimension; probs need no sum of 1, logits are
-// any logarithms of them.
+// One of the int64 numbers 0 to k - 1, where k is the size of the last dimension. probs need not
+// sum to 1; logits are unnormalized log probabilities.
 class Categorical : public Distribution {
  public:
   explicit Categorical(const Tensor& p) : Categorical(Odds{.probs = p}) {}
   explicit Categorical(const Odds& odds);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
-  Tensor mean() const override;      // nan: the numbers have no order
+  Tensor mean() const override;      // nan, because the categories have no order
   Tensor variance() const override;  // nan
 
   Tensor probs, logits;  // normalized
@@ -121,8 +122,9 @@ class Categorical : public Distribution {
   Tensor draw(const Shape& sample_shape, Generator* generator) const override;
 };
 
-// Of shape concentration > 0 and inverse scale rate > 0. Drawn by Marsaglia and Tsang (2000,
-// doi:10.1145/358407.358414), which draws again until all are accepted: waits for the GPU.
+// Gamma distribution with shape concentration > 0 and inverse scale rate > 0. Samples by the method
+// of Marsaglia and Tsang (2000, doi:10.1145/358407.358414), which draws again until all values are
+// accepted. Synchronizes.
 class Gamma : public Distribution {
  public:
   Gamma(const TensorOrNumber& concentration, const TensorOrNumber& rate);
@@ -135,7 +137,7 @@ class Gamma : public Distribution {
   Tensor concentration, rate;
 };
 
-// Positive numbers of sum 1 along the last dimension, which concentration > 0 has.
+// Positive numbers that sum to 1 along the last dimension, which is that of concentration > 0.
 class Dirichlet : public Distribution {
  public:
   explicit Dirichlet(const Tensor& concentration);
@@ -148,7 +150,7 @@ class Dirichlet : public Distribution {
   Tensor concentration;
 };
 
-// Between 0 and 1: the first of a Dirichlet's two numbers.
+// A number between 0 and 1: the first of a Dirichlet's two numbers.
 class Beta : public Distribution {
  public:
   Beta(const TensorOrNumber& concentration1, const TensorOrNumber& concentration0);
@@ -164,7 +166,7 @@ class Beta : public Distribution {
   Dirichlet both() const;
 };
 
-// Sum of p (log p - log q), for each of the batch.
+// Returns the sum of p (log p - log q) for each element of the batch.
 Tensor kl_divergence(const Normal& p, const Normal& q);
 Tensor kl_divergence(const Uniform& p, const Uniform& q);
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);

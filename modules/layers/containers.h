@@ -1,7 +1,7 @@
-// Modules one after the other, in a list or by name
+// Containers of modules, sequential, by index or by name
 // (https://pytorch.org/docs/stable/generated/torch.nn.Sequential.html,
-// .../torch.nn.ModuleList.html,
-// .../torch.nn.ModuleDict.html), and parameters in a list (.../torch.nn.ParameterList.html).
+// .../torch.nn.ModuleList.html, .../torch.nn.ModuleDict.html), and of parameters
+// (.../torch.nn.ParameterList.html).
 #pragma once
 
 #include <typeinfo>
@@ -11,13 +11,13 @@
 
 namespace taper::v0 {
 
-// A layer that is given away: Linear(3, 4) or std::move(layer). One that has a name of its own (an
-// lvalue) is refused: it would be emptied silently.
+// A layer passed as an rvalue: Linear(3, 4) or std::move(layer). An lvalue is refused, because it
+// would be emptied silently.
 template <class M>
 concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_from<M, Module>;
 
-// Owns its children; there is no forward: what holds them says what they do. Iterates over {name,
-// module} in the order in which they came:
+// Base class of the containers that own their children. It has no forward(); the class that holds
+// it defines the computation. Iterates over {name, module} in order of insertion:
 //   for (const auto& [name, layer] : layers) x = (*layer)(x);
 class ModuleContainer : public Module {
  public:
@@ -25,7 +25,7 @@ class ModuleContainer : public Module {
   ModuleContainer(ModuleContainer&&) noexcept = default;
   ModuleContainer& operator=(ModuleContainer&& other);
   ~ModuleContainer() override;
-  ModuleContainer(ModuleContainer& other);  // as Module's
+  ModuleContainer(ModuleContainer& other);  // only within clone(), like Module's
   size_t size() const { return children().size(); }
   auto begin() const { return children().begin(); }
   auto end() const { return children().end(); }
@@ -35,12 +35,12 @@ class ModuleContainer : public Module {
   template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
     return static_cast<M&>(own(name, make_module<M>(std::forward<Args>(args)...)));
   }
-  // Puts another module into the place of an own one, which is destroyed.
+  // Replaces an owned module, which is destroyed.
   template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
     return static_cast<M&>(exchange(old, take_module(std::move(fresh))));
   }
   Module& exchange(Module& old, Owned<Module> fresh);
-  // Throws TypeError, naming both types, for a child that is no M.
+  // Throws TypeError with both types if the child is not an M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
     const char* name = nullptr;
@@ -49,31 +49,32 @@ class ModuleContainer : public Module {
   }
 
  private:
-  // name: the wanted type's; null: as C++ writes it.
+  // name: the wanted type's name; null: the C++ name.
   [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted,
                                 const char* name) const;
 
   std::vector<Owned<Module>> owned_;
 };
 
-// Children are named "0", "1", ...; equal neighbours are printed once.
+// A list of modules named "0", "1", and so on. Equal neighbors are printed once.
 class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
   void append(Owned<Module> child) { (void)own(cat(size()), std::move(child)); }
-  // layers.add<Linear>(3, 4): creates it in place, appends it and returns it. add<Module>(module)
-  // takes a module of any type.
+  // Appends a module constructed in place and returns it: layers.add<Linear>(3, 4).
+  // add<Module>(module) accepts a module of any type.
   template <class M, class... Args> M& add(Args&&... args) {
     return make<M>(cat(size()), std::forward<Args>(args)...);
   }
   template <ModuleRvalue M> M& add(M&& module) {
     return static_cast<M&>(own(cat(size()), take_module(std::move(module))));
   }
-  // A negative index counts from the end; throws IndexError out of range.
+  // A negative index counts from the end. Throws IndexError if it is out of range.
   Module& operator[](int64_t index) const;
   template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
-  // net.replace(-1, Linear(512, 5)): PyTorch's net[-1] = nn.Linear(512, 5). Returns the new one.
+  // Replaces a module and returns the new one: net.replace(-1, Linear(512, 5)) is PyTorch's net[-1]
+  // = nn.Linear(512, 5).
   template <ModuleRvalue M> M& replace(int64_t index, M&& fresh) {
     return exchange((*this)[index], std::move(fresh));
   }
@@ -93,7 +94,7 @@ template <class F>
 concept LayerFunction = !std::derived_from<std::remove_cvref_t<F>, Module> &&
                         std::is_invocable_r_v<Tensor, std::decay_t<F>&, const Tensor&>;
 
-// Modules called one after the other, functions of one tensor among them:
+// Calls its modules in order. Functions of one tensor may be among them:
 //   Sequential net(Linear(784, 512), ReLU(), [](const Tensor& x) { return x * 2; });
 class Sequential : public Cloneable<Sequential, ModuleList> {
  public:
@@ -105,14 +106,14 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   template <class... Layers>
   requires((std::derived_from<std::remove_cvref_t<Layers>, Module> && ...) &&
            !(ModuleRvalue<Layers> && ...)) Sequential(Layers&&...)
-  = delete;  // of a layer with a name: std::move(layer), or clone(layer)
+  = delete;  // an lvalue: use std::move(layer) or clone(layer)
   Sequential(Sequential&&) = default;
   Sequential& operator=(Sequential&&) = default;
-  Sequential(Sequential&) = default;           // as Module's
-  static constexpr bool kTakesModules = true;  // a Child<Sequential> may have one layer
+  Sequential(Sequential&) = default;           // only within clone(), like Module's
+  static constexpr bool kTakesModules = true;  // a Child<Sequential> may consist of one layer
 
   using ModuleList::add;
-  // These append under the next number and return *this.
+  // Appends a module under the next number and returns *this.
   Sequential& add(Owned<Module> module) {
     append(std::move(module));
     return *this;
@@ -128,9 +129,8 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   std::string type_name() const override { return "Sequential"; }
 };
 
-// activation(layer(x)), in one pass over the result where they are a Linear or a Conv2d and a ReLU
-// or a GELU, without hooks, which would see the value in between. Sequential computes such pairs
-// so.
+// Returns activation(layer(x)). For a Linear or Conv2d followed by a ReLU or GELU without hooks it
+// needs only one pass over the result. Sequential computes such pairs with this function.
 Tensor activated(Module& layer, Module& activation, const Tensor& x);
 
 class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
@@ -138,12 +138,12 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
   std::string type_name() const override { return "ModuleDict"; }
 
   void insert(const std::string& key, Owned<Module> child) { (void)own(key, std::move(child)); }
-  // heads.add<Linear>("left", 3, 4)
+  // Adds a module constructed in place: heads.add<Linear>("left", 3, 4).
   template <class M, class... Args> M& add(const std::string& key, Args&&... args) {
     return make<M>(key, std::forward<Args>(args)...);
   }
   std::vector<std::string> keys() const;
-  // Throws IndexError, naming the keys that there are.
+  // Throws IndexError with the existing keys if the key is missing.
   Module& operator[](const std::string& key) const;
   template <class M> M& at(const std::string& key) const { return as<M>((*this)[key]); }
   template <ModuleRvalue M> M& replace(const std::string& key, M&& fresh) {
@@ -151,7 +151,7 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
   }
 };
 
-// Parameters named "0", "1", ...: Child<ParameterList> scales{*this, "scales"}.
+// Parameters named "0", "1", and so on: Child<ParameterList> scales{*this, "scales"}.
 class ParameterList : public Cloneable<ParameterList> {
  public:
   explicit ParameterList(const std::vector<Tensor>& values = {});
@@ -159,7 +159,7 @@ class ParameterList : public Cloneable<ParameterList> {
   size_t size() const { return parameters_.size(); }
   auto begin() const { return parameters_.begin(); }
   auto end() const { return parameters_.end(); }
-  // A negative index counts from the end; throws IndexError out of range.
+  // A negative index counts from the end. Throws IndexError if it is out of range.
   Parameter& operator[](int64_t index);
   std::string type_name() const override { return "ParameterList"; }
   std::string extra_repr() const override;

@@ -25,8 +25,9 @@ struct ConvTransposeOptions {
   Device device = DeviceType::cpu;
 };
 
-// What both have. Of pairs one dimension takes the w. Throws ValueError for sizes that are not
-// positive and for groups that do not divide the channels.
+// The common part of both convolutions. In one dimension, the second number (w) of each pair is
+// used. Throws ValueError for sizes that are not positive, and for groups that do not divide the
+// channels.
 template <class LayerOptions> class ConvBase : public Module {
  public:
   using Options = LayerOptions;
@@ -45,18 +46,18 @@ template <class LayerOptions> class ConvBase : public Module {
   Tensor convolve(const Tensor& x, Activation activation) const;
 
  private:
-  int dims_;  // of space
+  int dims_;  // number of spatial dimensions
 };
 
-// x [N, in_channels, L] or [N, in_channels, H, W] to [N, out_channels, ...], in channels-last
-// memory; without N where x has no batch. weight [out, in / groups, kernel...] and bias [out] are
-// drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * kernel's numel.
+// Maps x [N, in_channels, L] or [N, in_channels, H, W] to [N, out_channels, ...] in channels-last
+// memory; x may lack the batch dimension N. weight [out, in / groups, kernel...] and bias [out] are
+// drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * number of kernel elements.
 template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOptions>> {
  public:
   Conv(IntArg in, IntArg out, Pair kernel, const ConvOptions& o = {})
       : Conv::Cloneable(kDims, in, out, kernel, o) {}
   using Module::operator();
-  // activation(y), in one pass; of Conv2d.
+  // Returns activation(y), computed in one pass. For Conv2d.
   Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
     return this->within([this](const auto&... a) { return this->convolve(a...); }, x, activation);
   }
@@ -64,8 +65,8 @@ template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOpt
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;
 
-// The transpose of such a convolution (conv_transpose2d), weight [in, out / groups, kernel...]:
-// drawn as above, with n = out / groups * kernel's numel.
+// The transpose of such a convolution (conv_transpose2d). weight [in, out / groups, kernel...] and
+// bias are drawn as above, with n = out / groups * number of kernel elements.
 template <int kDims>
 class ConvTranspose : public Cloneable<ConvTranspose<kDims>, ConvBase<ConvTransposeOptions>> {
  public:

@@ -1,4 +1,4 @@
-// Layers without parameters that are one function of their input and of options.
+// Layers without parameters that are a single function of their input and of options.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace taper::v0 {
 
-// Text as a template argument.
+// A string as a template argument.
 template <size_t N> struct LayerName {
   constexpr LayerName(const char (&name)[N]) {
     for (size_t i = 0; i < N; ++i) text[i] = name[i];
@@ -19,12 +19,12 @@ template <size_t N> struct LayerName {
   char text[N];
 };
 
-// Dimensions of a tensor; -1 is the last.
+// A dimension of a tensor; -1 is the last.
 inline constexpr Range kAnyDim{-kMaxDims, kMaxDims - 1};
 
-// One option: its name, its type, what it must lie in, what it is, and its default where it has
-// one: a value, or the numerator and the denominator of one (clang 14 takes no double here). A
-// std::optional is none by default.
+// One option: its name, type, range, description, and its default if it has one. A default is a
+// value, or the numerator and denominator of a fraction (clang 14 does not accept double here). The
+// default of a std::optional is std::nullopt.
 template <LayerName kName, class T, const Range& kRange, LayerName kText, auto... kDefault>
 struct Option {
   using Type = T;
@@ -52,7 +52,8 @@ template <class... Each> struct OptionList {
   std::tuple<Each...> all{};
 };
 
-// What layers and losses share: Base's forward is one function of its tensors and of the options.
+// The common part of layers and losses: the forward() of Base is one function of its tensors and of
+// the options.
 template <class Base, LayerName kName, auto kFunction, class... Each>
 class FunctionModule : public Base {
   static constexpr size_t kRequired = (size_t(Each::required) + ... + 0);
@@ -78,7 +79,7 @@ class FunctionModule : public Base {
       if constexpr (kOptionsAreAll) {
         return kFunction(tensors..., o.value...);
       } else {
-        return kFunction(tensors..., o.value..., std::nullopt);  // a dtype is no layer's option
+        return kFunction(tensors..., o.value..., std::nullopt);  // a layer has no dtype option
       }
     };
     return std::apply(f, options_.all);
@@ -91,14 +92,15 @@ class FunctionModule : public Base {
   }
 };
 
+// Defines a layer:
 // using ELU = FunctionLayer<"ELU", elu, Option<"alpha", double, kPositive, "...", 1>>;
-// Options behind those given, as in Softplus(2), are left at their defaults.
+// Trailing options may be omitted, as in Softplus(2), and then have their defaults.
 template <LayerName kName, auto kFunction, class... Each>
 class FunctionLayer : public Cloneable<FunctionLayer<kName, kFunction, Each...>,
                                        FunctionModule<Module, kName, kFunction, Each...>> {
  public:
   using FunctionLayer::Cloneable::Cloneable;
-  FunctionLayer() = delete;  // some options have no default: Softmax(1)
+  FunctionLayer() = delete;  // some options have no default: write Softmax(1)
   FunctionLayer() requires(!(Each::required || ...)) = default;
   Tensor forward(const Tensor& x) override { return this->call(x); }
   std::string extra_repr() const override {

@@ -1,4 +1,4 @@
-// Layers of one matrix: y = x W^T + b, and rows of it by index
+// Layers with one matrix: y = x W^T + b, and selection of its rows by index
 // (https://pytorch.org/docs/stable/generated/torch.nn.Linear.html, .../torch.nn.Embedding.html).
 #pragma once
 
@@ -16,21 +16,21 @@ struct LinearOptions {
   template <class V> void describe(V& v) { v("bias", bias, "whether a bias is added"); }
 };
 
-// x [..., in_features] to [..., out_features]. weight [out, in] and bias [out] are drawn from
-// U(-1/sqrt(in), 1/sqrt(in)) by the default generator: the same bits on every device.
+// Maps x [..., in_features] to [..., out_features]. weight [out, in] and bias [out] are drawn from
+// U(-1/sqrt(in), 1/sqrt(in)) by the default generator, with the same bits on every device.
 class Linear : public Cloneable<Linear> {
  public:
   using Options = LinearOptions;
 
   Linear(IntArg in_features, IntArg out_features, LinearOptions options = {});
-  explicit Linear(int64_t) = delete;  // both sizes: Linear(in_features, out_features)
-  // Linear(3, 4, false): a bool and nothing that becomes one.
+  explicit Linear(int64_t) = delete;  // give both sizes: Linear(in_features, out_features)
+  // Accepts only a bool, as in Linear(3, 4, false), and nothing that converts to bool.
   Linear(IntArg in, IntArg out, std::same_as<bool> auto with_bias)
       : Linear(in, out, LinearOptions{.bias = with_bias}) {}
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  // activation(y), in one pass.
+  // Returns activation(y), computed in one pass.
   Tensor operator()(const Tensor& x, Activation activation);
   std::string extra_repr() const override;
 
@@ -40,12 +40,12 @@ class Linear : public Cloneable<Linear> {
 };
 
 struct EmbeddingOptions {
-  // This row (negative: counted from the end) starts as zeros and gets no gradient.
+  // This row starts as zeros and gets no gradient. A negative index counts from the end.
   std::optional<int64_t> padding_idx = std::nullopt;
   Device device = DeviceType::cpu;
 };
 
-// index of any shape (int64 or int32) to [..., embedding_dim]. weight [num_embeddings,
+// Maps an index of any shape (int64 or int32) to [..., embedding_dim]. weight [num_embeddings,
 // embedding_dim] is drawn from N(0, 1).
 class Embedding : public Cloneable<Embedding> {
  public:
@@ -63,14 +63,14 @@ class Embedding : public Cloneable<Embedding> {
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;
-  // This row (negative: counted from the end) starts as zeros, and takes no part.
+  // This row starts as zeros and does not contribute. A negative index counts from the end.
   std::optional<int64_t> padding_idx = std::nullopt;
   bool include_last_offset = false;
   Device device = DeviceType::cpu;
 };
 
-// Of each bag of rows one vector (embedding_bag): index [B, n], or [n] with offsets [B]; weight as
-// Embedding's.
+// Reduces each bag of rows to one vector (embedding_bag). index is [B, n], or [n] with offsets [B].
+// weight is initialized like Embedding's.
 class EmbeddingBag : public Cloneable<EmbeddingBag> {
  public:
   using Options = EmbeddingBagOptions;

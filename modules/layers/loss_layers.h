@@ -1,7 +1,7 @@
 // Losses as modules (https://pytorch.org/docs/stable/nn.html#loss-functions):
 //   CrossEntropyLoss criterion({.label_smoothing = 0.1});
 //   Tensor loss = criterion(net(x), target);
-// Their arguments are those of the functions in autograd/ops/nn/loss_ops.h, in the same order.
+// Their options are those of the functions in autograd/ops/nn/loss_ops.h, in the same order.
 #pragma once
 
 #include "autograd/ops/nn/loss_ops.h"
@@ -9,7 +9,7 @@
 
 namespace taper::v0 {
 
-// A criterion of an input and a target: a scalar, or with reduction none a value of each.
+// A loss of an input and a target. Returns a scalar, or one value per element with reduction none.
 class Loss : public ModuleOf<Loss> {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) = 0;
@@ -83,7 +83,7 @@ using BCELoss = WeightedLoss<"BCELoss", binary_cross_entropy, BceOptions>;
 using BCEWithLogitsLoss =
     WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
 
-// Losses of other tensors than an input and a target, in the order of their functions.
+// Losses of other tensors than an input and a target, in the order of the function's parameters.
 template <int kTensors, LayerName kName, auto kFunction, class... Each>
 class LossOfTensors : public Cloneable<LossOfTensors<kTensors, kName, kFunction, Each...>,
                                        FunctionModule<Module, kName, kFunction, Each...>> {

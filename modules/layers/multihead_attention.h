@@ -1,4 +1,4 @@
-// Attention with several heads
+// Multi-head attention
 // (https://pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html).
 #pragma once
 
@@ -7,48 +7,48 @@
 namespace taper::v0 {
 
 struct MultiheadAttentionOptions {
-  double dropout = 0;  // of the weights, while training
+  double dropout = 0;  // of the attention weights, in training mode
   bool bias = true;
   bool batch_first = false;
   Device device = DeviceType::cpu;
 };
 
-// Masks are bool (true: the key is left out) or floating (added to the scores). A query for which
-// every key is masked (by true, or by -inf) attends to nothing: its weights are zeros, with and
-// without need_weights, its output is the bias of out_proj, and its gradients are zeros. (In
-// PyTorch 2.11 both are nan with need_weights.)
+// Options of a call. Masks are bool (true: the key is ignored) or floating-point (added to the
+// scores). A query whose keys are all masked, by true or by -inf, attends to nothing: its weights
+// are zeros with and without need_weights, its output is the bias of out_proj, and its gradients
+// are zeros. (In PyTorch 2.11 both are nan with need_weights.)
 struct AttendOptions {
   Tensor key_padding_mask = {};  // [B, S]; [S] without a batch
-  bool need_weights = true;      // without them no [L, S] matrix is kept
+  bool need_weights = true;      // false: no [L, S] matrix is stored
   Tensor attn_mask = {};         // [L, S] or [B * num_heads, L, S]
   bool average_attn_weights = true;
-  bool is_causal = false;  // query i sees keys j <= i alone; needs no mask beside it
+  bool is_causal = false;  // query i attends only to keys j <= i; no mask is needed in addition
   void tensors(const auto& each) { each(key_padding_mask, attn_mask); }
 };
-// What MultiheadAttention gives.
+// The result of MultiheadAttention.
 struct Attended {
-  Tensor output;   // as query
-  Tensor weights;  // where needed: [B, L, S], or [B, num_heads, L, S] when not averaged
+  Tensor output;   // the shape of query
+  Tensor weights;  // with need_weights: [B, L, S], or [B, num_heads, L, S] if not averaged
   void tensors(const auto& each) { each(output, weights); }
 };
 
-// PyTorch's name for the Linear in it.
+// PyTorch's name for the Linear inside it.
 class NonDynamicallyQuantizableLinear : public Cloneable<NonDynamicallyQuantizableLinear, Linear> {
  public:
   using Cloneable::Cloneable;
 };
 
-// query [L, B, embed_dim], key and value [S, B, embed_dim]; batch_first: [B, L, embed_dim] and so
-// on; or all without B. in_proj_weight [3 * embed_dim, embed_dim] (rows of query, key, value) is
-// drawn by Xavier's rule; biases are 0. There are no other sizes of key and value (kdim, vdim), no
-// bias_kv and no zero_attn.
+// query is [L, B, embed_dim], key and value are [S, B, embed_dim]. With batch_first they are [B, L,
+// embed_dim] and so on; without a batch, B is absent. in_proj_weight [3 * embed_dim, embed_dim]
+// (rows for query, key, value) is drawn by xavier_uniform_; biases are 0. Other sizes of key and
+// value (kdim, vdim), add_bias_kv and add_zero_attn are not supported.
 class MultiheadAttention : public Cloneable<MultiheadAttention> {
  public:
   using Options = MultiheadAttentionOptions;
 
   MultiheadAttention(IntArg embed_dim, IntArg num_heads, MultiheadAttentionOptions options = {});
 
-  // Attention of x to itself: the output alone.
+  // Self-attention of x. Returns only the output.
   Tensor forward(const Tensor& x) override {
     return attend(x, x, x, {.need_weights = false}).output;
   }

@@ -1,4 +1,4 @@
-// Normalisation layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
+// Normalization layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
 #include <optional>
@@ -13,26 +13,27 @@ namespace taper::v0 {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  // none: the running statistics are means of all batches
+  // std::nullopt: running statistics are averages over all batches
+  std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
   Device device = DeviceType::cpu;
 };
 
-// Channels with running statistics (PyTorch: _NormBase).
+// Base class of normalization per channel with running statistics (PyTorch: _NormBase).
 template <class LayerOptions> class RunningNorm : public Module {
  public:
   using Options = LayerOptions;
 
   std::string extra_repr() const override;
-  // As new: means of 0, variances of 1, no batches.
+  // Resets means to 0, variances to 1 and the number of batches to 0.
   void reset_running_stats();
 
   int64_t num_features;
   Options options;
-  std::optional<double> momentum;                         // options.momentum, unless changed
-  Parameter weight, bias;                                 // undefined without affine
-  Buffer running_mean, running_var, num_batches_tracked;  // undefined when not tracked
+  std::optional<double> momentum;                         // options.momentum, unless it was changed
+  Parameter weight, bias;                                 // undefined if affine is false
+  Buffer running_mean, running_var, num_batches_tracked;  // undefined unless statistics are tracked
 
  protected:
   RunningNorm(IntArg num_features, const Options& options);
@@ -42,7 +43,8 @@ template <class LayerOptions> class RunningNorm : public Module {
 class BatchNormBase : public RunningNorm<BatchNormOptions> {
  public:
   Tensor forward(const Tensor& x) override;
-  // From now on a batch, while training, is that of all ranks together; none: this process's own.
+  // In training mode, computes the statistics over the batches of all ranks together; null: over
+  // this process's batch only.
   void set_ranks(const distributed::Communicator* ranks);
 
  protected:
@@ -56,9 +58,10 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   Shared<distributed::Communicator> ranks_;
 };
 
-// x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1),
-// normalised over all but the channels: by the batch's own mean and variance while training (which
-// then enter the running ones) and where none are tracked, else by the running ones.
+// Normalizes x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims
+// 1) over all dimensions but the channels. In training mode it uses the mean and variance of the
+// batch, with which it updates the running statistics. In evaluation mode it uses the running
+// statistics, or those of the batch if none are tracked.
 template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchNormBase> {
  public:
   explicit BatchNorm(IntArg features, const BatchNormOptions& o = {})
@@ -68,11 +71,12 @@ template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchN
 using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
 
-// Every BatchNorm in the module over all ranks (PyTorch: SyncBatchNorm.convert_sync_batchnorm).
+// Synchronizes every BatchNorm in the module over all ranks (PyTorch:
+// SyncBatchNorm.convert_sync_batchnorm).
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 
-// The running statistics of every BatchNorm in the module become those of one pass over the
-// batches: tensors, or tuples that begin with the input. Nothing else of the module changes
+// Recomputes the running statistics of every BatchNorm in the module by one pass over the batches,
+// which are tensors or tuples that begin with the input. Nothing else in the module changes
 // (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
 void with_new_statistics(Module& module, const Callable<void()>& pass);
 template <class Batches> void update_bn(Batches&& batches, Module& module) {
@@ -94,7 +98,7 @@ struct GroupNormOptions {
   Device device = DeviceType::cpu;
 };
 
-// x [N, num_channels, ...]: each of N by groups of channels.
+// Normalizes x [N, num_channels, ...] per sample over groups of channels.
 class GroupNorm : public Cloneable<GroupNorm> {
  public:
   using Options = GroupNormOptions;
@@ -106,12 +110,12 @@ class GroupNorm : public Cloneable<GroupNorm> {
 
   int64_t num_groups, num_channels;
   GroupNormOptions options;
-  Parameter weight, bias;  // undefined without affine
+  Parameter weight, bias;  // undefined if affine is false
 };
 
 struct InstanceNormOptions {
   double eps = 1e-5;
-  double momentum = 0.1;  // share of a new batch in the running statistics
+  double momentum = 0.1;  // weight of a new batch in the running statistics
   bool affine = false;
   bool track_running_stats = false;
   Device device = DeviceType::cpu;
@@ -124,9 +128,9 @@ struct InstanceNormOptions {
   }
 };
 
-// x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), or without N: each channel
-// of each of N by its own mean and variance, or in evaluation by the running ones where those are
-// tracked.
+// Normalizes x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), with or without
+// N, per sample and channel. It uses the sample's own mean and variance, or in evaluation mode the
+// running ones if they are tracked.
 template <int kDims>
 class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceNormOptions>> {
  public:
@@ -145,7 +149,7 @@ struct LayerNormOptions {
   Device device = DeviceType::cpu;
 };
 
-// Normalised over the last dimensions, which must be normalized_shape.
+// Normalizes over the last dimensions, which must be normalized_shape.
 class LayerNorm : public Cloneable<LayerNorm> {
  public:
   using Options = LayerNormOptions;
@@ -156,7 +160,7 @@ class LayerNorm : public Cloneable<LayerNorm> {
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  // y.to(result), without a pass of its own.
+  // Returns y.to(result) without a separate pass.
   Tensor operator()(const Tensor& x, std::optional<DType> result);
   std::string extra_repr() const override;
 
@@ -166,7 +170,7 @@ class LayerNorm : public Cloneable<LayerNorm> {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = std::nullopt;  // none: the epsilon of x's dtype
+  std::optional<double> eps = std::nullopt;  // std::nullopt: the epsilon of x's dtype
   bool elementwise_affine = true;
   Device device = DeviceType::cpu;
 
@@ -177,7 +181,7 @@ struct RMSNormOptions {
   }
 };
 
-// The same by the root of the mean of squares.
+// Divides by the root of the mean square over the last dimensions.
 class RMSNorm : public Cloneable<RMSNorm> {
  public:
   using Options = RMSNormOptions;

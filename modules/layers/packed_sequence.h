@@ -1,4 +1,4 @@
-// Sequences of several lengths, packed for recurrent layers
+// Sequences of different lengths, packed for recurrent layers
 // (https://pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html).
 #pragma once
 
@@ -9,27 +9,29 @@
 
 namespace taper::v0 {
 
-// The first steps of all sequences, then their second ones, ...: those of longer sequences first.
+// The first steps of all sequences, then their second steps, and so on. Longer sequences come
+// first.
 struct PackedSequence {
-  Tensor data;  // [sum of lengths, ...]
-  std::vector<int64_t>
-      batch_sizes;  // how many sequences have a step, never more than the one before
-  // The sequences that were sorted, and back; undefined where they came so. int64, beside data.
+  Tensor data;                       // [sum of lengths, ...]
+  std::vector<int64_t> batch_sizes;  // number of sequences that have each step; never increases
+  // Permutations that sorted the sequences, and back; undefined if the sequences were already
+  // sorted. int64, on the device of data.
   Tensor sorted_indices = {}, unsorted_indices = {};
   void tensors(const auto& each) { each(data); }
 };
 
-// x [T, B, ...], or [B, T, ...] with batch_first, of B sequences with these lengths, which fall
-// unless enforce_sorted is false.
+// Packs x [T, B, ...], or [B, T, ...] with batch_first, of B sequences with these lengths. The
+// lengths must not increase, unless enforce_sorted is false.
 PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<int64_t>& lengths,
                                     BoolArg batch_first = false, BoolArg enforce_sorted = true);
 
-// What pad_packed_sequence gives.
+// The result of pad_packed_sequence().
 struct PaddedSequence {
   Tensor output;  // [T, B, ...] or [B, T, ...]
   std::vector<int64_t> lengths;
 };
-// The inverse: padding_value behind the ends, up to the longest one's or to total_length.
+// The inverse: writes padding_value after the end of each sequence, up to the longest length or to
+// total_length.
 PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch_first = false,
                                    RealArg padding_value = 0,
                                    std::optional<IntArg> total_length = std::nullopt);

@@ -1,4 +1,5 @@
-// Settings of layers as Python prints them: 1e-05, 2.0, True, None, (2, 3), 'tanh'.
+// Settings of layers in Python's notation, as PyTorch prints them: 1e-05, 2.0, True, None, (2, 3),
+// 'tanh'.
 #pragma once
 
 #include <optional>
@@ -13,15 +14,15 @@ std::string py(double value);
 std::string py(bool value);
 std::string py(int64_t value);
 std::string py(const std::string& text);
-// A tuple: (3,), (2, 3).
+// Formats a tuple: (3,), (2, 3).
 std::string py(const Shape& sizes);
-// One number where both are equal.
+// Formats one number if both are equal.
 std::string py(Pair p);
 template <class T> std::string py(const std::optional<T>& value) {
   return value ? py(*value) : "None";
 }
 
-// fields("eps", 1e-5, "affine", true): "eps=1e-05, affine=True".
+// Joins names and values: fields("eps", 1e-5, "affine", true) returns "eps=1e-05, affine=True".
 template <class T, class... Rest>
 std::string fields(const char* name, const T& value, const Rest&... rest) {
   std::string text = cat(name, "=", py(value));

@@ -1,6 +1,6 @@
 // Recurrent layers (https://pytorch.org/docs/stable/generated/torch.nn.RNN.html,
-// .../torch.nn.LSTM.html,
-// .../torch.nn.GRU.html), and one step of each as a module (.../torch.nn.LSTMCell.html).
+// .../torch.nn.LSTM.html, .../torch.nn.GRU.html), and single steps of each as modules
+// (.../torch.nn.LSTMCell.html).
 #pragma once
 
 #include "autograd/ops/nn/rnn_ops.h"
@@ -14,10 +14,10 @@ struct RnnOptions {
   int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;
-  double dropout = 0;  // on what each layer but the last gives, while training
+  double dropout = 0;  // of each layer's output except the last, in training mode
   bool bidirectional = false;
-  int64_t proj_size = 0;              // of an LSTM: its h has this many units, where it is not 0
-  std::string nonlinearity = "tanh";  // of an RNN: or "relu"
+  int64_t proj_size = 0;              // LSTM: size of the projected h; 0: no projection
+  std::string nonlinearity = "tanh";  // RNN: "tanh" or "relu"
   Device device = DeviceType::cpu;
 
   template <class V> void describe(V& v) {
@@ -28,14 +28,14 @@ struct RnnOptions {
   }
 };
 
-// h, c [num_layers * directions, B, hidden_size], or without B where the input is; layer by layer,
-// forward before backward. Undefined: zeros. c is the LSTM's alone, whose h has proj_size units
-// where that is given.
+// The state: h and c [num_layers * directions, B, hidden_size], without B if the input has none.
+// Layers are in order, forward before backward. Undefined means zeros. Only an LSTM has c; its h
+// has proj_size units if there is a projection.
 using RnnState = LstmState;
-// What a layer gives; output is [B, T, ...] with batch_first, and has no B where x has none.
+// The result of a layer. output is [B, T, ...] with batch_first, and lacks B if x does.
 struct RnnResult {
-  Tensor output;    // of the last layer, directions side by side: [T, B, directions * hidden_size]
-  Tensor h_n, c_n;  // after the last step; c_n is an LSTM's
+  Tensor output;    // of the last layer, directions concatenated: [T, B, directions * hidden_size]
+  Tensor h_n, c_n;  // after the last step; c_n for an LSTM only
   void tensors(const auto& each) { each(output, h_n, c_n); }
 };
 struct PackedRnnResult {
@@ -44,19 +44,20 @@ struct PackedRnnResult {
   void tensors(const auto& each) { each(output.data, h_n, c_n); }
 };
 
-// Of one layer in one direction; those that it has not are undefined.
+// The weights of one layer in one direction. Those that it does not have are undefined.
 struct RnnWeights {
   Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
 
-// x [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed sequence.
-// Parameters "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0" (of a
-// projection), and "..._reverse", are drawn from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)).
+// x is [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed
+// sequence. The parameters "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0",
+// "weight_hr_l0" (of a projection) and "..._reverse" are drawn from U(-1/sqrt(hidden_size),
+// 1/sqrt(hidden_size)).
 class RnnBase : public Module {
  public:
   using Options = RnnOptions;
 
-  // The output alone, from a state of zeros.
+  // Returns only the output, from a zero state.
   Tensor forward(const Tensor& x) override { return run(x, {}).output; }
   using Module::operator();
   RnnResult operator()(const Tensor& x, const RnnState& state);
@@ -80,7 +81,7 @@ class RnnBase : public Module {
   void check_input(const Tensor& x) const;
   void check_state(const Tensor& x, const RnnState& state, std::optional<int64_t> batch) const;
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
-  // Units of h, which is also the output of one direction.
+  // Returns the size of h, which is also the size of the output of one direction.
   int64_t width() const { return options.proj_size > 0 ? options.proj_size : hidden_size; }
 
   int64_t gates_;
@@ -98,20 +99,20 @@ struct GRU : Cloneable<GRU, RnnBase> {
 
 struct RnnCellOptions {
   bool bias = true;
-  std::string nonlinearity = "tanh";  // of an RNNCell: or "relu"
+  std::string nonlinearity = "tanh";  // RNNCell: "tanh" or "relu"
   Device device = DeviceType::cpu;
 };
 
 // One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.
-// Parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn as those of the layers.
+// The parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn like those of the layers.
 class RnnCellBase : public Module, public RnnWeights {
  public:
   using Options = RnnCellOptions;
 
-  // h, from a state of zeros.
+  // Returns h, from a zero state.
   Tensor forward(const Tensor& x) override { return step(x, {}).h; }
   using Module::operator();
-  // h, of an RNNCell or GRUCell.
+  // Returns h, for an RNNCell or GRUCell.
   Tensor operator()(const Tensor& x, const Tensor& h);
   std::string extra_repr() const override;
 

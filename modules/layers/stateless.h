@@ -1,7 +1,7 @@
 // Layers without parameters, and PReLU
 // (https://pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity,
-// ...#dropout-layers, ...#pooling-layers, ...#padding-layers, ...#vision-layers): functions of
-// autograd/ops, whose options they take.
+// ...#dropout-layers, ...#pooling-layers, ...#padding-layers, ...#vision-layers). They are
+// functions of autograd/ops and take the same options.
 #pragma once
 
 #include "autograd/ops/binary_ops.h"
@@ -57,7 +57,7 @@ using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
 using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
 
 struct GELUOptions {
-  std::string approximate = "none";  // by erf
+  std::string approximate = "none";  // "none": the exact function by erf
   template <class V> void describe(V& v) {
     v("approximate", approximate, {"none", "tanh"}, "formula");
   }
@@ -84,7 +84,7 @@ struct PReLUOptions {
   template <class V> void describe(V& v) { v("init", init, kAny, "slope below 0 at first"); }
 };
 
-// weight: the slope below 0, one for all or one for each channel.
+// weight is the slope below 0: one for all channels, or one per channel.
 class PReLU : public Cloneable<PReLU> {
  public:
   explicit PReLU(IntArg num_parameters = 1, PReLUOptions o = {})
@@ -95,7 +95,7 @@ class PReLU : public Cloneable<PReLU> {
   Parameter weight;
 };
 
-// --- dropout: active while training; masks come from the default generator ---
+// --- dropout: active in training mode; masks come from the default generator ---
 
 struct DropoutOptions {
   double p = 0.5;
@@ -119,12 +119,12 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
   double p;
 };
 using Dropout = DropoutLayer<"Dropout", dropout>;
-// Whole channels.
+// Drops whole channels.
 using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
 
 // --- windows: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
 
-// 3, (3, 5), (None, 5)
+// Formats 3, (3, 5) or (None, 5).
 inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
   return cat("(", py(size.h), ", ", py(size.w), ")");
@@ -136,7 +136,7 @@ using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d
 using AdaptiveMaxPool1d = FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, OutputWidth>;
 using AdaptiveMaxPool2d = FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, OutputSides>;
 
-// kDims: of space.
+// kDims: number of spatial dimensions.
 template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
 class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOptions>> {
  public:
@@ -178,7 +178,8 @@ using AvgPool1d = PoolLayer<"AvgPool1d", 1, avg_pool1d, AvgPoolOptions>;
 using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
 using Unfold = PoolLayer<"Unfold", 2, unfold, UnfoldOptions>;
 
-// Blocks [N, C * kernel, L] to images [N, C, *output_size]: where blocks overlap they are added.
+// Combines blocks [N, C * kernel, L] into images [N, C, *output_size]. Overlapping blocks are
+// added.
 class Fold : public Cloneable<Fold> {
  public:
   using Options = UnfoldOptions;
@@ -197,7 +198,7 @@ class Fold : public Cloneable<Fold> {
 
 // --- padding ---
 
-// ReflectionPad2d(1), or {left, right, top, bottom}; of one dimension {left, right}.
+// ReflectionPad2d(1), or {left, right, top, bottom}; in one dimension {left, right}.
 template <LayerName kName, int kDims, PadMode kMode>
 class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
@@ -228,12 +229,12 @@ class Identity : public Cloneable<Identity> {
   Tensor forward(const Tensor& x) override { return x; }
 };
 
-// All dimensions from start_dim to end_dim become one.
+// Flattens all dimensions from start_dim to end_dim into one.
 using Flatten = FunctionLayer<
     "Flatten", flatten,
     Option<"start_dim", int64_t, kAnyDim, "first dimension to join; 0 is the batch", 1>,
     Option<"end_dim", int64_t, kAnyDim, "last dimension to join", -1>>;
-// Unflatten(1, {2, -1}): the inverse.
+// The inverse: Unflatten(1, {2, -1}).
 inline constexpr Range kSizeOrRest{-1, kWidth.high};
 using Unflatten =
     FunctionLayer<"Unflatten", unflatten,

@@ -27,7 +27,7 @@ using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
 struct EncodeOptions {
   Tensor src_mask = {};              // [L, L] or [B * nhead, L, L]
   Tensor src_key_padding_mask = {};  // [B, L]
-  bool is_causal = false;            // needs no mask beside it
+  bool is_causal = false;            // no mask is needed in addition
   void tensors(const auto& each) { each(src_mask, src_key_padding_mask); }
   bool has_masks() const {
     return is_causal || src_mask.defined() || src_key_padding_mask.defined();
@@ -38,15 +38,15 @@ struct DecodeOptions {
   Tensor memory_mask = {};                               // [T, S] or [B * nhead, T, S]
   Tensor tgt_key_padding_mask = {};                      // [B, T]
   Tensor memory_key_padding_mask = {};                   // [B, S]
-  bool tgt_is_causal = false, memory_is_causal = false;  // need no mask beside them
+  bool tgt_is_causal = false, memory_is_causal = false;  // no masks are needed in addition
   void tensors(const auto& each) {
     each(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
   }
 };
 
-// src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model]; to the same shape. A
-// derived layer overrides forward(src, how), which every call reaches, or forward(src) alone, which
-// calls without masks reach; a TransformerEncoder of such layers throws NotImplementedError for
+// Maps src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model] to the same shape. A
+// derived layer overrides forward(src, how), which every call reaches, or only forward(src), which
+// calls without masks reach. A TransformerEncoder of such layers throws NotImplementedError for
 // masks.
 class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
  public:
@@ -70,11 +70,11 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
 
  private:
   template <class Layer> friend class TransformerStack;
-  bool takes_masks_ = true;  // false: its class overrides forward(src) alone
+  bool takes_masks_ = true;  // false: the class overrides only forward(src)
 };
 
-// tgt [T, B, d_model] and memory, what an encoder gave, [S, B, d_model]; batch_first and no batch
-// as above. To tgt's shape.
+// Maps tgt [T, B, d_model] and memory [S, B, d_model], an encoder's output, to tgt's shape;
+// batch_first and no batch as above.
 class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
  public:
   using Options = TransformerDecoderLayerOptions;
@@ -83,7 +83,7 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
                           TransformerDecoderLayerOptions options = {});
 
   using Module::forward;
-  // For derived layers to override.
+  // Derived layers override this.
   virtual Tensor forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how);
   Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {});
 
@@ -96,9 +96,9 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   Child<Dropout> dropout1, dropout2, dropout3;
 };
 
-// Layers one after the other, then a norm where there is one. The function is called for each layer
-// and returns a Layer or a layer derived from it; each so has initial weights of its own (PyTorch
-// copies one layer).
+// A sequence of layers and an optional norm. The function is called once per layer and returns a
+// Layer or a layer derived from it, so that each layer has its own initial weights. (PyTorch copies
+// one layer.)
 template <class Layer> class TransformerStack : public Module {
  public:
   template <class MakeLayer>
@@ -124,7 +124,7 @@ template <class Layer> class TransformerStack : public Module {
   std::optional<Child<LayerNorm>> norm;
 
  protected:
-  // x through each layer, called with these, and the norm.
+  // Passes x through each layer, called with these arguments, and through the norm.
   template <class... Args> Tensor run(Tensor x, const Args&... args) {
     for (size_t i = 0; i < layers->size(); ++i)
       x = layers->template at<Layer>(int64_t(i))(x, args...);
@@ -132,6 +132,7 @@ template <class Layer> class TransformerStack : public Module {
   }
 };
 
+// Example:
 // TransformerEncoder net([] { return TransformerEncoderLayer(512, 8); }, 6, LayerNorm(512));
 class TransformerEncoder
     : public Cloneable<TransformerEncoder, TransformerStack<TransformerEncoderLayer>> {
@@ -172,7 +173,7 @@ struct TransformOptions {
   }
 };
 
-// Encoder and decoder, each with a norm at its end; matrices are drawn by xavier_uniform_.
+// An encoder and a decoder, each with a final norm. Matrices are drawn by xavier_uniform_.
 class Transformer : public Cloneable<Transformer> {
  public:
   using Options = TransformerOptions;
@@ -180,7 +181,7 @@ class Transformer : public Cloneable<Transformer> {
   explicit Transformer(IntArg d_model = 512, IntArg nhead = 8, const TransformerOptions& o = {});
 
   Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {});
-  // float32 [size, size]: -inf above the diagonal, 0 elsewhere.
+  // Returns a float32 [size, size] tensor: -inf above the diagonal, 0 elsewhere.
   static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {});
 
   int64_t d_model, nhead;

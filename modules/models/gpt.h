@@ -1,5 +1,5 @@
 // GPT with the structure of nanoGPT (https://github.com/karpathy/nanoGPT) and GPT-2's state-dict
-// keys ("transformer.h.0.attn.c_attn.weight"); weights are Linear's [out, in].
+// keys ("transformer.h.0.attn.c_attn.weight"). Weights have Linear's layout [out, in].
 #pragma once
 
 #include "framework/base/describe.h"
@@ -10,17 +10,17 @@
 
 namespace taper::v0 {
 
-// The defaults are GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
+// The defaults are those of GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
 struct GPTOptions {
   int64_t vocab_size = 50304;
-  int64_t block_size = 1024;  // the longest sequence
+  int64_t block_size = 1024;  // maximum sequence length
   int64_t n_layer = 12, n_head = 12, n_embd = 768;
   double dropout = 0;
   bool bias = true;           // in Linear and LayerNorm
-  std::string gelu = "none";  // by erf, as nanoGPT; GPT-2's own weights were made with "tanh"
+  std::string gelu = "none";  // by erf, as in nanoGPT; GPT-2's published weights need "tanh"
   Device device = DeviceType::cpu;
 
-  // But for what the data say.
+  // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
     v("n_layer", n_layer, {1, 1000}, "blocks");
     v("n_head", n_head, kWidth, "attention heads of a block");
@@ -33,8 +33,8 @@ struct GPTOptions {
   }
 };
 
-// Each position attends to itself and those before it. [B, T, C] to the same; with a residual it is
-// added.
+// Causal self-attention: each position attends to itself and to those before it. Maps [B, T, C] to
+// the same shape. A residual is added if it is given.
 class CausalSelfAttention : public Cloneable<CausalSelfAttention> {
  public:
   explicit CausalSelfAttention(const GPTOptions& options);
@@ -52,7 +52,8 @@ class CausalSelfAttention : public Cloneable<CausalSelfAttention> {
   Tensor attend(const Tensor& x);
 };
 
-// The feed-forward half of a block. [B, T, C] to the same; with a residual it is added.
+// The feed-forward part of a block. Maps [B, T, C] to the same shape. A residual is added if it is
+// given.
 class GPTMLP : public Cloneable<GPTMLP> {
  public:
   explicit GPTMLP(const GPTOptions& options);
@@ -68,7 +69,7 @@ class GPTMLP : public Cloneable<GPTMLP> {
   Child<Dropout> dropout;
 };
 
-// x + attention, then + MLP, each of its layer-normed input.
+// Adds attention, then the MLP, each applied to the layer-normalized input.
 class GPTBlock : public Cloneable<GPTBlock> {
  public:
   explicit GPTBlock(const GPTOptions& options);
@@ -82,7 +83,7 @@ class GPTBlock : public Cloneable<GPTBlock> {
   Child<GPTMLP> mlp;
 };
 
-// Everything but the head. Tokens [B, T] to [B, T, n_embd].
+// Everything except the head. Maps tokens [B, T] to [B, T, n_embd].
 class GPTTransformer : public Cloneable<GPTTransformer> {
  public:
   explicit GPTTransformer(const GPTOptions& options);
@@ -96,10 +97,10 @@ class GPTTransformer : public Cloneable<GPTTransformer> {
   Child<LayerNorm> ln_f;
 };
 
-// Tokens [B, T] (int64 or int32, T <= block_size) to logits [B, T, vocab_size]. lm_head.weight is
-// transformer.wte.weight. Weights are drawn from N(0, 0.02), those of the projections back onto the
-// residual stream from N(0, 0.02 / sqrt(2 n_layer)); biases are 0. Throws ValueError where n_head
-// does not divide n_embd.
+// Maps tokens [B, T] (int64 or int32, T <= block_size) to logits [B, T, vocab_size]. lm_head.weight
+// is tied to transformer.wte.weight. Weights are drawn from N(0, 0.02), those of the projections
+// back to the residual stream from N(0, 0.02 / sqrt(2 n_layer)); biases are 0. Throws ValueError if
+// n_head does not divide n_embd.
 class GPT : public Cloneable<GPT> {
  public:
   explicit GPT(const GPTOptions& options = {});

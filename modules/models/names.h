@@ -1,4 +1,4 @@
-// The names and layouts that other libraries give the weights of models that Taper has, too.
+// Weight names and layouts of other libraries, for models that Taper has too.
 #pragma once
 
 #include <span>
@@ -10,33 +10,33 @@ namespace taper::v0 {
 
 struct LoadedTensors;  // framework/io/loaded_tensors.h
 
-// A name of theirs, and ours.
+// A name in the other library, and the name in Taper.
 struct NameRule {
-  // Each '*' stands for one or more characters that are no dot, in both names the same.
+  // Each '*' matches one or more characters other than a dot, the same ones in both names.
   const char* theirs;
-  const char* ours;         // nullptr: nothing that Taper has to know
-  bool transposed = false;  // a matrix [in, out] there, [out, in] here
+  const char* ours;         // nullptr: an entry that Taper ignores
+  bool transposed = false;  // the other library stores a matrix [in, out], Taper [out, in]
 };
 
-// A table of rules, of which the first that fits a name counts.
+// A table of rules. The first rule that matches a name applies.
 struct WeightNames {
-  const char* of;        // for messages
-  const char* may_lack;  // what the other library's names may begin with or not; or ""
+  const char* of;        // the library's name, for messages
+  const char* may_lack;  // an optional prefix of the other library's names; or ""
   std::span<const NameRule> rules;
 
-  // Another library's state dict as one of Taper's, and back. Transposed tensors are views.
-  // Counters of batch norms that files from before PyTorch 0.4.1 lack are added. Throw ValueError
-  // for a name that no rule fits and for a transposed tensor that is no matrix.
+  // Converts another library's state dict to Taper's, and back. Transposed tensors are views.
+  // Counters of batch norms, which files from before PyTorch 0.4.1 lack, are added. Throws
+  // ValueError for a name that no rule matches, and for a transposed tensor that is not a matrix.
   std::vector<NamedTensor> to_taper(const std::vector<NamedTensor>& state) const;
-  // Does the same with the tensors of a file, and renames its unreadable entries.
+  // Like above, for the tensors of a file. Its unreadable entries are renamed too.
   LoadedTensors to_taper(const LoadedTensors& state) const;
   std::vector<NamedTensor> from_taper(const std::vector<NamedTensor>& state) const;
 };
 
-// GPT2LMHeadModel's and GPT2Model's of transformers, for GPT with {.gelu = "tanh"}:
+// GPT2LMHeadModel and GPT2Model of the library transformers, for GPT with {.gelu = "tanh"}:
 //   net.load_state_dict(kHuggingFaceGpt2.to_taper(load_weights("pytorch_model.bin")));
 extern const WeightNames kHuggingFaceGpt2;
-// Those of resnet18 and resnet34, which are Taper's.
+// resnet18 and resnet34 of torchvision, whose names Taper shares.
 extern const WeightNames kTorchvisionResNet;
 
 }  // namespace taper::v0

@@ -16,17 +16,17 @@ namespace taper::v0 {
 struct ResNetOptions {
   int64_t num_classes = 1000;
   int64_t in_channels = 3;
-  int64_t width = 64;  // channels of the first stage; each further stage doubles them
+  int64_t width = 64;  // channels of the first stage; they double with each further stage
   Device device = DeviceType::cpu;
 
-  // But for what the data say.
+  // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
     v("width", width, {1, 1 << 16}, "channels of the first stage; each further one doubles them");
   }
 };
 
-// x + two convolutions of x; the sum's first part goes through `downsample`, a convolution with a
-// kernel of 1, where the shape changes. [N, in, H, W] to [N, out, H / stride, W / stride].
+// A residual block: x + two convolutions of x. If the shape changes, x passes through `downsample`,
+// a convolution with kernel size 1. Maps [N, in, H, W] to [N, out, H / stride, W / stride].
 class BasicBlock : public Cloneable<BasicBlock> {
  public:
   BasicBlock(int64_t in, int64_t out, int64_t stride, Device device);
@@ -41,11 +41,11 @@ class BasicBlock : public Cloneable<BasicBlock> {
   std::optional<Child<Sequential>> downsample;
 };
 
-// x [N, in_channels, H, W] to logits [N, num_classes]. The image is halved five times before its
-// mean is taken. Convolutions are drawn by kaiming_normal_ over their outputs.
+// Maps x [N, in_channels, H, W] to logits [N, num_classes]. The image size is halved five times
+// before the average over it. Convolutions are drawn by kaiming_normal_ with mode fan_out.
 class ResNet : public Cloneable<ResNet> {
  public:
-  // blocks: how many each of the four stages has.
+  // blocks: the number of blocks in each of the four stages.
   explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});
 
   Tensor forward(const Tensor& x) override;

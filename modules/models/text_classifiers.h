@@ -1,5 +1,5 @@
-// Classifiers of token sequences: by a recurrent net's last state, and by the mean over what a
-// transformer's encoder (https://arxiv.org/abs/1706.03762) gives.
+// Classifiers of token sequences: by the last state of a recurrent network, and by the mean of the
+// outputs of a transformer encoder (https://arxiv.org/abs/1706.03762).
 #pragma once
 
 #include "framework/base/describe.h"
@@ -16,7 +16,7 @@ struct LSTMClassifierOptions {
   double dropout = 0;  // between layers
   Device device = DeviceType::cpu;
 
-  // But for what the data say.
+  // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
     v("embedding_dim", embedding_dim, kWidth, "width of a token's vector");
     v("hidden_size", hidden_size, kWidth, "width of the state");
@@ -25,7 +25,7 @@ struct LSTMClassifierOptions {
   }
 };
 
-// Tokens [B, T] (int64 or int32) to logits [B, num_classes].
+// Maps tokens [B, T] (int64 or int32) to logits [B, num_classes].
 class LSTMClassifier : public Cloneable<LSTMClassifier> {
  public:
   explicit LSTMClassifier(const LSTMClassifierOptions& options);
@@ -45,7 +45,8 @@ struct EncoderClassifierOptions {
   Device device = DeviceType::cpu;
 };
 
-// Tokens [B, T] (int64 or int32, T <= max_len) to logits [B, num_classes]. Positions are learned.
+// Maps tokens [B, T] (int64 or int32, T <= max_len) to logits [B, num_classes]. Position embeddings
+// are learned.
 class EncoderClassifier : public Cloneable<EncoderClassifier> {
  public:
   explicit EncoderClassifier(const EncoderClassifierOptions& options);

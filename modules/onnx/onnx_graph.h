@@ -1,4 +1,4 @@
-// A traced forward pass as a graph of ONNX's operators; not a public header.
+// A traced forward pass as a graph of ONNX operators. Not a public header.
 #pragma once
 
 #include <optional>
@@ -33,20 +33,20 @@ struct Graph {
   std::vector<GraphValue> inputs, outputs;
 };
 
-// Of two passes, with other values and another batch.
+// Builds the graph from two passes, the second one with other values and another batch size.
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                   const OnnxOptions& options);
 
 class GraphBuilder;
 struct Step;
 
-// What a row writes its op with. Values go by their names in the graph.
+// Writes one op into the graph. Values are identified by their names in the graph.
 class OpWriter {
  public:
   OpWriter(GraphBuilder& graph, const Step& here, const Step& there, const char* row);
 
-  const TracedOp &op, &twin;  // the same op in the pass of another batch
-  const char* const onnx;     // the row's name for it, or null
+  const TracedOp &op, &twin;  // the same op in the pass with the other batch size
+  const char* const onnx;     // the operator name in the op's row, or null
   const Tensor& x(size_t i = 0) const { return op.inputs[i]; }
   const Tensor& y() const { return op.outputs[0]; }
   DType dtype() const { return y().dtype(); }
@@ -54,13 +54,13 @@ class OpWriter {
   template <class T> const T& options() const { return *std::any_cast<T>(&op.options); }
   template <class T> const T& twin_options() const { return *std::any_cast<T>(&twin.options); }
 
-  // Input i, and in a dtype.
+  // Returns the name of input i, optionally converted to a dtype.
   std::string in(size_t i = 0) { return in(i, x(i).dtype()); }
   std::string in(size_t i, DType dtype);
-  // All inputs, as they are or in a dtype.
+  // Returns the names of all inputs, unchanged or converted to a dtype.
   std::vector<std::string> all_in(std::optional<DType> dtype = std::nullopt);
   std::string cast(const std::string& value, DType dtype);
-  // A node with one result, and with several.
+  // Adds a node with one result or with several.
   std::string add(const char* node, const std::vector<std::string>& inputs,
                   const Attributes& attributes = {});
   std::vector<std::string> add_many(const char* node, size_t results,
@@ -69,35 +69,37 @@ class OpWriter {
   std::string constant(const Tensor& x);
   std::string number(double value, DType dtype);
   std::string numbers(const std::vector<int64_t>& values);
-  // Sizes of this pass and of its twin as one int64 value that follows the batch.
+  // Returns the sizes of this pass and of its twin as one int64 value that depends on the batch
+  // size.
   std::string sizes(const Shape& here, const Shape& there);
-  // The result i, beside the row's own.
+  // Sets the name of result i, in addition to the row's own result.
   void give(size_t i, const std::string& value);
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
-  // A value that no op makes that is written.
+  // Returns a constant, for a value that no exported op produces.
   std::string constant_of(const Tensor& here, const Tensor& there, DType dtype);
 
   GraphBuilder& graph_;
   const Step& step_;
 };
 
-// How an op is written: by a function that gives its result, or as one node that takes all inputs
-// in the result's dtype. Functions of several ops write what the row names.
+// How an op is written: by a function that returns its result, or as one node that takes all inputs
+// in the result's dtype. A function that handles several ops writes the operator that the row
+// names.
 struct OnnxRow {
   const char *op, *onnx;
   std::string (*write)(OpWriter& w) = nullptr;
 };
-// Of onnx_elementwise.cpp and onnx_layers.cpp: their rows, and what others share with them.
+// The rows in onnx_elementwise.cpp and onnx_layers.cpp, and the functions that they share.
 std::span<const OnnxRow> elementwise_rows();
 std::span<const OnnxRow> layer_rows();
-std::string x_of(OpWriter& w);  // input 0 in the result's dtype
+std::string x_of(OpWriter& w);  // returns input 0 in the result's dtype
 std::string with(OpWriter& w, const char* onnx, const std::string& x, double number);
 std::string activated(OpWriter& w, const std::string& x, Activation activation);
-// TensorProto's number of it.
+// Returns TensorProto's number of the dtype.
 int onnx_type(DType dtype);
-// nullptr: ONNX has no form for it.
+// Returns nullptr if ONNX has no form of the op.
 const OnnxRow* onnx_row(const std::string& op);
 
 }  // namespace taper::v0::onnx_export

@@ -1,4 +1,4 @@
-// A forward pass as it is traced for ONNX, op by op; not a public header.
+// The recording of a forward pass for the ONNX export. Not a public header.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@
 
 namespace taper::v0::onnx_export {
 
-// Where a tensor was made: output `output` of op number `op`; none for a constant.
+// The source of a tensor: output `output` of op number `op`; none for a constant.
 struct Origin {
   std::optional<size_t> op;
   size_t output = 0;
 };
 
-// Pseudo ops that stand before the others.
+// Pseudo ops that precede the recorded ones.
 constexpr size_t kInputs = 0, kState = 1;
 
 struct Step {
@@ -27,25 +27,27 @@ struct Step {
   std::vector<Origin> origins;     // of the inputs
   std::vector<uint32_t> versions;  // of the inputs, when they were read
   std::string module;
-  bool follows = false;  // from the inputs
-  bool depends = true;   // on the inputs, or on the state by ops with a form; else: constants
+  bool follows = false;  // depends on the inputs
+  // depends on the inputs, or on the state through ops with an ONNX form; otherwise it is a
+  // constant
+  bool depends = true;
 };
 
-// Tensors are told apart by the memory that they show, so that detached ones and views of the same
-// elements are one; all stay alive until the end.
+// Identifies tensors by the memory that they show, so that detached tensors and views of the same
+// elements are the same. All tensors stay alive until the end.
 class Recording {
  public:
   Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
             const std::vector<Tensor>& state);
 
   Origin origin_of(const Tensor& x) const;
-  // The same without the makers of constants.
+  // Like origin(), but none for a tensor that is written as a constant.
   Origin origin_to_write(const Origin& origin) const {
     return origin.op && steps[*origin.op].depends ? origin : Origin();
   }
 
-  // Whether x was computed of the inputs, by ops that are traced or that the tape knows, or shares
-  // its memory with what was.
+  // Returns whether x was computed from the inputs, by ops that are traced or on the tape, or
+  // shares memory with such a tensor.
   bool follows(const Tensor& x) const;
 
   std::vector<Step> steps;
@@ -60,14 +62,14 @@ class Recording {
 
   static Key key_of(const Tensor& x);
   void note(TracedOp op);
-  // What is decided by the value would stay as it is in the example: refuses.
+  // Throws, because a decision that depends on the value would stay fixed as in the example.
   void refuse_read(const Tensor& x) const;
 
   std::map<Key, Made> made_;
-  std::set<const Storage*> follow_;  // kept by the steps
+  std::set<const Storage*> follow_;  // kept alive by the steps
 };
 
-// NotImplementedError.
+// Throws NotImplementedError.
 [[noreturn]] void refuse(const std::string& what, const std::string& module);
 
 }  // namespace taper::v0::onnx_export
