@@ -1,5 +1,5 @@
-// Copies of modules: of a whole tree at once, in which each copy takes the place of the module that
-// it is a copy of.
+// Copying of modules. A whole tree is copied at once, and each copy takes the place of its
+// original.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,11 +12,11 @@
 namespace taper::v0 {
 namespace {
 
-// What was copied so far, by the original.
+// The copies made so far, by their originals.
 struct Copies {
   std::map<const Module*, Module*> modules = {};
   std::map<const ModuleSlot*, Shared<ModuleSlot>> slots = {};
-  std::map<const TensorImpl*, Tensor> tensors = {};  // one for all that are tied
+  std::map<const TensorImpl*, Tensor> tensors = {};  // one copy for all tensors that are tied
 
   Shared<ModuleSlot> slot(const Shared<ModuleSlot>& from) {
     Shared<ModuleSlot>& to = slots[from.get()];
@@ -70,7 +70,7 @@ Module::Module(Module& other) : children_(other.children_), training_(other.trai
   for (const auto& [name, slot, is_buffer] : other.tensors_) {
     if (slot->tensor.defined()) tensors_.push_back({name, all.slot(slot), is_buffer});
   }
-  // Children and parents that were copied before.
+  // Children and parents that were copied earlier.
   for (auto& [name, child] : children_) {
     const auto copy = all.modules.find(child);
     if (copy == all.modules.end()) continue;

@@ -13,10 +13,11 @@
 namespace taper::v0 {
 namespace {
 
-constexpr bool kAsync = true;               // beside the backward pass
-constexpr size_t kStays = size_t(1) << 20;  // bytes from which a copy costs more than a collective
+constexpr bool kAsync = true;  // concurrently with the backward pass
+// from this size on, a copy costs more than a separate collective
+constexpr size_t kStays = size_t(1) << 20;
 
-// The first line in which the texts differ.
+// Returns the first line in which the texts differ.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream ours(a), theirs(b);
   std::string own, other;
@@ -45,18 +46,19 @@ struct DataParallel::Slot {
   NamedTensor param;
   size_t bucket = 0;
   int64_t offset = 0;
-  // Of the bucket, in the parameter's shape and memory order; none: reduced where it lies.
+  // A view of the bucket in the parameter's shape and memory order. Undefined: reduced in place.
   Tensor view = {};
   bool ready = false;
 };
 struct DataParallel::Bucket {
   std::vector<size_t> slots;
-  Tensor flat = {};    // [numel], of those that have a view
-  Tensor padded = {};  // of a tree: flat and what makes it equal parts for all ranks
+  Tensor flat = {};    // [numel], the gradients that have a view
+  Tensor padded = {};  // for a tree: flat with padding, so that all ranks have equal parts
   size_t ready = 0;
   distributed::Work work = {};
-  std::vector<Tensor> sums = {};  // of a tree, of this rank's leaves so far: 4, 2 and 1, say
-  Tensor parts = {};              // of a tree: [ranks, part], one of every rank
+  // for a tree: sums of this rank's leaves so far, of 4, 2 and 1 leaves, say
+  std::vector<Tensor> sums = {};
+  Tensor parts = {};  // for a tree: [ranks, part], one part from every rank
 };
 
 DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
@@ -112,7 +114,8 @@ void DataParallel::broadcast_buffers() {
   broadcast(tensors);
 }
 
-// The last parameters first, for theirs come first; those of one dtype together.
+// Orders parameters from the last to the first, because the backward pass computes their gradients
+// in this order. A bucket has one dtype.
 void DataParallel::make_buckets() {
   std::vector<size_t> slots;
   size_t bytes = 0;
@@ -189,15 +192,15 @@ void DataParallel::on_gradient(size_t slot) {
   reduce_ready();
 }
 
-// All in one launch.
+// Copies all tensors in one launch.
 void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const {
   if (to.empty()) return;
   const kernels::Average first{{}, kernels::pointer<int64_t>(zero_), 0, false};
   kernels::run_list("DataParallel", first, to, from);
 }
 
-// The gradient where it lies, [numel] in the parameter's order of memory. One that a backward pass
-// without a tape made is nobody else's.
+// Returns the gradient's memory as [numel] in the parameter's memory order. A gradient that was
+// computed without recording has no other owner.
 Tensor DataParallel::flat_grad(const Slot& slot) const {
   const Tensor& p = slot.param.tensor;
   Tensor grad = p.grad();
@@ -210,7 +213,8 @@ Tensor DataParallel::flat_grad(const Slot& slot) const {
   return view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
 }
 
-// Of a leaf that is not the last the parameters keep no gradient: the next one has its own.
+// Unless the leaf is the last one, the parameters keep no gradient, because the next leaf computes
+// its own.
 void DataParallel::reduce(size_t number) {
   Bucket& bucket = buckets_[number];
   const Tensor leaf = is_last_leaf()
@@ -233,7 +237,7 @@ void DataParallel::reduce(size_t number) {
     if (!is_last_leaf()) s.param.tensor.set_grad({});
     if (is_last_leaf() && keeps_view(s)) s.param.tensor.set_grad(s.view);
   }
-  // As the carries of a binary counter; to the left are the leaves before.
+  // Like the carries of a binary counter. The left operand has the earlier leaves.
   for (int n = leaf_; n % 2 == 1; n /= 2) {
     add(leaf, bucket.sums.back(), leaf);
     bucket.sums.pop_back();
@@ -242,8 +246,9 @@ void DataParallel::reduce(size_t number) {
   if (!is_last_leaf()) bucket.sums.push_back(leaf);
 }
 
-// Two ranks have one sum only, whoever adds. More: each adds a part of all ranks' in the order of
-// the tree; while it comes, the bucket before is added.
+// Adds the sums of the ranks. With two ranks there is one sum, in either order. With more, each
+// rank adds one part of all ranks' sums in tree order. While a part is received, the previous
+// bucket is added.
 void DataParallel::join_ranks(size_t number) {
   Bucket& bucket = buckets_[number];
   if (!in_tree()) {
@@ -272,12 +277,12 @@ void DataParallel::join_parts(Bucket& bucket) {
   bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0), kAsync);
 }
 
-// Whether the gradient becomes the bucket's view of it; else it is copied back.
+// Returns whether the gradient can become the bucket's view. Otherwise it is copied back.
 bool DataParallel::keeps_view(const Slot& slot) {
   return slot.view.defined() && slot.view.dtype() == slot.param.tensor.dtype();
 }
 
-// In one order on all ranks, whatever the order in which gradients come.
+// Starts reductions in one order on all ranks, whatever the order in which gradients are computed.
 void DataParallel::reduce_ready() {
   for (; next_ < buckets_.size(); ++next_) {
     Bucket& bucket = buckets_[next_];

@@ -21,7 +21,7 @@ double variance_of_glorot(const Tensor& x) {
   return 2 / (fans.in + fans.out);
 }
 
-// 0 for a tensor without elements, whose fans may be 0.
+// Returns 0 for a tensor without elements, whose fans may be 0.
 double he_deviation(const Tensor& x, const KaimingOptions& o) {
   if (x.numel() == 0) return 0;
   require<ValueError>(o.mode == "fan_in" || o.mode == "fan_out", "Mode ", o.mode,
@@ -30,7 +30,7 @@ double he_deviation(const Tensor& x, const KaimingOptions& o) {
   return calculate_gain(o.nonlinearity, o.a) / std::sqrt(o.mode == "fan_in" ? fans.in : fans.out);
 }
 
-// The x with erf(x) = y: Winitzki's approximation, then steps of Halley's method.
+// Returns the x with erf(x) = y: Winitzki's approximation, refined by Halley's method.
 double inverse_erf(double y) {
   if (std::abs(y) >= 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
   constexpr double kA = 0.147;
@@ -46,8 +46,9 @@ double inverse_erf(double y) {
 
 double normal_cdf(double x) { return (1 + std::erf(x / std::numbers::sqrt2)) / 2; }
 
-// Gram-Schmidt on the rows of v [m, n], m <= n, in place: whole blocks by matrix products. Twice,
-// for once leaves rounding errors that grow with the condition number.
+// Orthonormalizes the rows of v [m, n], m <= n, in place by the Gram-Schmidt process, in blocks by
+// matrix products. It runs twice, because one pass leaves rounding errors that grow with the
+// condition number.
 void orthonormalise(const Tensor& v) {
   constexpr int64_t kBlock = 128;
   const auto remove = [](const Tensor& from, const Tensor& rows) {
@@ -144,7 +145,7 @@ Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   const NoGradGuard no_grad;
   const Tensor drawn = randn({x.size(0), x.numel() / x.size(0)}, {.dtype = kFloat64}, generator);
   const bool wide = drawn.size(0) < drawn.size(1);
-  // Gram-Schmidt's R has a positive diagonal.
+  // The R of the Gram-Schmidt process has a positive diagonal.
   const Tensor q = wide ? drawn : drawn.t().contiguous();
   orthonormalise(q);
   return x.copy_((wide ? q : q.t()).mul_(gain).reshape(x.shape()));

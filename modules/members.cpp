@@ -18,7 +18,7 @@ ModuleTensor::~ModuleTensor() {
 
 ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) {
   using enum ModuleSlot::State;
-  // Whether a whole module is being assigned, of which one of the two may lack this tensor.
+  // Whether whole modules are being assigned, where one of the two may lack this tensor.
   const bool follows =
       slot_ ? slot_->state == kDropped : !other.slot_ || other.slot_->state == kArriving;
   if (!follows) return *this = *other;
@@ -79,7 +79,7 @@ ChildBase::~ChildBase() { leave(); }
 
 Module* ChildBase::owner_of_module() const {
   if (!module_ || !owner_ || std::ranges::count(module_->parents_, owner_)) return owner_;
-  // The whole owner moves: its base moved before its members, and the children with it.
+  // The whole owner is being moved: its base moved before its members, and took the children along.
   return module_->parents_.empty() ? nullptr : module_->parents_[0];
 }
 
@@ -126,7 +126,7 @@ void ChildBase::assign(Owned<Module> fresh) {
 
 void ChildBase::put(Module& fresh, ChildBase& from) {
   Module* const old = module_here();
-  if (old == &fresh) return;  // it came here when its whole owner was assigned to this one's
+  if (old == &fresh) return;  // it arrived here when its owner was assigned to this one's
   if (owner_->is_in(fresh)) {
     throw Error("a ", fresh.type_name(), " cannot be put into itself");
   }
@@ -135,7 +135,8 @@ void ChildBase::put(Module& fresh, ChildBase& from) {
   for (ChildBase* holder = owner_->held_; holder; holder = holder->next_) {
     if (holder->module_.get() == old) return exchange_with(*holder, fresh, from);
   }
-  owner_->check_name("Submodule", *name_);  // throws: somebody else registered a module here
+  // throws if another module was registered under this name
+  owner_->check_name("Submodule", *name_);
 }
 
 void ChildBase::put_in_vacant_place(Module& fresh, ChildBase& from) {
@@ -149,8 +150,8 @@ void ChildBase::put_in_vacant_place(Module& fresh, ChildBase& from) {
   fresh.parents_.insert(fresh.parents_.begin(), owner_);
 }
 
-// The module of `holder`, which is registered here, goes where `fresh` was: out of the tree if that
-// is nowhere, or in the module itself.
+// Moves the module of `holder`, which is registered here, to the place of `fresh`: out of the tree
+// if `fresh` has none, or into a place below that module.
 void ChildBase::exchange_with(ChildBase& holder, Module& fresh, ChildBase& from) {
   Module& old = *holder.module_;
   const bool has_place = from.module_here() == &fresh;

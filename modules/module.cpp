@@ -18,7 +18,7 @@
 namespace taper::v0 {
 namespace {
 
-// Puts another tensor's memory behind a handle: everybody who holds the handle sees it.
+// Replaces the memory behind a handle, which all copies of the handle see.
 void replace_memory(const Tensor& target, const Tensor& source) {
   TensorImpl* impl = target.impl();
   forget_half_copy(impl);
@@ -33,10 +33,10 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-thread_local Module* running = nullptr;  // the innermost module whose forward runs
+thread_local Module* running = nullptr;  // the innermost module whose forward() is running
 
-// The last foreign exception that left a forward, which has come as far as `caller`. It is kept, so
-// that no other exception can have its address.
+// The last foreign exception that left a forward(), and the module that it has reached. The
+// exception is kept alive so that no other one can have its address.
 struct Foreign {
   std::exception_ptr kept{};
   const std::exception* error = nullptr;
@@ -358,7 +358,8 @@ void Module::zero_grad() {
 std::string to_string(const Module& module) {
   const std::string extra = module.extra_repr();
   if (module.children().empty()) {
-    const bool lines = extra.find('\n') != std::string::npos;  // each is to be one of its own
+    // multi-line settings are printed on lines of their own
+    const bool lines = extra.find('\n') != std::string::npos;
     return cat(module.type_name(), "(", lines ? indented("\n" + extra) + "\n" : extra, ")");
   }
   std::string out = cat(module.type_name(), "(");
@@ -366,7 +367,7 @@ std::string to_string(const Module& module) {
   for (size_t i = 0, next; i < children.size(); i = next) {
     const std::string text = to_string(*children[i].second);
     next = i + 1;
-    // A list prints equal neighbours once: "(0-3): 4 x ReLU()".
+    // A list prints equal neighbors once: "(0-3): 4 x ReLU()".
     const bool folds = module.type_name() == "ModuleList";
     while (folds && next < children.size() && to_string(*children[next].second) == text) ++next;
     out += cat("\n  (", children[i].first);

@@ -1,4 +1,4 @@
-// Hooks of modules: what sees the tensors of a call, and their gradients.
+// Hooks of modules on the tensors of a call and on their gradients.
 #include <algorithm>
 
 #include "autograd/node.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// For hooks of one tensor; undefined where there is none.
+// Returns the first tensor, or an undefined one if there is none.
 Tensor first(const Tensors& tensors) { return tensors.empty() ? Tensor() : tensors[0]; }
 Tensors with_first(Tensors tensors, const Tensor& by) {
   if (!by.defined()) return {};
@@ -18,8 +18,8 @@ Tensors with_first(Tensors tensors, const Tensor& by) {
   return tensors;
 }
 
-// Those that require grad go through a node of the tape, which hands the gradients of all
-// (undefined where there is none) to `see` and passes on what that gives.
+// Routes the tensors that require grad through a tape node. It passes their gradients (undefined
+// where there is none) to `see`, and propagates what `see` returns.
 bool watch(Tensors& tensors, Callable<Tensors(const Tensors&)> see) {
   std::vector<size_t> places;
   Tensors outputs;
@@ -48,7 +48,7 @@ struct ModuleHooks {
   std::vector<std::pair<uint64_t, ForwardPreHook>> before;
   std::vector<std::pair<uint64_t, ForwardHook>> after;
   std::vector<std::pair<uint64_t, BackwardHook>> backward;
-  Module* module = nullptr;  // whose they are, wherever it moves
+  Module* module = nullptr;  // the module that has the hooks, also after it was moved
   uint64_t next_id = 0;
 };
 
@@ -60,15 +60,15 @@ void Module::drop_hooks() noexcept {
   if (hooks_) const ModuleHooks gone = std::exchange(*hooks_, {});
 }
 
-// A call whose gradients hooks wait for; the module may be gone by then.
+// A call whose hooks wait for gradients. The module may be destroyed before they run.
 struct BackwardCall {
   Shared<ModuleHooks> hooks;
   size_t num_inputs;
-  bool has_inputs = false;  // that require grad
+  bool has_inputs = false;  // whether any input requires grad
   Tensors grad_output = {};
 
   Tensors run(Tensors grad_input) const {
-    const auto functions = hooks->backward;  // a copy, for a hook may remove itself
+    const auto functions = hooks->backward;  // a copy, because a hook may remove itself
     for (const auto& [id, hook] : functions) {
       Tensors by = hook(*hooks->module, grad_input, grad_output);
       if (by.empty() || (!has_inputs && std::ranges::none_of(by, &Tensor::defined))) continue;
@@ -85,7 +85,7 @@ struct BackwardCall {
 };
 
 void Module::Call::before(Tensors& inputs) {
-  // A copy, for a hook may remove itself.
+  // A copy, because a hook may remove itself.
   const auto hooks = module_.hooks_->before;
   for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
   if (module_.hooks_->backward.empty() || !is_grad_enabled()) return;

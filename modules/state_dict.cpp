@@ -1,4 +1,4 @@
-// Saves and loads the tensors of a module, with PyTorch's strict report.
+// Saving and loading of a module's tensors, with PyTorch's strict report.
 #include <map>
 #include <set>
 
@@ -10,12 +10,13 @@
 namespace taper::v0 {
 namespace {
 
-// Returns the prefix of `longer` before `name`, with its dot; empty where they differ otherwise.
+// Returns the prefix of `longer` before `name`, with its dot; empty if they do not differ by a
+// prefix.
 std::string prefix_before(const std::string& name, const std::string& longer) {
   return longer.ends_with("." + name) ? longer.substr(0, longer.size() - name.size()) : "";
 }
 
-// Returns advice where names differ by a prefix alone.
+// Returns advice if the names differ only by a prefix.
 std::string hint(const IncompatibleKeys& keys) {
   for (const std::string& missing : keys.missing_keys) {
     for (const std::string& unexpected : keys.unexpected_keys) {
@@ -38,20 +39,20 @@ std::string strict_report(const IncompatibleKeys& keys) {
          detail::state_keys("Unexpected", keys.unexpected_keys) + hint(keys);
 }
 
-// Empty where the shapes are equal.
+// Returns an empty text if the shapes are equal.
 std::string size_mismatch(const std::string& name, const Shape& given, const Shape& own) {
   if (given == own) return "";
   return cat("\n\tsize mismatch for ", name, ": copying a param with shape torch.Size(", given,
              ") from checkpoint, the shape in current model is torch.Size(", own, ").");
 }
 
-// Empty where the file has no such entry that could not be read.
+// Returns an empty text unless the file has an unreadable entry of that name.
 std::string why_unreadable(const LoadedTensors& file, const std::string& name) {
   const auto why = file.unreadable.find(name);
   return why == file.unreadable.end() ? "" : why->second;
 }
 
-// The tensors whose names begin with the prefix, by the rest of their names.
+// Returns the tensors whose names begin with the prefix, by the rest of their names.
 std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& state,
                                       const std::string& prefix) {
   std::map<std::string, Tensor> given;
@@ -86,7 +87,7 @@ IncompatibleKeys Module::load(const std::vector<NamedTensor>& state, const Loade
   std::map<std::string, Tensor> given = by_name(state, options.prefix);
   const std::vector<Found> own = collect(false);
   std::vector<std::pair<Tensor, Tensor>> copies;
-  std::set<const TensorImpl*> named;  // under at least one of their names
+  std::set<const TensorImpl*> named;  // tensors that were given under at least one of their names
   for (const Found& found : own) {
     if (given.contains(found.path)) named.insert(found.tensor.impl());
   }

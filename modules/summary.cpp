@@ -17,7 +17,7 @@ int64_t bytes_in_use(Device device) {
                                   : cpu::memory_stats().allocated);
 }
 
-// 1234567 as "1,234,567".
+// Formats 1234567 as "1,234,567".
 std::string grouped(int64_t n) {
   std::string text = cat(n);
   for (int64_t at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
@@ -29,7 +29,7 @@ std::string in_units(int64_t bytes) {
   return bytes < (10 << 20) ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
 }
 
-// Lines of columns; the first is aligned left, the others right.
+// Formats lines as columns. The first column is aligned left, the others right.
 std::string table(const std::vector<std::vector<std::string>>& lines) {
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
@@ -46,7 +46,7 @@ std::string table(const std::vector<std::vector<std::string>>& lines) {
   return out;
 }
 
-// What the modules that run have counted so far, by the time they began.
+// Records, for the modules that are running, the counters at the time when they started.
 class Recorder {
  public:
   Recorder(Module& model, Device device) : device_(device) {

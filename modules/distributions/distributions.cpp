@@ -25,7 +25,7 @@ const double kLogRootTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
 bool is_number(const Tensor& x) { return x.impl()->wrapped_number; }
 
-// Both of one shape, dtype and device.
+// Broadcasts both to one shape, dtype and device.
 std::pair<Tensor, Tensor> broadcast(const Tensor& a, const Tensor& b) {
   const Tensor& like = is_number(a) ? b : a;
   const DType dtype = is_number(like) ? kFloat32 : (a + b).dtype();
@@ -34,7 +34,8 @@ std::pair<Tensor, Tensor> broadcast(const Tensor& a, const Tensor& b) {
   return {as(a), as(b)};
 }
 
-// PyTorch's refusal, where the values can be read without waiting for a GPU.
+// Throws with PyTorch's message if the values can be read without waiting for a GPU and violate the
+// condition.
 void check(const char* distribution, const char* name, const Tensor& value, const Tensor& holds,
            const char* constraint) {
   require<TypeError>(value.is_floating_point(), "Expected parameter ", name, " of distribution ",
@@ -48,7 +49,7 @@ void check_positive(const char* distribution, const char* name, const Tensor& va
   check(distribution, name, value, value.detach() > 0, "GreaterThan(lower_bound=0.0)");
 }
 
-// Probabilities far enough from 0 and 1 for finite logits.
+// Returns probabilities that differ enough from 0 and 1 for finite logits.
 Tensor clamped(const Tensor& probs) {
   const double eps = probs.dtype() == kFloat64   ? 0x1p-52
                      : probs.dtype() == kFloat32 ? 0x1p-23
@@ -61,7 +62,7 @@ const Tensor& given(const Odds& odds) {
   if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? *odds.probs : *odds.logits;
   throw ValueError("Either `probs` or `logits` must be specified, but not both.");
 }
-// holds(probabilities): where they are some.
+// Checks the condition holds(probabilities) if probabilities are given.
 void check_odds(const char* distribution, const Odds& odds, const auto& holds,
                 const char* constraint) {
   const Tensor v = given(odds).detach();
@@ -77,15 +78,15 @@ Shape without_last(const char* distribution, const Tensor& x) {
   return shape;
 }
 
-// Of scale 1; alpha is float64.
+// Draws with scale 1. alpha is float64.
 Tensor draw_gamma(const Tensor& alpha, Generator* generator) {
   const NoGradGuard no_grad;
   const TensorOptions options{.dtype = kFloat64, .device = alpha.device()};
   const auto uniform = [&] { return 1 - rand(alpha.shape(), options, generator); };  // (0, 1]
-  // Below 1 that of alpha + 1, times a power of a uniform number.
+  // Below 1, a draw for alpha + 1 is multiplied by a power of a uniform number.
   const Tensor is_low = alpha < 1;
   const Tensor d = where(is_low, alpha + 1, alpha) - 1. / 3, c = rsqrt(d * 9);
-  // What is none is never accepted: nan.
+  // Invalid parameters are never accepted and give nan.
   Tensor open = logical_and(alpha > 0, isfinite(alpha));
   Tensor y = where(open, zeros_like(alpha), full_like(alpha, NAN));
   while (any(open).item<bool>()) {
@@ -99,7 +100,7 @@ Tensor draw_gamma(const Tensor& alpha, Generator* generator) {
   return where(is_low, y * pow(uniform(), reciprocal(alpha)), y);
 }
 
-// One draw for each concentration, on the tape.
+// Draws once for each concentration; differentiable.
 Tensor standard_gamma(const Tensor& concentration, Generator* generator) {
   const DType dtype = concentration.dtype();
   const double tiny = dtype == kFloat64 ? 0x1p-1022 : dtype == kFloat16 ? 0x1p-14 : 0x1p-126;
@@ -317,7 +318,7 @@ Tensor kl_divergence(const Uniform& p, const Uniform& q) {
                         log((q.high - q.low) / (p.high - p.low)));
 }
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  // Of one outcome, which p and q give these probabilities and logits.
+  // The term of one outcome, for which p and q have these probabilities and logits.
   const auto part = [](const Tensor& a, const Tensor& b, const Tensor& la, const Tensor& lb) {
     const Tensor t = a * (softplus(neg(lb)) - softplus(neg(la)));
     return masked_fill(infinite_where(eq(b, 0), t), eq(a, 0), 0);

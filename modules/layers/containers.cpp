@@ -13,8 +13,8 @@ namespace {
 
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
 
-// What `layer` can apply itself: where it is a Linear or a Conv2d and nothing derived from them,
-// `activation` a ReLU or a GELU, and neither has hooks, which would see the value in between.
+// Returns the activation that `layer` can apply itself: if it is exactly a Linear or a Conv2d,
+// `activation` is a ReLU or a GELU, and neither has hooks, which would see the value in between.
 Activation fusible(const Module& layer, const Module& activation) {
   const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
   if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::none;
@@ -52,7 +52,7 @@ Module& ModuleContainer::own(const std::string& name, Owned<Module> child) {
   if (!child) throw TypeError("nullptr is not a Module subclass (child of ", type_name(), ")");
   register_module(name, *child);
   child->is_held_ = true;
-  was_moved_ = false;  // a container that was moved from may be filled again
+  was_moved_ = false;  // a moved-from container may be filled again
   return *owned_.emplace_back(std::move(child));
 }
 

@@ -16,7 +16,7 @@ template <class Options> std::string name_of(int dims) {
   return cat(kTransposed<Options> ? "ConvTranspose" : "Conv", dims, "d");
 }
 
-// [out, in / groups, kernel...]; of a transpose [in, out / groups, kernel...].
+// Returns [out, in / groups, kernel...], or [in, out / groups, kernel...] for a transpose.
 template <class Options>
 Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const Options& o) {
   Shape shape = sizes(dims, kernel);

@@ -19,14 +19,14 @@ namespace {
 
 std::string torch_size(const Tensor& x) { return cat("torch.Size(", x.shape(), ")"); }
 
-// What is added to the scores.
+// Returns what the mask adds to the scores.
 Tensor added(const Tensor& mask, DType dtype) {
   if (mask.dtype() != kBool) return mask.to(dtype);
   return masked_fill(zeros(mask.shape(), {.dtype = dtype, .device = mask.device()}), mask,
                      -std::numeric_limits<double>::infinity());
 }
 
-// of: "batched (3-D)" or "unbatched (2-D)"; dims: what it may have, in words.
+// of: "batched (3-D)" or "unbatched (2-D)"; dims: the allowed dimensions, in words.
 void check_mask(const char* name, const Tensor& mask, const char* of, bool fits, const char* dims) {
   if (!mask.defined()) return;
   require(mask.dtype() == kBool || mask.is_floating_point(), "only bool and floating types of ",
@@ -60,7 +60,7 @@ void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, 
           key.shape(), " with batch_first=", py(m.options.batch_first));
 }
 
-// Query, key and value after their projections, in the shapes that they have.
+// Returns query, key and value after their projections, without changing the batch layout.
 std::vector<Tensor> project(const MultiheadAttention& m, const Tensor& query, const Tensor& key,
                             const Tensor& value) {
   if (query.is_same(key) && key.is_same(value)) {
@@ -75,7 +75,8 @@ std::vector<Tensor> project(const MultiheadAttention& m, const Tensor& query, co
   return {by(0, query), by(1, key), by(2, value)};
 }
 
-// All masks as one that is added to scores [B, num_heads, L, S]; undefined for none.
+// Combines all masks into one that is added to scores [B, num_heads, L, S]; undefined without
+// masks.
 Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool causal) {
   const int64_t B = q.size(0), num_heads = q.size(1), L = q.size(2), S = k.size(2);
   Tensor sum;
@@ -105,8 +106,8 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
   return sum;
 }
 
-// The softmax of scores with a mask (undefined: none), with zeros for a query whose keys are all
-// masked. There the scores are replaced, too, so that no nan enters the backward pass.
+// Softmax of scores with an optional mask. A query whose keys are all masked gets zeros. Its scores
+// are replaced too, so that no nan enters the backward pass.
 Tensor masked_softmax(const Tensor& scores, const Tensor& mask) {
   if (!mask.defined() || scores.numel() == 0) return softmax(scores, -1);
   const Tensor biased = scores + mask;

@@ -13,7 +13,7 @@
 namespace taper::v0 {
 namespace {
 
-// A parameter or buffer of one value; none where it is not wanted.
+// Creates a parameter or buffer filled with one value, or an undefined one if it is not wanted.
 template <class T>
 T filled(Module& owner, const char* name, bool wanted, double value, const Shape& shape,
          Device device, DType dtype = kFloat32) {
@@ -85,7 +85,7 @@ Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tens
   return batch_norm(x, mean, var, weight, bias, by_batch(), share, options.eps);
 }
 
-// The share of a batch is 1 / the number of batches, which stays on the device.
+// Updates the running statistics with weight 1 / number of batches. The number stays on the device.
 Tensor BatchNormBase::with_cumulative_average(const Tensor& x) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
   const Tensor y = normalised(x, mean, var, 1);
@@ -112,7 +112,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
 }
 
 void with_new_statistics(Module& module, const Callable<void()>& pass) {
-  // What was, and is again however the pass ends.
+  // The previous state, which is restored however the pass ends.
   struct Before {
     std::vector<std::pair<Module*, bool>> modes = {};
     std::vector<std::pair<std::optional<double>*, std::optional<double>>> momenta = {};

@@ -71,12 +71,12 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch
       "Expected total_length to be at least the length of the longest sequence in input, but got "
       "total_length=",
       T, " and max sequence length being ", longest);
-  Numbers place(static_cast<size_t>(B));  // of a sequence among the sorted ones
+  Numbers place(static_cast<size_t>(B));  // position of each sequence among the sorted ones
   std::iota(place.begin(), place.end(), 0);
   if (sequence.unsorted_indices.defined()) {
     place = sequence.unsorted_indices.cpu().to_vector<int64_t>();
   }
-  // Rows of the data; what stands behind it is the padding.
+  // Row numbers of data; a number behind the last row selects the padding.
   const int64_t padding = sequence.data.size(0);
   Numbers rows(static_cast<size_t>(T * B), padding), lengths(static_cast<size_t>(B));
   for (int64_t t = 0, start = 0; t < longest; start += sizes[size_t(t++)]) {

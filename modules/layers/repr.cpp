@@ -6,7 +6,7 @@
 namespace taper::v0 {
 
 std::string py(double value) {
-  // Python writes these sizes without an exponent, and all others with one.
+  // Python writes numbers in this range without an exponent, and all others with one.
   const double size = std::abs(value);
   if (!std::isfinite(value) || (size != 0 && size < 1e-4) || size >= 1e16) return cat(value);
   char text[40];

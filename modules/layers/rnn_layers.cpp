@@ -37,7 +37,7 @@ void check_nonlinearity(const std::string& name) {
   throw ValueError("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'.");
 }
 
-// Parameters of the owner, under names with that end; h has `width` units.
+// Creates parameters of the owner whose names end in the suffix. h has `width` units.
 RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_t in,
                  int64_t hidden, int64_t width, bool bias, Device device) {
   const auto one = [&](const char* name, const Shape& shape, bool is_there = true) {
@@ -52,7 +52,7 @@ RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_
           one("weight_hr", {width, hidden}, width != hidden)};
 }
 
-// The state after a step.
+// Returns the state after one step.
 LstmState advance(const RnnWeights& w, int64_t gates, const std::string& nonlinearity,
                   const Tensor& gx, const LstmState& s) {
   const Tensor gh = linear(s.h, w.weight_hh, w.bias_hh);
@@ -63,13 +63,13 @@ LstmState advance(const RnnWeights& w, int64_t gates, const std::string& nonline
   return next;
 }
 
-// f of the tensors that there are.
+// Applies f to the tensors that are defined.
 LstmState mapped(const LstmState& s, const auto& f) {
   const auto one = [&](const Tensor& x) { return x.defined() ? f(x) : x; };
   return {one(s.h), one(s.c)};
 }
 
-// Of the gates' dtype, which autocast may have changed.
+// Converts a state to the dtype of the gates, which autocast may have changed.
 Tensor started(const Tensor& s, const Tensor& gates, int64_t B, int64_t width) {
   if (s.defined()) return s.to(gates.dtype());
   return zeros({B, width}, {.dtype = gates.dtype(), .device = gates.device()});
@@ -131,9 +131,10 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
   }
 }
 
-// rows [sum of batch_sizes, in] to [.., width]. The state [B, ...] becomes that behind the last
-// step of each sequence. Of the sequences, which are sorted by their lengths, the first
-// batch_sizes[t] have a step t: forwards the last of them end first, backwards they begin last.
+// Maps rows [sum of batch_sizes, in] to [sum of batch_sizes, width]. The state [B, ...] becomes the
+// one after the last step of each sequence. Sequences are sorted by decreasing length, and the
+// first batch_sizes[t] of them have a step t: in the forward direction the last of them end first,
+// in the backward direction they start last.
 Tensor RnnBase::run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
                          bool reverse, RnnState& state) const {
   const std::vector<Tensor> gx = split(linear(rows, cell.weight_ih, cell.bias_ih), batch_sizes, 0);
@@ -168,7 +169,8 @@ Tensor RnnBase::run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes
   return cat(outputs, 0);
 }
 
-// rows [sum of batch_sizes, input_size]; states, in and out, are [num_layers * directions, B, ...].
+// rows: [sum of batch_sizes, input_size]; states, before and after: [num_layers * directions, B,
+// ...].
 RnnResult RnnBase::run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const {
   std::vector<Tensor> h_n, c_n;
   for (size_t i = 0; i < cells.size();) {

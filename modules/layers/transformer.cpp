@@ -36,13 +36,13 @@ LayerOptions layer_options(const TransformerOptions& o) {
           .device = o.device};
 }
 
-// x + part(norm(x)), or norm(x + part(x)).
+// Returns x + part(norm(x)) or norm(x + part(x)).
 template <class Part>
 Tensor residual(const LayerOptions& o, Child<LayerNorm>& norm, const Tensor& x, const Part& part) {
   return o.norm_first ? x + part(norm(x)) : norm(x + part(x));
 }
 
-// The last part of a layer, but for its dropout.
+// The feed-forward part of a layer, without its dropout.
 template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
   const Tensor z = layer.linear1(x);
   return layer.linear2(layer.dropout(layer.options.activation == "relu" ? relu(z) : gelu(z)));

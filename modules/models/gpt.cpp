@@ -16,12 +16,12 @@ namespace {
 LinearOptions linear_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
 LayerNormOptions norm_options(const GPTOptions& o) { return {.bias = o.bias, .device = o.device}; }
 
-// norm(x) in the type that a product behind it would cast it to.
+// Returns norm(x) in the dtype to which the following matrix product would cast it.
 Tensor for_product(LayerNorm& norm, const Tensor& x) {
   return norm.has_hooks() ? norm(x) : norm(x, autocast_dtype(x));
 }
 
-// residual + dropout(x), in one pass where no hook would see the value in between.
+// Returns residual + dropout(x), in one pass if no hook would see the value in between.
 Tensor dropped_onto(Dropout& dropout, const Tensor& x, const Tensor& residual) {
   if (dropout.has_hooks()) return residual + dropout(x);
   return dropout_add(x, dropout.p, dropout.is_training(), residual);

@@ -16,12 +16,12 @@ constexpr NameRule kGpt2Rules[] = {
     {"transformer.wte.weight", "transformer.wte.weight"},
     {"transformer.wpe.weight", "transformer.wpe.weight"},
     {"transformer.h.*.ln_*.*", "transformer.h.*.ln_*.*"},
-    // Its Conv1D is a Linear with the weight turned.
+    // GPT-2's Conv1D is a Linear with a transposed weight.
     {"transformer.h.*.attn.c_*.weight", "transformer.h.*.attn.c_*.weight", true},
     {"transformer.h.*.attn.c_*.bias", "transformer.h.*.attn.c_*.bias"},
     {"transformer.h.*.mlp.c_*.weight", "transformer.h.*.mlp.c_*.weight", true},
     {"transformer.h.*.mlp.c_*.bias", "transformer.h.*.mlp.c_*.bias"},
-    // Causal masks, in files of earlier versions.
+    // Causal masks in files of earlier versions.
     {"transformer.h.*.attn.bias", nullptr},
     {"transformer.h.*.attn.masked_bias", nullptr},
     {"transformer.ln_f.*", "transformer.ln_f.*"},
@@ -38,7 +38,7 @@ constexpr NameRule kResNetRules[] = {
     {"fc.*", "fc.*"},
 };
 
-// What the stars of a pattern stand for in a name that it fits.
+// Returns the texts that match the stars of a pattern, or std::nullopt if the name does not match.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
   std::vector<std::string> stars;
   while (!pattern.empty()) {
@@ -48,7 +48,7 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
       name.remove_prefix(1);
       continue;
     }
-    // Behind a star stands a dot, the end, or text that the star itself cannot hold.
+    // A star is followed by a dot, by the end, or by text that the star itself cannot match.
     const char next = pattern.size() > 1 ? pattern[1] : '\0';
     size_t length = 0;
     while (length < name.size() && name[length] != '.' && name[length] != next) ++length;
@@ -75,7 +75,8 @@ Tensor laid_out(const NameRule& rule, const NamedTensor& t) {
 }
 
 using Side = const char* NameRule::*;
-// Returns what the first rule that fits a name calls it; nothing where no rule or no name fits.
+// Returns the new name by the first rule that matches; std::nullopt if none matches or the entry is
+// ignored.
 std::optional<std::string> renamed(const std::string& name, std::span<const NameRule> rules,
                                    Side from, Side to) {
   for (const NameRule& rule : rules) {
@@ -85,7 +86,7 @@ std::optional<std::string> renamed(const std::string& name, std::span<const Name
   return std::nullopt;
 }
 
-// Adds t as the first rule that fits its name calls it; false where none does.
+// Adds t under the name of the first rule that matches. Returns false if none does.
 bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string& name,
          std::span<const NameRule> rules, Side from, Side to) {
   for (const NameRule& rule : rules) {
@@ -97,7 +98,7 @@ bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string&
   return false;
 }
 
-// The counters of batch norms that have none.
+// Adds counters to batch norms that have none.
 void add_counters(std::vector<NamedTensor>& state) {
   constexpr std::string_view kMean = "running_mean", kCounter = "num_batches_tracked";
   std::set<std::string> names;

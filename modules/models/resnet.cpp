@@ -9,7 +9,7 @@
 namespace taper::v0 {
 namespace {
 
-// The first block of a stage changes the size.
+// Only the first block of a stage changes the size.
 Sequential stage(int64_t in, int64_t out, int64_t blocks, int64_t stride, Device device) {
   Sequential layer;
   for (int64_t i = 0; i < blocks; ++i) {

@@ -1,4 +1,4 @@
-// How element-wise ops are written in ONNX, and what other rows share with them.
+// The ONNX form of element-wise ops, and functions that other rows share.
 #include <cmath>
 #include <numbers>
 
@@ -69,7 +69,7 @@ template <bool kSoft> string shrink(OpWriter& w) {
   return w.add("Shrink", {x_of(w)}, {{"lambd", lambda}, {"bias", kSoft ? lambda : 0.F}});
 }
 string silu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {x_of(w)})}); }
-// Beyond the threshold the two differ by less than float32 holds.
+// Above the threshold the difference of the two formulas is below the precision of float32.
 string softplus(OpWriter& w) {
   const double beta = unary_args(w).a;
   if (beta == 1) return w.add("Softplus", {x_of(w)});
@@ -87,7 +87,7 @@ string isfinite(OpWriter& w) {
   return w.add("Not", {w.add("Or", {w.add("IsNaN", {w.in()}), w.add("IsInf", {w.in()})})});
 }
 
-// b, times alpha.
+// Returns b times alpha.
 string scaled(OpWriter& w) {
   const double alpha = w.options<kernels::BinaryArgs>().a;
   const string b = w.in(1, w.dtype());

@@ -23,8 +23,8 @@ bool same_values(const Tensor& a, const Tensor& b) {
   return all(logical_or(eq(a, b), both_nan)).item<bool>();
 }
 
-// Other values of the same kind, so that what is computed from them differs: no two are equal, for
-// an example of equal ones.
+// Returns different values of the same kind, so that everything computed from them differs. No two
+// values are equal if the example's are all equal.
 Tensor changed(const Tensor& x) {
   const Tensor turned = reshape(flip(flatten(x), {0}), x.shape());
   if (!x.is_floating_point()) return turned;
@@ -33,7 +33,7 @@ Tensor changed(const Tensor& x) {
   return (turned * 0.5 + noise * 0.5).to(x.dtype());
 }
 
-// An example as a result that the tape leads back to: what follows from it can be told.
+// Puts an example on the tape as the result of an op, so that dependencies on it can be detected.
 Tensor on_tape(const Tensor& x) {
   return x.is_floating_point() ? clone(x.detach().requires_grad_()) : x;
 }
@@ -44,14 +44,14 @@ Tensor with_rows(const Tensor& x, int64_t rows) {
   return y;
 }
 
-// In evaluation mode until the end of the scope.
+// Switches a module to evaluation mode until the end of the scope.
 class Evaluating {
  public:
   explicit Evaluating(Module& module) {
     for (const auto& [path, m] : module.named_modules()) modes_.push_back({m, m->is_training()});
     module.eval();
   }
-  // Parents come before their children.
+  // Parents precede their children.
   ~Evaluating() {
     for (const auto& [m, on] : modes_) m->train(on);
   }
@@ -63,7 +63,7 @@ class Evaluating {
 
 }  // namespace
 
-// The graph while it is written, of two passes.
+// Builds the graph from two passes.
 class GraphBuilder {
  public:
   GraphBuilder(const Recording& first, const Recording& second, std::vector<NamedTensor> state,
@@ -88,7 +88,7 @@ class GraphBuilder {
     for (size_t i = 0; i < here.outputs.size(); ++i) {
       const Tensor &y = here.outputs[i], &other = there.outputs[i];
       const std::string name = port(options_.output_names, "output", i, here.outputs.size());
-      // A reader of the result, so to speak.
+      // The graph's output is treated as an op that reads the result.
       const Step reader{{name.c_str(), {y}, {}, {}}, {here.origin_of(y)}, {y.version()}, {}};
       const Step twin{{name.c_str(), {other}, {}, {}}, {}, {}, {}};
       const std::string value = OpWriter(*this, reader, twin, nullptr).in();
@@ -98,7 +98,7 @@ class GraphBuilder {
     return std::move(graph);
   }
 
-  // Of what is no constant.
+  // Returns the name of a value that is not a constant.
   std::string name_of(const Origin& origin, const Tensor& x) {
     if (*origin.op == kState) {
       auto& name = names[{kState, origin.output}];
@@ -110,7 +110,7 @@ class GraphBuilder {
     return names.at({*origin.op, origin.output});
   }
 
-  // How many times the batch a size is that differs between the passes.
+  // Returns how many times the batch size a size is, for a size that differs between the passes.
   int64_t factor_of(int64_t size, int64_t other, const std::string& what,
                     const std::string& module) const {
     const int64_t a = here.steps[kInputs].op.outputs[0].size(0);
@@ -123,9 +123,9 @@ class GraphBuilder {
 
   const Recording &here, &there;
   Graph graph;
-  std::map<std::pair<size_t, size_t>, std::string> names;  // of each op's results
-  std::string batch;                                       // the value that is its size
-  int count = 0;                                           // of the names that were made up
+  std::map<std::pair<size_t, size_t>, std::string> names;  // names of each op's results
+  std::string batch;                                       // the value that contains the batch size
+  int count = 0;                                           // number of generated names
 
  private:
   static std::string port(const std::vector<std::string>& given, const char* usual, size_t i,
@@ -145,7 +145,7 @@ class GraphBuilder {
     return out;
   }
 
-  // Pairs the ops that the results need in both passes, from the last one back.
+  // Pairs the ops of both passes that the results need, from the last one backward.
   void find_twins() {
     const auto differ = [&](const std::string& at, const std::string& module) {
       refuse(cat("the module computes other things for other inputs (it branches on their values "
@@ -199,7 +199,7 @@ class GraphBuilder {
 
   const std::vector<NamedTensor> state_;
   const OnnxOptions& options_;
-  std::map<size_t, size_t> twins_;  // of the ops that are written
+  std::map<size_t, size_t> twins_;  // twins of the ops that are written
 };
 
 OpWriter::OpWriter(GraphBuilder& graph, const Step& here, const Step& there, const char* row)
@@ -214,7 +214,7 @@ std::string OpWriter::in(size_t i, DType dtype) {
   return origin.op && dtype != x(i).dtype() ? cast(value, dtype) : value;
 }
 
-// The same in both passes, or equal rows, as many as the batch has.
+// The tensor must be equal in both passes, or consist of equal rows, one per sample of the batch.
 std::string OpWriter::constant_of(const Tensor& here, const Tensor& there, DType dtype) {
   const auto require_same = [&](bool is_same) {
     if (is_same) return;
@@ -278,7 +278,8 @@ std::string OpWriter::numbers(const std::vector<int64_t>& values) {
   return constant(tensor_of(values.data(), {std::ssize(values)}));
 }
 
-// One int64 value; -1 where one size alone follows the batch, which a reshape takes.
+// Returns one int64 value. If only one size depends on the batch, it is -1, which a reshape fills
+// in.
 std::string OpWriter::sizes(const Shape& here, const Shape& there) {
   std::vector<std::string> parts;
   std::vector<int64_t> run;
@@ -324,7 +325,7 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
           "the batch; got shapes ",
           examples[0].shape(), " and ", x.shape());
     }
-    // Two rows and three at least: one would be taken for a size that broadcasts.
+    // At least two and three rows, because a size of one would broadcast.
     const int64_t rows = options.dynamic_batch ? std::max<int64_t>(2, x.size(0)) : 0;
     const Tensor one = options.dynamic_batch ? with_rows(x.detach(), rows) : x.detach();
     const Tensor other = changed(one);

@@ -1,5 +1,4 @@
-// How linear, convolution, pooling, normalisation, attention and recurrent layers are written in
-// ONNX.
+// The ONNX form of linear, convolution, pooling, normalization, attention and recurrent layers.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -40,7 +39,7 @@ string linear(OpWriter& w) {
 
 template <class Options>
 string conv_node(OpWriter& w, const char* node, const Options& o, const Pair* output_padding) {
-  // Of the height and the width; of rows, the width alone.
+  // For height and width, or for the width alone in one dimension.
   const auto sizes = [&](const Pair& p) { return w.x(1).dim() == 3 ? Ints{p.w} : Ints{p.h, p.w}; };
   const Shape& weight = w.x(1).shape();
   Ints pads = sizes(o.padding);
@@ -101,13 +100,13 @@ string adaptive_avg_pool(OpWriter& w) {
   const Ints kernel{in.h / out.h, in.w / out.w};
   return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
 }
-// One axis of a resize, and its scale where that is given and not the size alone.
+// One axis of a resize, and its scale if the scale was given and not only the size.
 struct Resized {
   int64_t in, out;
   std::optional<double> scale;
 };
 
-// The input that each output takes, by PyTorch's formula in float.
+// Returns the input index of each output by PyTorch's formula in float.
 Ints nearest_inputs(const Resized& axis) {
   const auto step = float(axis.scale ? 1 / *axis.scale : double(axis.in) / double(axis.out));
   Ints inputs;
@@ -117,8 +116,8 @@ Ints nearest_inputs(const Resized& axis) {
   return inputs;
 }
 
-// A float near the scale by which ONNX finds the size, whether a runtime multiplies floats or
-// doubles before it rounds down; 0 where there is none.
+// Returns a float near the scale from which ONNX computes the right size, whether a runtime
+// multiplies in float or double before it rounds down; 0 if there is none.
 float scale_for(const Resized& axis) {
   if (!axis.scale || axis.in == 1) return float(double(axis.out) / double(axis.in));
   const auto finds_size = [&](float scale) {
@@ -135,7 +134,7 @@ float scale_for(const Resized& axis) {
   return 0;
 }
 
-// Whether ONNX, which divides by the scale, takes the same inputs.
+// Returns whether ONNX, which divides by the scale, selects the same inputs.
 bool divides_alike(const Resized& axis) {
   const Ints inputs = nearest_inputs(axis);
   const float scale = scale_for(axis);
@@ -177,8 +176,8 @@ string interpolate(OpWriter& w) {
   const Resized height{w.x().size(2), w.y().size(2), o.scale_factor};
   const Resized width{w.x().size(3), w.y().size(3), o.scale_factor};
   if (o.mode == Interpolation::nearest) return interpolate_nearest(w, height, width);
-  // With corners aligned, the sizes alone count. pytorch_half_pixel is not what PyTorch computes:
-  // it takes the corner where the result has a length of 1.
+  // With aligned corners, only the sizes matter. ONNX's pytorch_half_pixel differs from PyTorch,
+  // because it takes the corner if the result has length 1.
   const bool by_corners = o.align_corners.value_or(false);
   return resize(
       w, height, width, o.scale_factor && !by_corners,
@@ -196,7 +195,7 @@ string grid_sample(OpWriter& w) {
 
 // --- normalisation ---
 
-// Parameter i of the channels, or `missing` for each where there is none.
+// Returns parameter i of the channels, or `missing` for each channel if there is none.
 string parameter(OpWriter& w, size_t i, const Shape& shape, double missing) {
   return w.has(i) ? w.in(i) : w.constant(full(shape, missing, {.dtype = w.x().dtype()}));
 }
@@ -244,7 +243,7 @@ string batch_norm(OpWriter& w) {
 
 // --- attention, recurrent cells ---
 
-// q [..., T, D], k [..., S, D], v [..., S, Dv]; mask: added to the scores, or empty.
+// q [..., T, D], k [..., S, D], v [..., S, Dv]; mask is added to the scores, or is empty.
 string attend(OpWriter& w, const string& q, const string& k_turned, const string& v, double scale,
               const string& mask, bool may_hide_all) {
   string scores = w.add("MatMul", {with(w, "Mul", q, scale), k_turned});
@@ -253,7 +252,7 @@ string attend(OpWriter& w, const string& q, const string& k_turned, const string
   if (may_hide_all) p = w.add("Where", {w.add("IsNaN", {p}), w.number(0, w.dtype()), p});
   return w.add("MatMul", {p, v});
 }
-// 0 for keys up to the query's own place, -inf beyond.
+// 0 for keys up to the query's own position, -inf after it.
 string causal_mask(OpWriter& w, int64_t T, int64_t S) {
   return w.constant(triu(full({T, S}, -kInfinity), 1).to(w.dtype()));
 }
@@ -276,7 +275,7 @@ string packed_attention(OpWriter& w) {
   const auto& o = w.options<AttentionTrace>();
   const int64_t T = w.x().size(1), C = w.x().size(2) / 3;
   const std::vector<string> parts = w.add_many("Split", 3, {w.in()}, {{"axis", int64_t(2)}});
-  // [B, T, C] to [B, H, T, D]; of keys, [B, H, D, T].
+  // Transposes [B, T, C] to [B, H, T, D], and keys to [B, H, D, T].
   const auto heads = [&](const string& x, const Ints& order) {
     const string split = w.add("Reshape", {x, w.numbers({0, 0, o.n_head, C / o.n_head})});
     return w.add("Transpose", {split}, {{"perm", order}});

@@ -1,5 +1,5 @@
-// How reductions, views and indexing are written in ONNX (https://onnx.ai/onnx/operators/, opset
-// 17), and where the rows of all ops are found.
+// The ONNX form of reductions, views and indexing (https://onnx.ai/onnx/operators/, opset 17), and
+// the lookup of the rows of all ops.
 #include <limits>
 
 #include "framework/kernels/reduce/reduce.h"
@@ -70,7 +70,7 @@ string permute(OpWriter& w) {
   for (const int64_t d : w.options<Shape>()) order.push_back(wrap_dim(d, w.x().dim()));
   return w.add("Transpose", {w.in()}, {{"perm", order}});
 }
-// Its options: dimension, first element, how many, stride.
+// Options: dimension, first element, number of elements, step.
 string slice(OpWriter& w) {
   const auto end_of = [](const Shape& s) {
     return Shape{s[2] == 0 ? s[1] : s[1] + (s[2] - 1) * s[3] + 1};
@@ -99,7 +99,7 @@ string pad(OpWriter& w) {
   }
   return w.add("Pad", {w.in(), w.numbers(pads), w.number(value.to_double(), w.dtype())});
 }
-// All inputs, along the dimension that the options name.
+// Joins all inputs along the dimension in the options.
 string along(OpWriter& w) { return w.add(w.onnx, w.all_in(), {{"axis", w.options<Shape>()[0]}}); }
 
 constexpr OnnxRow kRows[] = {

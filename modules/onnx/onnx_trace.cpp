@@ -78,7 +78,7 @@ void Recording::refuse_read(const Tensor& x) const {
              origin.op ? cat(" (made by ", steps[*origin.op].op.name, ")") : "",
              " are read on the host (item, to_vector, data, or an op that does so, as nonzero); "
              "what they decide, such as a branch, would be frozen as the example has it"),
-         {});  // the modules that it passes add themselves
+         {});  // the modules that the error passes add their names
 }
 
 void refuse(const std::string& what, const std::string& module) {
