@@ -70,7 +70,7 @@ Tensor rows_of(const Tensor& x, std::span<const int64_t> rows, bool pinned) {
   return out;
 }
 
-// As collate() has it.
+// Stacks tensors as collate() describes.
 Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const int64_t> numbers) {
   const Tensor& first = parts[0];
   Shape shape = first.shape();
@@ -160,7 +160,7 @@ Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const in
 }
 
 void rethrow_for_sample(int64_t i) try { throw; } catch (Error& error) {
-  // Other kinds are no matter of this sample: memory, or a signal.
+  // Other errors, such as lack of memory or a signal, are not caused by this sample.
   if (is_exactly_one_of<Error, InputError, IndexError, ValueError, TypeError, DataError>(error)) {
     error.add_prefix(cat("sample ", i, ": "));
   }
@@ -196,7 +196,7 @@ WindowDataset::WindowDataset(Tensor tokens, int64_t block)
 Batch WindowDataset::get(const Tensor& rows, bool pinned) const {
   if (tokens_.is_cpu()) {
     const Tensor dense = rows.contiguous();
-    // The tokens may be a part of a longer text (`text.narrow(0, 0, n)`), in any stride.
+    // The tokens may be a part of a longer text (`text.narrow(0, 0, n)`), with any stride.
     const auto from = [&](int64_t first) {
       const int64_t stride = tokens_.stride(0);
       const Tensor windows = view_as(tokens_, {std::max<int64_t>(places(), 0), block_},

@@ -22,7 +22,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
     out.push_back(*at);
   }
   if (error) throw InputError(name_of(folder), ": ", error.message());
-  // Links come last: a folder goes by its own name where it has one.
+  // Links are sorted last, so that a folder that is also linked is read under its own name.
   std::ranges::sort(out, {}, [](const fs::directory_entry& e) {
     std::error_code none;
     return std::pair(e.is_symlink(none), e.path());
@@ -32,7 +32,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 
 enum class EntryKind { kFolder, kFile, kLeftOut };
 
-// Counts an entry that no reader takes.
+// Counts an entry that no reader accepts.
 EntryKind kind_of(const fs::directory_entry& entry, LeftOut& left_out) {
   std::error_code none;
   if (entry.path().filename().native().starts_with('.')) {

@@ -29,8 +29,8 @@ bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
 
 }  // namespace
 
-// Workers claim batches in turn and put batch i into place i % size of a ring, at most its size
-// ahead of what was taken; so the order is that of the numbers, whoever is the quickest.
+// Workers claim batches in order and put batch i into slot i % size of a ring, at most `size`
+// batches ahead of the consumer. Thus batches come in order, whichever worker is faster.
 struct DataLoader::State {
   State(DatasetPtr whole, std::function<SampleStream(int64_t)> streams, const DataLoaderOptions& o,
         Device to, uint64_t seeds)
@@ -93,7 +93,7 @@ struct DataLoader::State {
       for (int64_t i = 0; i < threads; ++i) {
         workers.emplace_back([this](const std::stop_token& stop) { work(stop); });
       }
-    } catch (const std::system_error& error) {  // the order of batches does not hang on them
+    } catch (const std::system_error& error) {  // fewer threads change only the speed
       warn(cat("data.workers is ", threads, ", but the system gave ", workers.size(),
                " threads: ", error.what()));
     }
@@ -104,7 +104,7 @@ struct DataLoader::State {
     workers.clear();  // joins
   }
 
-  // Of the stream: batch i.
+  // Reads batch i of the stream.
   std::vector<Batch> read_samples(int64_t i) {
     std::vector<Batch> out;
     while (stream && std::ssize(out) < options.batch_size) try {
@@ -128,7 +128,7 @@ struct DataLoader::State {
     return options.collate(samples);
   }
 
-  // Batch i where it was gathered, which may be none.
+  // Returns batch i where it was assembled; it may be std::nullopt.
   std::optional<Batch> fetch(int64_t i) {
     const int64_t first = i * options.batch_size;
     int64_t count = options.batch_size;
@@ -143,7 +143,7 @@ struct DataLoader::State {
       out = gather(order.narrow(0, first, count));
     }
     if (device.is_cpu()) return transformed(out, first, count);
-    // What collate made is in pageable memory.
+    // A user's collate function returns pageable memory.
     return options.collate ? out.map([](const Tensor& x) { return x.pin_memory(); }) : out;
   }
 
@@ -182,7 +182,7 @@ struct DataLoader::State {
     std::future<std::optional<Batch>> batch = std::move(place_of(taken++));
     lock.unlock();
     changed.notify_all();
-    return batch.get();  // or throws what its worker met
+    return batch.get();  // returns, or throws the worker's exception
   }
 
   std::optional<Batch> next() {
@@ -199,20 +199,21 @@ struct DataLoader::State {
   DataLoaderOptions options;
   Device device;
   uint64_t seed;
-  DatasetPtr dataset;  // or what opens streams
+  DatasetPtr dataset;  // the data set, or the function that opens streams
   std::function<SampleStream(int64_t epoch)> open;
   std::shared_ptr<const Sampler> sampler;
-  // Of the epoch:
+  // State of the current epoch:
   bool is_started = false;
-  int64_t epoch = 0, last = 0;  // batches behind it are not taken
-  Tensor order, numbers;        // rows where the set lies, and on the host for transforms
-  SampleStream stream;          // none once it ended; of the thread that reads
+  int64_t epoch = 0, last = 0;  // batches after it are not read
+  Tensor order, numbers;        // row numbers on the set's device, and on the host for transforms
+  SampleStream stream;          // empty at its end; only the reading thread uses it
 
-  std::mutex mutex;  // of all below while workers run
+  std::mutex mutex;  // guards everything below while workers run
   std::condition_variable_any changed;
   std::vector<std::future<std::optional<Batch>>> ring;
   int64_t taken = 0, claimed = 0;
-  std::vector<std::jthread> workers;  // the last: they stop before the rest goes
+  // the last member: the workers stop before the others are destroyed
+  std::vector<std::jthread> workers;
 };
 
 DataLoader::DataLoader(DatasetPtr dataset, const DataLoaderOptions& options, Device device,

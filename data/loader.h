@@ -1,4 +1,4 @@
-// Batches of a data set, in an order that depends on the seed and the epoch alone.
+// Loading of batches in an order that depends only on the seed and the epoch.
 #pragma once
 
 #include <concepts>
@@ -11,72 +11,74 @@
 
 namespace taper::v0::data {
 
-// Whether the whole set is copied to the GPU; kAuto: when it takes less than half of the free
-// memory.
+// Whether the whole set is copied to the GPU. kAuto: if it needs less than half of the free memory.
 enum class OnDevice { kAuto, kAlways, kNever };
 
-// torch.utils.data.DataLoader's arguments.
+// Options of a DataLoader, named as in torch.utils.data.DataLoader.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
-  bool shuffle = false;  // as Dataset::sampler() has it
-  int64_t batches = 0;   // of an epoch, at most (random windows: exactly); 0: all
-  int64_t workers = 0;   // threads that gather batches ahead; 0: none is started
+  bool shuffle = false;  // in the order of Dataset::sampler()
+  int64_t batches = 0;   // maximum per epoch (for random windows: the exact number); 0: no limit
+  int64_t workers = 0;   // threads that prepare batches ahead; 0: none
   OnDevice on_device = OnDevice::kAuto;
-  std::shared_ptr<const Sampler> sampler{};  // in place of the set's own
-  bool drop_last = false;                    // leave out a last batch that is not full
-  int64_t prefetch = 2;                      // batches ahead, of each worker
-  // Makes a batch of samples in place of collate(): pads what differs in size, ... It is called
-  // by several threads at a time.
+  std::shared_ptr<const Sampler> sampler{};  // replaces the set's own sampler
+  bool drop_last = false;                    // omit the last batch if it is not full
+  int64_t prefetch = 2;                      // batches that each worker prepares ahead
+  // Replaces collate() to combine samples into a batch, for example to pad samples of different
+  // sizes. Called by several threads at a time.
   std::function<Batch(const std::vector<Batch>&)> collate{};
-  // Done to each batch: on the CPU by the workers, several at a time; on the GPU once it is there.
+  // Applied to each batch: on the CPU by the workers, several at a time; on the GPU after the copy.
   Transform transform{};
 };
 
-// Samples in turn, without numbers: the next one, or none at the end
+// A stream of samples without numbers. Returns the next sample, or std::nullopt at the end
 // (torch.utils.data.IterableDataset).
 using SampleStream = std::function<std::optional<Batch>()>;
 
-// Goes through a set epoch by epoch (torch.utils.data.DataLoader). Of one thread at a time.
+// Iterates over a data set epoch by epoch (torch.utils.data.DataLoader). Use it from one thread at
+// a time.
 class DataLoader {
  public:
-  // For batches on that device. Those of a set that stays on the CPU are gathered in page-locked
-  // memory for a GPU. ValueError: no set, no samples, or options out of range.
+  // Returns batches on `device`. If the set stays on the CPU, batches for a GPU are prepared in
+  // page-locked memory. Throws ValueError for a null set, an empty set, or options out of range.
   DataLoader(DatasetPtr dataset, const DataLoaderOptions& options = {}, Device device = {},
              uint64_t seed = 0);
   template <std::derived_from<Dataset> Set>
   DataLoader(Set set, const DataLoaderOptions& options = {}, Device device = {}, uint64_t seed = 0)
       : DataLoader(std::make_shared<const Set>(std::move(set)), options, device, seed) {}
-  // Of streams: open(epoch) begins one, which a single thread reads in turn, whatever the number of
-  // workers. ValueError: as above; also shuffle or a sampler.
+  // Loads from streams: open(epoch) starts a stream, which a single thread reads in sequence,
+  // whatever the number of workers. Throws ValueError as above, and for shuffle or a sampler.
   DataLoader(std::function<SampleStream(int64_t epoch)> open, const DataLoaderOptions& options = {},
              Device device = {}, uint64_t seed = 0);
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
 
-  // Goes to a batch, counted from 0, of an epoch: each number has an order of its own. What was
-  // gathered ahead is dropped.
+  // Moves to a batch of an epoch, counted from 0. Each epoch number has its own order. Batches that
+  // were prepared ahead are dropped.
   void start(int64_t epoch, int64_t first_batch = 0);
-  // The next batch, on the device; none at the epoch's end. The same bytes whatever the number of
-  // workers and wherever the set lies. Rethrows what failed in a worker. Needs start() first.
+  // Returns the next batch, on the device, or std::nullopt at the end of the epoch. The bytes are
+  // the same for any number of workers and any device of the set. Rethrows the exception of a
+  // worker. Call start() first.
   std::optional<Batch> next();
-  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ... One at a time:
-  // its next step after another epoch() or start() of this loader is an Error.
+  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ... Only one range
+  // can be active: continuing it after another epoch() or start() of this loader throws Error.
   class Epoch;
   Epoch epoch(int64_t number) &;
-  Epoch epoch(int64_t number) && = delete;  // a loop over it would outlive the loader: name that
-  void begin() const = delete;              // say which epoch: loader.epoch(0)
+  // the loop would outlive a temporary loader: give it a name
+  Epoch epoch(int64_t number) && = delete;
+  void begin() const = delete;  // give the epoch: loader.epoch(0)
   void end() const = delete;
-  // Error: the set is a stream, whose length nobody knows.
+  // Throws Error if the set is a stream, whose length is unknown.
   int64_t steps_per_epoch() const;
-  // Samples in an epoch, as many as its batches hold.
+  // Returns the number of samples in the batches of an epoch.
   int64_t samples_per_epoch() const;
-  // The whole set lies on the GPU.
+  // Returns whether the whole set is on the GPU.
   bool is_resident() const;
 
  private:
   struct State;
-  State& state() const;  // Error: moved from
+  State& state() const;  // throws Error if this was moved from
   std::unique_ptr<State> state_;
   int64_t starts_ = 0;
 };
@@ -100,7 +102,7 @@ class DataLoader::Epoch {
 
  private:
   DataLoader* loader_;
-  int64_t start_;  // of the loader's
+  int64_t start_;  // the loader's count of starts
   std::optional<Batch> batch_;
 };
 

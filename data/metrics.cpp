@@ -18,12 +18,12 @@
 namespace taper::v0::data {
 namespace {
 
-// The share of samples for which `is_hit` gives true.
+// The share of samples for which `is_hit` returns true.
 template <class IsHit> Metric share_of_hits(IsHit is_hit) {
   return {.tasks = {Task::kClassification, Task::kLanguage},
           .sums =
               [is_hit](const MetricBatch& b) {
-                // Refuses a target that is none of the classes.
+                // Throws for a target that is not one of the classes.
                 (void)nll_loss(b.outputs.to(kFloat32), b.targets, {.reduction = Reduction::none});
                 return b.total(is_hit(b));
               },
@@ -34,7 +34,7 @@ template <class IsHit> Metric share_of_hits(IsHit is_hit) {
 
 Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.targets.to(kFloat64); }
 
-// Of pairs (score, class).
+// pairs: (score, class).
 double area_under_roc(std::span<const double> pairs) {
   std::vector<std::pair<double, double>> all;
   for (size_t i = 0; i < pairs.size(); i += 2) {
@@ -215,7 +215,8 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
   const Tensor own = sums().defined() ? sums().to(ranks.device()) : Tensor();
   totals_ = totals_.defined() ? totals_.to(ranks.device(), {.copy = true}) : zeros({2}, doubles);
   ranks.all_reduce(totals_).wait();
-  // What each rank's sums look like, of which one without batches knows nothing: dimensions, sizes.
+  // The number of dimensions and the sizes of each rank's sums, which a rank without batches does
+  // not know.
   Tensor look = full({1 + kMaxDims}, -1, {.dtype = kInt64});
   if (own.defined()) {
     look.data<int64_t>()[0] = own.dim();

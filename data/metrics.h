@@ -1,5 +1,5 @@
-// How good outputs are: sums over batches, which add up over devices and ranks, and a number made
-// of them.
+// Metrics: sums over batches, which can be added over devices and ranks, and a number computed from
+// them.
 //
 //   data::Meter accuracy(data::accuracy());
 //   for (...) accuracy.update(model(batch.inputs), batch.targets);
@@ -15,87 +15,86 @@
 
 namespace taper::v0::data {
 
-// What a model gave for a batch, and what was wanted, on the model's device. Of text each token is
-// a sample.
+// The outputs and targets of a batch, on the model's device. In text, each token is a sample.
 struct MetricBatch {
-  Tensor outputs;  // float32: [N, C] of classes and tokens, [N] of values
+  Tensor outputs;  // float32: [N, C] for classes and tokens, [N] for values
   Tensor targets;  // [N]: int64 classes, or float32 values
-  Tensor counts;   // [N] float64: 1, or 0 where the target does not count; its class is 0 then
+  Tensor counts;   // [N] float64: 1, or 0 if the target is ignored, in which case its class is 0
 
-  // The sum of [N] over those that count, float64.
+  // Returns the float64 sum of `each` [N] over the samples that count.
   Tensor total(const Tensor& each) const;
 };
 
-// Outputs [N, C] with classes [N], [N, T, C] with tokens [N, T] (negative ones do not count), [N]
-// or [N, 1] with classes 0 and 1, of which they are the logits of 1; or values [N] or [N, 1] with
-// floating targets [N].
+// Accepts outputs [N, C] with classes [N]; [N, T, C] with tokens [N, T], of which negative ones are
+// ignored; [N] or [N, 1], logits of class 1, with classes 0 and 1; and values [N] or [N, 1] with
+// floating-point targets [N].
 MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets);
 
-// Over all batches.
+// Sums over all batches.
 struct MetricSums {
   double count = 0, loss = 0;  // samples that count, and the sum of their losses
   std::span<const double> sums{};
 };
 
-// What is counted of each batch, and what is made of it.
+// A metric: what is summed over batches, and the number that is computed from the sums.
 struct Metric {
-  std::vector<Task> tasks;  // for which there is such a number
-  // What a batch adds, of the same shape each time. Keeps no gradients, does not wait for the
-  // device. None: the loss is enough.
+  std::vector<Task> tasks;  // the tasks for which the metric is defined
+  // Returns what a batch adds, always of the same shape, without gradients and without waiting for
+  // the device. Empty: the loss is sufficient.
   std::function<Tensor(const MetricBatch&)> sums{};
-  // The metric. None: the sums are the confusion matrix, which is no number to aim at.
+  // Returns the metric. Empty: the sums are a confusion matrix, which has no single value.
   std::function<double(const MetricSums&)> value{};
-  bool grows = false;      // more is better
-  bool is_share = false;   // shown in percent
-  bool is_joined = false;  // batches are joined along dimension 0, not added
+  bool grows = false;      // greater is better
+  bool is_share = false;   // printed as a percentage
+  bool is_joined = false;  // batches are concatenated along dimension 0, not added
 };
 
-// Of classes. Of equal outputs the first counts; where there is one for a sample, it is the logit
-// of class 1.
+// Accuracy of classification. Of equal outputs the first one counts. A single output per sample is
+// the logit of class 1.
 Metric accuracy();
-// The target is among the k largest outputs.
+// The share of samples whose target is among the k largest outputs.
 Metric topk_accuracy(int64_t k);
-// The sums: [true class][predicted class].
+// The sums are a matrix [true class][predicted class].
 Metric confusion_matrix(int64_t num_classes);
-// Macro: the mean over the classes that targets or outputs have; micro: of all samples together,
-// which is the accuracy (sklearn.metrics.f1_score).
+// kMacro: the mean over all classes that occur in targets or outputs. kMicro: over all samples
+// together, which equals the accuracy (sklearn.metrics.f1_score).
 enum class Average { kMacro, kMicro };
 Metric f1_score(int64_t num_classes, Average average = Average::kMacro);
-// The area under the ROC curve of classes 0 and 1 by outputs [N], or [N, 2]: the share of pairs of
-// both in which class 1 has the higher score, where equal scores count a half. Exact: it keeps all
-// scores. 0 where a class never comes.
+// The area under the ROC curve of classes 0 and 1 for outputs [N] or [N, 2]: the share of pairs in
+// which class 1 has the higher score; equal scores count half. Exact, because all scores are kept.
+// 0 if a class does not occur.
 Metric auc();
 // exp of the mean cross-entropy.
 Metric perplexity();
 
-// Of values; `unit` is what 1 is in the data's own.
+// Mean absolute error of values. `unit` converts it to the data's own unit.
 Metric mean_absolute_error(double unit = 1);
 Metric root_mean_squared_error(double unit = 1);
-// Of values that are all the same there is none, and 0 is given.
+// Coefficient of determination. It is undefined if all values are equal; then the result is 0.
 Metric r2_score();
 
-// A metric over batches.
+// Accumulates a metric over batches.
 class Meter {
  public:
   explicit Meter(Metric metric) : metric_(std::move(metric)) {}
 
-  // As metric_batch() has them. Keeps no gradients and does not wait for the device.
+  // Arguments as for metric_batch(). Keeps no gradients and does not wait for the device.
   void update(const Tensor& outputs, const Tensor& targets);
-  // What another one of the same metric has seen, wherever it lies.
+  // Adds the sums of another meter of the same metric, which may be on another device.
   void add(const Meter& other);
-  // Makes this the sum over all ranks; all call it, with or without batches. Waits.
+  // Replaces the sums by those over all ranks. All ranks call it, with or without batches. Waits.
   void all_reduce(const distributed::Communicator& ranks);
-  // Waits for the device; nan without batches. Error: the metric is no number.
+  // Waits for the device. Returns nan without batches. Throws Error if the metric has no single
+  // value.
   double value() const;
-  // float64, on the device: what the batches added up to, as the confusion matrix; undefined
-  // without batches.
+  // Returns the sums (float64, on the device), as a confusion matrix; undefined without batches.
   Tensor sums() const;
-  void reset();  // as it was made
+  void reset();  // removes all batches
 
  private:
   Metric metric_;
-  Tensor totals_;             // float64 [2]: samples, and their losses
-  std::vector<Tensor> sums_;  // one, or those to be joined; float64
+  Tensor totals_;             // float64 [2]: number of samples, sum of their losses
+  std::vector<Tensor> sums_;  // float64: one sum, or the parts to be concatenated
 };
 
 }  // namespace taper::v0::data

@@ -12,7 +12,8 @@
 namespace taper::v0::data {
 namespace {
 
-// Draws of their own for each epoch, far from the streams that init and dropout take in turn.
+// Returns a generator of each epoch's own streams, far from the consecutive streams of
+// initialization and dropout.
 Generator draws_of(uint64_t seed, int64_t epoch) {
   constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
   Generator generator;
@@ -20,7 +21,7 @@ Generator draws_of(uint64_t seed, int64_t epoch) {
   return generator;
 }
 
-// Checked before anything is divided by it.
+// Checked here, before anything is divided by it.
 int64_t part_of_batch(int64_t batch_size, int rank, int ranks) {
   if (rank >= 0 && rank < ranks && batch_size >= 1 && batch_size % ranks == 0) {
     return batch_size / ranks;

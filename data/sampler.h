@@ -1,4 +1,4 @@
-// Samplers: the order in which an epoch takes samples, on one rank or on several.
+// Samplers: the order of samples in an epoch, for one rank or several.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,17 @@
 
 namespace taper::v0::data {
 
-// The order in which an epoch takes samples (torch.utils.data.Sampler).
+// The order of samples in an epoch (torch.utils.data.Sampler).
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // Samples of an epoch.
+  // Returns the number of samples in an epoch.
   virtual int64_t size() const = 0;
-  // Their rows (int64, on the device): a function of the sampler and the epoch alone.
+  // Returns the row numbers (int64, on the device), a function of the sampler and the epoch only.
   virtual Tensor order(int64_t epoch, Device device) const = 0;
 };
 
-// Rows 0, step, 2 step, ...
+// Rows 0, step, 2 * step, and so on.
 class SequentialSampler : public Sampler {
  public:
   explicit SequentialSampler(int64_t size, int64_t step = 1) : size_(size), step_(step) {}
@@ -29,7 +29,7 @@ class SequentialSampler : public Sampler {
   int64_t size_, step_;
 };
 
-// Each of `rows` once, in another order every epoch; or so many of them, with replacement.
+// Each of `rows` once, in a different order every epoch; or a number of draws with replacement.
 class RandomSampler : public Sampler {
  public:
   RandomSampler(int64_t rows, uint64_t seed, int64_t with_replacement = 0)
@@ -42,9 +42,9 @@ class RandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-// Rows drawn with these weights (not negative, not all 0), which need no sum of 1
-// (torch.utils.data.WeightedRandomSampler). ValueError: other weights, no samples, or without
-// replacement more than there are weights.
+// Draws rows with these weights, which must not be negative or all 0 and need not sum to 1
+// (torch.utils.data.WeightedRandomSampler). Throws ValueError for other weights, for no samples,
+// and for more samples than weights without replacement.
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(const std::vector<double>& weights, IntArg num_samples,
@@ -59,8 +59,8 @@ class WeightedRandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-// A rank's part of an order that all ranks have together: of each round of ranks * `part` samples
-// the `part` that is its own, and something of what is left behind the last whole round.
+// One rank's part of an order that all ranks share: its `part` samples of each round of ranks *
+// `part` samples, and its share of the rest after the last complete round.
 class RankSampler : public Sampler {
  public:
   int64_t size() const override { return rounds_ * part_ + rest_end_ - rest_begin_; }
@@ -71,22 +71,23 @@ class RankSampler : public Sampler {
 
   std::shared_ptr<const Sampler> all_;
   int64_t part_, rank_, ranks_, rounds_;
-  int64_t rest_, rest_begin_ = 0, rest_end_ = 0;  // what is left, and this rank's part of it
+  int64_t rest_, rest_begin_ = 0, rest_end_ = 0;  // the rest, and this rank's share of it
 };
 
-// torch.utils.data.distributed.DistributedSampler; here every sample comes once: batches of
-// batch_size samples of `all`, cut into equal parts, so that a loader with batch_size / ranks gives
-// this rank's part of each. A last, smaller batch is cut as evenly as can be; where it has fewer
-// samples than there are ranks, some get none. ValueError: a batch size that is no multiple of the
-// ranks.
+// Splits batches of batch_size samples of `all` into equal parts, so that a loader with batch_size
+// / ranks returns this rank's part of each batch (torch.utils.data.distributed.DistributedSampler,
+// except that here every sample occurs once). A smaller last batch is split as evenly as possible.
+// If it has fewer samples than there are ranks, some ranks get none. Throws ValueError if
+// batch_size is not a multiple of the number of ranks.
 class DistributedSampler : public RankSampler {
  public:
   DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size, int rank, int ranks);
 };
 
-// For evaluations: whole batches of `all`, those of numbers rank, rank + ranks, ... The last one
-// may be smaller, and some ranks may get one batch fewer. All ranks' batches together are those of
-// a loader of `all` with batch_size. ValueError: a batch size below 1, or no such rank.
+// For evaluation: assigns whole batches of `all` to ranks; rank r gets batches r, r + ranks, and so
+// on. The last batch may be smaller, and some ranks may get one batch less. Together, the batches
+// of all ranks are those of a loader of `all` with batch_size. Throws ValueError for a batch size
+// below 1 or an invalid rank.
 class DistributedBatchSampler : public RankSampler {
  public:
   DistributedBatchSampler(std::shared_ptr<const Sampler> all, int64_t batch_size, int rank,

@@ -1,4 +1,4 @@
-// Where the data of a training run come from.
+// Sources of the data of training runs.
 #pragma once
 
 #include <filesystem>
@@ -16,80 +16,81 @@ namespace taper::v0::data {
 struct CsvRecipe;     // data/tables/csv.h
 struct Standardizer;  // data/tables/standardizer.h
 
-// An option whose value the data do not allow; the message says why.
+// The data do not allow the value of an option. The message gives the reason.
 struct OptionError : Error {
   OptionError(std::string option, const std::string& what) : Error(what), key(std::move(option)) {}
-  std::string key;  // the option's name, as "max_features"
+  std::string key;  // name of the option, as "max_features"
 };
 
-// What models, metrics and later programs know of the data.
+// Properties of the data that models, metrics and later commands need.
 struct DataInfo {
   Task task = Task::kClassification;
-  Shape input_shape;    // of one sample: [1, 28, 28] images, [features] tables, [T] tokens
-  int64_t outputs = 0;  // classes, 1 value, or tokens of the vocabulary
+  Shape input_shape;  // shape of one sample: images [1, 28, 28], tables [features], text [T] tokens
+  int64_t outputs = 0;  // number of classes, 1 for a value, or size of the vocabulary
   std::vector<std::string> class_names{};
-  double target_mean = 0, target_std = 1;        // regression: original = output * std + mean
-  std::shared_ptr<const CsvRecipe> table{};      // how the columns of a CSV file become features
-  std::shared_ptr<const Standardizer> scale{};   // arrays: of each element of a sample, if any
+  double target_mean = 0, target_std = 1;    // regression: original = output * std + mean
+  std::shared_ptr<const CsvRecipe> table{};  // how columns of a CSV file become features
+  // scaling of each element of a sample in arrays, or null
+  std::shared_ptr<const Standardizer> scale{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
-  bool lines = false;                            // text: each line is a sequence, between two "\n"
+  bool lines = false;                            // text: each line is a sequence between two "\n"
 
-  // Of what a model gives for one sample: [outputs], for language [T, outputs].
+  // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for language.
   Shape output_shape() const {
     return task == Task::kLanguage ? Shape{input_shape[0], outputs} : Shape{outputs};
   }
-  // Inputs are int64 tokens below it; 0: they are float32.
+  // Returns the number of tokens if inputs are int64 tokens; 0 if they are float32.
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
 };
 
-// What a source gives.
+// What a source loads.
 struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
-  // What else is worth a line of the log: how folders were understood, what was left out.
+  // More text for the log: how folders were interpreted, what was left out.
   std::string note{};
 };
 
-// Of one of the samples [N, ...].
+// Returns the shape of one of the samples [N, ...].
 inline Shape sample_shape(const Tensor& samples) {
   return Shape(samples.shape().begin() + 1, samples.shape().end());
 }
 
-// Rows at random for the test, and the others. `key` names the fraction in messages. InputError:
-// one of them would be empty.
+// Splits rows at random into a test set and the rest. `key` is the name of the fraction in
+// messages. Throws InputError if either would be empty.
 struct Halves {
   Batch train, test;
 };
 Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key);
-// Both as sets of their tensors.
+// Returns both parts as data sets of their tensors.
 Splits splits_of(DataInfo info, const Halves& rows);
 
-// What of a source's data can be told at once: in an outline the samples may be zeros.
+// A description of a source's data that is available quickly. Its samples may be zeros.
 struct Outline : Splits {
-  std::string unread{};  // what was not looked at, as "the pixels"
+  std::string unread{};  // what was not read, as "the pixels"
 };
 
-// What a source reads: one file, or several that are read as one.
+// A file that a source reads, or several that are read as one.
 struct DataFile {
   std::string name;
   std::vector<std::filesystem::path> parts;
 };
-// One for each path that is given.
+// Returns one DataFile for each path that is given.
 std::vector<DataFile> files_of(std::initializer_list<std::optional<std::string>> paths);
-// Those directly in a directory, by name.
+// Returns the files directly in a directory, sorted by name.
 std::vector<DataFile> files_in(const std::filesystem::path& directory);
 
-// Classes counted from 0 to the largest label; warns of gaps. DataError: one class, or 255 for what
-// has no label.
+// Returns the largest label plus 1, and warns of gaps. Throws DataError for a single class, and for
+// the label 255, which usually marks missing labels.
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
-// InputError: a label out of [0, classes).
+// Throws InputError if a label is outside of [0, classes).
 void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file);
-// ValueError: data of classes that are not named one by one.
+// Throws ValueError for classes whose names are not known one by one.
 void require_names(const DataInfo& info);
-// "0", "1", ...
+// Returns "0", "1", and so on.
 std::vector<std::string> numbers_below(int64_t count);
 
-// A kind of data, as Csv, is a struct of options that describes itself (framework/base/describe.h)
-// and loads what they name:
+// A kind of data, such as Csv, is a struct of options that describes itself
+// (framework/base/describe.h) and loads the data that they name:
 //
 //   struct Moons {
 //     int64_t samples = 1000;
@@ -97,31 +98,32 @@ std::vector<std::string> numbers_below(int64_t count);
 //     data::Splits load(uint64_t seed) const;
 //   };
 //
-// It may also have learns(), outline(), files(), more(), raw_dtype and prepared(), as declared
-// here; else these answers stand. Statistics are learned on the training rows alone. InputError:
-// data that are missing, damaged or too few; DataError: such as nothing can be learned from.
-// OptionError: an option that they do not allow.
+// It may also define learns(), outline(), files(), more(), raw_dtype and prepared() as declared
+// here; otherwise these defaults apply. Statistics are computed from the training rows only.
+// Errors: InputError if data are missing, damaged or too few; DataError if they cannot be used for
+// training; OptionError for an option that they do not allow.
 class Source {
  public:
   virtual ~Source() = default;
-  virtual Splits load(uint64_t seed) const = 0;  // the run's seed
-  // Known without reading.
+  virtual Splits load(uint64_t seed) const = 0;  // the seed of the run
+  // Returns the task, without reading the data.
   virtual Task learns() const { return Task::kClassification; }
-  // As load(), but as cheap as can be.
+  // Like load(), but as fast as possible.
   virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
-  virtual std::vector<DataFile> files() const { return {}; }  // all that load() reads
-  // The samples of a further file, treated as the training data were; without labels, where it has
-  // none. InputError: as above; also a category, a class or a size that these do not have.
+  virtual std::vector<DataFile> files() const { return {}; }  // all files that load() reads
+  // Returns the samples of a further file, treated like the training data, without labels if it has
+  // none. Throws what load() throws, and InputError for a category, class or size that the training
+  // data do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // Raw samples [N, ...] as a model takes them, by ops: bytes of pixels, numbers of a table with
-  // nan for what is missing.
+  // The dtype of raw samples [N, ...] that prepared() converts for a model by ops: bytes of pixels,
+  // or numbers of a table with nan for missing values.
   virtual DType raw_dtype(const DataInfo& info) const {
     return info.vocab_size() > 0 ? kInt64 : kFloat32;
   }
   virtual Tensor prepared(const DataInfo&, const Tensor& raw) const { return raw; }
 };
 
-// The source that such options are.
+// A Source made of such a struct of options.
 template <class Options> class SourceOf final : public Source {
  public:
   explicit SourceOf(Options options) : options_(std::move(options)) {}

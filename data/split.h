@@ -1,5 +1,5 @@
-// Parts of data sets, and several as one (torch.utils.data: Subset, ConcatDataset, random_split).
-// ValueError: a set is null.
+// Parts of data sets, and concatenation (torch.utils.data: Subset, ConcatDataset, random_split).
+// All throw ValueError for a null set.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace taper::v0::data {
 
-// The samples of a set that `rows` name, in their order.
+// The samples of a set that `rows` selects, in the order of `rows`.
 class Subset : public Dataset {
  public:
-  // rows [n] int64. IndexError: one is out of range.
+  // rows: [n] int64. Throws IndexError if one is out of range.
   Subset(DatasetPtr set, const Tensor& rows);
   Subset(DatasetPtr set, const std::vector<int64_t>& rows);
 
@@ -23,14 +23,14 @@ class Subset : public Dataset {
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override { return set_->nbytes(); }
 
-  const Tensor& rows() const { return rows_; }  // where the set lies
+  const Tensor& rows() const { return rows_; }  // on the device of the set
 
  private:
   DatasetPtr set_;
   Tensor rows_;
 };
 
-// Sets one behind the other, on the CPU. ValueError: none.
+// Concatenates data sets on the CPU. Throws ValueError if there are none.
 class ConcatDataset : public Dataset {
  public:
   explicit ConcatDataset(std::vector<DatasetPtr> sets);
@@ -41,13 +41,14 @@ class ConcatDataset : public Dataset {
 
  private:
   std::vector<DatasetPtr> sets_;
-  std::vector<int64_t> ends_;  // of each set: the samples of it and those before it
+  std::vector<int64_t> ends_;  // for each set, the number of samples in it and in those before it
 };
 
-// A set cut at random into parts of these lengths, whose sum is its size; or into these fractions
-// of it, whose sum is 1: what rounding down leaves goes to the parts in turn. With targets [n]
-// (classes, int64) each part has the same share of every class, but for one sample or two. A
-// function of the seed. ValueError: other sums, or targets of another size.
+// Splits a set at random into parts of these lengths, which sum to its size, or into these
+// fractions, which sum to 1. Samples left over by rounding down are given to the parts in turn.
+// With targets [n] (classes, int64) each part has the same share of every class, up to one or two
+// samples. The result is a function of the seed. Throws ValueError for other sums, or targets of
+// another size.
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
                                      uint64_t seed = 0, const Tensor& stratify = {});
 

@@ -27,8 +27,8 @@ Tokens all_bytes() {
   return out;
 }
 
-// GPT-2's files spell a byte as a printable character: itself where it is one in Latin-1, else the
-// next from U+0100 on.
+// GPT-2's files spell a byte as a printable character: the byte's own character if it is printable
+// in Latin-1, otherwise the next one from U+0100.
 uint32_t letter_of(uint32_t b) {
   if ((b > 32 && b < 127) || (b > 160 && b != 173)) return b;
   return 0x100 + (b <= 32 ? b : b <= 160 ? b - 94 : 67);
@@ -44,7 +44,7 @@ std::string spelled(std::string_view bytes) {
   return out;
 }
 
-// No value for what is no spelling.
+// Returns std::nullopt for an invalid spelling.
 std::optional<std::string> unspelled(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -61,7 +61,7 @@ CharClass class_at(std::string_view text, size_t at) {
   return class_of(first_code_point(text.substr(at)).value);
 }
 
-// Where the characters from `at` on are no longer of that class.
+// Returns where the run of characters of that class that starts at `at` ends.
 size_t end_of_run(std::string_view text, size_t at, CharClass one) {
   while (at < text.size() && class_at(text, at) == one) {
     at += first_code_point(text.substr(at)).length;
@@ -69,9 +69,9 @@ size_t end_of_run(std::string_view text, size_t at, CharClass one) {
   return at;
 }
 
-// The length of the first word, by GPT-2's expression
+// Returns the length of the first word by GPT-2's regular expression
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// in which the last two give blanks before a word all but the last.
+// whose last two alternatives match all blanks before a word except the last one.
 size_t word_length(std::string_view text) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (text.starts_with(ending)) return ending.size();
@@ -86,7 +86,7 @@ size_t word_length(std::string_view text) {
   return last > 0 ? last : end;
 }
 
-// "FILE:LINE:COLUMN", counted in characters from 1.
+// Returns "FILE:LINE:COLUMN", where columns count characters from 1.
 std::string place_in(std::string_view text, size_t at, const std::string& file) {
   const std::string_view before = text.substr(0, at);
   const size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
@@ -156,7 +156,7 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
 }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
-  std::set<std::string> seen;  // UTF-8 sorts as code points do
+  std::set<std::string> seen;  // UTF-8 sorts in the order of code points
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
     const CodePoint c = first_code_point(text);
@@ -237,7 +237,8 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
       if (best == merges_.end() || found->second.rank < best->second.rank) best = found;
     }
     if (best == merges_.end()) return;
-    size_t end = first;  // of what was written; all places at once, or long words take forever
+    // end of the output; all merges of a rank are done in one pass, to keep long words fast
+    size_t end = first;
     for (size_t i = first; i < out.size(); ++i) {
       const bool is_pair = i + 1 < out.size() && merge_at(i) == best;
       out[end++] = is_pair ? best->second.id : out[i];
@@ -249,7 +250,7 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> out;
-  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words come again and again
+  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words occur again and again
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
     if (parts_.kind == Kind::kGpt2) {

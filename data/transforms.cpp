@@ -15,25 +15,27 @@
 namespace taper::v0::data {
 namespace {
 
-constexpr uint64_t kTransformStreams = uint64_t(3) << 61;  // far from all others
-constexpr uint64_t kMostDraws = uint64_t(1) << 20;         // of a sample in an epoch
+constexpr uint64_t kTransformStreams = uint64_t(3)
+                                       << 61;       // far from the streams of all other draws
+constexpr uint64_t kMostDraws = uint64_t(1) << 20;  // per sample and epoch
 
 void require_images(const char* name, const Tensor& x) {
   require<ValueError>(x.dim() == 4 && x.is_floating_point(), name,
                       ": expected floating images [B, C, H, W], got ", x.dtype(), " ", x.shape());
 }
 
-// Column i of numbers [B, n] as [B, 1, 1, 1], to go with images.
+// Returns column i of numbers [B, n] as [B, 1, 1, 1], which broadcasts to images.
 Tensor of_images(const Tensor& numbers, int64_t i = 0) {
   return numbers.select(1, i).reshape({-1, 1, 1, 1});
 }
 
-// 0, 1, ... [1, n] beside one number for each sample [B, 1].
+// Returns 0, 1, ... as [1, n], on the device of `like`.
 Tensor places(int64_t n, const Tensor& like) {
   return arange(n, {.dtype = kInt64, .device = like.device()}).unsqueeze(0);
 }
 
-// y[b, c, i, j] = x[b, c, rows[b, i], columns[b, j]]; rows [B, h] and columns [B, w] are int64.
+// Returns y[b, c, i, j] = x[b, c, rows[b, i], columns[b, j]]; rows [B, h] and columns [B, w] are
+// int64.
 Tensor pick(const Tensor& x, const Tensor& rows, const Tensor& columns) {
   const int64_t B = x.size(0), C = x.size(1), h = rows.size(1), w = columns.size(1);
   const Tensor index =
@@ -41,7 +43,8 @@ Tensor pick(const Tensor& x, const Tensor& rows, const Tensor& columns) {
   return gather(x.flatten(2), 2, index.expand({B, C, h * w})).reshape({B, C, h, w});
 }
 
-// Whole numbers 0 .. count - 1 by draws in [0, 1), whose product may be rounded up.
+// Returns whole numbers from 0 to count - 1 for draws in [0, 1). The product may be rounded up to
+// count.
 Tensor whole(const Tensor& draws, int64_t count) {
   return minimum(floor(draws * double(count)).to(kInt64), count - 1);
 }
@@ -114,7 +117,7 @@ Tensor RandomAffine::operator()(const Tensor& x, Draws& draws) const {
   const Tensor angle = number(0, degrees * std::numbers::pi / 180);
   const Tensor dx = round(number(1, translate[0] * W)), dy = round(number(2, translate[1] * H));
   const Tensor by = number(3, (scale[1] - scale[0]) / 2) + (scale[0] + scale[1]) / 2;
-  // Where each pixel [i, j] comes from, counted from the middle: [B, H, W].
+  // The source position of each pixel [i, j], relative to the center: [B, H, W].
   const TensorOptions here{.dtype = kFloat32, .device = x.device()};
   const Tensor right = (arange(x.size(3), here) - (W - 1) / 2) - dx;
   const Tensor down = (arange(x.size(2), here) - (H - 1) / 2).unsqueeze(1) - dy;
@@ -127,7 +130,7 @@ Tensor RandomAffine::operator()(const Tensor& x, Draws& draws) const {
 Tensor ColorJitter::operator()(const Tensor& x, Draws& draws) const {
   require_images("ColorJitter", x);
   const Tensor u = draws.uniform(3);
-  // Between `other` and y, or beyond it.
+  // Interpolates between `other` and y, or extrapolates.
   const auto blend = [&](const Tensor& y, const Tensor& other, int64_t i, double most) {
     if (most == 0) return y;
     const double low = std::max(0.0, 1 - most);
@@ -153,8 +156,8 @@ Tensor Cutout::operator()(const Tensor& x, Draws& draws) const {
 
 Batch Mixup::operator()(const Batch& batch, Draws& draws) const {
   const Tensor u = draws.uniform(2);
-  // Beta(a, a) from a t-variate of 2 a degrees of freedom, drawn as Bailey does ("Polar generation
-  // of random variates with the t-distribution", 1994).
+  // Draws Beta(a, a) from a t variate with 2a degrees of freedom, by Bailey's method ("Polar
+  // generation of random variates with the t-distribution", 1994).
   const Tensor c = cos(u.narrow(1, 1, 1) * (2 * std::numbers::pi));
   const Tensor t = (pow(1 - u.narrow(1, 0, 1), -1 / alpha) - 1) * square(c);
   const Tensor part = sign(c) / (sqrt(1 / t + 1) * 2) + 0.5;  // [B, 1]

@@ -1,6 +1,6 @@
-// What batches go through on their way to a model. Of images [B, C, H, W] (floating, on any device)
-// random ones draw for each sample by itself: the same whatever the batch, the workers and the
-// device.
+// Transforms of batches before they reach the model. Random transforms of images [B, C, H, W]
+// (floating-point, on any device) draw for each sample separately, with the same result for any
+// batch, number of workers and device.
 //
 //   data::DataLoader loader(set, {.batch_size = 128,
 //                                 .transform = data::compose(data::RandomCrop{.padding = 4},
@@ -18,37 +18,37 @@
 
 namespace taper::v0::data {
 
-// What a random transform of a batch draws from: each sample's numbers are a function of the seed,
-// the epoch and the sample's own number, whoever makes the batch and whatever else is in it.
+// The random numbers of a transform. Each sample's numbers are a function of the seed, the epoch
+// and the sample's number, independent of the rest of the batch.
 class Draws {
  public:
   Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device);
 
   int64_t size() const { return std::ssize(samples_); }
-  // [samples, count] float32 in [low, high), on the device; others each time.
+  // Returns float32 [samples, count] in [low, high), on the device. Each call returns new numbers.
   Tensor uniform(int64_t count, double low = 0, double high = 1);
 
  private:
   uint64_t seed_, stream_;
   std::vector<int64_t> samples_;
   Device device_;
-  uint64_t drawn_ = 0;  // numbers of each sample
+  uint64_t drawn_ = 0;  // numbers drawn for each sample
 };
 
-// Done to each batch where it is used.
+// A function that is applied to each batch.
 using Transform = std::function<Batch(const Batch&, Draws&)>;
 
-// (x - mean) / std of each channel (torchvision.transforms.Normalize). ValueError: other channels,
-// or a std of 0.
+// Computes (x - mean) / std per channel (torchvision.transforms.Normalize). Throws ValueError for a
+// different number of channels, or a std of 0.
 struct Normalize {
   std::vector<double> mean, std;
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 
-// A square of `size` at a random place of the image with `padding` zeros around it
-// (torchvision.transforms.RandomCrop). ValueError: it is larger than that.
+// Cuts a square of `size` at a random place of the image, which is padded with `padding` zeros
+// (torchvision.transforms.RandomCrop). Throws ValueError if the square does not fit.
 struct RandomCrop {
-  int64_t size = 0;  // 0: as the image is
+  int64_t size = 0;  // 0: the size of the image
   int64_t padding = 0;
   template <class V> void describe(V& v) {
     v("padding", padding, kWidthOrNone, "zeros around the image, from which it is cut out again");
@@ -63,8 +63,8 @@ struct RandomHorizontalFlip {
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 
-// Turns by up to `degrees` to either side about the middle, moves by up to these parts of width and
-// height, scales by a number between the two; bilinear, with zeros around
+// Rotates by up to `degrees` in either direction around the center, shifts by up to these fractions
+// of width and height, and scales by a factor in the given range; bilinear, with zeros outside
 // (torchvision.transforms.RandomAffine).
 struct RandomAffine {
   double degrees = 0;
@@ -77,8 +77,8 @@ struct RandomAffine {
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 
-// Of grey or RGB images in [0, 1]: brightness, contrast and saturation are changed in this order by
-// factors between 1 - s (0 at least) and 1 + s (torchvision.transforms.ColorJitter).
+// Changes brightness, contrast and saturation, in this order, of gray or RGB images in [0, 1], by
+// factors in [max(0, 1 - s), 1 + s] (torchvision.transforms.ColorJitter).
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0;
   template <class V> void describe(V& v) {
@@ -89,24 +89,25 @@ struct ColorJitter {
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 
-// Zeros in a square about a random pixel, which may reach over the edge (DeVries and Taylor,
-// "Improved regularization of convolutional neural networks with Cutout", 2017).
+// Writes zeros into a square around a random pixel; the square may extend beyond the edge (DeVries
+// and Taylor, "Improved regularization of convolutional neural networks with Cutout", 2017).
 struct Cutout {
   int64_t size = 8;
   template <class V> void describe(V& v) { v("size", size, kWidth, "of the square"); }
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 
-// Mixes each sample with the one at its place from the batch's end, and their targets: l x + (1 -
-// l) y, where l is drawn from Beta(alpha, alpha) (Zhang et al., "mixup: beyond empirical risk
-// minimization", 2018). Classes become probabilities [B, num_classes], which cross_entropy takes.
+// Mixes each sample with the one at the same position from the end of the batch, and their targets:
+// l x + (1 - l) y, where l is drawn from Beta(alpha, alpha) (Zhang et al., "mixup: beyond empirical
+// risk minimization", 2018). Classes become probabilities [B, num_classes], which cross_entropy
+// accepts.
 struct Mixup {
-  int64_t num_classes = 0;  // of int64 targets
+  int64_t num_classes = 0;  // for int64 targets
   double alpha = 0.2;
   Batch operator()(const Batch& batch, Draws& draws) const;
 };
 
-// One transform after another: of batches, or of their inputs alone.
+// Applies transforms in order: functions of batches, or of their inputs only.
 template <class... Steps> Transform compose(Steps... steps) {
   return [=](const Batch& batch, Draws& draws) {
     Batch out = batch;

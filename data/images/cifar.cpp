@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kCifarPixels = 3 * 32 * 32;
 
-// As the set's own list has them; numbers where it is not there.
+// Returns the class names from the set's list of names, or numbers if there is no list.
 std::vector<std::string> names_of(const fs::path& root, CifarLabels labels) {
   static constexpr const char* kLists[] = {"batches.meta.txt", "fine_label_names.txt",
                                            "coarse_label_names.txt"};
@@ -43,7 +43,7 @@ Batch read_cifar(const fs::path& file, CifarLabels labels) {
   const Batch out{empty({count, 3, 32, 32}, {.dtype = kUInt8}), empty({count}, {.dtype = kInt64})};
   for (int64_t i = 0; i < count; ++i) {
     const char* from = bytes.data() + i * record;
-    // The coarse label stands before the fine one.
+    // The coarse label precedes the fine one.
     out.targets.data<int64_t>()[i] = uint8_t(from[labels == CifarLabels::kFine ? 1 : 0]);
     std::memcpy(out.inputs.data<uint8_t>() + i * kCifarPixels, from + before, kCifarPixels);
   }

@@ -1,26 +1,27 @@
-// CIFAR-10 and CIFAR-100 in their binary form (https://www.cs.toronto.edu/~kriz/cifar.html):
-// records of a label, or a coarse and a fine one, and 3 x 32 x 32 bytes of red, green and blue.
+// CIFAR-10 and CIFAR-100 in binary form (https://www.cs.toronto.edu/~kriz/cifar.html): records of a
+// label, or of a coarse and a fine one, and 3 x 32 x 32 bytes of red, green and blue.
 #pragma once
 
 #include "data/images/images.h"
 
 namespace taper::v0::data {
 
-enum class CifarLabels { kTen, kFine, kCoarse };  // of CIFAR-10; of CIFAR-100's 100 and 20 classes
+// CIFAR-10; the 100 fine or 20 coarse classes of CIFAR-100
+enum class CifarLabels { kTen, kFine, kCoarse };
 constexpr int64_t classes_of(CifarLabels labels) {
   return labels == CifarLabels::kTen ? 10 : labels == CifarLabels::kFine ? 100 : 20;
 }
 
-// Images [N, 3, 32, 32] (uint8) with classes [N] (int64). InputError: no such file, empty, no whole
-// records, or a label out of range.
+// Reads images [N, 3, 32, 32] (uint8) with classes [N] (int64). Throws InputError if the file is
+// missing, is empty, does not consist of whole records, or has a label out of range.
 Batch read_cifar(const std::filesystem::path& file, CifarLabels labels = CifarLabels::kTen);
 
-// One half of the set in a directory: data_batch_1.bin to data_batch_5.bin or test_batch.bin of
-// CIFAR-10, train.bin or test.bin of CIFAR-100. InputError: as above.
+// Reads one part of the set from a directory: data_batch_1.bin to data_batch_5.bin or
+// test_batch.bin of CIFAR-10; train.bin or test.bin of CIFAR-100. Throws what read_cifar() throws.
 Batch load_cifar(const std::filesystem::path& root, BoolArg train,
                  CifarLabels labels = CifarLabels::kTen);
 
-// The set in a directory, with the names of its classes where their list lies beside it.
+// The set in a directory, with class names if the list of names is in the directory.
 struct Cifar {
   std::string root;
   CifarLabels labels = CifarLabels::kTen;
@@ -33,7 +34,7 @@ struct Cifar {
 
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_in(root); }
-  // A further file of records.
+  // Reads a further file of records.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include <jpeglib.h>
-// Behind jpeglib.h.
+// Must follow jpeglib.h.
 #include <jerror.h>
 #include <png.h>
 #endif
@@ -16,7 +16,7 @@ namespace taper::v0::data {
 #ifdef TAPER_WITH_IMAGES
 namespace {
 
-// No format packs more bytes of pixels into one, and no picture has more pixels.
+// No format stores more bytes of pixels in one byte. No image may have more pixels.
 constexpr int64_t kMostPacked = 4096, kMostPixels = int64_t(1) << 28;
 
 void allocate(Pixels& out, std::string_view file, const std::string& name) {
@@ -28,7 +28,7 @@ void allocate(Pixels& out, std::string_view file, const std::string& name) {
   out.bytes.resize(size_t(pixels * out.channels));
 }
 
-// RGB as grey, where it is not grey yet: of the values as they are, whatever gamma the file names.
+// Converts RGB to gray, without a gamma correction.
 Pixels grey_of(const Pixels& in) {
   if (in.channels == 1) return in;
   Pixels out{in.height, in.width, 1};
@@ -39,8 +39,8 @@ Pixels grey_of(const Pixels& in) {
   return out;
 }
 
-// Both libraries end an error by a jump, over frames that must have nothing to destroy: each step
-// that may fail needs only what its caller has.
+// Both libraries report errors by longjmp, and the frames in between must not need destructors.
+// Therefore each step that may fail uses only data of its caller.
 struct Reader {
   const char* format;
   const std::string& name;
@@ -109,8 +109,8 @@ void on_jpeg_error(j_common_ptr jpeg) {
   std::longjmp(reader.at_error, 1);
 }
 
-// Of a file that is cut off or damaged the library makes a picture that is grey in part, and warns;
-// other warnings are of marks that programs write and readers pass over.
+// libjpeg replaces the missing part of a truncated or damaged file by gray and only warns. Other
+// warnings concern markers that programs write and readers ignore.
 void on_jpeg_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level >= 0) return;
@@ -131,7 +131,7 @@ void read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
   jpeg_calc_output_dimensions(&r.jpeg);
 }
 
-// Printers' colours, which Adobe's programs store inverted.
+// Converts CMYK, which Adobe's programs store inverted.
 Pixels of_cmyk(const Pixels& in, bool is_inverted) {
   Pixels out{in.height, in.width, 3};
   for (size_t i = 0; i < in.bytes.size(); i += 4) {

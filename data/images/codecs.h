@@ -1,4 +1,4 @@
-// PNG and JPEG, by libpng and libjpeg: what data/images/image_files.cpp reads and writes with.
+// Decoding and encoding of PNG and JPEG by libpng and libjpeg, for data/images/image_files.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace taper::v0::data {
 
-// Rows of pixels, the channels of each side by side.
+// Rows of pixels with interleaved channels.
 struct Pixels {
   int64_t height = 0, width = 0, channels = 0;
   std::vector<uint8_t> bytes{};
 };
 
-// `name` is the file's, for messages. InputError: damaged, cut off, or too large to be true.
+// `name` is the file's name, for messages. Throws InputError if the file is damaged, truncated, or
+// claims an implausible size.
 Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name);
 Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name);
 std::string encode_png(const Pixels& pixels);

@@ -17,18 +17,18 @@ constexpr int kSize = 28;
 constexpr int kDigitPixels = kSize * kSize;
 constexpr int kDigits = 10;
 
-// How strong each distortion is. Together, with 12,000 images to train on, they hold a linear model
-// below 89 % and let a small MLP (784-256-256-10, ten epochs) reach 98.6 to 99.3 %.
+// Strengths of the distortions. With 12,000 training images, together they limit a linear model to
+// less than 89 % and let a small MLP (784-256-256-10, ten epochs) reach 98.6 to 99.3 %.
 constexpr double kPixelsPerUnit = 0.18;  // a digit is 100 units high
 constexpr double kMaxTurn = 0.26;        // radians, about
 constexpr double kMaxShear = 0.30;
 constexpr double kMinScale = 0.80, kMaxScale = 1.15;
 constexpr double kMaxShift = 2.0;                     // pixels
-constexpr double kMaxBend = 14.0;                     // units a lattice point moves at most
+constexpr double kMaxBend = 14.0;                     // maximum shift of a lattice point, in units
 constexpr double kMinRadius = 0.7, kMaxRadius = 1.7;  // half the stroke width, pixels
 constexpr double kMinBlur = 0.8, kMaxBlur = 2.0;      // width of the stroke's soft edge, pixels
-constexpr double kMinInk = 150.0, kMaxInk = 255.0;    // grey level of a full stroke
-constexpr double kMaxNoise = 40.0;                    // grey levels either way
+constexpr double kMinInk = 150.0, kMaxInk = 255.0;    // gray level of a full stroke
+constexpr double kMaxNoise = 40.0;                    // gray levels in either direction
 
 struct Point {
   double x, y;
@@ -36,9 +36,9 @@ struct Point {
 using Stroke = std::vector<Point>;
 using Skeleton = std::vector<Stroke>;
 
-// Ways to write each digit in a box of 60 x 100 units, y down. A stroke is a smooth curve through
-// its points (closed when it ends where it starts); a corner is where one stroke ends and the next
-// begins.
+// The ways to write each digit in a box of 60 x 100 units, y pointing down. A stroke is a smooth
+// curve through its points, closed if it ends where it starts. A corner is where one stroke ends
+// and the next one begins.
 const std::vector<Skeleton>& skeletons(int64_t digit) {
   static const std::array<std::vector<Skeleton>, kDigits> kTable = {{
       {{{{30, 0}, {50, 17}, {56, 50}, {50, 83}, {30, 100}, {10, 83}, {4, 50}, {10, 17}, {30, 0}}},
@@ -81,7 +81,7 @@ const std::vector<Skeleton>& skeletons(int64_t digit) {
   return kTable[size_t(digit)];
 }
 
-// The random words of one stream, in order.
+// The consecutive random words of one stream.
 class Draws {
  public:
   Draws(uint64_t seed, uint64_t stream) : key_{seed, stream} {}
@@ -94,7 +94,7 @@ class Draws {
   static double uniform(uint32_t word, double low, double high) {
     return low + (high - low) * double(uniform_float(word));
   }
-  // 0 .. n - 1; the bias is below n / 2^32.
+  // Returns a number from 0 to n - 1 with a bias below n / 2^32.
   uint32_t below(uint32_t n) { return uint32_t((uint64_t(word()) * n) >> 32); }
 
  private:
@@ -103,11 +103,12 @@ class Draws {
   Philox4 four_{};
 };
 
-// A generator with the same seed counts its streams from zero: this keeps apart from it.
+// A generator with the same seed counts its streams from zero. The salt keeps these numbers apart
+// from them.
 constexpr uint64_t kSeedSalt = 0x64696769747321ull;
 constexpr uint64_t kOrderStreams = uint64_t(1) << 63;
 
-// The ten labels of each block of ten images are one Fisher-Yates shuffle.
+// The ten labels of each block of ten images are a Fisher-Yates shuffle.
 int64_t label_of(uint64_t seed, int64_t index) {
   Draws draws(seed ^ kSeedSalt, kOrderStreams + uint64_t(index / kDigits));
   std::array<int64_t, kDigits> order{};
@@ -119,15 +120,17 @@ int64_t label_of(uint64_t seed, int64_t index) {
   return order[size_t(index % kDigits)];
 }
 
-// Cubic B-spline weights at t in [0, 1): the field below is smooth to its second derivative.
+// Returns cubic B-spline weights for t in [0, 1). They make the displacement field below twice
+// continuously differentiable.
 std::array<double, 4> spline_weights(double t) {
   const double u = 1 - t;
   return {u * u * u / 6, (3 * t * t * t - 6 * t * t + 4) / 6, (3 * u * u * u - 6 * u * u + 4) / 6,
           t * t * t / 6};
 }
 
-// A smooth random displacement of the plane: a lattice of random vectors, 40 units apart, under a
-// cubic B-spline. Its points lie in -20 .. 120 along both axes; curves overshoot their box by less.
+// Returns a smooth random displacement of the plane: a lattice of random vectors 40 units apart,
+// interpolated by a cubic B-spline. The lattice covers -20 to 120 along both axes; curves exceed
+// their box by less than that.
 auto random_bend(Draws& draws) {
   constexpr double kStep = 40;
   constexpr int kCells = 4;
@@ -155,7 +158,8 @@ auto random_bend(Draws& draws) {
 
 // pixel = matrix * (unit - centre) + shift.
 auto random_affine(Draws& draws) {
-  // Rotation in rational form, t = tan(angle / 2): libm's last bits differ between platforms.
+  // A rotation in rational form with t = tan(angle / 2), because the last bits of libm's functions
+  // differ between platforms.
   const double t = draws.uniform(-kMaxTurn / 2, kMaxTurn / 2);
   const double c = (1 - t * t) / (1 + t * t), s = 2 * t / (1 + t * t);
   const double shear = draws.uniform(-kMaxShear, kMaxShear);
@@ -170,7 +174,7 @@ auto random_affine(Draws& draws) {
   };
 }
 
-// The Catmull-Rom curve through a stroke's points as a polyline.
+// Returns the Catmull-Rom curve through a stroke's points as a polyline.
 std::vector<Point> flatten(const Stroke& stroke) {
   constexpr int kSteps = 6;
   const size_t last = stroke.size() - 1;
@@ -194,7 +198,7 @@ std::vector<Point> flatten(const Stroke& stroke) {
 
 using Field = std::array<double, kDigitPixels>;
 
-// Lowers `nearest` to the squared distance from the segment a-b, at pixels within `reach` of it.
+// Lowers `nearest` to the squared distance from the segment a-b for pixels within `reach` of it.
 void approach(Field& nearest, Point a, Point b, double reach) {
   const auto first = [&](double v) {
     return std::max(0, int(std::ceil(std::max(v - reach, 0.0))));
@@ -217,8 +221,8 @@ void approach(Field& nearest, Point a, Point b, double reach) {
   }
 }
 
-// Pixels depend continuously on the doubles before them and are rounded once, at the end: a
-// platform that fuses multiply and add still gives the same bytes.
+// Pixels are continuous functions of doubles and are rounded once at the end, so a platform that
+// fuses multiply and add still produces the same bytes.
 void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
   Draws draws(seed ^ kSeedSalt, uint64_t(index));
   const auto& variants = skeletons(digit);
@@ -240,7 +244,7 @@ void draw(uint64_t seed, int64_t index, int64_t digit, uint8_t* pixels) {
   }
   std::array<uint32_t, kDigitPixels> words;
   for (uint32_t& word : words) word = draws.word();
-  // In a loop of its own: the compiler makes vectors of it.
+  // A separate loop, which the compiler vectorizes.
   for (size_t i = 0; i < kDigitPixels; ++i) {
     const double inside = std::clamp((reach - std::sqrt(nearest[i])) / blur, 0.0, 1.0);
     const double cover = inside * inside * (3 - 2 * inside);

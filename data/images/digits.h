@@ -1,6 +1,6 @@
-// `digits`: an embedded data set that needs no file. Each image is one of the ten digits, drawn
-// from a stroke skeleton that is bent, turned, sheared, scaled and moved at random, then inked
-// with random width, blur, contrast and noise.
+// `digits`: a generated data set that needs no file. Each image is one of the ten digits, drawn
+// from a stroke skeleton that is bent, rotated, sheared, scaled and shifted at random, with random
+// stroke width, blur, contrast and noise.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace taper::v0::data {
 
-// The set: the first images of the sequence to train with, those that follow for the test.
+// The first images of the sequence are for training, the following ones for the test.
 struct Digits {
   int64_t train_size = 20000, test_size = 4000;
   uint64_t seed = 1;
@@ -30,11 +30,11 @@ struct Digits {
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
-// Images first .. first + count - 1 of the endless sequence that `seed` names, 28x28 each, labels
-// 0 .. 9. Image i is a function of (seed, i) alone, so disjoint ranges give disjoint splits. Every
-// ten images from a multiple of ten on hold each digit once, in random order. Takes about 20 us an
-// image, on the calling thread. Throws ValueError when first or count is negative or an index or
-// the number of pixels leaves int64.
+// Draws images first to first + count - 1 of the endless sequence that `seed` determines: 28x28
+// pixels, labels 0 to 9. Image i is a function of (seed, i) only, so disjoint ranges give disjoint
+// splits. Every ten images, starting at a multiple of ten, contain each digit once in random order.
+// Takes about 20 us per image on the calling thread. Throws ValueError if first or count is
+// negative, or if an index or the number of pixels exceeds int64.
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count);
 
 }  // namespace taper::v0::data

@@ -1,5 +1,5 @@
-// Pictures in PNG and JPEG files, and folders of them. Built with libpng and libjpeg where CMake
-// finds them (TAPER_IMAGES); else the functions throw an Error that says so.
+// Images in PNG and JPEG files, and folders of them. Requires libpng and libjpeg, which CMake looks
+// for (TAPER_IMAGES); otherwise the functions throw an Error that says so.
 #pragma once
 
 #include <filesystem>
@@ -12,46 +12,47 @@
 
 namespace taper::v0::data {
 
-// What is read: what the file has (palettes become colours), or one or three channels, where
-// transparency is left out.
+// Channels of the result: those of the file (palettes become colors), or one or three channels
+// without transparency.
 enum class ImageMode { kUnchanged, kGray, kRgb };
 
-// uint8 [C, H, W] of 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA) channels; 16 bits are
-// rounded to 8. The format is told by the first bytes (torchvision.io.read_image). InputError: no
-// such file, another format, damaged, cut off, or a header that claims more pixels than such a file
-// can hold.
+// Reads uint8 [C, H, W] with 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA) channels. 16-bit
+// samples are rounded to 8 bits. The first bytes determine the format (torchvision.io.read_image).
+// Throws InputError if the file is missing, of another format, damaged or truncated, or if its
+// header claims more pixels than the file can hold.
 Tensor read_image(const std::filesystem::path& file, ImageMode mode = ImageMode::kUnchanged);
 
-// uint8 [C, H, W] of 1, 2, 3 or 4 channels, on the CPU (torchvision.io.write_png). ValueError:
-// another tensor; Error: the file cannot be written.
+// Writes uint8 [C, H, W] with 1 to 4 channels from the CPU (torchvision.io.write_png). Throws
+// ValueError for any other tensor, and Error if the file cannot be written.
 void write_png(const Tensor& image, const std::filesystem::path& file);
 
-// Images [..., C, H, W] (floating) as height x width: means of areas where that is smaller,
-// bilinear where it is larger.
+// Resizes floating-point images [..., C, H, W] to height x width: averages over areas where that is
+// smaller, bilinear interpolation where it is larger.
 Tensor resize(const Tensor& images, int64_t height, int64_t width);
 
-// How images are read.
+// Options for reading images.
 struct ImageFolderOptions {
   ImageMode mode = ImageMode::kRgb;
-  std::optional<int64_t> size{};  // height and width that all are resized to; none: as they are
+  // height and width to which all images are resized; std::nullopt: unchanged
+  std::optional<int64_t> size{};
 };
 
-// A folder for each class, with its images in it or below it: samples of float32 [C, H, W] in
-// [0, 1] and the number of the folder, both in the order of their names
-// (torchvision.datasets.ImageFolder). Links to folders are followed. Only .png, .jpg and .jpeg
-// files are samples. Other files are counted as left out, and so is what files_below() leaves out.
-// Images are read when get() asks for them.
+// A folder per class, with the class's images in it or below it. Samples are float32 [C, H, W] in
+// [0, 1] with the number of their folder, both sorted by name (torchvision.datasets.ImageFolder).
+// Links to folders are followed. Only .png, .jpg and .jpeg files are samples. Other files are
+// counted as left out, and so is what files_below() skips. Images are read when get() asks for
+// them.
 class ImageFolder : public MapDataset {
  public:
-  // InputError: no such directory, a class without images, or no class.
+  // Throws InputError if the directory is missing, a class has no images, or there is no class.
   explicit ImageFolder(const std::filesystem::path& root, const ImageFolderOptions& options = {});
 
   int64_t size() const override { return std::ssize(files_); }
   Batch sample(int64_t i) const override;
 
-  // Returns the names of the class folders, as name_of() shows them.
+  // Returns the names of the class folders in the form of name_of().
   const std::vector<std::string>& classes() const { return classes_; }
-  const std::vector<std::filesystem::path>& files() const { return files_; }  // of each sample
+  const std::vector<std::filesystem::path>& files() const { return files_; }  // file of each sample
   const Tensor& targets() const { return targets_; }                          // [N] int64
   const LeftOut& left_out() const { return left_out_; }
 
@@ -63,10 +64,11 @@ class ImageFolder : public MapDataset {
   LeftOut left_out_;
 };
 
-// The folder as a type of data: float32 [C, size, size]. Where the root has the folder train/ and
-// one of test/, val/, valid/ and validation/, in this order, these are the parts, each with a
-// folder for each class. Else the root has the classes, and the test is a share of each class.
-// InputError: as ImageFolder; other classes in the test. DataError: one class.
+// An image folder as a data source: float32 [C, size, size]. If the root has the folder train/ and
+// one of test/, val/, valid/ and validation/ (the first that exists), these are the parts, each
+// with a folder per class. Otherwise the root has the class folders, and a share of each class is
+// the test set. Throws InputError like ImageFolder, and if the test set has other classes;
+// DataError for a single class.
 struct Images {
   std::string root;
   std::optional<std::string> test_root{};
@@ -89,7 +91,7 @@ struct Images {
 
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const;
-  // One image, or a directory of them.
+  // Reads one image, or a directory of images.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }

@@ -17,7 +17,7 @@ namespace {
 
 using detail::in_quotes;
 
-// Cells [N, columns] with labels or targets, as they are in the file.
+// Returns cells [N, columns] with labels or targets, in the units of the file.
 Batch rows_of(CsvTable& table) {
   Batch out{tensor_of(table.cells.data(), {table.rows, table.columns}), {}};
   table.cells = {};
@@ -26,8 +26,8 @@ Batch rows_of(CsvTable& table) {
   return out;
 }
 
-// Learned from the cells of the training rows. Gaps are filled in any case; a word's feature stays
-// 0 or 1.
+// Computes the scaling from the cells of the training rows. Missing values are replaced in any
+// case; features of words stay 0 or 1.
 Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standardized) {
   const std::span<const double> all = cells.span<double>();
   const Standardizer columns = fit_standardizer(all, table.columns);
@@ -51,7 +51,7 @@ Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standa
   return out;
 }
 
-// From the file's units to the model's.
+// Converts from the file's units to the model's.
 Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
   Batch out{features_of(table, rows.inputs.cpu().to(kFloat64).contiguous()), rows.targets};
   if (info.task != Task::kRegression || !rows.targets.defined()) return out;
@@ -63,7 +63,7 @@ Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
   return out;
 }
 
-// Warns where a model would see less of the numbers than the file has.
+// Warns if rounding to float32 loses precision that the file has.
 void check_precision(const Csv& csv, const CsvTable& table, const Batch& train) {
   const Standardizer found = fit_standardizer(train.inputs.span<double>(), table.columns);
   const auto say = [&](const std::string& column, const char* key) {
@@ -82,9 +82,9 @@ void check_precision(const Csv& csv, const CsvTable& table, const Batch& train) 
   if (is_beyond_float32(target.mean[0], target.std[0])) say(table.label_name, "scale_target");
 }
 
-// Values that were taken for the names of classes.
+// Warns if the label column has so many different values that it is probably not a class.
 void check_classes(const CsvTable& table, const std::string& file) {
-  constexpr int64_t kMost = 10;  // fewer may be marks or ranks
+  constexpr int64_t kMost = 10;  // fewer integers may be grades or ranks
   const auto is_number = [](const std::string& name) { return !csv::is_text(name); };
   const auto is_integer = [](const std::string& name) { return csv::integer_of(name).has_value(); };
   const int64_t count = std::ssize(table.classes);
@@ -96,7 +96,7 @@ void check_classes(const CsvTable& table, const std::string& file) {
            ", and each is a class: ", are_numbers ? "task: regression?" : "is it the label?"));
 }
 
-// What the rows have nothing to say about.
+// Warns of columns that contain no information.
 void check_columns(const CsvTable& table, const std::string& file) {
   const auto is_same = [](double a, double b) {
     return a == b || (std::isnan(a) && std::isnan(b));
@@ -152,7 +152,7 @@ Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
   return out;
 }
 
-// OptionError: the table makes more features than options.max_features.
+// Throws OptionError if the table has more features than options.max_features.
 static void check_width(const Csv& csv, const CsvTable& table) {
   if (table.width <= csv.max_features) return;
   std::vector<size_t> widest(table.categories.size());

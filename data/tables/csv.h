@@ -1,4 +1,4 @@
-// Tables in CSV files: columns of numbers or words become features, one column is the label.
+// Tables in CSV files: columns of numbers or words become features, and one column is the label.
 #pragma once
 
 #include <cctype>
@@ -16,33 +16,36 @@
 
 namespace taper::v0::data {
 
-// How a file is read.
+// Options for reading a file.
 struct CsvFormat {
-  // kAuto: the first row is a header if it has words, and no numbers, in the columns where the
+  // kAuto: the first row is a header if it has words but no numbers in the columns in which the
   // second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
-  // Features that are empty or say NA, N/A, #N/A, <NA>, nan, null or ?: an error, or the training
-  // rows' mean. Which rows are for training is decided after reading: read_csv() leaves nan, which
-  // features_of() fills. A missing label or target is an error in any case.
+  // Treatment of features that are empty or say NA, N/A, #N/A, <NA>, nan, null or ?. kRefuse: an
+  // error. kMean: replaced by the mean of the training rows. Because the training rows are selected
+  // after reading, read_csv() returns nan, which features_of() replaces. A missing label or target
+  // is always an error.
   enum class Missing { kRefuse, kMean };
-  // Columns of words: an error, or a feature for each word that is 1 where the row has it.
+  // Treatment of columns of words. kRefuse: an error. kOneHot: one feature per word, which is 1 in
+  // the rows that have the word.
   enum class Categories { kRefuse, kOneHot };
 
-  std::string label = "-1";  // the label column: a header name or an index; -1 is the last
+  std::string label = "-1";  // the label column: a name in the header, or an index; -1 is the last
   Header header = Header::kAuto;
-  std::string delimiter = ",";  // one character; a first line such as "sep=;" overrides it
+  // one character; a first line such as "sep=;" in the file overrides it
+  std::string delimiter = ",";
   Task task = Task::kClassification;
   Missing missing = Missing::kRefuse;
   Categories categories = Categories::kRefuse;
 };
 
-// The data set that a file makes, or a file and another of test rows.
+// A CSV file as a data source, optionally with a second file of test rows.
 struct Csv : CsvFormat {
   std::string path;
   std::optional<std::string> test_path{};
-  double test_fraction = 0.2;  // means nothing when test_path is given
+  double test_fraction = 0.2;  // ignored if test_path is given
   bool standardize = true;
-  bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y
+  bool scale_target = false;  // regression: trains on (y - mean) / std, and reports y
   int64_t max_features = 10'000;
 
   template <class V> void describe(V& v) {
@@ -73,9 +76,9 @@ struct Csv : CsvFormat {
   Task learns() const { return task; }
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_of({path, test_path}); }
-  // The label's column may be missing.
+  // The label column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // float32, or float64 where a column's numbers differ by less than float32 can hold.
+  // float32, or float64 if float32 cannot represent the differences between a column's numbers.
   DType raw_dtype(const DataInfo& info) const;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 
@@ -86,55 +89,54 @@ struct Csv : CsvFormat {
   }
 };
 
-// How rows of a file become features and targets, as the training file says.
+// How rows of a file become features and targets, as determined from the training file.
 struct CsvRecipe {
   CsvFormat options{};
   bool has_header = false;
-  std::vector<std::string> feature_names{};  // (columns); "column 3" where there is no header
-  // (columns) The words of a column, sorted, each of which is a feature; none: one feature, a
-  // number.
+  std::vector<std::string> feature_names{};  // one per column; "column 3" without a header
+  // For each column its sorted words, one feature per word; empty for a column of numbers, which is
+  // one feature.
   std::vector<std::vector<std::string>> categories{};
   std::string label_name{};
-  int64_t label_column = 0;  // in the file, from 0
-  int64_t columns = 0;       // one fewer than in the file
-  int64_t width = 0;         // features
-  // Classification: the class names, sorted (by value if all are integers, else by bytes).
+  int64_t label_column = 0;  // index in the file, from 0
+  int64_t columns = 0;       // number of feature columns: one less than in the file
+  int64_t width = 0;         // number of features
+  // Classification: the class names, sorted by value if all are integers, otherwise by bytes.
   std::vector<std::string> classes{};
-  Standardizer scale{};  // of the features; none until somebody learns it
+  Standardizer scale{};  // of the features; empty until it is computed
 };
 
-// What one file holds.
+// The content of one file.
 struct CsvTable : CsvRecipe {
   int64_t rows = 0;
-  // (rows, columns) row by row: a number, or the index of a word in `categories`; nan where a value
-  // is missing.
+  // [rows, columns] in row-major order: a number, or the index of a word in `categories`; nan if
+  // the value is missing.
   std::vector<double> cells{};
-  std::vector<int64_t> labels{};  // classification: (rows) indices of classes
-  std::vector<double> targets{};  // regression: (rows)
+  std::vector<int64_t> labels{};  // classification: class index of each row
+  std::vector<double> targets{};  // regression: target of each row
 };
 
-// Returns the features [N, width] (float32) of cells [N, columns] (float64, dense, on the CPU): a
-// number is one feature, a word one of 1 among zeros. They are standardized by recipe.scale, if
-// there is one; else nan stays in all features of its cell.
+// Converts cells [N, columns] (float64, contiguous, on the CPU) to features [N, width] (float32): a
+// number is one feature, a word is a one-hot vector. Features are standardized by recipe.scale if
+// there is one; otherwise nan remains in all features of its cell.
 Tensor features_of(const CsvRecipe& recipe, const Tensor& cells);
 inline Tensor features_of(const CsvTable& table) {
   return features_of(table, tensor_of(table.cells.data(), {table.rows, table.columns}));
 }
 
-// Reads a CSV file: quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 BOM, blanks
-// around fields and Excel's first line "sep=;" are understood; numbers do not depend on the locale.
-// InputError, naming file and line: missing or empty file, not text, no rows, a ragged row, an
-// empty field unless options.missing, text or nan or inf or a number beyond float32's range in a
-// number column, a column of more than 1000 words or of numbers with units or thousands separators,
-// an unclosed quote, no such label column, a missing label, no feature column, and with
-// Header::kAuto a first row that has both numbers and text where the second row has numbers.
-// ValueError: an impossible delimiter.
+// Reads a CSV file. Quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 byte order mark,
+// blanks around fields, and Excel's first line "sep=;" are supported. Numbers do not depend on the
+// locale. Throws InputError with the file and line if the file is missing, empty or not text; has
+// no rows, a row of another length, or an unclosed quote; has an empty field (unless
+// options.missing), or text, nan, inf or a number beyond float32's range in a column of numbers;
+// has a column of more than 1000 words, or of numbers with units or thousands separators; lacks the
+// label column, a label, or any feature column; or, with Header::kAuto, if the first row has both
+// numbers and text where the second row has numbers. Throws ValueError for an invalid delimiter.
 CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 
-// Reads a further file of the same data by what was learned of the training file. It may lack the
-// label's column when `may_lack_label`: labels and targets are empty then.
-// InputError: as read_csv; also other columns than in `train`, or a class or category that it does
-// not have.
+// Reads a further file of the same data with the recipe of the training file. With `may_lack_label`
+// it may lack the label column; labels and targets are empty then. Throws what read_csv() throws,
+// and InputError if the columns differ from those of `train`, or for an unknown class or category.
 CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 

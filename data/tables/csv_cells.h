@@ -1,4 +1,4 @@
-// CSV files as text: records of fields, and what a field says. Not a public header.
+// CSV files as text: records of fields, and the meaning of a field. Not a public header.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using namespace detail;
 using Fields = std::vector<std::string>;
 
 struct Record {
-  int64_t line = 0;  // where it starts, from 1
+  int64_t line = 0;  // number of its first line, from 1
   Fields fields;
 };
 
@@ -35,8 +35,8 @@ template <class... Args>
   throw InputError(file, ":", line, ": ", args...);
 }
 
-// Cuts text into records of fields. InputError: a quote that is not closed, or closed within a
-// field.
+// Splits text into records of fields. Throws InputError for a quote that is not closed, or that is
+// closed within a field.
 class Scanner {
  public:
   Scanner(const std::string& file, std::string_view text, const std::string& delimiter)
@@ -44,7 +44,7 @@ class Scanner {
     std::erase(blanks_, delimiter[0]);
   }
 
-  // Gives each record that is no blank line, in turn.
+  // Passes each record that is not a blank line to `give`, in order.
   void run(const auto& give) {
     while (!rest_.empty()) {
       check_stop();
@@ -65,7 +65,7 @@ class Scanner {
   void skip_blanks() {
     rest_.remove_prefix(std::min(rest_.find_first_not_of(blanks_), rest_.size()));
   }
-  // How far the field goes that is not quoted.
+  // Returns the length of an unquoted field.
   size_t length() const { return std::min(rest_.find_first_of(ends_), rest_.size()); }
 
   std::string scan_field() {
@@ -99,7 +99,7 @@ class Scanner {
   int64_t line_ = 1;
 };
 
-// A cell as a number, or why it is none.
+// A cell as a number, or the reason why it is not a number.
 struct Number {
   enum Kind { kFinite, kEmpty, kText, kNotFinite, kTooLarge } kind = kFinite;
   double value = 0;
@@ -111,7 +111,7 @@ inline Number number_of(const std::string& field) {
   if (error == std::errc::result_out_of_range) return {Number::kTooLarge};
   if (error != std::errc{}) return {Number::kText};
   if (!std::isfinite(value)) return {Number::kNotFinite};
-  // A model takes float32.
+  // Models use float32.
   if (std::abs(value) > double{std::numeric_limits<float>::max()}) return {Number::kTooLarge};
   return {Number::kFinite, value};
 }
@@ -123,15 +123,15 @@ inline std::optional<int64_t> integer_of(const std::string& field) {
   return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// Returns whether a cell says that there is no value. It means the same in every column, the
-// label's included.
+// Returns whether a cell means that the value is missing. The rule is the same in every column,
+// including the label's.
 inline bool says_missing(const std::string& field) {
   constexpr std::string_view kWords[] = {"",    "NA",  "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
                                          "nan", "NAN", "null", "Null", "NULL", "-nan", "?"};
   return std::ranges::find(kWords, field) != std::end(kWords);
 }
 
-// What may be behind a cell that is no number, for the end of a message.
+// Returns a guess of what a cell that is not a number means, for the end of a message.
 inline std::string guess_of(const std::string& field) {
   if (const auto number = decorated_number(field)) return cat("; ", number->advice);
   const size_t other = field.find_first_of(";\t|");
@@ -140,7 +140,7 @@ inline std::string guess_of(const std::string& field) {
              : cat("; is the delimiter ", in_quotes({&field[other], 1}), "?");
 }
 
-// Those of the first few thousand that are the most like `wanted`.
+// Returns those of the first few thousand names that are most similar to `wanted`.
 inline std::string nearest_names(const Fields& names, const std::string& wanted, size_t most = 3) {
   constexpr size_t kMostCompared = 5000;
   std::multimap<size_t, std::string_view> by_distance;
@@ -154,9 +154,9 @@ inline std::string nearest_names(const Fields& names, const std::string& wanted,
   return out;
 }
 
-// Whether the first row is a header: it is where it has a word above a number, unless it has such
-// numbers too: that may as well be data with a slip in it, and must not vanish silently
-// (InputError). What a column has is said by its first cell that is not missing.
+// Returns whether the first row is a header: it has a word above a number. If it has numbers above
+// numbers as well, it may be data with a mistake in it, which must not be dropped silently
+// (InputError). The first cell that is not missing decides what a column contains.
 inline bool detect_header(const std::string& file, const std::vector<Record>& rows) {
   const Record& first = rows[0];
   std::optional<size_t> word, number;
@@ -179,8 +179,8 @@ inline bool detect_header(const std::string& file, const std::vector<Record>& ro
   return word.has_value();
 }
 
-// Whether a column's first cell is a word unlike the cells below it: these are numbers, or words of
-// which half come more than once while the first never does.
+// Returns whether a column's first cell is a word that differs in kind from the cells below it:
+// these are numbers, or words of which half occur more than once while the first word never does.
 inline bool is_unlike_the_rest(const std::vector<Record>& rows, size_t column) {
   const std::string& first = rows[0].fields[column];
   if (!is_text(first)) return false;
@@ -195,7 +195,7 @@ inline bool is_unlike_the_rest(const std::vector<Record>& rows, size_t column) {
   return !words.contains(first) && (has_numbers || 2 * words.size() <= rows.size() - 1);
 }
 
-// Whether a table that is read without a header seems to begin with one.
+// Returns whether a table that is read without a header seems to begin with one.
 inline bool seems_to_have_header(const std::vector<Record>& rows) {
   bool is_unlike = rows.size() > 2;
   for (size_t i = 0; is_unlike && i < rows[0].fields.size(); ++i) {

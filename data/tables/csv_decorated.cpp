@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kLongestAffix = 8;  // in bytes
 
-// Comma, point, blank, apostrophe, underscore; the no-break, thin and narrow no-break spaces; the
-// typographic apostrophe.
+// Comma, point, blank, apostrophe, underscore, the no-break, thin and narrow no-break spaces, and
+// the typographic apostrophe.
 constexpr std::string_view kSeparators[] = {
     ",", ".", " ", "'", "_", "\xc2\xa0", "\xe2\x80\x89", "\xe2\x80\xaf", "\xe2\x80\x99"};
 
@@ -56,8 +56,8 @@ std::optional<std::string> without_separator(std::string_view text, std::string_
   return plain + "." + std::string(text.substr(1));
 }
 
-// Returns whether text behind a number is a unit: a currency, a percent sign, or letters. Those of
-// ordinals ("2nd") and single letters of codes ("12b") are none.
+// Returns whether text after a number is a unit: a currency, a percent sign, or letters. Ordinals
+// ("2nd") and single letters of codes ("12b") are not units.
 bool is_unit(std::string_view text, bool is_behind_blank) {
   if (text.size() > kLongestAffix || text == "st" || text == "nd" || text == "rd" || text == "th") {
     return false;
@@ -70,8 +70,8 @@ bool is_unit(std::string_view text, bool is_behind_blank) {
          (is_behind_blank || text.size() > 1 || !is_letter(text[0]));
 }
 
-// Removes a currency's sign before a number and a unit behind it, and returns both together; leaves
-// the text alone and returns nothing where there are none.
+// Removes a currency sign before a number and a unit after it, and returns both. If there are none,
+// returns an empty text and leaves `text` unchanged.
 std::string take_affixes(std::string_view& text) {
   const auto is_sign = [](char c) { return c == '$' || !is_ascii(c); };
   std::string_view core = text;

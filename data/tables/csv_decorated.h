@@ -1,4 +1,4 @@
-// Numbers as people decorate them for readers: "1,234.5", "$12", "12 km". Not a public header.
+// Numbers in forms for human readers: "1,234.5", "$12", "12 km". Not a public header.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace taper::v0::data::csv {
 // A cell that a person reads as a number and parse_number() does not.
 struct DecoratedNumber {
   enum Kind { kDecimalComma, kThousands, kUnit } kind = kUnit;
-  std::string affix;   // what stands around the number: "$", "km"
-  std::string advice;  // for the end of a message: "write the number alone: 12"
+  std::string affix;   // the text around the number: "$", "km"
+  std::string advice;  // advice for the end of a message: "write the number alone: 12"
 };
 
 // Returns std::nullopt for a plain number and for any other text.

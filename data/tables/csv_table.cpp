@@ -1,4 +1,4 @@
-// Columns of numbers, words and labels from the records of a CSV file.
+// Converts the records of a CSV file to columns of numbers, words and labels.
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -20,14 +20,14 @@ namespace {
 using namespace detail;
 using namespace csv;
 
-constexpr size_t kMostCategories = 1000;  // of a column
+constexpr size_t kMostCategories = 1000;  // per column
 constexpr size_t kMostShown = 10;         // in a message
 
 template <class Texts> bool all_integers(const Texts& texts) {
   return std::ranges::all_of(texts, [](const std::string& t) { return integer_of(t).has_value(); });
 }
 
-// In their order; integers in one spelling, as 07 and +7 are class 7.
+// Returns the sorted class names. Integers have one spelling: 07 and +7 are class 7.
 Fields class_names(const std::set<std::string>& texts) {
   if (!all_integers(texts)) return {texts.begin(), texts.end()};
   std::set<int64_t> values;
@@ -37,10 +37,10 @@ Fields class_names(const std::set<std::string>& texts) {
   return names;
 }
 
-// Whether a file tells what its columns are, or is to have those of the training file.
+// Whether a file defines its columns, or must have those of the training file.
 enum class Role { kTraining, kLike, kLikeMayLackLabel };
 
-// Reads one file by a recipe, which has the options alone where the training file is read.
+// Reads one file by a recipe. For the training file the recipe contains only the options.
 class TableReader {
  public:
   TableReader(std::string file, const CsvRecipe& recipe, Role role)
@@ -98,14 +98,14 @@ class TableReader {
     return table_.has_header ? cat("column ", in_quotes(names_[column])) : names_[column];
   }
 
-  // One row of words alone, to learn from.
+  // Returns whether the file consists of one row of words, which cannot be used for training.
   bool is_bare_header() const {
     const bool is_sought = options_.header == CsvFormat::Header::kAuto;
     return role_ == Role::kTraining && is_sought && rows_.size() == 1 &&
            std::ranges::all_of(rows_[0].fields, is_text);
   }
 
-  // What the columns are, from the first row and whether it is a header.
+  // Determines the columns from the first row and from whether it is a header.
   void take_columns() {
     const Record& first = rows_[0];
     const bool is_training = role_ == Role::kTraining;
@@ -156,7 +156,8 @@ class TableReader {
                   "row for one)");
   }
 
-  // Those of the training file, in their order, but for the label where it may be missing.
+  // Throws unless the columns are those of the training file, in their order. The label may be
+  // missing if the role allows it.
   void require_columns(int64_t line, bool have_names) {
     const bool lacks_label =
         role_ == Role::kLikeMayLackLabel && std::ssize(names_) == table_.columns;
@@ -177,7 +178,8 @@ class TableReader {
             in_quotes(*theirs), " as in the training file, got ", in_quotes(*ours));
   }
 
-  // Columns without a single number are words; in others a word is a slip, found when it is read.
+  // A column without a single number contains words. In other columns a word is an error, which is
+  // detected when the cell is read.
   void find_categories() {
     for (size_t i = 0; i < names_.size(); ++i) {
       check_stop();
@@ -206,11 +208,11 @@ class TableReader {
     return words;
   }
 
-  // InputError where nearly all words of a column are numbers with separators or one unit. A few
-  // different ones with a unit, such as "2 doors" and "4 doors", may well be categories.
+  // Throws InputError if nearly all words of a column are numbers with separators or with one unit.
+  // A few different ones with a unit, such as "2 doors" and "4 doors", may be categories.
   void refuse_decorated(size_t column, const std::set<std::string>& words) const {
     constexpr size_t kFew = 10;
-    std::map<std::pair<bool, std::string>, size_t> counts;  // by whether it is a unit, and by which
+    std::map<std::pair<bool, std::string>, size_t> counts;  // by whether it is a unit, and the text
     for (const std::string& word : words) {
       const auto number = decorated_number(word);
       if (!number) continue;
@@ -258,7 +260,7 @@ class TableReader {
     fail(row, column, ": expected a number, got ", in_quotes(field), guess_of(field), why);
   }
 
-  // InputError for a cell without a value where a `wanted` ("number") is needed.
+  // Throws InputError for a missing value where a `wanted` ("number") is required.
   [[noreturn]] void fail_missing(const Record& row, size_t column, const char* wanted) const {
     const std::string& field = row.fields[column];
     fail(row, column, field.empty() ? " is empty" : "", ": expected a ", wanted,
@@ -267,7 +269,7 @@ class TableReader {
                           : " (`missing: mean` fills gaps in features)");
   }
 
-  // A number, or the index of a word.
+  // Returns the number, or the index of the word.
   double cell_of(const Record& row, size_t column, const Fields& words) const {
     const std::string& word = row.fields[column];
     if (is_gap(word)) return std::numeric_limits<double>::quiet_NaN();
@@ -292,8 +294,8 @@ class TableReader {
     if (says_missing(row.fields[label_])) fail_missing(row, label_, "class label");
   }
 
-  // Finds the rows' labels, which are all that is left of their fields, among the classes of the
-  // training file, or else among those found here.
+  // Maps the rows' labels, the only fields that are left, to indices of the classes of the training
+  // file, or of those found here.
   void index_labels() {
     if (role_ == Role::kTraining) {
       std::set<std::string> found;
@@ -322,11 +324,11 @@ class TableReader {
   CsvTable table_;
   const CsvFormat& options_ = table_.options;
   Fields names_;      // of all columns
-  size_t label_ = 0;  // the label's among them, or kNone
+  size_t label_ = 0;  // index of the label column, or kNone
   std::vector<Record> rows_;
 };
 
-// Takes Excel's first line, such as "sep=;", from a text, and returns the character that it names.
+// Removes Excel's first line, such as "sep=;", from a text and returns the character that it names.
 std::optional<std::string> take_declared_delimiter(std::string& text) {
   constexpr std::string_view kKey = "sep=";
   const size_t end = std::min(text.find_first_of("\r\n"), text.size());
@@ -335,7 +337,7 @@ std::optional<std::string> take_declared_delimiter(std::string& text) {
   if (std::isalnum(static_cast<unsigned char>(delimiter[0])) || delimiter == "\"") {
     return std::nullopt;
   }
-  text.erase(0, end);  // leaves the line's end, so that the lines keep their numbers
+  text.erase(0, end);  // keeps the line end, so that line numbers stay correct
   return delimiter;
 }
 

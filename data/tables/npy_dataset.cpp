@@ -25,7 +25,7 @@ template <class T> void require_finite(const Tensor& x, const std::string& file)
                    " (counted from 0) is no finite float32");
 }
 
-// float64 and integers stay so, for scaling happens before float32 rounds them.
+// float64 and integers are kept, because scaling must precede rounding to float32.
 Tensor read_numbers(const std::string& file) {
   const Tensor stored = load_npy(file).contiguous();
   const bool is_exact = stored.dtype() == kFloat64 || !stored.is_floating_point();
@@ -62,8 +62,8 @@ void require_shape(const DataInfo& info, const Tensor& samples, const std::strin
                       info.input_shape, ", those of ", what, " ", shape);
 }
 
-// Learns of each element of a sample, over the samples. Columns are taken in blocks, so that no
-// copy of all in double is needed.
+// Computes statistics of each element of a sample over all samples, in blocks of columns, so that
+// no complete copy in double is needed.
 Standardizer fit(const Tensor& samples) {
   constexpr int64_t kMostInBlock = 1 << 20;
   const int64_t count = samples.size(0), width = samples.numel() / count;
@@ -80,7 +80,7 @@ Standardizer fit(const Tensor& samples) {
   return out;
 }
 
-// Some samples at a time, so that no copy of all in double is needed.
+// Converts some samples at a time, so that no complete copy in double is needed.
 Tensor standardized_samples(const Tensor& samples, const Standardizer& scale) {
   constexpr int64_t kMostInBlock = 1 << 20;
   const int64_t count = samples.size(0);
@@ -94,7 +94,7 @@ Tensor standardized_samples(const Tensor& samples, const Standardizer& scale) {
   return out;
 }
 
-// Warns where a model would see less of the numbers than the file has.
+// Warns if rounding to float32 loses precision that the file has.
 void check_precision(const Tensor& samples, const std::string& file, const char* key) {
   const bool is_wide = samples.dtype() == kFloat64 || samples.dtype() == kInt64;
   if (!is_wide || !is_beyond_float32(fit(samples))) return;
@@ -102,7 +102,7 @@ void check_precision(const Tensor& samples, const std::string& file, const char*
            "takes: say `", key, ": true`, or subtract a constant"));
 }
 
-// From the files' units to the model's.
+// Converts from the files' units to the model's.
 Batch scaled(const DataInfo& info, const Batch& rows) {
   Batch out = rows;
   out.inputs =
@@ -113,7 +113,7 @@ Batch scaled(const DataInfo& info, const Batch& rows) {
   return out;
 }
 
-// Both parts, scaled by what is learned of the first.
+// Scales both parts by the statistics of the first.
 Splits scaled(const Npy& npy, DataInfo info, const Halves& rows) {
   if (npy.standardize) {
     info.scale = std::make_shared<const Standardizer>(fit(rows.train.inputs));

@@ -1,4 +1,4 @@
-// NumPy's .npy arrays as a data set.
+// NumPy's .npy arrays as a data source.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,16 @@
 
 namespace taper::v0::data {
 
-// One pair of files that is cut at random, or two. InputError: no such array, numbers that are not
-// finite, classes that are no integers from 0, or shapes that do not go together.
+// One pair of files that is split at random, or two pairs. Throws InputError for a file that is not
+// such an array, numbers that are not finite, classes that are not integers from 0, and shapes that
+// do not match.
 struct Npy {
   std::string inputs, targets;  // [N, ...] numbers; [N] or [N, 1] classes from 0, or numbers
   std::optional<std::string> test_inputs{}, test_targets{};
-  double test_fraction = 0.2;  // means nothing when test_inputs are given
+  double test_fraction = 0.2;  // ignored if test_inputs is given
   Task task = Task::kClassification;
   bool standardize = false;
-  bool scale_target = false;  // regression: learns (y - mean) / deviation, reports y
+  bool scale_target = false;  // regression: trains on (y - mean) / std, and reports y
 
   template <class V> void describe(V& v) {
     v("inputs", inputs, kPath, ".npy array of samples; its first dimension counts them").required();
@@ -45,9 +46,9 @@ struct Npy {
   std::vector<DataFile> files() const {
     return files_of({inputs, targets, test_inputs, test_targets});
   }
-  // An array of inputs.
+  // Reads a further array of inputs.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // float32, or float64 where an element's numbers differ by less than float32 can hold.
+  // float32, or float64 if float32 cannot represent the differences between an element's numbers.
   DType raw_dtype(const DataInfo& info) const;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 };

@@ -1,4 +1,4 @@
-// Scaling of features to mean 0 and standard deviation 1, in double.
+// Scaling of features to mean 0 and standard deviation 1, computed in double.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace taper::v0::data {
 
-// Takes each feature x to ((x or, for nan, fill) - mean) / std.
+// Maps each feature x to (x - mean) / std, where nan is first replaced by fill.
 struct Standardizer {
-  std::vector<double> fill, mean, std;  // (features)
+  std::vector<double> fill, mean, std;  // one value per feature
 
   // Adds one feature.
   void add(double new_fill, double new_mean, double new_std) {
@@ -24,21 +24,21 @@ struct Standardizer {
   }
 };
 
-// Returns the mean (also to fill gaps with) and the standard deviation (over N, not N - 1) of each
-// column of a row-major matrix (rows, columns), without its nans. The std of a constant column
-// is 1. ValueError: no rows, or a size that is no multiple of `columns`.
+// Returns the mean (also used to replace nan) and the standard deviation (over N, not N - 1) of
+// each column of a row-major matrix, ignoring nan. The std of a constant column is 1. Throws
+// ValueError if there are no rows, or if the size is not a multiple of `columns`.
 Standardizer fit_standardizer(std::span<const double> matrix, int64_t columns);
 
-// Standardizes in place. ValueError: other columns.
+// Standardizes in place. Throws ValueError if the number of columns differs.
 void standardize(std::span<double> matrix, const Standardizer& standardizer);
 
-// Standardizes samples [N, ...] of any dtype by differentiable ops, in float64; returns float32.
+// Standardizes samples [N, ...] of any dtype by differentiable ops in float64; returns float32.
 Tensor standardized(const Tensor& samples, const Standardizer& standardizer);
 
-// Returns whether float32 rounds values of this mean and deviation so that more than about 1e-4 of
-// the deviation is lost, as with times in seconds since 1970.
+// Returns whether rounding to float32 loses more than about 1e-4 of the standard deviation for
+// values with this mean, as for times in seconds since 1970.
 bool is_beyond_float32(double mean, double std);
-// The same of any feature.
+// Returns whether that holds for any feature.
 bool is_beyond_float32(const Standardizer& standardizer);
 
 }  // namespace taper::v0::data

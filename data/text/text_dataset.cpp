@@ -18,7 +18,7 @@ using namespace detail;
 
 constexpr std::size_t kMaxAlternatives = 1000, kMaxPattern = 4096;
 
-// How many patterns the groups {a,b} of one make together, or more where they are nested.
+// Returns an upper bound of the number of patterns that the groups {a,b} of a pattern expand to.
 std::size_t alternatives_of(std::string_view pattern) {
   std::size_t all = 1;
   std::vector<std::size_t> open;
@@ -39,7 +39,7 @@ Tokenizer tokenizer_of(const Text& config, const std::string& text) {
   if (config.tokenizer == Text::Tokens::kGpt2)
     return Tokenizer::gpt2(config.vocabulary.value_or(""));
   if (config.tokenizer == Text::Tokens::kBytes) return Tokenizer::bytes();
-  // Of the held-out part too, as nanoGPT has it: it could not be encoded else.
+  // Includes the held-out part, as in nanoGPT; otherwise it could not be encoded.
   return Tokenizer::chars(config.lines ? text + "\n" : text);
 }
 
@@ -53,7 +53,8 @@ DatasetPtr windows_of(const Tokenizer& tokenizer, std::string_view text, int64_t
                    ": lower block_size, or take more text");
 }
 
-// A row for each line: from "\n" to its last token, and from its first to "\n".
+// Returns a row per line: from "\n" to its last token as inputs, and from its first token to "\n"
+// as targets.
 Batch line_rows(const Tokenizer& tokenizer, std::string_view text, int64_t block) {
   const int64_t end = tokenizer.encode("\n").at(0);
   std::vector<int64_t> inputs, targets;
@@ -141,7 +142,7 @@ Splits Text::load(uint64_t seed) const try {
     out.note = note;
     return out;
   }
-  // As nanoGPT: cut first, then encode each part; not within a character.
+  // As in nanoGPT: first split, then encode each part. The split is not within a character.
   size_t cut = size_t(double(text.size()) * (1 - validation_fraction));
   while (cut > 0 && is_continuation(text[cut])) --cut;
   const std::string_view all = text;
@@ -154,7 +155,7 @@ Splits Text::load(uint64_t seed) const try {
 std::vector<DataFile> Text::files() const {
   std::vector<DataFile> out;
   if (vocabulary) out = files_in(*vocabulary);
-  out.push_back({path, find_texts(path)});  // as it is learned from: all in one
+  out.push_back({path, find_texts(path)});  // read as one file, as for training
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Text as a data set: what a model reads, it also writes.
+// Text as a data source for language models.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,26 @@
 
 namespace taper::v0::data {
 
-// Lists the file, all files below a directory (as files_below() finds them), or all that a pattern
-// such as "src/*.{h,cpp}" names, in the order of their paths. InputError: there is none, or the
+// Lists the file, all files below a directory (as files_below() does), or all files that match a
+// pattern such as "src/*.{h,cpp}", sorted by path. Throws InputError if there is none, or if the
 // pattern has too many {a,b}.
 FolderListing list_texts(const std::string& path);
 std::vector<std::filesystem::path> find_texts(const std::string& path);
-// Their bytes, joined. InputError: one cannot be read or has a zero byte, or all are empty.
+// Returns the concatenated bytes of the files. Throws InputError if a file cannot be read or
+// contains a zero byte, or if all are empty.
 std::string read_texts(const std::string& path);
 
-// Windows of block_size tokens, or a row for each line: targets are the tokens one further. Its
-// InputErrors are those of read_texts and of the tokenizer; also a text or a line that does not fit
+// Windows of block_size tokens, or one row per line. Targets are the tokens shifted by one. Throws
+// InputError like read_texts() and the tokenizer, and for a text or line that does not fit
 // block_size.
 struct Text {
   using Tokens = Tokenizer::Kind;
 
-  std::string path;  // as find_texts() has it
+  std::string path;  // as for find_texts()
   Tokens tokenizer = Tokens::kChars;
-  std::optional<std::string> vocabulary{};  // kGpt2: the directory of encoder.json and vocab.bpe
+  std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
   int64_t block_size = 256;
-  double validation_fraction = 0.1;  // the last part
+  double validation_fraction = 0.1;  // taken from the end of the text
   bool lines = false;                // each line is a sequence of its own
 
   template <class V> void describe(V& v) {
