@@ -23,7 +23,7 @@ version=$(sed -n 's/^project(taper VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
 # In the order of the contents.
 pages=(docs/README.md)
-for page in $(grep -o '([a-z_]*\.md)' docs/README.md | tr -d '()' | awk '!seen[$0]++'); do
+for page in $(grep -oE "\([a-z_/0-9-]*\.md\)" docs/README.md | tr -d '()' | awk '!seen[$0]++'); do
   pages+=("docs/$page")
 done
 pages+=(README.md CHANGELOG.md CONTRIBUTING.md)

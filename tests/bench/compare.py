@@ -10,7 +10,7 @@ Every (side, mode) is a process of its own; all are warmed up before anything is
 round takes one repeat of every mode of both sides, one after the other. Printed are medians with their extremes, in microseconds.
 "ratio" is PyTorch's best mode over Taper's best, both medians. "limit" is the time that the bytes
 of an op take at the speed of a plain copy (Taper's, measured in the same run), and for training
-steps the arithmetic's time as worked out in docs/performance.md. Both sides start the trainings
+steps the arithmetic's time as worked out in docs/internals/performance_notes.md. Both sides start the trainings
 from the same parameters and batch; the losses of their first three steps (without dropout) must
 agree and every process end well, or the exit code is 1. Needs PyTorch and safetensors for Python.
 """

@@ -2,7 +2,7 @@
 
     python3 tests/bench/scaling.py fit RESULTS.json [FILE]   makes the constants from what
                                                             distributed.py --json wrote
-    python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/distributed.md
+    python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/internals/scaling.md
     python3 tests/bench/scaling.py write                     puts them there
     python3 tests/bench/scaling.py check                     whether they stand there
 
@@ -29,7 +29,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONSTANTS = os.path.join(HERE, "scaling.json")
-PAGE = os.path.join(HERE, "..", "..", "docs", "distributed.md")
+PAGE = os.path.join(HERE, "..", "..", "docs", "internals", "scaling.md")
 BEGIN, END = "<!-- made by tests/bench/scaling.py write -->", "<!-- end -->"
 # What cannot be measured on one host. A 400 Gb/s link carries 50 GB/s, of which NCCL gets nine tenths;
 # latencies are those of NCCL's own model (src/graph/tuning.cc: NET, Simple).
@@ -256,7 +256,7 @@ def main():
             with open(PAGE, "w") as file:
                 file.write(new)
         elif new != page:
-            sys.exit("docs/distributed.md has other tables than tests/bench/scaling.json gives: write them")
+            sys.exit("docs/internals/scaling.md differs from tests/bench/scaling.json: run scaling.py write")
     elif len(words) < 2:
         print(tables(load(words[0] if words else CONSTANTS)), end="")
     else:
