@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <vector>
 
 #include <sys/wait.h>
@@ -43,6 +44,24 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// Returns `line` with each decimal number replaced by the one at the same position in `expected`,
+// if they differ by at most a quarter or are amounts of time or memory.
+std::string with_close_numbers(const std::string& line, const std::string& expected) {
+  static const std::regex decimal("[0-9]+\\.[0-9]+( s| MiB|)");
+  std::string out;
+  std::sregex_iterator want(expected.begin(), expected.end(), decimal);
+  size_t from = 0;
+  for (std::sregex_iterator got(line.begin(), line.end(), decimal), end; got != end && want != end;
+       ++got, ++want) {
+    const double a = std::stod(got->str()), b = std::stod(want->str());
+    const bool is_amount = want->length(1) > 0 && got->str(1) == want->str(1);
+    out += line.substr(from, size_t(got->position()) - from);
+    out += is_amount || std::abs(a - b) <= 0.25 * b ? want->str() : got->str();
+    from = size_t(got->position() + got->length());
+  }
+  return out + line.substr(from);
+}
+
 bool line_matches(std::string_view line, std::string_view expected) {
   const size_t gap = expected.find("...");
   if (gap == std::string_view::npos) return line == expected;
@@ -54,16 +73,18 @@ bool line_matches(std::string_view line, std::string_view expected) {
 }
 
 bool lines_match(const std::vector<std::string>& lines, size_t i,
-                 const std::vector<std::string>& expected, size_t j) {
+                 const std::vector<std::string>& expected, size_t j, Numbers numbers) {
   if (j == expected.size()) return i == lines.size();
   if (expected[j] == "...") {
     for (size_t from = i; from <= lines.size(); ++from) {
-      if (lines_match(lines, from, expected, j + 1)) return true;
+      if (lines_match(lines, from, expected, j + 1, numbers)) return true;
     }
     return false;
   }
-  return i < lines.size() && line_matches(lines[i], expected[j]) &&
-         lines_match(lines, i + 1, expected, j + 1);
+  if (i == lines.size()) return false;
+  const std::string line =
+      numbers == Numbers::kClose ? with_close_numbers(lines[i], expected[j]) : lines[i];
+  return line_matches(line, expected[j]) && lines_match(lines, i + 1, expected, j + 1, numbers);
 }
 
 // Taper, installed from this build, once for all pages.
@@ -82,8 +103,8 @@ const fs::path& package() {
 
 }  // namespace
 
-bool matches(const std::string& printed, const std::string& expected) {
-  return lines_match(lines_of(printed), 0, lines_of(expected), 0);
+bool matches(const std::string& printed, const std::string& expected, Numbers numbers) {
+  return lines_match(lines_of(printed), 0, lines_of(expected), 0, numbers);
 }
 
 Page::Page(const char* path) : path_(path), before_(fs::current_path()) {
@@ -165,9 +186,9 @@ void Page::config(int line, const std::string& yaml) {
   shell(line, "taper train fragment.yaml --validate", 0);
 }
 
-void Page::printed(int line, const std::string& expected) {
+void Page::printed(int line, const std::string& expected, Numbers numbers) {
   line_ = line;
-  if (!matches(printed_, expected)) {
+  if (!matches(printed_, expected, numbers)) {
     fail(cat("the page shows\n", expected, "but printed is\n", printed_));
   }
 }

@@ -11,8 +11,14 @@
 
 namespace taper::v0::guide {
 
-// What `expected` shows: "..." stands for any part of a line or, as a line, for any lines.
-bool matches(const std::string& printed, const std::string& expected);
+// How decimal numbers are compared: digit by digit; or within a quarter, and not at all if they are
+// amounts of time or memory.
+enum class Numbers { kExact, kClose };
+
+// Returns whether a block printed what a page shows. In `expected`, "..." matches any part of a
+// line or, as a line, any lines.
+bool matches(const std::string& printed, const std::string& expected,
+             Numbers numbers = Numbers::kExact);
 
 class Page {
  public:
@@ -31,8 +37,8 @@ class Page {
   void file(const std::string& name, const std::string& text);
   void shell(int line, const std::string& commands, int status);
   void config(int line, const std::string& yaml);
-  // Of the block before.
-  void printed(int line, const std::string& expected);
+  // Compares with what the block before has printed.
+  void printed(int line, const std::string& expected, Numbers numbers = Numbers::kExact);
 
   // "package": Taper can be installed from this build, and built against. Else a program on PATH.
   // Says so where it is missing.

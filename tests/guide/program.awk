@@ -7,7 +7,8 @@
 #   ```sh           is run by sh -e; `exit=2` behind it: it ends with that code
 #   ```yaml         without a name: what a config may say, laid over configs/digits.yaml
 #   ```text         is what the block before has printed; "..." stands for any part of a line or, as a
-#                   line, for any lines
+#                   line, for any lines. `close` behind it: decimal numbers may differ by a quarter, and
+#                   amounts of time and memory by more
 # `needs=NAME` behind the language: passed over where that is missing (page.h); `untested`: for the
 # reader alone. A section (##) is a scope of its own, and sees the types and functions that stand
 # before the first one.
@@ -99,15 +100,18 @@ function file_name() {
   return ""
 }
 
-function end_block(start, info,  words, n, i, language, status, needs, file) {
+function end_block(start, info,  words, n, i, language, status, needs, file, numbers) {
   n = split(info, words, " ")
   language = words[1]
   status = 0
   needs = ""
+  numbers = ""
   for (i = 2; i <= n; ++i) {
     if (words[i] == "untested") {
       last = ""
       return
+    } else if (words[i] == "close") {
+      numbers = ", Numbers::kClose"
     } else if (words[i] ~ /^exit=/) {
       status = substr(words[i], 6)
     } else if (words[i] ~ /^needs=/) {
@@ -132,7 +136,7 @@ function end_block(start, info,  words, n, i, language, status, needs, file) {
     last = ""
   } else if (language == "text") {
     if (last == "") fail(start, "output of nothing: a `text` block follows a `cpp` or `sh` block")
-    body = body "page.printed(" start ", " raw(joined()) ");\n"
+    body = body "page.printed(" start ", " raw(joined()) numbers ");\n"
   } else {
     fail(start, "a block of '" language "': cpp, sh, yaml, text, or with a file's name")
   }

@@ -98,7 +98,11 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return std::to_string(row.index); });
 
 TEST(GuidePages, LinksLeadSomewhere) {
-  std::vector<fs::path> pages = files_of("docs", ".md");
+  std::vector<fs::path> pages;
+  for (const char* folder : {"docs", "docs/internals", "docs/decisions"}) {
+    const std::vector<fs::path> of_folder = files_of(folder, ".md");
+    pages.insert(pages.end(), of_folder.begin(), of_folder.end());
+  }
   for (const char* page : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}) {
     pages.push_back(kRoot / page);
   }
@@ -114,13 +118,17 @@ TEST(GuidePages, LinksLeadSomewhere) {
   EXPECT_GT(links, 50u);
 }
 
-// docs/README.md is the way to all others.
-TEST(GuidePages, EveryPageStandsInTheContents) {
-  const std::string contents = text_of(kRoot / "docs/README.md");
-  for (const fs::path& page : files_of("docs", ".md")) {
-    const std::string name = page.filename();
-    if (name == "README.md") continue;
-    EXPECT_NE(contents.find("](" + name + ")"), std::string::npos) << name;
+// docs/README.md leads to all pages, and docs/decisions/README.md to all records.
+TEST(GuidePages, EveryPageIsInTheContents) {
+  for (const char* folder : {"docs", "docs/internals", "docs/decisions"}) {
+    const bool has_contents = fs::exists(kRoot / folder / "README.md");
+    const fs::path contents = (has_contents ? kRoot / folder : kRoot / "docs") / "README.md";
+    const std::string text = text_of(contents);
+    for (const fs::path& page : files_of(folder, ".md")) {
+      if (page == contents) continue;
+      const std::string link = fs::relative(page, contents.parent_path()).generic_string();
+      EXPECT_NE(text.find("](" + link + ")"), std::string::npos) << link << " in " << contents;
+    }
   }
 }
 
@@ -133,6 +141,16 @@ TEST(GuidePages, DotsStandForAnything) {
   EXPECT_TRUE(matches("x\ny\nz\n", "...\nz\n"));
   EXPECT_TRUE(matches("z\n", "...\nz\n"));
   EXPECT_FALSE(matches("x\ny\n", "...\nz\n"));
+}
+
+TEST(GuidePages, CloseNumbersMayDifferByAQuarter) {
+  EXPECT_TRUE(matches("loss=0.31 at 3\n", "loss=0.28 at 3\n", Numbers::kClose));
+  EXPECT_FALSE(matches("loss=0.31 at 3\n", "loss=0.28 at 3\n"));
+  EXPECT_FALSE(matches("loss=0.41 at 3\n", "loss=0.28 at 3\n", Numbers::kClose));
+  EXPECT_FALSE(matches("loss=0.28 at 4\n", "loss=0.28 at 3\n", Numbers::kClose));
+  EXPECT_TRUE(matches("loss=0.3 20.5 s\n", "loss=0.3 0.1 s\n", Numbers::kClose));
+  EXPECT_TRUE(matches("a ... 81.5 MiB b\n", "... 20.0 MiB b\n", Numbers::kClose));
+  EXPECT_FALSE(matches("1.5 GiB\n", "20.0 MiB\n", Numbers::kClose));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The README's first program is the example, and prints what it shows with a GPU and without (its
-// other blocks run as the guide's: tests/guide). The definition TAPER_FIRST_STEPS is its path.
+// The README's first program is the example, and prints what the README shows with a GPU and what
+// docs/devices.md shows without one. (Other blocks run as the guide's: tests/guide.) The definition
+// TAPER_FIRST_STEPS is its path.
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -20,16 +21,16 @@ std::string content_of(const std::string& name) {
   return out.str();
 }
 
-// The code block that follows `after` in the README; "no block" where there is none.
-std::string block_after(const std::string& after) {
-  const std::string readme = content_of("README.md");
-  const size_t from = readme.find(after);
+// Returns the code block that follows `after` in a page, or "no block".
+std::string block_after(const std::string& after, const std::string& path = "README.md") {
+  const std::string page = content_of(path);
+  const size_t from = page.find(after);
   if (from == std::string::npos) return "no block";
-  const size_t fence = readme.find("\n```", from);
-  const size_t start = readme.find('\n', fence + 1);
-  const size_t end = readme.find("\n```", start);
+  const size_t fence = page.find("\n```", from);
+  const size_t start = page.find('\n', fence + 1);
+  const size_t end = page.find("\n```", start);
   if (fence == std::string::npos || end == std::string::npos) return "no block";
-  return readme.substr(start + 1, end - start);
+  return page.substr(start + 1, end - start);
 }
 
 std::string printed_by(const std::string& command) {
@@ -52,8 +53,8 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
     EXPECT_EQ(got, block_after("With a GPU it prints"));
     return;
   }
-  // The README has the reason of a build without CUDA; other machines have other reasons.
-  std::string want = block_after("A build without CUDA prints");
+  // The page has the reason of a build without CUDA; other machines have other reasons.
+  std::string want = block_after("A build without CUDA prints", "docs/devices.md");
   const std::string reason =
       "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install the "
       "CUDA Toolkit and build again with cmake -DTAPER_CUDA=ON or TAPER_CUDA=ON scripts/train.sh";
