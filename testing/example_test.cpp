@@ -1,5 +1,5 @@
-// How a model of one's own is tested: forward, gradients, and that training still gives what it
-// gave. Link taper::testing and GTest::gtest_main.
+// How to test a user-defined model: the forward pass, gradients, and that training still gives the
+// same weights. Link taper::testing and GTest::gtest_main.
 #include <taper/taper.h>
 #include <taper/testing.h>
 
@@ -32,8 +32,8 @@ TEST(Example, TheSecondGradientIsThatOfThePenalty) {
       {tensor({0.5, -0.2}, {.dtype = kFloat64}), tensor({2.0, 3.0}, {.dtype = kFloat64})});
 }
 
-// The weights after twenty steps. The bits of a matrix product differ between kinds of CPU, so a
-// tolerance is given. After a change that is meant: TAPER_UPDATE_GOLDEN=1.
+// Compares the weights after twenty steps. The bits of a matrix product differ between kinds of
+// CPUs, so a tolerance is given. After an intended change run with TAPER_UPDATE_GOLDEN=1.
 TEST(Example, TrainingGivesTheWeightsThatItGave) {
   manual_seed(1);
   Net net;

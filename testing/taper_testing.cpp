@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How far off the value is beyond what is allowed: at most 0 where it is close.
+// Returns by how much the difference exceeds the tolerance; at most 0 if it does not.
 double excess(double got, double want, double rtol, double atol) {
   if (got == want || (std::isnan(want) && std::isnan(got))) return 0;
   const double beyond = std::abs(got - want) - (atol + rtol * std::abs(want));

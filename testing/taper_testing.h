@@ -11,18 +11,20 @@
 
 #include "testing/verdict.h"
 
-// Shapes equal and every |got - want| <= atol + rtol * |want|
-// (https://pytorch.org/docs/stable/testing.html); nan equals nan, and infinities equal themselves.
+// Passes if shapes are equal and every |got - want| <= atol + rtol * |want|
+// (https://pytorch.org/docs/stable/testing.html). nan equals nan, and infinities equal themselves.
 // Dtypes and devices may differ.
 #define EXPECT_TENSOR_CLOSE(got, want, rtol, atol) \
   EXPECT_TRUE(::taper::test::tensor_close(got, want, rtol, atol))
-// Gradients of f at float64 inputs agree with differences (gradcheck in autograd/engine.h). The
-// inputs may be a list in braces.
+// Passes if the gradients of f at float64 inputs agree with finite differences (gradcheck in
+// autograd/engine.h). The inputs may be a list in braces.
 #define EXPECT_GRADCHECK(f, ...) EXPECT_TRUE(::taper::test::passes_gradcheck(f, __VA_ARGS__))
-// The same for the gradients of f's gradients (gradgradcheck in autograd/engine.h).
+// Passes if the gradients of f's gradients agree with finite differences (gradgradcheck in
+// autograd/engine.h).
 #define EXPECT_GRADGRADCHECK(f, ...) \
   EXPECT_TRUE(::taper::test::passes_gradgradcheck(f, __VA_ARGS__))
-// (value, file) or (value, file, rtol, atol): matches_golden below.
+// Arguments: (value, file) or (value, file, rtol, atol), as for matches_golden in
+// testing/verdict.h.
 #define EXPECT_MATCHES_GOLDEN(value, ...) \
   EXPECT_TRUE(::taper::test::matches_golden(value, __VA_ARGS__))
 

@@ -1,5 +1,5 @@
-// What taper::testing compares, and what came of it: without GoogleTest, so that a user's tests may
-// have whichever they like (testing/taper_testing.h).
+// Comparisons of taper::testing and their results. They do not depend on GoogleTest, so tests may
+// use any version of it (testing/taper_testing.h).
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ class AssertionResult;
 
 namespace taper::v0::test {
 
-// EXPECT_TRUE takes it and shows the failure.
+// A result that EXPECT_TRUE accepts and whose failure it prints.
 struct Verdict {
   std::string failure{};  // empty: passed
 
@@ -23,9 +23,9 @@ struct Verdict {
   operator ::testing::AssertionResult() const;
 };
 
-// A failure names the first element and the worst, and counts them.
+// A failure names the first and the worst element and counts the elements that differ.
 Verdict tensor_close(const Tensor& got, const Tensor& want, double rtol, double atol);
-// Shape, dtype and every bit pattern equal, whatever the devices and layouts.
+// Passes if shape, dtype and every bit pattern are equal, whatever the devices and layouts.
 Verdict same_bits(const Tensor& a, const Tensor& b);
 
 Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
@@ -33,18 +33,19 @@ Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>
 Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                              const std::vector<Tensor>& inputs);
 
-// Against a safetensors file: dtypes too, and every bit unless a tolerance is given.
+// Compares with a safetensors file, including dtypes. Every bit must be equal unless a tolerance is
+// given.
 Verdict matches_golden(const Tensor& got, const std::filesystem::path& file, double rtol = 0,
                        double atol = 0);
-// The same for several by name, as model.state_dict().
+// Compares several tensors by name, as of model.state_dict().
 Verdict matches_golden(const std::vector<NamedTensor>& got, const std::filesystem::path& file,
                        double rtol = 0, double atol = 0);
-// The weights that a run ended with: model.safetensors in its directory. (Every step: `taper
-// check`.)
+// Compares the final weights of a run: model.safetensors in its directory. (`taper check` compares
+// every step.)
 Verdict matches_golden(const std::filesystem::path& run, const std::filesystem::path& file,
                        double rtol = 0, double atol = 0);
 
-// All elements on the host, whatever the device, dtype and layout.
+// Returns all elements on the host, whatever the device, dtype and layout.
 std::vector<double> values_of(const Tensor& x);
 
 }  // namespace taper::v0::test

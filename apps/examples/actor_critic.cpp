@@ -1,4 +1,4 @@
-// An actor and a critic in one network learn to balance a pole, as pytorch/examples'
+// An actor and a critic in one network learn to balance a pole, like pytorch/examples'
 // reinforcement_learning: the critic's value of a state is the baseline of the actor's returns.
 #include <tuple>
 

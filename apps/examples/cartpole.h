@@ -1,4 +1,4 @@
-// A pole on a cart, to be kept upright by pushes to the left or right: gymnasium's CartPole-v1
+// A pole on a cart that pushes to the left or right must keep upright: gymnasium's CartPole-v1
 // (https://gymnasium.farama.org/environments/classic_control/cart_pole), after Barto, Sutton and
 // Anderson, 1983.
 #pragma once
@@ -14,7 +14,7 @@
 class CartPole {
  public:
   static constexpr int64_t kMostSteps = 500;
-  // The cart's place and speed, the pole's angle and speed.
+  // The cart's position and velocity, the pole's angle and angular velocity.
   using State = std::array<float, 4>;
   struct Step {
     State state;
@@ -25,12 +25,13 @@ class CartPole {
   explicit CartPole(uint64_t seed) : random_(seed) {}
 
   State reset() {
-    // The standard's distributions differ between libraries; the bits of mt19937_64 do not.
+    // The standard library's distributions differ between implementations; the bits of mt19937_64
+    // do not.
     for (double& s : s_) s = double(random_() >> 11) * 0x1p-53 * 0.1 - 0.05;
     steps_ = 0;
     return state();
   }
-  // action 0: to the left, 1: to the right.
+  // action 0: push to the left, 1: to the right.
   Step step(int64_t action) {
     constexpr double gravity = 9.8, pole = 0.1, mass = 1 + pole, half_length = 0.5, tau = 0.02;
     auto& [x, v, angle, w] = s_;
@@ -55,8 +56,9 @@ class CartPole {
   int64_t steps_ = 0;
 };
 
-// For each step of an episode the sum of its reward and the later ones, each times gamma once more,
-// less their mean, by their deviation.
+// Returns the discounted return of each step of an episode: the sum of its reward and the later
+// ones, each multiplied by gamma once more. The returns are normalized to mean 0 and standard
+// deviation 1.
 inline taper::Tensor normalized_returns(const std::vector<double>& rewards, double gamma,
                                         taper::Device device) {
   std::vector<double> discounted(rewards.size());
@@ -66,8 +68,8 @@ inline taper::Tensor normalized_returns(const std::vector<double>& rewards, doub
   return (returns - returns.mean()) / (returns.std() + 1e-7);
 }
 
-// Plays by select_action(state), with finish_episode(rewards) behind each episode, until the pole
-// stays up.
+// Plays with select_action(state) and calls finish_episode(rewards) after each episode, until the
+// pole stays upright.
 inline void play(int64_t episodes, const auto& select_action, const auto& finish_episode) {
   CartPole env(1);
   double running_reward = 10;

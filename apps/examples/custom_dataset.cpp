@@ -1,5 +1,5 @@
-// A data set of one's own, as PyTorch's tutorial "Writing custom datasets": samples are made one by
-// one by their number (here two arms of a spiral), split, transformed and gathered by workers.
+// A user-defined data set, like PyTorch's tutorial "Writing custom datasets": samples are computed
+// by their number (here two arms of a spiral), split, transformed and assembled by workers.
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -10,7 +10,7 @@
 
 using namespace taper;
 
-// Sample i: a point (x, y) of one of two arms, and which.
+// Sample i: a point (x, y) on one of two arms, and the number of the arm.
 struct Spirals : data::MapDataset {
   int64_t size() const override { return 4000; }
   data::Batch sample(int64_t i) const override {
@@ -19,7 +19,8 @@ struct Spirals : data::MapDataset {
   }
 };
 
-// Each point is moved a little: by numbers of its own in each epoch, whoever makes the batch.
+// Shifts each point a little, by its own random numbers in each epoch, whichever worker assembles
+// the batch.
 data::Batch jittered(const data::Batch& batch, data::Draws& draws) {
   return {batch.inputs + draws.uniform(2, -0.02, 0.02), batch.targets};
 }

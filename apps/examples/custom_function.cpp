@@ -1,6 +1,6 @@
-// A function with a backward pass of its own, P3(x) = (5 x^3 - 3 x) / 2, within a polynomial
-// y = a + b P3(c + d x) that is fitted to a sine (PyTorch's tutorial "Defining new autograd
-// functions"); gradcheck compares the backward pass with differences first.
+// A function with a user-defined backward pass, P3(x) = (5 x^3 - 3 x) / 2, within a polynomial y =
+// a + b P3(c + d x) that is fitted to a sine (PyTorch's tutorial "Defining new autograd
+// functions"). First gradcheck compares the backward pass with finite differences.
 #include <iostream>
 #include <numbers>
 

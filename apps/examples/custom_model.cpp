@@ -1,4 +1,4 @@
-// The program `taper` with a model of one's own, which configs name:
+// The program `taper` with a user-defined model that configs can name:
 //
 //   model: {type: mixer, width: 64, activation: tanh}
 #include <memory>
@@ -18,7 +18,7 @@ struct MixerOptions {
   }
 };
 
-// Two linear layers with a shortcut over both.
+// Two linear layers with a skip connection around both.
 struct Mixer : Module {
   Mixer(int64_t in, int64_t out, const MixerOptions& o, Device device)
       : activate(functions().at(o.activation)),

@@ -1,5 +1,5 @@
-// An optimizer of one's own: heavy-ball steps whose size is the gradient's sign (SignSGD with
-// momentum, https://arxiv.org/abs/1802.04434), beside PyTorch's SGD on the same small network.
+// A user-defined optimizer: momentum steps along the sign of the gradient (SignSGD,
+// https://arxiv.org/abs/1802.04434), compared with SGD on the same small network.
 #include <iostream>
 
 #include <taper/taper.h>

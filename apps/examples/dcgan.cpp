@@ -1,4 +1,4 @@
-// A generator and a discriminator train against each other (https://arxiv.org/abs/1511.06434), as
+// A generator and a discriminator train against each other (https://arxiv.org/abs/1511.06434), like
 // pytorch/examples' dcgan, on digits of 32x32 pixels: transposed convolutions, two optimizers.
 #include <iostream>
 
@@ -22,7 +22,7 @@ void weights_init(Module& m) {
 }
 
 struct NetG : Module {
-  // z [N, nz, 1, 1] to 4x4, 8x8, 16x16, 32x32.
+  // Maps z [N, nz, 1, 1] to 4x4, 8x8, 16x16 and 32x32.
   Child<Sequential> main{
       *this,
       "main",

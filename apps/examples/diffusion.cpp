@@ -1,5 +1,5 @@
 // A denoising diffusion model (https://arxiv.org/abs/2006.11239) of digits: a small U-Net learns
-// which noise was added to an image, and draws new ones by taking it off in 200 steps.
+// which noise was added to an image, and generates new images by removing noise in 200 steps.
 #include <iostream>
 
 #include <taper/data/images/digits.h>
@@ -9,7 +9,8 @@
 using namespace taper;
 
 constexpr int64_t kTimes = 200;
-const ConvTransposeOptions kTwice{.stride = 2, .padding = 1};  // the size, by a kernel of 4
+// doubles the size, with a kernel of 4
+const ConvTransposeOptions kTwice{.stride = 2, .padding = 1};
 
 struct Denoiser : ModuleOf<Denoiser> {
   Child<Embedding> time{*this, "time", kTimes, 32};
@@ -21,7 +22,7 @@ struct Denoiser : ModuleOf<Denoiser> {
   Child<Conv2d> out{*this, "out", 32, 1, 3, {.padding = 1}};
   Child<GroupNorm> norm1{*this, "norm1", 8, 32}, norm2{*this, "norm2", 8, 32};
 
-  // x [N, 1, 28, 28] after t [N] steps to the noise in it.
+  // Maps x [N, 1, 28, 28], noisy after t [N] steps, to the noise in it.
   Tensor forward(const Tensor& x, const Tensor& t) {
     const Tensor when = time(t).view({-1, 32, 1, 1});
     const Tensor x0 = silu(in(x));                    // [N, 16, 28, 28]

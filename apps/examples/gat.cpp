@@ -1,5 +1,5 @@
-// A graph attention network (https://arxiv.org/abs/1710.10903) tells a graph's communities apart,
-// as pytorch/examples' gat: each node attends to its neighbours, in several heads.
+// A graph attention network (https://arxiv.org/abs/1710.10903) classifies the nodes of a graph by
+// community, like pytorch/examples' gat: each node attends to its neighbors with several heads.
 #include <iostream>
 
 #include <taper/taper.h>
@@ -20,7 +20,8 @@ struct GraphAttentionLayer : ModuleOf<GraphAttentionLayer> {
         W(*this, "W", init::xavier_normal_(empty({in_features, n_hidden * heads}))),
         a(*this, "a", init::xavier_normal_(empty({heads, 2 * n_hidden, 1}))) {}
 
-  // h [nodes, in_features], adj_mat [nodes, nodes] to the mean over heads [nodes, out_features].
+  // Maps h [nodes, in_features] and adj_mat [nodes, nodes] to the mean over heads [nodes,
+  // out_features].
   Tensor forward(const Tensor& h, const Tensor& adj_mat) {
     Tensor x = dropout(mm(h, W), dropout_p, is_training());
     x = x.view({-1, n_heads, n_hidden}).permute({1, 0, 2});  // [heads, nodes, hidden]

@@ -1,5 +1,5 @@
-// A graph convolutional network (https://arxiv.org/abs/1609.02907) tells a graph's communities
-// apart, as pytorch/examples' gcn: a sparse matrix times dense ones, forward and backward.
+// A graph convolutional network (https://arxiv.org/abs/1609.02907) classifies the nodes of a graph
+// by community, like pytorch/examples' gcn: a sparse matrix times dense ones, forward and backward.
 #include <iostream>
 
 #include <taper/taper.h>
@@ -35,7 +35,7 @@ struct GCN : ModuleOf<GCN> {
   }
 };
 
-// D^-1/2 A D^-1/2, of which what is not zero is kept.
+// Returns the nonzero elements of D^-1/2 A D^-1/2.
 SparseTensor normalized(const Tensor& adjacency) {
   const Tensor d = rsqrt(adjacency.sum(1));
   const Tensor a = d.unsqueeze(1) * adjacency * d;

@@ -1,5 +1,5 @@
-// A graph whose nodes belong to communities: neighbours mostly of the same one, and words (as the
-// documents of Cora have) some of which are its own.
+// A graph whose nodes belong to communities: most neighbors are in the same community, and some of
+// the words (as in Cora's documents) are specific to it.
 #pragma once
 
 #include <taper/taper.h>

@@ -1,5 +1,5 @@
-// A convolutional network learns handwritten digits, as pytorch/examples' mnist does. Its second
-// argument is the folder of MNIST's four IDX files; without one the digits are drawn here.
+// A convolutional network learns handwritten digits, like pytorch/examples' mnist. The second
+// argument is the folder with MNIST's four IDX files. Without it the program generates digits.
 #include <filesystem>
 #include <iostream>
 
@@ -61,7 +61,7 @@ void test(Net& model, data::DataLoader& loader) {
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch; 0: all
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch; 0: all
   const std::string folder = argc > 2 ? argv[2] : "data/mnist";
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);

@@ -1,5 +1,6 @@
-// REINFORCE (Williams, 1992) learns to balance a pole, as pytorch/examples' reinforcement_learning:
-// actions are drawn from a policy, whose log-probabilities are weighted by the returns.
+// REINFORCE (Williams, 1992) learns to balance a pole, like pytorch/examples'
+// reinforcement_learning: actions are drawn from a policy, whose log probabilities are weighted by
+// the returns.
 #include <taper/modules/distributions/distributions.h>
 #include <taper/taper.h>
 

@@ -1,5 +1,6 @@
-// Two images through one network, which says whether they show the same digit, as pytorch/examples'
-// siamese_network: a data set of pairs drawn by their number, and a module with two arguments.
+// A network compares two images and predicts whether they show the same digit, like
+// pytorch/examples' siamese_network: a data set of pairs by their number, and a module with two
+// arguments.
 #include <iostream>
 #include <random>
 
@@ -11,7 +12,7 @@
 using namespace taper;
 
 struct SiameseNetwork : ModuleOf<SiameseNetwork> {
-  // For grey images; its last layer gives the features that are compared.
+  // For gray images. Its last layer returns the features that are compared.
   Child<ResNet> resnet{*this, "resnet",
                        resnet18({.num_classes = 128, .in_channels = 1, .width = 16})};
   Child<Sequential> fc{*this, "fc", Linear(2 * 128, 256), ReLU(), Linear(256, 1)};
@@ -30,7 +31,7 @@ struct SiameseNetwork : ModuleOf<SiameseNetwork> {
   }
 };
 
-// Pair i: two images of one digit where i is even, of two digits where it is odd.
+// Pair i: two images of the same digit if i is even, of different digits if it is odd.
 data::FunctionDataset pairs(int64_t count, uint64_t seed) {
   const data::Batch digits = data::draw_digits(seed, 0, 2000);
   const Tensor images = digits.inputs.to(kFloat32) / 255;
@@ -50,7 +51,7 @@ data::FunctionDataset pairs(int64_t count, uint64_t seed) {
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);
   data::DataLoader train_loader(pairs(20000, 1),

@@ -1,5 +1,5 @@
-// Images twice as large by sub-pixel convolutions (https://arxiv.org/abs/1609.05158), as
-// pytorch/examples' super_resolution: digits of 14x14 pixels are taken back to 28x28.
+// Doubles the size of images by sub-pixel convolutions (https://arxiv.org/abs/1609.05158), like
+// pytorch/examples' super_resolution: digits of 14x14 pixels are restored to 28x28.
 #include <cmath>
 #include <iostream>
 
@@ -37,7 +37,7 @@ Tensor smaller(const Tensor& images) {
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(123);
   const data::Splits sets = data::Digits{}.load(1);

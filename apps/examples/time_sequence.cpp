@@ -1,5 +1,5 @@
-// Two LSTM cells learn sine waves and go on with them, as pytorch/examples'
-// time_sequence_prediction: LBFGS, whose steps call the loss several times, in float64.
+// Two LSTM cells learn sine waves and continue them, like pytorch/examples'
+// time_sequence_prediction: LBFGS, which evaluates the loss several times per step, in float64.
 #include <iostream>
 
 #include <taper/taper.h>
@@ -11,7 +11,8 @@ struct Sequence : ModuleOf<Sequence> {
   Child<LSTMCell> lstm2{*this, "lstm2", 51, 51};
   Child<Linear> linear{*this, "linear", 51, 1};
 
-  // input [N, T] to the value after each of the T, and after those to `future` further ones.
+  // Returns the predicted next value after each of the T values of input [N, T], followed by
+  // `future` further predictions.
   Tensor forward(const Tensor& input, int64_t future = 0) {
     std::vector<Tensor> outputs;
     LstmState h1, h2;  // zeros
@@ -26,7 +27,7 @@ struct Sequence : ModuleOf<Sequence> {
   }
 };
 
-// One step; `each` is given every loss that it computes.
+// Runs one step and passes every loss that it computes to `each`.
 template <class Each>
 void train_step(Sequence& seq, optim::LBFGS& optimizer, const Tensor& input, const Tensor& target,
                 const Each& each) {
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 5;
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(0);
-  // N waves that begin anywhere: PyTorch's program has L = 1000 of each.
+  // N waves with random phases. PyTorch's program uses L = 1000 steps of each.
   constexpr int64_t T = 20, L = 200, N = 100;
   const Tensor begin = randint(-4 * T, 4 * T, {N, 1});
   const Tensor data = sin((arange(L) + begin).to(kFloat64) / double(T)).to(device);

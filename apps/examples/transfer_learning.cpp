@@ -1,5 +1,5 @@
-// A ResNet-18 that was trained on other images gets a new head, which alone is trained, as
-// PyTorch's transfer learning tutorial. Its second argument is a file of torchvision's weights
+// A ResNet-18 that was trained on other images gets a new head, and only the head is trained, like
+// PyTorch's transfer learning tutorial. The second argument is a file with torchvision's weights
 // (.pt, .pth).
 #include <filesystem>
 #include <iostream>
@@ -11,7 +11,8 @@
 
 using namespace taper;
 
-// Grey digits as the trunk knows images: three channels, scaled by ImageNet's mean and deviation.
+// Converts gray digits to the input that the network was trained on: three channels, normalized by
+// ImageNet's mean and standard deviation.
 Tensor prepared(const Tensor& grey) {
   const TensorOptions there{.device = grey.device()};
   const Tensor mean = tensor({0.485, 0.456, 0.406}, there).view({3, 1, 1});
@@ -20,7 +21,7 @@ Tensor prepared(const Tensor& grey) {
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch
   const std::string weights = argc > 2 ? argv[2] : "resnet18.pth";
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);

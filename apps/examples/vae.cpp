@@ -1,5 +1,5 @@
-// A variational autoencoder (https://arxiv.org/abs/1312.6114) of digits, as pytorch/examples' vae:
-// a forward pass with three results and noise, and new digits drawn from the prior at the end.
+// A variational autoencoder (https://arxiv.org/abs/1312.6114) of digits, like pytorch/examples'
+// vae: a forward pass with three results and noise, and new digits from the prior at the end.
 #include <iostream>
 #include <tuple>
 
@@ -39,8 +39,8 @@ struct VAE : Module {
   }
 };
 
-// Reconstruction + KL divergence losses summed over all elements and batch
-// (appendix B of the paper): 0.5 sum(1 + log(sigma^2) - mu^2 - sigma^2).
+// Reconstruction and KL divergence losses, summed over all elements and the batch (appendix B of
+// the paper): 0.5 sum(1 + log(sigma^2) - mu^2 - sigma^2).
 Tensor loss_function(const Reconstruction& y, const Tensor& x) {
   const Tensor bce = binary_cross_entropy(y.x, x.view({-1, 784}), {.reduction = Reduction::sum});
   return bce - 0.5 * sum(1 + y.logvar - y.mu.pow(2) - y.logvar.exp());
@@ -71,7 +71,7 @@ void test(VAE& model, data::DataLoader& loader) {
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);
 

@@ -1,5 +1,5 @@
-// A vision transformer (https://arxiv.org/abs/2010.11929) of small images, as pytorch/examples'
-// vision_transformer: patches as tokens, a class token, encoder blocks with the norm in front.
+// A vision transformer (https://arxiv.org/abs/2010.11929) for small images, like pytorch/examples'
+// vision_transformer: patches as tokens, a class token, and pre-norm encoder blocks.
 #include <iostream>
 
 #include <taper/data/images/digits.h>
@@ -8,7 +8,7 @@
 
 using namespace taper;
 
-// [N, C, H, W] to [N, patches, C patch_size^2].
+// Maps [N, C, H, W] to [N, patches, C * patch_size^2].
 Tensor patchify(const Tensor& images, int64_t patch_size) {
   const int64_t N = images.size(0), C = images.size(1);
   const int64_t rows = images.size(2) / patch_size, columns = images.size(3) / patch_size;
@@ -85,7 +85,7 @@ Tensor train_step(ViT& model, optim::Optimizer& optimizer, const Tensor& images,
 }
 
 int main(int argc, char** argv) {
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // of each epoch
+  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 100;  // per epoch
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(1);
   const data::Splits sets = data::Digits{}.load(1);

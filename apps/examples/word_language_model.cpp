@@ -1,5 +1,6 @@
-// A model of words by an LSTM or a Transformer, the embedding's weight tied to the last layer's, as
-// pytorch/examples' word_language_model. Arguments: steps, LSTM or Transformer, a file of text.
+// A word-level language model by an LSTM or a Transformer, whose embedding is tied to the last
+// layer, like pytorch/examples' word_language_model. Arguments: steps, LSTM or Transformer, a text
+// file.
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -16,7 +17,7 @@ struct RNNModel : Module {
   Child<Embedding> encoder;
   Child<LSTM> rnn;
   Child<Linear> decoder;
-  RnnState hidden;  // where the last batch ended, without its history; undefined: zeros
+  RnnState hidden;  // state at the end of the last batch, detached; undefined: zeros
 
   RNNModel(int64_t ntoken, int64_t nhid, int64_t nlayers, double dropout)
       : drop(*this, "drop", dropout),
@@ -27,7 +28,7 @@ struct RNNModel : Module {
     init::uniform_(encoder->weight, -0.1, 0.1);
     init::zeros_(decoder->bias);
   }
-  // Words [T, B] to log-probabilities of the next ones [T, B, ntoken].
+  // Maps words [T, B] to log probabilities of the next words [T, B, ntoken].
   Tensor forward(const Tensor& input) override {
     const auto [output, h_n, c_n] = rnn(drop(encoder(input)), hidden);
     hidden = {h_n.detach(), c_n.detach()};
@@ -79,7 +80,7 @@ struct TransformerModel : Module {
   }
 };
 
-// Words as numbers, in the order in which they first come.
+// Numbers the words in the order of their first occurrence.
 struct Corpus {
   std::map<std::string, int64_t> word2idx;
   std::vector<int64_t> ids;
@@ -93,7 +94,7 @@ struct Corpus {
   }
 };
 
-// A text for those who bring none: sums, as "seven and five is twelve".
+// Returns a text for those who do not provide one: sums, as "seven and five is twelve".
 std::string sums() {
   const char* names[] = {"none",  "one",   "two",  "three", "four",   "five",  "six",
                          "seven", "eight", "nine", "ten",   "eleven", "twelve"};
@@ -105,13 +106,13 @@ std::string sums() {
   return text;
 }
 
-// [rows * bsz] to [rows, bsz]: column by column.
+// Arranges [rows * bsz] as [rows, bsz], column by column.
 Tensor batchify(const Tensor& data, int64_t bsz) {
   const int64_t nbatch = data.size(0) / bsz;
   return data.narrow(0, 0, nbatch * bsz).view({bsz, -1}).t().contiguous();
 }
 
-// By plain gradient descent.
+// One step of plain gradient descent.
 Tensor train_step(Module& model, const Tensor& data, const Tensor& targets, double lr) {
   model.zero_grad();
   const Tensor output = model(data);

@@ -1,4 +1,4 @@
-// The stock program. One with parts of its own registers them first
+// The standard program. A program with user-defined components registers them first
 // (apps/examples/custom_model.cpp).
 #include <taper/runner.h>
 
