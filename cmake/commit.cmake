@@ -1,5 +1,5 @@
-# What a program says of its sources: the commit of a checkout; of an archive, which a checkout of
-# another project may surround, its version.
+# The version of the sources that a program reports: the commit of a checkout, or the version of an
+# archive, which may be inside the checkout of another project.
 function(taper_commit_of folder version result)
   set(commit "")
   if(EXISTS ${folder}/.git)

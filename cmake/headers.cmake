@@ -1,9 +1,9 @@
-# cmake -P: copies public HEADERS, and the headers that they include, from ROOT to OUT as they are
-# installed: by names below <taper/...>, which no header of a user's own can stand for, and with what
-# the build has put into MADE in place of its include.
+# cmake -P: copies the public HEADERS, and the headers that they include, from ROOT to OUT in the form
+# in which they are installed: included as <taper/...>, so that they cannot be confused with a user's
+# headers, and with generated files from MADE in place of their includes.
 cmake_minimum_required(VERSION 3.25)
 
-# installed(PATH RESULT): where a header of the sources lies below OUT.
+# installed(PATH RESULT): the path of a source header below OUT.
 function(installed path result)
   string(REGEX REPLACE "^apps/runner/runner.h$" "runner.h" path "${path}")
   string(REGEX REPLACE "^apps/" "" path "${path}")

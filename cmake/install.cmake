@@ -1,9 +1,9 @@
-# What is installed, and how it is found: CMake's package, by components, and pkg-config's files.
+# Installation: the files of each component, the CMake package, and pkg-config files.
 include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY taper_libraries)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/taper)
 
-# Of an archive that is unpacked anywhere, programs and libraries find one another.
+# Programs and libraries of an archive find each other wherever it is unpacked.
 set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS ${libraries} EXPORT taperTargets)
 install(EXPORT taperTargets NAMESPACE taper:: DESTINATION ${package})
@@ -19,13 +19,13 @@ endif()
 
 configure_package_config_file(cmake/taperConfig.cmake.in taperConfig.cmake
   INSTALL_DESTINATION ${package})
-# Before 1.0 a minor version may break what was.
+# Before 1.0 a minor version may be incompatible.
 write_basic_package_version_file(taperConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/taperConfig.cmake ${PROJECT_BINARY_DIR}/taperConfigVersion.cmake
   DESTINATION ${package})
 
-# taper_pkg_config(NAME DOC REQUIRED FLAGS PRIVATE): of an archive the private libraries are needed,
-# too (pkg-config --static).
+# taper_pkg_config(NAME DOC REQUIRED FLAGS PRIVATE): a static library needs the private libraries too
+# (pkg-config --static).
 function(taper_pkg_config name doc required flags private)
   if(BUILD_SHARED_LIBS AND NOT name STREQUAL taper-runner)
     set(private "")

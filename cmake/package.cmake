@@ -1,4 +1,4 @@
-# CPack: a .deb and a .tar.gz of what is installed (scripts/package.sh).
+# CPack: a .deb and a .tar.gz of the installed files (scripts/package.sh).
 set(name taper)
 set(other taper-cuda)
 if(taper_has_cuda)
@@ -19,7 +19,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# What links taper::runner links zlib.
+# Programs that link taper::runner also link zlib.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, ninja-build, pkg-config")
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
@@ -27,7 +27,7 @@ set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 if(taper_has_cuda)
   set(CPACK_DEBIAN_PACKAGE_PROVIDES "taper (= ${PROJECT_VERSION})")
-  # Loaded when they are first needed, from NVIDIA's repository: the package goes without them.
+  # Loaded on first use and available in NVIDIA's repository, so the package does not depend on them.
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS
     "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")
 endif()
@@ -39,7 +39,7 @@ libraries and what is needed to build programs on them.")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
 
-# What Debian's policy wants beside the rest.
+# Further files that Debian's policy requires.
 foreach(file copyright changelog)
   configure_file(packaging/debian/${file} debian/${file} @ONLY)
 endforeach()
@@ -48,7 +48,7 @@ install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debia
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name} OPTIONAL)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/guide
   FILES_MATCHING PATTERN *.md PATTERN site EXCLUDE)
-# What the guide's pages point at.
+# Files that pages of the guide refer to.
 install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/apps)
 install(FILES testing/example_test.cpp
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/testing)
