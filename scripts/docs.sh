@@ -23,10 +23,10 @@ version=$(sed -n 's/^project(taper VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
 # In the order of the contents.
 pages=(docs/README.md)
-for page in $(grep -oE "\([a-z_/0-9-]*\.md\)" docs/README.md | tr -d '()' | awk '!seen[$0]++'); do
+for page in $(grep -oE "\([A-Za-z_/]*\.md\)" docs/README.md | tr -d '()' | awk '!seen[$0]++'); do
   pages+=("docs/$page")
 done
-pages+=(README.md CHANGELOG.md CONTRIBUTING.md)
+pages+=(docs/decisions/[0-9]*.md README.md CHANGELOG.md CONTRIBUTING.md)
 
 doxygen_with() {
   { cat docs/site/Doxyfile
@@ -41,6 +41,6 @@ doxygen_with "EXTRACT_ALL = NO" "WARN_IF_UNDOCUMENTED = YES" "GENERATE_HTML = NO
   sort -u >"$site/undocumented.txt"
 wait $!
 # Doxygen 1.9.4 does not know specialisations of std's templates.
-if grep 'warning:' "$site/doxygen.log" | grep -v 'scope for class std::' >&2; then exit 1; fi
+if grep -E 'warning:|^awk:' "$site/doxygen.log" | grep -v 'scope for class std::' >&2; then exit 1; fi
 echo "$site/undocumented.txt: $(wc -l <"$site/undocumented.txt") declarations without words of their own"
 echo "$site/index.html"
