@@ -39,6 +39,7 @@
 #include "framework/distributed/communicator.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/tensor_types.h"
+#include "framework/host/parallel.h"
 #include "framework/host/thread_pool.h"
 #include "framework/io/dlpack.h"
 #include "framework/io/npy.h"

@@ -8,7 +8,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/factory/factories.h"
-#include "framework/host/thread_pool.h"
+#include "framework/host/parallel.h"
 
 namespace taper::v0::data {
 namespace {

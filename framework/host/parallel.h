@@ -1,32 +1,35 @@
 // Parallel loops on the threads of the pool. Small loops run on the calling thread alone.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
 
 #include "framework/host/thread_pool.h"
 
-namespace taper::v0::kernels::cpu {
+namespace taper::v0 {
+namespace host {
 
-// Below this number of element operations, waking a thread costs more than it saves.
+// The number of element operations below which waking a thread costs more than it saves.
 inline constexpr int64_t kSerialWork = 32768;
 
-// Returns the grain for tasks of `work` element operations each: the least that one thread should
-// do.
+// Returns the grain for tasks of `work` element operations each: the number of tasks that one
+// thread should get at least.
 constexpr int64_t grain_of(int64_t work) {
-  return std::max<int64_t>(1, kSerialWork / 2 / std::max<int64_t>(1, work));
+  const int64_t grain = kSerialWork / 2 / (work > 1 ? work : 1);
+  return grain > 1 ? grain : 1;
 }
 
-// Returns the number of threads that parallel_for() would use.
+// Returns how many threads parallel_for would use.
 inline int threads_for(int64_t n, int64_t grain) {
   if (n < 2 * grain || detail::in_task()) return 1;
-  return int(std::min<int64_t>(get_num_threads(), n / grain));
+  const int64_t wanted = n / grain;
+  const int limit = get_num_threads();
+  return wanted < limit ? int(wanted) : limit;
 }
 
-// Calls f(i) for i in [0, n) on at most `threads` threads, in any order. An exception of f is
-// rethrown here, once; the other calls are still made.
+// Calls f(i) for i in [0, n) on at most `threads` threads, in any order. The first exception of f
+// is rethrown here once; the other calls are still made.
 template <class F> void parallel_tasks(int64_t n, int threads, const F& f) {
   if (threads <= 1 || n <= 1) {
     for (int64_t i = 0; i < n; ++i) f(i);
@@ -54,20 +57,26 @@ template <class F> void parallel_tasks(int64_t n, int threads, const F& f) {
   if (error) std::rethrow_exception(error);
 }
 
-// Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
-// not depend on the boundaries of slices. Calls within f run serially. An exception of f is
-// rethrown here, once.
+}  // namespace host
+
+// Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain` elements.
+// Results must not depend on where the slices are cut. A call from within a slice runs serially.
+// The first exception of f is rethrown here once.
 template <class F> void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
-  const int threads = threads_for(n, grain);
+  const int threads = host::threads_for(n, grain);
   if (threads <= 1) {
     f(int64_t(0), n);
     return;
   }
-  // More slices than threads, so that a thread that starts late takes fewer.
-  const int64_t slices = std::min<int64_t>(n / grain, int64_t(threads) * 4);
-  parallel_tasks(slices, threads, [&](int64_t i) { f(n * i / slices, n * (i + 1) / slices); });
+  // There are more slices than threads, so that a thread that starts late takes fewer of them.
+  const int64_t most = int64_t(threads) * 4;
+  const int64_t slices = n / grain < most ? n / grain : most;
+  host::parallel_tasks(slices, threads,
+                       [&](int64_t i) { f(n * i / slices, n * (i + 1) / slices); });
 }
+
+namespace host {
 
 // Calls f(i) for i in [0, n), each of about `work` element operations.
 template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
@@ -76,4 +85,5 @@ template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
   });
 }
 
-}  // namespace taper::v0::kernels::cpu
+}  // namespace host
+}  // namespace taper::v0

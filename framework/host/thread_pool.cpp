@@ -13,7 +13,6 @@
 #include <sched.h>
 
 #include "framework/base/error.h"
-#include "framework/host/parallel.h"
 
 namespace taper::v0 {
 namespace {
@@ -198,10 +197,6 @@ void detail::run_tasks(int64_t tasks, int threads, void (*run)(const void*, int6
     if (done) return;
   }
   for (int64_t i = 0; i < tasks; ++i) run(context, i);
-}
-
-void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t)>& f) {
-  kernels::cpu::parallel_for(n, grain, f);
 }
 
 }  // namespace taper::v0

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "framework/callable.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 
@@ -17,10 +17,6 @@ inline constexpr int kMaxThreads = 1024;
 // Sets the number of threads, from 1 to kMaxThreads; throws ValueError otherwise. Must not be
 // called while another thread computes. A value of 1 ends all threads of the pool.
 void set_num_threads(int n);
-
-// Calls f(begin, end) on disjoint slices that cover [0, n), each of at least `grain`. Results must
-// not depend on where the slices are cut. Never nests. What f throws comes out here, once.
-void parallel_for(int64_t n, int64_t grain, const Callable<void(int64_t, int64_t)>& f);
 
 namespace detail {
 // Calls run(context, i) once for each i in [0, tasks), on at most `threads` threads. `run` must not

@@ -88,7 +88,7 @@ struct Block {
 template <class F> void for_blocks(const Tensor& q, const Tensor& k, bool causal, F make_body) {
   const int64_t T = q.size(-2), S = k.size(-2), heads = q.numel() / (T * q.size(-1));
   const int64_t row = (S + kLanes - 1) / kLanes * kLanes, work = T * S * q.size(-1) / 4;
-  parallel_for(heads, grain_of(work), [&](int64_t begin, int64_t end) {
+  parallel_for(heads, host::grain_of(work), [&](int64_t begin, int64_t end) {
     auto body = make_body(row);
     for (int64_t h = begin; h < end; ++h) {
       for (int64_t first = 0; first < T; first += kQueries) {

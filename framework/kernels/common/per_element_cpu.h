@@ -25,7 +25,7 @@ struct Backend {
   // f(i) for every i in [0, n), in any order; each is about `work` element operations.
   template <class F>
   static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
-    parallel_each(n, work, f);
+    host::parallel_each(n, work, f);
   }
 };
 

@@ -143,7 +143,7 @@ void execute(ConvPass pass, const Plan& plan, float* x, float* weight, float* bi
 
 // The first of `count` runs of n floats becomes the sum of all.
 void sum_runs(float* x, int64_t n, int64_t count) {
-  parallel_for(n, grain_of(count), [&](int64_t begin, int64_t end) {
+  parallel_for(n, host::grain_of(count), [&](int64_t begin, int64_t end) {
     for (int64_t k = 1; k < count; ++k) {
 #pragma omp simd
       for (int64_t i = begin; i < end; ++i) x[i] += x[k * n + i];
@@ -179,11 +179,12 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
   const int64_t x_slice = per_slice * s.h.in * s.w.in * s.c, y_slice = per_slice * s.pixels() * s.o;
   const int64_t work = s.n * s.pixels() * s.o * s.depth();
-  parallel_tasks(slices, threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {
-    execute(pass, i + 1 < slices ? plans->whole : plans->last, pointer<float>(t.x) + i * x_slice,
-            weight + (dweight ? i * weight_size : 0), bias.data<float>(),
-            pointer<float>(t.y) + i * y_slice);
-  });
+  host::parallel_tasks(
+      slices, host::threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {
+        execute(pass, i + 1 < slices ? plans->whole : plans->last,
+                pointer<float>(t.x) + i * x_slice, weight + (dweight ? i * weight_size : 0),
+                bias.data<float>(), pointer<float>(t.y) + i * y_slice);
+      });
   if (!dweight) return true;
   sum_runs(weight, weight_size, slices);
   reorder(layout, weight, given_weight(s), given);

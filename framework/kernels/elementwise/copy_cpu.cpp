@@ -70,8 +70,8 @@ void copy_rows(const Copier& copier) {
   const auto& sizes = copier.iter.sizes;
   int d = copier.iter.dims - 1;
   if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strides
-  parallel_each(copier.iter.numel / sizes[d], sizes[d],
-                [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
+  host::parallel_each(copier.iter.numel / sizes[d], sizes[d],
+                      [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
 }
 
 void copy_tiles(const Copier& copier, int cross) {
@@ -81,7 +81,7 @@ void copy_tiles(const Copier& copier, int cross) {
   const int64_t tile = apart ? kTile : kSmallTile;
   const int64_t down = (height + tile - 1) / tile, across = (width + tile - 1) / tile;
   const int64_t boxes = copier.iter.numel / (height * width);
-  parallel_each(boxes * down * across, tile * tile, [&](int64_t i) {
+  host::parallel_each(boxes * down * across, tile * tile, [&](int64_t i) {
     const int64_t y = i / across % down * tile, x = i % across * tile;
     Ends at = box_start(copier, i / across / down, cross, last);
     at = copier.step(copier.step(at, cross, y), last, x);
@@ -106,7 +106,7 @@ void copy(const TensorIterator& iter) {
   if (iter.numel == 0) return;
   const Copier copier(iter);
   if (iter.dims == 1) {
-    const int64_t grain = copier.src_stride(0) == 0 ? kSerialWork : kSerialWork / 2;
+    const int64_t grain = copier.src_stride(0) == 0 ? host::kSerialWork : host::kSerialWork / 2;
     parallel_for(iter.numel, grain, [&](int64_t first, int64_t end) {
       copier.run(copier.step(copier.start(), 0, first), 0, end - first);
     });

@@ -184,7 +184,7 @@ void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, con
   if (iter.numel == 0 || run_directly(iter, compute, span, functor)) return;
   const SpanPlan plan = make_plan(iter, compute, span, functor);
   const int64_t work = plan.by_rows ? std::min(plan.chunk, plan.row()) : plan.chunk;
-  parallel_for(plan.chunks, grain_of(work),
+  parallel_for(plan.chunks, host::grain_of(work),
                [&](int64_t first, int64_t last) { run_chunks(plan, first, last); });
 }
 

@@ -25,7 +25,7 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
   const int last = shape.size() - 1;
   const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
   const int64_t wrapped = rules.wrap ? shape[dim] : 0;
-  cpu::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
+  host::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
     int64_t first = 0;  // what the row's place adds, apart from dim
     for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
       if (d != dim) first += rest % index.size(d) * strides[int(d)];
@@ -86,7 +86,7 @@ void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, in
   const ConvertFn widen = converter(dtype_of<T>, dtype_of<Sum>);
   const ConvertFn narrow = converter(dtype_of<Sum>, dtype_of<T>);
   const int64_t work = width * (1 + int64_t(groups.positions.size()) / rows);
-  parallel_for(rows, grain_of(work), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, host::grain_of(work), [&](int64_t begin, int64_t end) {
     std::vector<Sum> wide(kHalf ? size_t(width) : 0);
     for (int64_t r = begin; r < end; ++r) {
       const int64_t first = groups.first[size_t(r)], last = groups.first[size_t(r) + 1];
@@ -107,7 +107,7 @@ template <class Bytes>  // a number, or one that the compiler knows
 void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(x);
-  parallel_each(int64_t(key.size()), 2 + bytes / 8, [=](int64_t i) {
+  host::parallel_each(int64_t(key.size()), 2 + bytes / 8, [=](int64_t i) {
     std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
   });
 }

@@ -51,7 +51,7 @@ template <class T>
 void softmax_rows(bool log, const Tensor& y, const Tensor& x, int64_t rows, int64_t n) {
   const Reader<T> from(x, dtype_of<T>);
   const Writer<T> to(y, dtype_of<T>);
-  parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, host::grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), out(static_cast<size_t>(n));
     for (int64_t r = begin; r < end; ++r) {
       const T* row = from.read(r * n, n, in.data());
@@ -73,7 +73,7 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
                    int64_t n) {
   const Reader<T> from_dy(dy, dtype_of<T>), from_y(y, dtype_of<T>);
   const Writer<T> to(dx, dtype_of<T>);
-  parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, host::grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> a(static_cast<size_t>(n)), b(a), terms(a);
     for (int64_t r = begin; r < end; ++r) {
       const T* g = from_dy.read(r * n, n, a.data());
@@ -95,7 +95,7 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
 template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = s.n * std::min(s.inner, kTileColumns) * kExpWork;
-  parallel_each(s.outer * tiles, work, [&](int64_t t) {
+  host::parallel_each(s.outer * tiles, work, [&](int64_t t) {
     const int64_t column = t % tiles * kTileColumns, first = t / tiles * s.n * s.inner + column;
     const auto for_rows = [&](auto row) {
       for (int64_t i = 0; i < s.n; ++i) row(first + i * s.inner);
@@ -172,7 +172,7 @@ void cross_entropy_rows(const NllRows& to, const Tensor& logits, const int64_t* 
   T *loss = pointer<T>(to.losses), *weights = pointer<T>(to.weights);
   T* lse = pointer<T>(to.logsumexp);
   const T* of_class = pointer<T>(o.weight);
-  parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, host::grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), exps(in);
     for (int64_t r = begin; r < end; ++r) {
       loss[r] = weights[r] = lse[r] = 0;
@@ -200,7 +200,7 @@ void cross_entropy_backward_rows(const Tensor& dlogits, const Tensor& scale, con
   const T *lse = pointer<T>(saved.logsumexp), *weights = pointer<T>(saved.weights);
   const T* scales = pointer<T>(scale);
   const bool one_scale = scale.numel() == 1;
-  parallel_for(rows, grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, host::grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
     std::vector<T> in(static_cast<size_t>(n)), out(in);
     for (int64_t r = begin; r < end; ++r) {
       T* dx = to.open(r * n, out.data());

@@ -101,7 +101,7 @@ TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b,
 template <class T>
 void multiply(const Gemm& g, const T* a, const T* b, T* c, const Epilogue& then = {}) {
   const int64_t work = g.batch * g.m * g.n * g.k;
-  const int threads = threads_for(work / kThreadWork, 1);
+  const int threads = host::threads_for(work / kThreadWork, 1);
   const bool onednn = is_for_onednn(g) && !then.bias;
   const int64_t most = threads > 1 ? 3 * threads : 1;
   const Tiling grid = make_tiling(g, onednn ? std::min(work / kTileWork, kMostTiles) : most);
@@ -125,7 +125,7 @@ void multiply(const Gemm& g, const T* a, const T* b, T* c, const Epilogue& then 
     activate(t, c, then, at);
   };
   const int64_t chunks = std::min<int64_t>(tiles, threads * 8);
-  parallel_tasks(chunks, threads, [&](int64_t i) {
+  host::parallel_tasks(chunks, threads, [&](int64_t i) {
     const OneThread one;
     for (int64_t t = tiles * i / chunks; t < tiles * (i + 1) / chunks; ++t) one_tile(t);
   });
@@ -139,7 +139,7 @@ void multiply_doubles(const Gemm& g, const double* a, const double* b, double* c
   straight.stride_b = g.stride_b == 0 ? 0 : g.k * g.n;
   const int64_t matrices = g.stride_b == 0 ? 1 : g.batch;
   std::vector<double> turned(size_t(matrices * g.k * g.n));
-  parallel_each(matrices * g.k, g.n, [&](int64_t r) {
+  host::parallel_each(matrices * g.k, g.n, [&](int64_t r) {
     const double* column = b + r / g.k * g.stride_b + r % g.k;
     for (int64_t j = 0; j < g.n; ++j) turned[size_t(r * g.n + j)] = column[j * g.ldb];
   });
@@ -153,7 +153,7 @@ std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows
   const int64_t matrices = stride == 0 ? 1 : batch;
   std::vector<float> out(size_t(matrices * rows * cols));
   const ConvertFn to_float = converter(dtype_of<T>, kFloat32);
-  parallel_each(matrices * rows, cols, [&](int64_t r) {
+  host::parallel_each(matrices * rows, cols, [&](int64_t r) {
     to_float(x + r / rows * stride + r % rows * ld, 1, out.data() + r * cols, 1, cols);
   });
   return out;
@@ -175,7 +175,7 @@ template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* 
   if (g.beta != 0) wide_c = widen(c, g.batch, g.stride_c, g.m, g.n, g.ldc);
   multiply(f, wide_a.data(), wide_b.data(), wide_c.data());
   const ConvertFn from_float = converter(kFloat32, dtype_of<T>);
-  parallel_each(g.batch * g.m, g.n, [&](int64_t r) {
+  host::parallel_each(g.batch * g.m, g.n, [&](int64_t r) {
     T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
     from_float(wide_c.data() + r * g.n, 1, row, 1, g.n);
   });
@@ -227,7 +227,7 @@ template <class T> void multiply_then(Gemm g, const T* a, const T* b, T* c, cons
     multiply_integers(g, a, b, c);
   }
   if constexpr (is_floating_point(dtype_of<T>)) {
-    parallel_for(g.m, grain_of(8 * g.n), [&](int64_t begin, int64_t end) {
+    parallel_for(g.m, host::grain_of(8 * g.n), [&](int64_t begin, int64_t end) {
       Gemm rows = g;
       rows.m = end - begin;
       activate(rows, c, then, begin * g.ldc);

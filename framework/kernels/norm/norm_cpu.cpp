@@ -110,7 +110,7 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   }
   T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
   const Writer<T> to(out, dtype_of<T>);
-  parallel_for(x.numel() / n, grain_of(n * (batch ? 2 : 4)), [&](int64_t begin, int64_t end) {
+  parallel_for(x.numel() / n, host::grain_of(n * (batch ? 2 : 4)), [&](int64_t begin, int64_t end) {
     Rows<T> rows(dy, x, n);
     std::vector<T> buffer(rows.x_row);
     for (int64_t r = begin; r < end; ++r) {
@@ -199,13 +199,13 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
   });
   if (columns) {
     std::fill_n(dots, parts.numel(), T(0));
-    parallel_each(chunks, kRows * s.channels, [&](int64_t i) {
+    host::parallel_each(chunks, kRows * s.channels, [&](int64_t i) {
       sum_columns(norm, dots + i * s.channels, sums + i * s.channels, pivot.data(), dy, x,
                   i * kRows, std::min(s.outer, (i + 1) * kRows));
     });
   } else {
     const T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
-    parallel_for(chunks * s.channels, grain_of(s.inner * 2), [&](int64_t begin, int64_t end) {
+    parallel_for(chunks * s.channels, host::grain_of(s.inner * 2), [&](int64_t begin, int64_t end) {
       Rows<T> rows(dy, x, s.inner);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t c = i % s.channels, k = i / s.channels * s.groups + c / s.per_group();

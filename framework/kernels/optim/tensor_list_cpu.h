@@ -37,7 +37,7 @@ void for_each_chunk(const std::vector<ListEntry<kRoles>>& entries, const F& f) {
     chunks += (e.numel + kListChunk - 1) / kListChunk;
     chunk_end.push_back(chunks);
   }
-  parallel_for(chunks, grain_of(4 * kListChunk), [&](int64_t begin, int64_t end) {
+  parallel_for(chunks, host::grain_of(4 * kListChunk), [&](int64_t begin, int64_t end) {
     auto it = std::upper_bound(chunk_end.begin(), chunk_end.end(), begin);
     for (int64_t c = begin; c < end; ++c) {
       while (*it <= c) ++it;

@@ -22,7 +22,6 @@ TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step
   }
 }
 
-using cpu::parallel_each;
 using One = std::integral_constant<int64_t, 1>;
 
 template <class T>
@@ -34,7 +33,7 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
   using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // as many in a vector as T
-  parallel_each(out.numel() / n, work, [&](int64_t r) {
+  host::parallel_each(out.numel() / n, work, [&](int64_t r) {
     const Place at = y.at(r * n);
     T* best = y.data + r * n;
     std::vector<I> where(n, -1);
@@ -73,7 +72,7 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
   const Place size = dy.sizes;
   const int64_t width = dx.channels_last ? std::min(kChannels, size.c) : 1;
   const int64_t blocks = (size.c + width - 1) / width, planes = axes.h.in * axes.w.in;
-  parallel_each(size.n * blocks, planes * width, [&](int64_t task) {
+  host::parallel_each(size.n * blocks, planes * width, [&](int64_t task) {
     const Place at{task / blocks, task % blocks * width, 0, 0};
     const int64_t channels = std::min(width, size.c - at.c);
     T* to = dx.plane(at);
@@ -136,7 +135,7 @@ void resample_runs(const Tensor& out, const Tensor& in, const Axes& axes, bool t
   const AxisWeights<T> h(axes.h, transposed), w(axes.w, transposed);
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c;
-  parallel_each(out.numel() / n, 2 * n * h.taps * w.taps, [&](int64_t r) {
+  host::parallel_each(out.numel() / n, 2 * n * h.taps * w.taps, [&](int64_t r) {
     const Place at = y.at(r * n);
     T* sum = y.data + r * n;
     std::fill_n(sum, n, T(0));

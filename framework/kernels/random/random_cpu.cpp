@@ -24,7 +24,7 @@ template <class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw dr
   constexpr int kCount = Draw::Result::kCount;
   auto* out = pointer<typename Draw::Result::Element>(tensor);
   const int64_t whole = tensor.numel() / kCount;
-  parallel_for(whole, grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
+  parallel_for(whole, host::grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
     vector_for(end - begin, [=, first = out + begin * kCount](int64_t b) {
       const typename Draw::Result drawn = draw(philox(key, uint64_t(begin + b)));
       for (int i = 0; i < kCount; ++i) first[b * kCount + i] = drawn.value[i];
@@ -74,7 +74,7 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
     const T* from = pointer<const T>(x);
     const DropoutRule<T> rule = dropout_rule<T>(p);
     const int64_t whole = y.numel() / 4;
-    parallel_for(whole, grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
+    parallel_for(whole, host::grain_of(kBlockWork), [=](int64_t begin, int64_t end) {
       vector_for(end - begin, [=, in = from + 4 * begin, out = to + 4 * begin](int64_t b) {
         const Philox4 words = philox(key, block + uint64_t(begin + b));
         for (int i = 0; i < 4; ++i) out[4 * b + i] = rule(in[4 * b + i], words.word[i]);

@@ -60,14 +60,14 @@ void reduce_rows(const R& x, const Results<T>& out, ReduceSizes sizes) {
   };
   const int64_t tasks = sizes.outer * blocks, work = std::min(kBlock, n);
   if (blocks == 1) {
-    return parallel_each(tasks, work, [&](int64_t i) {
+    return host::parallel_each(tasks, work, [&](int64_t i) {
       const T value = out.finish(combine_block(i));
       out.write(i, 1, &value);
     });
   }
   const auto partial = std::make_unique_for_overwrite<Wide<T>[]>(size_t(tasks));
-  parallel_each(tasks, work, [&](int64_t i) { partial[size_t(i)] = combine_block(i); });
-  parallel_each(sizes.outer, blocks, [&](int64_t row) {
+  host::parallel_each(tasks, work, [&](int64_t i) { partial[size_t(i)] = combine_block(i); });
+  host::parallel_each(sizes.outer, blocks, [&](int64_t row) {
     Wide<T> total = F::template identity<Wide<T>>();
     for (int64_t b = 0; b < blocks; ++b) total = f(total, partial[size_t(row * blocks + b)]);
     const T value = out.finish(total);
@@ -189,7 +189,7 @@ void arg_reduce_as(const Tensor& out, const Tensor& tensor, ReduceSizes sizes) {
   const Reader<T> x(tensor, dtype_of<T>);
   auto* indices = static_cast<int64_t*>(out.data_ptr());
   if (sizes.inner == 1) {
-    return parallel_each(sizes.outer, sizes.n, [&](int64_t i) {
+    return host::parallel_each(sizes.outer, sizes.n, [&](int64_t i) {
       indices[i] = arg_of_row<F, T>(x, i * sizes.n, sizes.n);
     });
   }
@@ -300,7 +300,7 @@ template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceS
   T* const sum = static_cast<T*>(sums.data_ptr());
   const Writer<T> to(out, dtype_of<T>);
   const auto each = [&](auto f) {
-    parallel_for(count, grain_of(8), [&](int64_t begin, int64_t end) {
+    parallel_for(count, host::grain_of(8), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) f(i);
       to.write(begin, end - begin, sum + begin);
     });
@@ -366,7 +366,7 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
   auto* to = static_cast<char*>(values.data_ptr());
   const size_t size = x.element_size();
   const int64_t n = sizes.n, inner = sizes.inner;
-  parallel_each(sizes.outer * inner, 4, [=](int64_t i) {
+  host::parallel_each(sizes.outer * inner, 4, [=](int64_t i) {
     const int64_t at = (i / inner * n + index[i]) * inner + i % inner;
     std::memcpy(to + size_t(i) * size, from + size_t(at) * size, size);
   });

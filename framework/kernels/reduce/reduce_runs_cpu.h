@@ -78,7 +78,7 @@ template <class F>
 void each_column_task(ReduceSizes sizes, int64_t blocks, int64_t rows, const F& f) {
   const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = rows * std::min(kTileColumns, sizes.inner);
-  parallel_each(sizes.outer * blocks * tiles, work, [&](int64_t task) {
+  host::parallel_each(sizes.outer * blocks * tiles, work, [&](int64_t task) {
     const int64_t column = task % tiles * kTileColumns;
     f(ColumnTask{task / tiles / blocks, task / tiles % blocks, column,
                  std::min(kTileColumns, sizes.inner - column)});

@@ -50,7 +50,7 @@ void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T n
 void argsort(const Tensor& order, const Tensor& x, SortRows how) {
   const int64_t n = how.n, work = n * std::bit_width(uint64_t(n));
   visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_each(order.numel() / n, work, [&](int64_t r) {
+    host::parallel_each(order.numel() / n, work, [&](int64_t r) {
       const auto key = keys_of(pointer<const T>(x) + r * n, n, how.descending);
       int64_t* row = pointer<int64_t>(order) + r * n;
       std::iota(row, row + n, 0);
@@ -68,7 +68,7 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
   const int64_t n = x.numel() / place.numel();
   visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_each(place.numel(), 8 * n, [&](int64_t r) {
+    host::parallel_each(place.numel(), 8 * n, [&](int64_t r) {
       const auto key = keys_of(pointer<const T>(x) + r * n, n, false);
       auto split = key;
       const int64_t at = pointer<const int64_t>(rank)[r];
