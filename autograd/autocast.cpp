@@ -40,7 +40,7 @@ Tensor cast_for(Cast rule, const Tensor& x) {
   const DType dtype = rule == Cast::to_low ? *low_type(x) : kFloat32;
   if (x.dtype() == dtype) return x;
   if (rule != Cast::to_low || x.dtype() != kFloat32 || !x.impl()->is_parameter) return x.to(dtype);
-  const Tensor y = half_copy(x, dtype).detach();
+  const Tensor y = low_precision_copy(x, dtype).detach();
   if (!needs_grad({x})) return y;
   return record("ToCopyBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy().to(kFloat32); });
 }

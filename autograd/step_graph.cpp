@@ -30,8 +30,8 @@ struct StepGraph::Entry {
   std::vector<Given> copied;            // what was copied into `inputs` last
   Tensor base;                          // 0-dim int64: the number of the first draw
   uint64_t draws = 0;
-  std::vector<HalfCopy> half_copies;  // that the graph reads and updates
-  uint64_t half_copy_changes = 0;
+  std::vector<LowPrecisionCopy> low_precision_copies;  // that the graph reads and updates
+  uint64_t low_precision_changes = 0;
   std::string failure;  // why the capture failed, if it did
 
   bool fits(const std::vector<Tensor>& given) const {
@@ -152,7 +152,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     replayed.set_state({default_generator().initial_seed(), 0,
                         static_cast<const uint64_t*>(entry.base.data_ptr())});
     const DrawScope draws(replayed);
-    const uint64_t mark = half_copy_mark();
+    const uint64_t mark = low_precision_mark();
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {
       entry.outputs = call(entry.inputs);
@@ -167,8 +167,8 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     if (!entry.failure.empty()) entry.graph.reset();
     if (!entry.graph) cuda::hold_memory(entry.stream, false);
     reason_ = entry.failure;
-    entry.half_copies = half_copies_since(mark);
-    entry.half_copy_changes = half_copy_changes();
+    entry.low_precision_copies = low_precision_copies_since(mark);
+    entry.low_precision_changes = low_precision_changes();
   }
 }
 
@@ -181,9 +181,9 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
     // One that the step writes to, since captured, has to be copied each time.
     if (entry.inputs[i].version() == 0) last = {inputs[i], inputs[i].version()};
   }
-  if (entry.half_copy_changes != half_copy_changes()) {
-    restore_half_copies(entry.half_copies);
-    entry.half_copy_changes = half_copy_changes();
+  if (entry.low_precision_changes != low_precision_changes()) {
+    restore_low_precision_copies(entry.low_precision_copies);
+    entry.low_precision_changes = low_precision_changes();
   }
   if (entry.draws > 0) {
     kernels::fill(entry.base, int64_t(default_generator().next(entry.draws).stream));

@@ -21,7 +21,7 @@ namespace {
 // Replaces the memory behind a handle, which all copies of the handle see.
 void replace_memory(const Tensor& target, const Tensor& source) {
   TensorImpl* impl = target.impl();
-  forget_half_copy(impl);
+  forget_low_precision_copy(impl);
   impl->storage = source.storage();
   impl->offset = source.storage_offset();
   impl->shape = source.shape();

@@ -26,7 +26,7 @@ kernels::Update update_of(const Group::Slot& slot) {
   const Tensor& p = slot.param;
   const bool has_master = slot.master.defined();
   return {has_master ? slot.master : p, beside(p, p.grad(), p.dtype()), slot.states,
-          has_master ? p : half_copy_to_update(p)};
+          has_master ? p : low_precision_copy_to_update(p)};
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
     // A graph that saved the old values must notice the step.
     p.storage()->version.fetch_add(1);
     const Tensor& low = updates[i].low;
-    if (low.defined() && !low.is_same(p)) half_copy_updated(p);
+    if (low.defined() && !low.is_same(p)) low_precision_copy_updated(p);
   }
 }
 

@@ -1,38 +1,19 @@
 #include "framework/factory/low_precision_cache.h"
 
-#include <atomic>
 #include <mutex>
-#include <unordered_map>
 
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0 {
 namespace {
 
-struct Entry {
-  Tensor copy;
-  uint32_t version;     // version of the parameter's memory
-  uint64_t handed_out;  // value of the table's clock when the copy was handed out
-};
-
-struct Table {
-  std::mutex mutex;
-  std::unordered_map<const TensorImpl*, Entry> entries;
-  // Allows programs without autocast to skip the lock.
-  std::atomic<size_t> size{0};
-  std::atomic<uint64_t> clock{0}, changes{0};
-};
-
-// Never destroyed, because parameters with static lifetime may be destroyed after main().
-Table& table() {
-  static Table& instance = *::new Table;
-  return instance;
-}
+using detail::low_precision_table;
+using detail::LowPrecisionTable;
 
 }  // namespace
 
-Tensor half_copy(const Tensor& parameter, DType dtype) {
-  Table& all = table();
+Tensor low_precision_copy(const Tensor& parameter, DType dtype) {
+  LowPrecisionTable& all = low_precision_table();
   const uint32_t version = parameter.version();
   {
     const std::lock_guard lock(all.mutex);
@@ -52,13 +33,13 @@ Tensor half_copy(const Tensor& parameter, DType dtype) {
   return copy;
 }
 
-uint64_t half_copy_mark() { return table().clock; }
-uint64_t half_copy_changes() { return table().changes; }
+uint64_t low_precision_mark() { return low_precision_table().clock; }
+uint64_t low_precision_changes() { return low_precision_table().changes; }
 
-std::vector<HalfCopy> half_copies_since(uint64_t mark) {
-  Table& all = table();
+std::vector<LowPrecisionCopy> low_precision_copies_since(uint64_t mark) {
+  LowPrecisionTable& all = low_precision_table();
   const std::lock_guard lock(all.mutex);
-  std::vector<HalfCopy> out;
+  std::vector<LowPrecisionCopy> out;
   for (const auto& [parameter, entry] : all.entries) {
     if (entry.handed_out <= mark) continue;
     // A parameter that another thread is destroying waits for the lock to remove its entry.
@@ -68,8 +49,8 @@ std::vector<HalfCopy> half_copies_since(uint64_t mark) {
   return out;
 }
 
-void restore_half_copies(const std::vector<HalfCopy>& copies) {
-  Table& all = table();
+void restore_low_precision_copies(const std::vector<LowPrecisionCopy>& copies) {
+  LowPrecisionTable& all = low_precision_table();
   const std::lock_guard lock(all.mutex);
   for (const auto& [parameter, copy] : copies) {
     const auto known = all.entries.find(parameter.impl());
@@ -81,8 +62,8 @@ void restore_half_copies(const std::vector<HalfCopy>& copies) {
   }
 }
 
-Tensor half_copy_to_update(const Tensor& parameter) {
-  Table& all = table();
+Tensor low_precision_copy_to_update(const Tensor& parameter) {
+  LowPrecisionTable& all = low_precision_table();
   // The copy is row-major, and optimizer kernels index memory directly.
   if (all.size == 0 || !parameter.is_contiguous()) return {};
   const std::lock_guard lock(all.mutex);
@@ -92,22 +73,14 @@ Tensor half_copy_to_update(const Tensor& parameter) {
   return fresh ? known->second.copy : Tensor();
 }
 
-void half_copy_updated(const Tensor& parameter) {
-  Table& all = table();
+void low_precision_copy_updated(const Tensor& parameter) {
+  LowPrecisionTable& all = low_precision_table();
   const std::lock_guard lock(all.mutex);
   const auto known = all.entries.find(parameter.impl());
   if (known == all.entries.end()) return;
   known->second.version = parameter.version();
   // A graph that saved the old values must detect the change.
   known->second.copy.storage()->version.fetch_add(1);
-}
-
-void forget_half_copy(const TensorImpl* parameter) noexcept {
-  Table& all = table();
-  if (all.size == 0) return;
-  const std::lock_guard lock(all.mutex);
-  all.entries.erase(parameter);
-  all.size = all.entries.size();
 }
 
 }  // namespace taper::v0

@@ -1,36 +1,37 @@
-// Half-precision copies of float32 parameters, cached between steps. Autocast multiplies by them,
-// and an optimizer's kernel refreshes them in the pass that updates the parameter.
+// Copies of float32 parameters in float16 or bfloat16 that are kept from step to step. Autocast
+// multiplies by them, and an optimizer's kernel refreshes them in the pass that updates the
+// parameter.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "framework/tensor/low_precision_table.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
-// The parameter's values in `dtype`, outside the tape; made anew when the parameter's memory has
-// changed otherwise than by half_copy_updated. Kept while the parameter lives.
-Tensor half_copy(const Tensor& parameter, DType dtype);
+// Returns the parameter's values in `dtype`, outside the tape. The copy is kept while the parameter
+// lives. It is made again when the parameter's memory has changed without a call of
+// low_precision_copy_updated.
+Tensor low_precision_copy(const Tensor& parameter, DType dtype);
 
-// For optimizers. The copy, for a kernel to write the new values to, where there is one on the
-// parameter's device; else undefined.
-Tensor half_copy_to_update(const Tensor& parameter);
-// To be called after it was written and the parameter's version has been counted up.
-void half_copy_updated(const Tensor& parameter);
+// For optimizers: returns the copy on the parameter's device, to which a kernel writes the new
+// values, or an undefined tensor when there is none.
+Tensor low_precision_copy_to_update(const Tensor& parameter);
+// Call it after the copy was written and the parameter's version was incremented.
+void low_precision_copy_updated(const Tensor& parameter);
 
 // For CUDA graphs, which read and write the memory of the copies that they were captured with.
-struct HalfCopy {
+struct LowPrecisionCopy {
   Tensor parameter, copy;
 };
-// Those handed out since `mark`, an earlier half_copy_mark().
-uint64_t half_copy_mark();
-std::vector<HalfCopy> half_copies_since(uint64_t mark);
-// How often a parameter was given another copy: a graph's copies may be out of date when that has
-// changed, and are to be restored before its replay.
-uint64_t half_copy_changes();
-void restore_half_copies(const std::vector<HalfCopy>& copies);
-
-// Called when a parameter dies or its memory is replaced.
-void forget_half_copy(const TensorImpl* parameter) noexcept;
+// Returns the copies that were returned since low_precision_mark() gave `mark`.
+uint64_t low_precision_mark();
+std::vector<LowPrecisionCopy> low_precision_copies_since(uint64_t mark);
+// Returns how often a parameter was given another copy. When the number has changed, a graph's
+// copies may be out of date: restore them before its replay.
+uint64_t low_precision_changes();
+void restore_low_precision_copies(const std::vector<LowPrecisionCopy>& copies);
 
 }  // namespace taper::v0

@@ -144,12 +144,13 @@ TEST(Threads, HooksComeAndGoWhileOthersPass) {
   EXPECT_TRUE(close(w.grad(), {4}, std::vector<double>(4, 2. * kRounds * (kThreads - 1)), 0));
 }
 
-TEST(Threads, HalfCopiesOfParametersComeAndGo) {
+TEST(Threads, LowPrecisionCopiesOfParametersComeAndGo) {
   const Tensor shared = leaf({8, 8}), x = ones({2, 8});
   shared.impl()->is_parameter = true;
   in_threads(kRounds, [&](int i) {
     if (i == 0) {
-      for (const HalfCopy& known : half_copies_since(0)) EXPECT_GE(known.parameter.numel(), 64);
+      for (const LowPrecisionCopy& known : low_precision_copies_since(0))
+        EXPECT_GE(known.parameter.numel(), 64);
       return;
     }
     const Autocast guard(DeviceType::cpu, kBFloat16);

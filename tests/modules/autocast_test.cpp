@@ -64,10 +64,11 @@ TEST(Autocast, KeepsTheHalfWeightsUntilTheWeightsChange) {
   for (const Device device : all_devices()) {
     Linear layer(4, 4, {.device = device});
     const Tensor& weight = layer.weight;
-    const Tensor first = half_copy(weight, kBFloat16);
-    EXPECT_TRUE(half_copy(weight, kBFloat16).is_same(first));
+    const Tensor first = low_precision_copy(weight, kBFloat16);
+    EXPECT_TRUE(low_precision_copy(weight, kBFloat16).is_same(first));
     const auto expect_fresh = [&](const char* after) {
-      EXPECT_TRUE(same_bits(half_copy(weight, kBFloat16), weight.detach().to(kBFloat16))) << after;
+      EXPECT_TRUE(same_bits(low_precision_copy(weight, kBFloat16), weight.detach().to(kBFloat16)))
+          << after;
     };
     expect_fresh("nothing");
     {
@@ -79,7 +80,7 @@ TEST(Autocast, KeepsTheHalfWeightsUntilTheWeightsChange) {
     expect_fresh("moves");
     layer.load_state_dict({{"weight", ones({4, 4})}, {"bias", ones({4})}});
     expect_fresh("load_state_dict");
-    EXPECT_EQ(half_copy(weight, kFloat16).dtype(), kFloat16);
+    EXPECT_EQ(low_precision_copy(weight, kFloat16).dtype(), kFloat16);
   }
 }
 
@@ -93,10 +94,10 @@ TEST(Autocast, OptimizersRefreshTheKeptWeightsInPlace) {
       return sum(layer(x) * layer(x));
     };
     loss().backward();
-    const Tensor kept = half_copy(layer.weight, kBFloat16);
+    const Tensor kept = low_precision_copy(layer.weight, kBFloat16);
     for (int step = 0; step < 3; ++step) {
       optimizer.step();
-      EXPECT_TRUE(half_copy(layer.weight, kBFloat16).is_same(kept));
+      EXPECT_TRUE(low_precision_copy(layer.weight, kBFloat16).is_same(kept));
       EXPECT_TRUE(same_bits(kept, layer.weight->detach().to(kBFloat16)));
       loss().backward();
     }

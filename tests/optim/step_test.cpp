@@ -132,8 +132,8 @@ TEST(OptimizerStep, MuonTrainsMasters) {
   }
 }
 
-// The same pass writes a half copy of a float parameter, old values of which do not matter.
-TEST(OptimizerStep, WritesTheHalfCopyOfAParameter) {
+// The same pass writes the low-precision copy of a float parameter, whatever the copy held.
+TEST(OptimizerStep, WritesTheLowPrecisionCopyOfAParameter) {
   for (const Device device : all_devices()) {
     for (const DType wide : {kFloat32, kFloat64}) {
       for (const DType half : {kBFloat16, kFloat16}) {
@@ -157,18 +157,18 @@ TEST(OptimizerStep, KeepsAutocastsCopyFresh) {
   for (const Device device : all_devices()) {
     const Tensor p = wave({33}, 1, kFloat32, device).requires_grad_();
     optim::SGD sgd({p}, {.lr = 0.1});
-    const Tensor low = half_copy(p, kBFloat16);
+    const Tensor low = low_precision_copy(p, kBFloat16);
     p.set_grad(wave({33}, 2, kFloat32, device));
     sgd.step();
-    EXPECT_TRUE(half_copy(p, kBFloat16).is_same(low));
+    EXPECT_TRUE(low_precision_copy(p, kBFloat16).is_same(low));
     EXPECT_TRUE(same_bits(low, p.detach().to(kBFloat16)));
     sgd.set_found_inf(ones({}, {.device = device}));
     for (const bool by_hand : {false, true}) {
       if (by_hand) p.detach().fill_(3);
       sgd.step();
-      EXPECT_TRUE(same_bits(half_copy(p, kBFloat16), p.detach().to(kBFloat16)));
+      EXPECT_TRUE(same_bits(low_precision_copy(p, kBFloat16), p.detach().to(kBFloat16)));
     }
-    forget_half_copy(p.impl());
+    forget_low_precision_copy(p.impl());
   }
 }
 

@@ -13,7 +13,7 @@ struct GraphCase {
 };
 
 // Every kind of state that a step has, and batches of other sizes at an epoch's end. Averages with
-// bfloat16 swap weights beside their half copies.
+// bfloat16 swap weights whose low-precision copies are cached.
 constexpr GraphCase kGraphCases[] = {
     {"images",
      "data: {type: digits, train_size: 500, test_size: 50}\n"

@@ -91,10 +91,10 @@ struct Probe {
       few.tokens = more.tokens = shown;
     }
     const double times = double(rows * tokens) / double(2 * shown) - 1;
-    const uint64_t copies = half_copy_changes();
+    const uint64_t copies = low_precision_changes();
     std::vector<int64_t> a = run(few, trains);
-    // Half copies of the weights are made in a first step, and not in another.
-    if (half_copy_changes() != copies) a = run(few, trains);
+    // The first step makes low-precision copies of the weights; later steps reuse them.
+    if (low_precision_changes() != copies) a = run(few, trains);
     std::vector<int64_t> b = run(more, trains);
     if (a.size() != b.size()) {  // another way for another size
       a = {std::ranges::max(a)};
