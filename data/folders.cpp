@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "framework/base/cancel.h"
 #include "framework/base/error.h"
-#include "framework/base/log.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::data {

@@ -7,8 +7,8 @@
 
 #include <utf8proc.h>
 
+#include "framework/base/cancel.h"
 #include "framework/base/error.h"
-#include "framework/base/log.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json_scanner.h"
 #include "framework/io/text_utils.h"

@@ -8,6 +8,7 @@
 #include "framework/factory/generator.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/memory/cpu_allocator.h"
+#include "framework/memory/cuda_memory.h"
 
 namespace taper::v0 {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "autograd/ops/shape_ops.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 

@@ -12,7 +12,7 @@
 
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/shape_ops.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 

@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "data/tables/csv_cells.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/text_utils.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "data/tables/csv_decorated.h"
+#include "framework/base/cancel.h"
 #include "framework/base/error.h"
-#include "framework/base/log.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::data::csv {

@@ -10,6 +10,7 @@
 
 #include "data/tables/csv.h"
 #include "data/tables/csv_cells.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/io/input_file.h"
 #include "framework/io/text_utils.h"

@@ -8,6 +8,7 @@
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "data/tables/standardizer.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/npy.h"

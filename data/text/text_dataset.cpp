@@ -5,7 +5,7 @@
 
 #include <glob.h>
 
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 #include "framework/io/text_utils.h"

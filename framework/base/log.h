@@ -1,12 +1,10 @@
-// Functions that the host program may install: a logger, an allocator, and a check that ends long
-// loops. By default none is installed, and nothing is printed.
+// Messages to the logger that the host program installs. By default there is none, and nothing is
+// printed.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "framework/callable.h"
-#include "framework/memory/atomic.h"
 
 namespace taper::v0 {
 
@@ -42,26 +40,5 @@ class LogScope {
 void log_message(LogLevel level, const std::string& message);
 inline void inform(const std::string& message) { log_message(LogLevel::info, message); }
 inline void warn(const std::string& message) { log_message(LogLevel::warning, message); }
-
-// Replaces operator new as the source of CPU tensor memory. allocate() returns blocks aligned to
-// `align`, a power of two, or null if there is no memory left. It is called on any thread. Free
-// blocks are cached for later tensors before they are returned. Installing one throws Error after
-// memory has been allocated.
-struct CpuAllocator {
-  void* (*allocate)(std::size_t nbytes, std::size_t align) noexcept;
-  void (*free)(void* block, std::size_t align) noexcept;
-};
-void set_cpu_allocator(const CpuAllocator& allocator);
-
-namespace detail {
-inline Atomic<void (*)()> stop_check{nullptr};
-}  // namespace detail
-
-// Installs a check that loops of several seconds, such as reading of data, call now and then. It
-// throws if the loop should end. Bodies of parallel loops do not call it.
-inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
-inline void check_stop() {
-  if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();
-}
 
 }  // namespace taper::v0

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <string>
-#include <string_view>
 
 #include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
@@ -42,22 +40,6 @@ std::string advice_for(cudaError_t status) {
            "CUDA_LAUNCH_BLOCKING=1";
   }
   return "";
-}
-
-[[noreturn]] void throw_error(cudaError_t status, const std::string& where) {
-  cudaGetLastError();  // otherwise the next launch check would report it again
-  require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
-                            ")");
-  throw AcceleratorError("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(",
-                         where, ")");
-}
-
-bool launches_block() {
-  static const bool blocking = [] {
-    const char* value = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return value && std::string_view(value) == "1";
-  }();
-  return blocking;
 }
 
 struct BadIndexSlot {
@@ -95,6 +77,14 @@ const BadIndexSlot& slot_of(int device) {
 
 }  // namespace
 
+void throw_error(cudaError_t status, const std::string& where) {
+  cudaGetLastError();  // otherwise the next launch check would report it again
+  require<OutOfMemoryError>(status != cudaErrorMemoryAllocation, "CUDA out of memory (", where,
+                            ")");
+  throw AcceleratorError("CUDA error: ", cudaGetErrorString(status), advice_for(status), "\n(",
+                         where, ")");
+}
+
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line) {
   if (status == cudaSuccess) return;
   throw_error(status, cat(call, " at ", file, ":", line));
@@ -115,15 +105,6 @@ bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TAPER_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
   return status != cudaStreamCaptureStatusNone;
-}
-
-void Launch::check(const char* op) const {
-  const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) throw_error(status, cat("launching ", op, " on cuda:", device));
-  if (!launches_block() || is_capturing(stream)) return;
-  const cudaError_t finished = cudaStreamSynchronize(stream);
-  if (finished != cudaSuccess) throw_error(finished, cat("running ", op, " on cuda:", device));
-  throw_bad_index(device);
 }
 
 int multi_processor_count(int device) {

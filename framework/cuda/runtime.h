@@ -1,19 +1,22 @@
-// Shared parts of CUDA sources: error checks, the current stream, scratch memory, and the report of
-// bad indices. Only .cu files and the runtime's own .cpp files include this header.
+// Shared parts of CUDA sources: error checks, the current stream, and the report of bad indices.
+// Only .cu files and the runtime's own .cpp files include this header.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <cuda_runtime.h>
 
-#include "framework/memory/cuda_allocator.h"
-#include "framework/tensor/tensor.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0::cuda {
 
 // Throws AcceleratorError (OutOfMemoryError for memory) with the call, file and line if the status
 // is an error.
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line);
+
+// Throws the same errors with `where` in place of the call.
+[[noreturn]] void throw_error(cudaError_t status, const std::string& where);
 
 #define TAPER_CUDA_CHECK(call) ::taper::cuda::throw_on_error((call), #call, __FILE__, __LINE__)
 
@@ -45,23 +48,6 @@ class RelaxedCapture {
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-// Everything that a launch on a tensor's device needs:
-//   Launch on(x);
-//   kernel<<<grid, block, 0, on.stream>>>(...);
-//   on.check("softmax");
-struct Launch {
-  explicit Launch(const Tensor& x) : Launch(x.device().index()) {}
-  explicit Launch(int device_index)
-      : device(device_index), scope(device_index), stream(current_stream(device_index)) {}
-
-  int device;
-  DeviceScope scope;
-  cudaStream_t stream;
-
-  // Throws if the launch was refused. Waits for the kernel if CUDA_LAUNCH_BLOCKING=1.
-  void check(const char* op) const;
 };
 
 int multi_processor_count(int device);
@@ -103,16 +89,5 @@ __device__ inline void report_broken_rule(BadIndex* slot, const char* sentence) 
   report_bad_index(slot, sentence, 0, kBrokenRule);
 }
 #endif
-
-// Scratch memory on the current stream: freed at the end of the scope and reused in stream order.
-class Scratch {
- public:
-  Scratch(size_t nbytes, int device) : storage_(allocate(nbytes, device)) {}
-  void* data() const { return storage_->data; }
-  template <class T> T* as() const { return static_cast<T*>(storage_->data); }
-
- private:
-  StoragePtr storage_;
-};
 
 }  // namespace taper::v0::cuda

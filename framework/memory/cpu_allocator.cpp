@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "framework/base/error.h"
-#include "framework/base/log.h"
 #include "framework/memory/small_blocks.h"
 
 namespace taper::v0::cpu {

@@ -6,7 +6,19 @@
 
 #include "framework/base/namespace.h"
 
-namespace taper::v0::cpu {
+namespace taper::v0 {
+
+// Replaces operator new as the source of CPU tensor memory. allocate() returns blocks aligned to
+// `align`, a power of two, or null if there is no memory left. It is called on any thread. Free
+// blocks are cached for later tensors before they are returned. Installing one throws Error after
+// memory has been allocated.
+struct CpuAllocator {
+  void* (*allocate)(std::size_t nbytes, std::size_t align) noexcept;
+  void (*free)(void* block, std::size_t align) noexcept;
+};
+void set_cpu_allocator(const CpuAllocator& allocator);
+
+namespace cpu {
 
 // Returns memory aligned to 64 bytes. Throws OutOfMemoryError with the requested and the allocated
 // bytes.
@@ -30,4 +42,5 @@ void reset_peak();
 // Returns the cached blocks to the system.
 void empty_cache();
 
-}  // namespace taper::v0::cpu
+}  // namespace cpu
+}  // namespace taper::v0

@@ -1,4 +1,5 @@
-// The counters of the caching allocator, as declared in framework/cuda/cuda.h.
+#include "framework/memory/cuda_memory.h"
+
 #include <charconv>
 #include <string>
 

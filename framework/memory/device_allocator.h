@@ -13,6 +13,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/fence.h"
 #include "framework/cuda/runtime.h"
+#include "framework/memory/cuda_allocator.h"
 
 namespace taper::v0::cuda {
 

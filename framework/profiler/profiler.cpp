@@ -11,6 +11,7 @@
 #include "framework/cuda/driver.h"
 #include "framework/host/atomic_file.h"
 #include "framework/memory/cpu_allocator.h"
+#include "framework/memory/cuda_memory.h"
 
 namespace taper::v0 {
 namespace detail {

@@ -4,6 +4,7 @@
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
+#include "framework/memory/cuda_memory.h"
 #include "tests/conformance/families.h"
 #include "tests/conformance/python.h"
 

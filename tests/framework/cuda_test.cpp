@@ -11,6 +11,7 @@
 #include "framework/base/error.h"
 #include "framework/cuda/driver.h"
 #include "framework/factory/factories.h"
+#include "framework/memory/cuda_memory.h"
 #include "framework/memory/storage.h"
 #include "tests/text.h"
 

@@ -15,6 +15,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 #include "framework/kernels/common/dispatch.h"
+#include "framework/memory/cuda_memory.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {

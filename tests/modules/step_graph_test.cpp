@@ -15,6 +15,7 @@
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
+#include "framework/memory/cuda_memory.h"
 #include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
 #include "modules/layers/norm_layers.h"

@@ -15,7 +15,7 @@
 #include "apps/runner/run/text.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 

@@ -10,7 +10,7 @@
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/text.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
 

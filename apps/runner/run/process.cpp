@@ -17,6 +17,7 @@
 
 #include "apps/runner/run/errors.h"
 #include "apps/runner/run/text.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/cuda/driver.h"

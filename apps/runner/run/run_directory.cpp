@@ -18,6 +18,7 @@
 #include "apps/runner/run/json.h"
 #include "apps/runner/run/process.h"
 #include "apps/runner/run/text.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

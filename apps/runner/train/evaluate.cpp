@@ -11,7 +11,7 @@
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::runner {

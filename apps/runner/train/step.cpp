@@ -16,6 +16,7 @@
 #include "framework/factory/factories.h"
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/optim/foreach.h"
+#include "framework/memory/cuda_memory.h"
 #include "framework/profiler/profiler.h"
 #include "optim/clip.h"
 #include "optim/shared.h"

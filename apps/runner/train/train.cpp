@@ -18,6 +18,7 @@
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/trainer.h"
 #include "apps/runner/train/validate.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/io/input_file.h"
 

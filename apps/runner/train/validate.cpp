@@ -22,6 +22,7 @@
 #include "framework/factory/low_precision_cache.h"
 #include "framework/kernels/random/random.h"
 #include "framework/memory/cpu_allocator.h"
+#include "framework/memory/cuda_memory.h"
 #include "framework/profiler/profiler.h"
 #include "modules/summary.h"
 

@@ -8,8 +8,8 @@
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/random_ops.h"
 #include "autograd/ops/reduce_ops.h"
+#include "framework/base/cancel.h"
 #include "framework/base/describe.h"
-#include "framework/base/log.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::runner {

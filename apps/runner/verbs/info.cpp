@@ -10,6 +10,7 @@
 #include "framework/distributed/backend.h"
 #include "framework/distributed/links.h"
 #include "framework/host/thread_pool.h"
+#include "framework/memory/cuda_memory.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
-#include "framework/base/log.h"
+#include "framework/base/cancel.h"
 
 namespace taper::v0::runner {
 

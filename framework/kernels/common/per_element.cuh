@@ -6,6 +6,7 @@
 #include "framework/base/host_device.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/launch.h"
 
 namespace taper::v0::kernels::cuda {
 
