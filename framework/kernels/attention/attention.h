@@ -1,6 +1,6 @@
-// Scaled dot product attention, fused: no matrix of scores is kept, and only cuDNN's backward pass
-// has one for a moment. What no kernel takes is a composition of other ops
-// (autograd/ops/nn/attention_ops.cpp), which also says what is computed.
+// Fused scaled dot-product attention. No matrix of scores is stored, except by cuDNN's backward
+// pass while it runs. Arguments that no kernel supports are computed as a composition of other ops
+// in autograd/ops/nn/attention_ops.cpp, which also documents the formula.
 #pragma once
 
 #include "framework/base/philox.h"
@@ -11,36 +11,38 @@ namespace taper::v0::kernels {
 struct AttentionArgs {
   bool causal = false;  // query i sees keys j <= i
   double scale = 1;
-  // Element (b T + i) S + j of the draw decides on probability (b, i, j), as `dropout` has it; b
-  // counts batch elements and heads.
+  // Element (b * T + i) * S + j of the random stream decides whether probability (b, i, j) is
+  // dropped, as in `dropout`. b counts batch elements and heads.
   double dropout_p = 0;
   PhiloxKey key;
 };
 struct AttentionResult {
-  Tensor y;          // [B, H, T, Dv]: a view of memory [B, T, H, Dv]
-  Tensor logsumexp;  // of each query's scores, [B, H, T] of float32
+  Tensor y;          // [B, H, T, Dv]: a view of memory ordered [B, T, H, Dv]
+  Tensor logsumexp;  // [B, H, T] float32: of each query's scores
 };
 struct AttentionGradients {
   Tensor dq, dk, dv;
 };
 
-// q [B, H, T, D], k [B, H, S, D], v [B, H, S, Dv] of one floating dtype on one device, of any
-// strides, as all tensors here. Undefined where no kernel takes it: those of the GPU are for half
-// types, that of the CPU for float32 without dropout.
+// q is [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv]. All have the same floating dtype and
+// device, and any strides. Returns undefined tensors if no kernel supports the arguments: the GPU's
+// kernels require a half type, the CPU's kernel float32 without dropout.
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args);
-// Writes all of `out`, or says that no kernel takes it.
+// Writes all tensors of `out` and returns true, or returns false if no kernel supports the
+// arguments.
 bool attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args);
 
-// Whether the columns of x are side by side, and every row at a multiple of 16 bytes: what the two
-// kernels for half types want of all tensors but the logsumexp.
+// Whether the columns of x are contiguous and every row starts at a multiple of 16 bytes. Both
+// kernels for half types require this of all tensors except logsumexp.
 bool has_whole_rows(const Tensor& x);
-// [B, H, rows, columns] as a view of memory [B, rows, H, columns].
+// Creates [B, H, rows, columns] as a view of memory ordered [B, rows, H, columns], with like's
+// dtype and device.
 Tensor rows_of_heads(int64_t B, int64_t H, int64_t rows, int64_t columns, const Tensor& like);
 
-// Rows are dense.
+// Each row of the tensors is contiguous.
 namespace cpu {
 void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                const AttentionArgs& args);
@@ -49,8 +51,8 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                         const AttentionArgs& args);
 }  // namespace cpu
 
-// By cuDNN, where there is one, and by our own kernels on the tensor cores; false, with nothing
-// done, for what they do not take.
+// Computed by cuDNN, if available, or by our tensor-core kernels. The functions return false
+// without writing anything if they do not support the arguments.
 namespace cuda {
 bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionArgs& args);

@@ -1,5 +1,5 @@
-// Scalar arithmetic that is defined for every value of float, double and int64_t: integers wrap
-// around on overflow, quotients follow Python's signs.
+// Scalar arithmetic that is defined for every value of float, double and int64_t: integers wrap on
+// overflow, and quotients follow Python's sign rules.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,11 @@ template <class T> TAPER_HD bool is_finite(T x) {
   return math::abs(x) <= std::numeric_limits<T>::max();
 }
 
-// 1 or 0. A select, because compilers vectorise that better than a conversion.
+// Returns 1 or 0. A conditional expression, because compilers vectorize it better than a
+// conversion.
 template <class T> TAPER_HD T truth(bool b) { return b ? T(1) : T(0); }
 
-// A parameter in the type of the elements; infinite bounds become the largest integers.
+// Converts a parameter to the element type. Infinite bounds become the extreme integers.
 template <class T> TAPER_HD T parameter(double a) {
   if constexpr (!kIsInteger<T>) return T(a);
   if (!(a > -9.2233720368547758e18)) return std::numeric_limits<T>::min();
@@ -50,7 +51,7 @@ template <class T> TAPER_HD T parameter(double a) {
   return T(a);
 }
 
-// Python's //: rounds towards minus infinity. An integer divided by 0 gives 0 here.
+// Python's //, which rounds toward minus infinity. Integer division by 0 gives 0 here.
 TAPER_HD int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
   if (b == -1) return minus(int64_t(0), a);
@@ -62,8 +63,8 @@ TAPER_HD int64_t python_mod(int64_t a, int64_t b) {
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-// The quotient is corrected by the exact remainder, so that a == floor_div * b + mod as nearly as
-// the type allows.
+// The quotient is corrected with the exact remainder, so that a == floor_div * b + mod as closely
+// as the type allows.
 template <class T> TAPER_HD T floor_div(T a, T b) {
   if (b == T(0)) return a / b;
   const T r = math::fmod(a, b);
@@ -78,9 +79,9 @@ template <class T> TAPER_HD T python_mod(T a, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
 }
 
-// The bases of functors: which compute in floating types only, which in int64_t as well, and which
-// have kernels of their own for dense tensors on the GPU. Long formulas, whose copies for every
-// dtype take long to compile, have none; nor have those that give bools.
+// Base classes of functors. They state whether a functor also computes in int64_t (kIntegers), and
+// whether it has a separate GPU kernel for dense tensors (kDense). Long formulas and predicates
+// have none, because a copy for every dtype takes long to compile.
 struct Floats {
   static constexpr bool kIntegers = false, kDense = true;
 };
@@ -93,12 +94,12 @@ struct Numbers {
 struct Predicates {
   static constexpr bool kIntegers = true, kDense = false;
 };
-// A functor of one expression: TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
+// Defines a functor of one expression: TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
 #define TAPER_FUNCTOR(Name, Base, arguments, ...)                                    \
   struct Name : Base {                                                               \
     template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
   }
-// f(functors[op]), which stand in the order of `rows`.
+// Calls f(functors[op]). The functors are listed in the order of `rows`.
 template <class Row, size_t n, class Op, class F, class... Functors>
 void visit_row(const Row (&)[n], Op op, const F& f, const Functors&... functors) {
   static_assert(sizeof...(functors) == n);
@@ -106,7 +107,8 @@ void visit_row(const Row (&)[n], Op op, const F& f, const Functors&... functors)
   (void)((i++ == size_t(op) && (f(functors), true)) || ...);
 }
 
-// By repeated squaring. A negative exponent gives the truncated quotient: 0 except for 1 and -1.
+// Computes x^n by repeated squaring. For a negative n it returns the truncated 1 / x^|n|, which is
+// 0 unless x is 1 or -1.
 TAPER_HD int64_t power(int64_t x, int64_t n) {
   if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;
   int64_t y = 1;
@@ -118,7 +120,7 @@ TAPER_HD int64_t power(int64_t x, int64_t n) {
 }
 template <class T> TAPER_HD T power(T x, T n) { return math::pow(x, n); }
 
-// The standard normal's distribution function and density.
+// The cumulative distribution function and the density of the standard normal distribution.
 template <class T> TAPER_HD T normal_cdf(T x) {
   return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752)));
 }
@@ -126,8 +128,8 @@ template <class T> TAPER_HD T normal_pdf(T x) {
   return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
 }
 #ifndef __CUDA_ARCH__
-// exp(-x^2 / 2) times a quotient of polynomials in |x|, fitted to 2e-9, is what lies beyond |x|:
-// the far tail keeps its digits.
+// The probability beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|, fitted to
+// 2e-9. This form keeps the precision in the far tail.
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
 TAPER_HD float normal_cdf(float x) {
   const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;
@@ -141,7 +143,7 @@ TAPER_HD float normal_cdf(float x) {
 }
 #endif
 
-// The argument of GELU's tanh form: sqrt(2 / pi) (x + 0.044715 x^3).
+// The argument of tanh in GELU's tanh form: sqrt(2 / pi) * (x + 0.044715 * x^3).
 template <class T> TAPER_HD T gelu_inner(T x) {
   return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
 }
@@ -149,18 +151,19 @@ template <class T> TAPER_HD T gelu_inner(T x) {
 // https://arxiv.org/abs/1706.02515
 inline constexpr double kSeluAlpha = 1.6732632423543772, kSeluScale = 1.0507009873554805;
 
-// Between 0 and 6; nan stays.
+// Limits x to [0, 6]. NaN stays NaN.
 template <class T> TAPER_HD T six(T x) {
   const T y = x < T(0) ? T(0) : x;
   return y > T(6) ? T(6) : y;
 }
-// n of tanh(log(1 + exp(x))) = n / (n + 2): the hyperbolic tangent's exponentials are powers.
+// Returns n in tanh(log(1 + exp(x))) = n / (n + 2). The exponentials of the hyperbolic tangent
+// become powers of exp(x).
 template <class T> TAPER_HD T mish_ratio(T x) {
   const T e = math::exp(x);
   return e * (e + T(2));
 }
 
-// By the GPU's own instructions, with a relative error below 3e-7.
+// Use the GPU's approximate instructions, with a relative error below 3e-7.
 #ifdef __CUDA_ARCH__
 TAPER_HD float fast_exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
@@ -175,9 +178,10 @@ TAPER_HD float fast_exp2(float x) { return ::exp2f(x); }
 TAPER_HD float fast_reciprocal(float x) { return 1 / x; }
 #endif
 
-// GELU is x times a logistic function of x q(x^2), 1 / (1 + 2^-(x q)). For its tanh form q is
-// exact, for the distribution function fitted to a relative error of 1e-4 (3e-5 for |x| < 1): good
-// for results of half types. Beyond |x| = 5.75 both are 0 or 1.
+// GELU is x times the logistic function 1 / (1 + 2^-(x * q)), where q is a polynomial in x^2. For
+// the tanh form q is exact. For the normal distribution function it is fitted to a relative error
+// of 1e-4 (3e-5 for |x| < 1), which suffices for results of half types. Beyond |x| = 5.75 both are
+// 0 or 1.
 inline constexpr float kGeluBound = 33.0f;
 TAPER_HD float gelu_weight(float x, float q) { return fast_reciprocal(1 + fast_exp2(-x * q)); }
 TAPER_HD float fast_normal_cdf(float x) {

@@ -1,4 +1,4 @@
-// One element from dtype to dtype, as framework/kernels/elementwise/copy.h says.
+// Conversion of one element between dtypes. framework/kernels/elementwise/copy.h states the rules.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace taper::v0::kernels {
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// T(x) by one instruction where the GPU has it.
+// T(x), by a single instruction if the GPU has one.
 template <class T> TAPER_HD T rounded(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -26,8 +26,8 @@ template <class T> TAPER_HD T rounded(float x) {
   return T(x);
 }
 
-// Truncates; saturates beyond the range, nan gives 0. Selects on the CPU, where branches take
-// longer.
+// Truncates. Values out of range saturate and NaN gives 0. On the CPU it uses conditional
+// expressions, which are faster than branches there.
 template <class T> TAPER_HD int64_t to_int64(T x) {
   using Limits = std::numeric_limits<int64_t>;
   constexpr T kEdge = T(9223372036854775808.0);
@@ -59,7 +59,8 @@ template <class To, class From> TAPER_HD To convert(From x) {
   }
 }
 
-// f(TypeTag) of an unsigned integer of 1, 2, 4 or 8 bytes: what keeps its dtype moves as bits.
+// Calls f with the TypeTag of an unsigned integer of 1, 2, 4 or 8 bytes. Copies that keep the dtype
+// move elements as bits.
 template <class F> decltype(auto) visit_size(size_t bytes, F&& f) {
   switch (bytes) {
     case 1: return f(TypeTag<uint8_t>{});

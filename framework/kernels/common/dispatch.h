@@ -1,4 +1,4 @@
-// Picks the device of a kernel call; the CUDA side is not even referred to in a build without it.
+// Selects the device of a kernel call. Builds without CUDA do not reference the CUDA functions.
 #pragma once
 
 #include "framework/cuda/cuda.h"
@@ -13,12 +13,12 @@ inline constexpr bool kHasCudnn = true;
 inline constexpr bool kHasCudnn = false;
 #endif
 
-// nullptr where x is undefined.
+// Returns nullptr if x is undefined.
 template <class T> T* pointer(const Tensor& x) {
   return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
-// `op` is what traces call it: the function that dispatches, where nothing is said.
+// `op` names the call in traces. It defaults to the name of the calling function.
 template <class OnCpu, class OnCuda>
 void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
               const char* op = __builtin_FUNCTION()) {
@@ -29,28 +29,30 @@ void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
   on_cpu();
 }
 
-// Where an op runs; its name as above.
+// The device of an op and its name in traces, which defaults to the name of the calling function.
 struct OpPlace {
   OpPlace(Device at, const char* name = __builtin_FUNCTION()) : device(at), op(name) {}
   Device device;
   const char* op;
 };
-// The same of two functions that take the same: dispatch<cpu::fill, cuda::fill>(device, iter, 0).
+// Calls one of two functions with the same parameters: dispatch<cpu::fill, cuda::fill>(device,
+// iter, 0).
 template <auto kOnCpu, auto kOnCuda, class... Args>
 void dispatch(const OpPlace& at, const Args&... args) {
   dispatch(
       at.device, [&] { kOnCpu(args...); }, [&] { kOnCuda(args...); }, at.op);
 }
 
-// Families that compute a result element by element write one formula for both backends: a
-// host-device functor of an index, run by `Backend` on the CPU's threads or on the GPU.
+// A family of kernels that compute each element independently has one formula for both backends: a
+// host-device functor of an index. `Backend` runs it on the CPU's threads or on the GPU.
 //
 //   index.h          template <class Backend> struct IndexKernels { static void search(...); };
 //   index.cpp        on_device<IndexKernels>(x.device(), [&](auto k) { k.search(y, x, ...); });
-//   index_kernels.h  the functors, and the members: they call Backend::run(op, y, n, work, functor)
-//   index_cpu.cpp    template struct IndexKernels<cpu::Backend>;
-//   index.cu         template struct IndexKernels<cuda::Backend>;
-// Where backends share functors, but not members, both define these (pool_cpu.cpp, pool.cu).
+//   index_kernels.h  the functors, and the members, which call Backend::run(op, y, n, work,
+//   functor) index_cpu.cpp    template struct IndexKernels<cpu::Backend>; index.cu         template
+//   struct IndexKernels<cuda::Backend>;
+//
+// If backends share functors but not members, each defines its own members (pool_cpu.cpp, pool.cu).
 namespace cpu {
 struct Backend;  // framework/kernels/common/per_element_cpu.h
 }

@@ -1,5 +1,5 @@
-// Single elements and short vectors of them: conversion between dtypes, 16-byte access, and loads
-// and stores whose dtype is known at run time only.
+// Access to single elements and short vectors: conversion between dtypes, 16-byte loads and stores,
+// and loads and stores whose dtype is known only at run time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace taper::v0::kernels::cuda {
 
-// The type in which elements are computed.
+// The type in which elements of type T are computed.
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double,
                                    std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
@@ -25,7 +25,7 @@ template <int n> using Int = std::integral_constant<int, n>;
 
 TAPER_HD constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// f(TypeTag) of a half type.
+// Calls f with the TypeTag of a half type.
 template <class F> decltype(auto) visit_half(DType t, F&& f) {
   if (t == kBFloat16) return f(TypeTag<BFloat16>{});
   return f(TypeTag<Half>{});
@@ -33,14 +33,15 @@ template <class F> decltype(auto) visit_half(DType t, F&& f) {
 
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T at[N]; };
 
-// The machine word of a vector access.
+// The machine type of a vector access of kBytes.
 template <size_t kBytes> struct Word { using type = uint4; };
 template <> struct Word<8> { using type = uint2; };
 template <> struct Word<4> { using type = uint32_t; };
-// Single half elements of rows and draws that are not aligned.
+// Used for single half-type elements, where rows or random blocks are not aligned.
 template <> struct Word<2> { using type = uint16_t; };
 
-// One access (two for 32 bytes); p is aligned to the vector, or to 16 bytes for larger ones.
+// Load and store a vector with one access (two for 32 bytes). p is aligned to the vector's size,
+// but at most to 16 bytes.
 template <class T, int N> __device__ inline Vec<T, N> load_vec(const T* p) {
   using W = typename Word<sizeof(Vec<T, N>)>::type;
   constexpr int kWords = sizeof(Vec<T, N>) / sizeof(W);
@@ -64,7 +65,7 @@ inline bool is_aligned(const void* p, size_t bytes) {
   return reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
 
-// One element of any dtype; real calls, so that the many kernels stay small.
+// Load and store one element of any dtype. They are not inlined, to keep the many kernels small.
 template <class C> __device__ __noinline__ C load_any(const char* data, DType dtype, int64_t at) {
   return visit(dtype, [&](auto tag) {
     return convert<C>(reinterpret_cast<const typename decltype(tag)::type*>(data)[at]);

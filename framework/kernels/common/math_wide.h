@@ -1,6 +1,6 @@
-// Functions of float computed in double, without branches, so that compilers vectorise them: their
-// relative error, of 1e-9 and less, is seen in few results that are rounded to float. (sin, cos and
-// tan turn in double and end in float.) Series are Taylor's or fitted at Chebyshev nodes.
+// Functions of float computed in double without branches, so that compilers vectorize them. Their
+// relative error of at most 1e-9 rarely shows after rounding to float. sin, cos and tan reduce the
+// argument in double and finish in float. Series are Taylor series or fitted at Chebyshev nodes.
 #pragma once
 
 #include <cmath>
@@ -24,14 +24,14 @@ TAPER_HD double of_bits(uint64_t u) {
   return x;
 }
 
-// The sum of c[k] x^k.
+// The sum of c[k] * x^k.
 template <class T, int n> TAPER_HD T polynomial(T x, const T (&c)[n]) {
   T y = c[n - 1];
   for (int k = n - 2; k >= 0; --k) y = y * x + c[k];
   return y;
 }
 
-// Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits.
+// Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
 inline constexpr double kMagic = 6755399441055744.0;
 
 // 2^x for |x| < 1000.
@@ -45,14 +45,14 @@ TAPER_HD double exp2(double x) {
 // e^x for |x| < 690.
 TAPER_HD double exp(double x) { return exp2(x * 1.4426950408889634); }
 
-// log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)] by the series of artanh(s), s = f / (2 + f).
+// log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)] by the series of artanh(s), where s = f / (2 + f).
 TAPER_HD double log_of_one_plus(double f) {
   const double s = f / (2 + f);
   constexpr double kC[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7, 2.0 / 9,
                            2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17};
   return s * polynomial(s * s, kC);
 }
-// A positive normal number is 2^e (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)].
+// A positive normal number is 2^e * (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)].
 struct NormalParts {
   float e, f;
 };
@@ -61,20 +61,20 @@ TAPER_HD NormalParts normal_parts(float x) {
   const uint32_t u = bits_of_float(x) - root_half;
   return {float(int32_t(u) >> 23), float_of_bits((u & 0x007fffffu) + root_half) - 1.0f};
 }
-// log of a positive normal number.
+// log of a positive normal float.
 TAPER_HD double log(float x) {
   const NormalParts p = normal_parts(x);
   return double(p.e) * 0.6931471805599453 + log_of_one_plus(p.f);
 }
-// Of one that no float is, in float's range: what its rounding lost comes back.
+// log of a double within float's range. The error of rounding x to float is corrected.
 TAPER_HD double log(double x) {
   const float near = float(x);
   const double lost = (x - near) / near;
   return log(near) + lost * (1 - 0.5 * lost);
 }
 
-// x less a whole multiple of pi / 2, exact to 2^-66 for |x| < kTurns before it is rounded, and the
-// multiple's number.
+// Argument reduction: x minus a multiple of pi / 2, and the multiple. For |x| < kTurns the
+// remainder is exact to 2^-66 before it is rounded to float.
 inline constexpr float kTurns = 1048576;
 struct Turned {
   float rest;
@@ -84,7 +84,7 @@ TAPER_HD Turned turned(double x) {
   const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
   return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
 }
-// For |r| <= pi / 4. What is added to r has the sign of r where r is zero: the sine of -0 is -0.
+// For |r| <= pi / 4. The term added to r has r's sign where r is zero, so that sin(-0) is -0.
 TAPER_HD float sin_of_rest(float r) {
   const float z = r * r;
   const float y = z * (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040 + z * (-1.0f / 362880))));
@@ -96,7 +96,7 @@ TAPER_HD float cos_of_rest(float r) {
       z * z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320 - z * (1.0f / 3628800))));
   return 1 - (0.5f * z - y);
 }
-// sin(x + quarters pi / 2) for |x| < kTurns.
+// sin(x + quarters * pi / 2) for |x| < kTurns.
 TAPER_HD float sin(float x, int32_t quarters = 0) {
   const Turned t = turned(x);
   const int32_t q = t.quarter + quarters;
@@ -110,7 +110,7 @@ TAPER_HD float tan(float x) {
   return t.quarter & 1 ? -c / s : s / c;
 }
 
-// For x in [0, 1].
+// atan(x) for x in [0, 1].
 TAPER_HD double atan_below_one(double x) {
   constexpr double kC[] = {0.9999999999318797,   -0.33333331350299933, 0.19999903388487353,
                            -0.14283847806347255, 0.11092192098676698,  -0.08975399736160637,
@@ -123,7 +123,8 @@ TAPER_HD double atan(double x) {
   const double t = atan_below_one(a > 1 ? 1 / a : a);
   return copysign(a > 1 ? 1.5707963267948966 - t : t, x);
 }
-// The angle of the point (x, y), neither nan, with the signs of zeros and infinities in pairs.
+// The angle of the point (x, y). Neither is NaN. Pairs of zeros and of infinities give the signs
+// and angles of std::atan2.
 TAPER_HD float atan2(float y, float x) {
   const float a = y < 0 ? -y : y, b = x < 0 ? -x : x;
   const float low = a < b ? a : b, high = a < b ? b : a;
@@ -136,7 +137,7 @@ TAPER_HD float atan2(float y, float x) {
   return ::copysignf(float(side < 0 ? 3.1415926535897932 - half : half), y);
 }
 
-// asin(x) for |x| <= 1/2; asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)) beyond.
+// asin(x) for |x| <= 1/2. Beyond, use asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) / 2)).
 TAPER_HD double asin_to_half(double x) {
   constexpr double kC[] = {0.9999999999858166,   0.166666673856059,    0.0749994051783696,
                            0.04466147698109818,  0.030098612048335256, 0.024673885764828034,
@@ -144,7 +145,8 @@ TAPER_HD double asin_to_half(double x) {
   return x * polynomial(x * x, kC);
 }
 
-// The sum of the odd powers' series below 1, where the difference would lose digits. |x| < 690.
+// For |x| < 690. Below 1 it uses the series, where the difference of exponentials would lose
+// digits.
 TAPER_HD double sinh(double x) {
   const double e = exp(x), z = x * x;
   constexpr double kC[] = {1, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800};
@@ -157,21 +159,22 @@ TAPER_HD double cosh(double x) {
   return 0.5 * (e + 1 / e);
 }
 
-// x^y of a positive normal x: powers that no float holds end up outside its range.
+// x^y for a positive normal x. Powers that float cannot represent give values outside its range.
 TAPER_HD double pow(float x, float y) {
   const double t = y * (log(x) * 1.4426950408889634);
   const double low = t < -200 ? -200 : t;
   return exp2(low > 200 ? 200 : low);
 }
 
-// The largest quotient of which fmod and its kin are exact: it and both floats fit in a double.
+// The largest quotient for which fmod, remainder and floor_divide are exact: the quotient and both
+// floats fit in a double.
 inline constexpr double kQuotient = 16777216;
 TAPER_HD bool divides(float a, float b) {
   constexpr double kMost = std::numeric_limits<float>::max();
   const double x = a < 0 ? -a : a, y = b < 0 ? -b : b;
   return (x < y * kQuotient) & (y <= kMost);
 }
-// a - q b with the truncated quotient q.
+// The truncated quotient q and the remainder a - q * b.
 struct Quotient {
   double whole, rest;
 };
@@ -180,8 +183,8 @@ TAPER_HD Quotient quotient(float a, float b) {
   return {q, double(a) - q * b};
 }
 
-// For x from the smallest normal number on: Stirling's series from 8 on, and by the recurrence
-// lgamma(x) = lgamma(x + 1) - log(x) to there (https://dlmf.nist.gov/5.11.E1).
+// For x from the smallest normal number up. Uses Stirling's series from 8 on, and smaller x are
+// shifted there by lgamma(x) = lgamma(x + 1) - log(x) (https://dlmf.nist.gov/5.11.E1).
 TAPER_HD double lgamma(float x) {
   double w = x, product = 1;
   for (int k = 0; k < 8; ++k) {
@@ -195,7 +198,7 @@ TAPER_HD double lgamma(float x) {
   return (w - 0.5) * log(w) - w + 0.91893853320467274 + r * polynomial(r * r, kC) - log(product);
 }
 
-// d lgamma(x) / dx, for the same x: the asymptotic series from 10 on
+// d lgamma(x) / dx for the same range of x. Uses the asymptotic series from 10 on
 // (https://dlmf.nist.gov/5.11.E2).
 TAPER_HD double digamma(float x) {
   double w = x, p = 0, q = 1;  // p / q = 1 / w + 1 / (w + 1) + ...

@@ -1,4 +1,4 @@
-// Keeps oneDNN on the thread that calls it: its own threading changes bits with their number.
+// Restricts oneDNN to the calling thread, because its results depend on the number of threads.
 #pragma once
 
 #include <omp.h>
@@ -7,7 +7,8 @@
 
 namespace taper::v0::kernels::cpu {
 
-// For a scope, on the calling thread (oneDNN's threads are OpenMP's).
+// Sets OpenMP's thread count, which oneDNN uses, to 1 on the calling thread until the end of the
+// scope.
 class OneThread {
  public:
   OneThread() { omp_set_num_threads(1); }

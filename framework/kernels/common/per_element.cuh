@@ -1,4 +1,5 @@
-// Runs a formula for every index on the GPU: one thread an index, neighbours side by side.
+// Runs a functor for every index on the GPU: one thread per index, adjacent threads on adjacent
+// indices.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ template <class F> __global__ void __launch_bounds__(256) each_kernel(int64_t n,
 }
 
 struct Backend {
-  // Tells an index that lies within [0, bound); another is reported to the next synchronising call.
+  // Returns whether an index is in [0, bound). Any other index is reported to the next
+  // synchronizing call.
   struct Check {
     const char* op;
     taper::cuda::BadIndex* slot;
@@ -27,7 +29,7 @@ struct Backend {
 #endif
       return false;
     }
-    // Reports `op`, here a whole sentence, for a condition that does not hold.
+    // Reports `op`, here a complete sentence, if the condition does not hold.
     TAPER_HD void require([[maybe_unused]] bool holds) const {
 #ifdef __CUDA_ARCH__
       if (!holds) taper::cuda::report_broken_rule(slot, op);
@@ -38,7 +40,7 @@ struct Backend {
     return {op, taper::cuda::bad_index_slot(x.device().index())};
   }
 
-  // f(i) for every i in [0, n), in any order, on the stream of x's device; x is any operand.
+  // Calls f(i) for every i in [0, n), in any order, on the stream of x's device. x is any operand.
   template <class F>
   static void run(const char* op, const Tensor& x, int64_t n, int64_t /*work*/, const F& f) {
     run(op, x.device().index(), n, f);

@@ -1,4 +1,4 @@
-// Runs a formula for every index on the threads of the CPU.
+// Runs a functor for every index on the CPU's threads.
 #pragma once
 
 #include "framework/host/parallel.h"
@@ -7,7 +7,7 @@
 namespace taper::v0::kernels::cpu {
 
 struct Backend {
-  // Tells an index that lies within [0, bound); throws IndexError for another.
+  // Returns whether an index is in [0, bound), and throws IndexError otherwise.
   struct Check {
     const char* op;
     bool operator()(int64_t index, int64_t bound) const {
@@ -15,14 +15,15 @@ struct Backend {
       throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,
                        " (in ", op, ")");
     }
-    // Throws Error with `op`, here a whole sentence, for a condition that does not hold.
+    // Throws Error with `op`, here a complete sentence, if the condition does not hold.
     void require(bool holds) const {
       if (!holds) throw Error(op);
     }
   };
   static Check check(const char* op, const Tensor&) { return {op}; }
 
-  // f(i) for every i in [0, n), in any order; each is about `work` element operations.
+  // Calls f(i) for every i in [0, n), in any order. Each call takes about `work` element
+  // operations.
   template <class F>
   static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
     host::parallel_each(n, work, f);

@@ -1,6 +1,7 @@
-// Marks a function whose loops are compiled for AVX-512, AVX2 and plain x86-64; the CPU picks one
-// when the library is loaded. Nothing is fused to fma (-ffp-contract=off), so all give the same
-// bits. Sanitizers cannot run the resolvers, which come before them.
+// Compiles a function's loops for AVX-512, AVX2 and plain x86-64; the dynamic loader selects one
+// version for the processor. No version fuses multiplications and additions (-ffp-contract=off), so
+// all give the same bits. Disabled under sanitizers, because the resolvers run before the sanitizer
+// is initialized.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace taper::v0::kernels::cpu {
 
-// f(i) for i in [0, n), side by side in vectors: no f(i) reads what another writes.
+// Calls f(i) for i in [0, n) in vectors. No f(i) may read what another one writes.
 template <class F> TAPER_CLONES void vector_for(int64_t n, const F f) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) f(i);

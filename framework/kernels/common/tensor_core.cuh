@@ -1,7 +1,7 @@
-// Products of 16-bit matrices by a warp on the tensor cores (PTX's mma.m16n8k16; sums in float),
-// and the ways from memory to its operands. Of an accumulator d a lane owns the elements (row,
-// column) (g, c), (g, c + 1), (g + 8, c), (g + 8, c + 1), where g = lane / 4 and c = lane % 4 * 2.
-// For the GPUs from compute capability 8.0 on; elsewhere nothing happens.
+// Products of 16-bit matrices by one warp on the tensor cores (PTX's mma.m16n8k16, accumulating in
+// float), and loads of their operands. Of an accumulator d, a lane owns the elements (row, column)
+// (g, c), (g, c + 1), (g + 8, c) and (g + 8, c + 1), where g = lane / 4 and c = lane % 4 * 2.
+// Requires compute capability 8.0; on older GPUs the functions do nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr bool kTensorCores = false;
 inline constexpr bool kTensorCores = true;
 #endif
 
-// Two neighbours in one word, the first in its lower half.
+// Packs two adjacent elements into one word, the first in the lower half.
 template <class T> __device__ uint32_t pack(float first, float second) {
   uint32_t y = 0;
   if constexpr (!kTensorCores) {
@@ -30,7 +30,7 @@ template <class T> __device__ uint32_t pack(float first, float second) {
   return y;
 }
 
-// d += a b, for a [16, 16] and the 8 columns of b that b0 and b1 hold.
+// d += a * b, for a [16, 16] and the 8 columns of b that b0 and b1 hold.
 template <class T>
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (!kTensorCores) {
@@ -47,9 +47,9 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
   }
 }
 
-// Four 8 x 8 matrices of 16-bit numbers from shared memory: lane l names row l % 8 of matrix l / 8
-// (16 bytes, aligned) and gets of each the elements (g, c) and (g, c + 1); transposed, (c, g) and
-// (c + 1, g).
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address of row
+// l % 8 of matrix l / 8 (16 bytes, aligned) and receives the elements (g, c) and (g, c + 1) of each
+// matrix; load_transposed gives (c, g) and (c + 1, g).
 __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
   if constexpr (kTensorCores)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -65,7 +65,8 @@ __device__ inline void load_transposed(uint32_t (&r)[4], const void* row) {
                  : "memory");
 }
 
-// 2 bits + (word >= limit), where minus = -limit and limit > 0: that sum carries.
+// Returns 2 * bits + (word >= limit), where minus = -limit and limit > 0. The sum word + minus
+// produces the carry.
 __device__ inline uint32_t append_at_least(uint32_t bits, uint32_t word, uint32_t minus) {
   asm("{\n\t.reg .u32 sum;\n\tadd.cc.u32 sum, %1, %2;\n\taddc.u32 %0, %0, %0;\n\t}"
       : "+r"(bits)
@@ -73,7 +74,8 @@ __device__ inline uint32_t append_at_least(uint32_t bits, uint32_t word, uint32_
   return bits;
 }
 
-// Starts a copy to shared memory, of zeros unless `exists`; both places are aligned to kBytes.
+// Starts an asynchronous copy to shared memory; copies zeros unless `exists`. Both addresses are
+// aligned to kBytes.
 template <int kBytes> __device__ void copy_async(void* to, const void* from, bool exists) {
   static_assert(kBytes == 4 || kBytes == 16);
   const uint32_t at = uint32_t(__cvta_generic_to_shared(to)), size = exists ? kBytes : 0;
@@ -86,7 +88,7 @@ template <int kBytes> __device__ void copy_async(void* to, const void* from, boo
                  : "memory");
   }
 }
-// Until all copies that this thread has started are there.
+// Waits for all copies that this thread has started.
 __device__ inline void wait_for_copies() {
   if constexpr (kTensorCores) asm volatile("cp.async.wait_all;" ::: "memory");
 }

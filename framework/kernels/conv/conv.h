@@ -1,7 +1,7 @@
-// Convolutions (cross-correlations) of one or two spatial dimensions, and their gradients.
+// Convolutions (cross-correlations) with one or two spatial dimensions, and their gradients.
 //
-// Shapes are logical, [N, C, H, W]; the work is done in channels-last memory, and results that have
-// x's or y's shape come back in it. x, weight and dy may have any layout.
+// Shapes are logical, [N, C, H, W]. The computation uses channels-last memory, and results with the
+// shape of x or y are returned in it. x, weight and dy may have any layout.
 #pragma once
 
 #include <compare>
@@ -11,34 +11,36 @@
 
 namespace taper::v0::kernels {
 
-// How the windows of a convolution lie; of one dimension, the w.
+// The positions of a convolution's windows. One-dimensional convolutions use the widths.
 struct ConvWindows {
   Pair stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
 };
 
-// x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined; without the H dimension,
-// x [N, C, L] and weight [O, C / groups, k]. Gives [N, O, out...] with
-//   out = (in + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
-// and of that, if wanted, the positive part. Floating dtypes; half types multiply and add in float.
-// Refuses the rest in PyTorch's words, where `op` names the caller.
+// Convolves x [N, C, H, W] with weight [O, C / groups, kh, kw] and adds bias [O] if it is defined,
+// or convolves x [N, C, L] with weight [O, C / groups, k]. Returns [N, O, out...], where
+//
+//   out = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1,
+//
+// after applying relu if requested. Floating dtypes only; half types multiply and accumulate in
+// float. Throws Error, with PyTorch's message, for other arguments. `op` names the caller.
 Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
             const ConvWindows& options, bool relu = false);
-// The gradients of x and of weight (row-major), from the gradient of y. The shapes are checked
-// ones.
+// Return the gradients of x and of weight (row-major) from dy. The caller has checked the shapes.
 Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x, const ConvWindows& options);
 Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
                     const ConvWindows& options);
-// The shape of a transposed convolution's result, for which x has the shape of that convolution's
-// y:
-//   out = (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
-// for weight [C, O / groups, kernel...] and bias [O]. Refuses as `conv` does.
+// Returns the shape of a transposed convolution's result. x has the shape of the ordinary
+// convolution's y. For weight [C, O / groups, kernel...] and bias [O],
+//
+//   out = (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1.
+//
+// Throws the same errors as `conv`.
 Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
                            const Tensor& bias, const ConvWindows& options, Pair output_padding);
 
-// Sums of windows that overlap: of columns [N, C kh kw, windows] (floating), where windows of
-// kernel size (kh, kw) lie in images of shape x [N, C, H, W]; row-major. The sizes are checked
-// ones.
+// Sums overlapping windows, given as columns [N, C * kh * kw, windows] (floating), at their
+// positions in row-major images of shape x [N, C, H, W]. The caller has checked the sizes.
 Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options);
 
 struct ConvAxis {
@@ -50,39 +52,42 @@ struct ConvSizes {
   ConvAxis h, w;
   auto operator<=>(const ConvSizes&) const = default;
   int64_t pixels() const { return h.out * w.out; }
-  int64_t depth() const { return c / groups * h.kernel * w.kernel; }  // terms of one element of y
+  // number of products summed for one element of y
+  int64_t depth() const { return c / groups * h.kernel * w.kernel; }
 };
 
-// Which of three tensors is computed from the two others.
+// Which of the three tensors is computed from the two others.
 enum class ConvPass : uint8_t { y, dx, dweight };
-// Their memory, dense: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O].
-// Where y is computed, a bias [O] is added if defined, then negative elements become 0 if relu.
+// Dense tensors: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O]. When y is
+// computed, bias [O] is added if it is defined, and then negative elements are set to 0 if relu.
 struct ConvTensors {
   Tensor x, weight, y, bias = {};
   bool relu = false;
 };
 
-// False when these do not take a convolution: then nothing was done.
+// These functions return false without writing anything if they do not support the convolution.
 namespace cpu {
-// By a library; without relu.
+// Uses oneDNN. Does not apply relu.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 }  // namespace cpu
 namespace cuda {
-// By cuDNN.
+// Uses cuDNN.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-// By kernels for float32 that multiply in float32; likewise.
+// Our own kernels for float32, which multiply in float32 precision.
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-// t.bias, where defined, and t.relu, applied to t.y in place.
+// Adds t.bias if it is defined and applies t.relu, in place in t.y.
 void add_bias(const ConvTensors& t);
 }  // namespace cuda
 
-// What turns a convolution into matrix products. A row of `columns` [images * pixels, groups,
-// depth] holds the inputs of one output pixel, by kernel position, then channel; zeros are padding.
+// Helpers that turn a convolution into matrix products. A row of `columns`
+// [images * pixels, groups, depth] contains the inputs of one output pixel, ordered by kernel
+// position and then by channel. Padding is stored as zeros.
 template <class Backend> struct ConvKernels {
-  // The columns of images [first, first + images) of x.
+  // Writes the columns of images [first, first + images) of x.
   static void unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s, int64_t first,
                      int64_t images);
-  // The transpose: each element of these images of x sums its columns, in a fixed order.
+  // The transpose of unfold: every element of these images is the sum of its columns, in a fixed
+  // order.
   static void fold(const Tensor& x, const Tensor& columns, const ConvSizes& s, int64_t first,
                    int64_t images);
 };

@@ -1,4 +1,4 @@
-// Unfold and fold (`=`): one thread writes one element.
+// Unfold and fold: one thread writes one element.
 #pragma once
 
 #include "framework/base/host_device.h"
@@ -29,7 +29,8 @@ template <class T> struct Unfold {
   }
 };
 
-// The output that meets input `i` through kernel position k; -1 where there is none.
+// Returns the output position that reads input `i` through kernel position k, or -1 if there is
+// none.
 TAPER_HD int64_t output_at(const ConvAxis& a, int64_t i, int64_t k) {
   const int64_t reach = i + a.padding - k * a.dilation;
   return reach >= 0 && reach % a.stride == 0 && reach / a.stride < a.out ? reach / a.stride : -1;
@@ -59,7 +60,7 @@ template <class T> struct Fold {
   }
 };
 
-// float32 or float64: half types have been widened.
+// Calls f for float32 or float64. Half types have been converted before.
 template <class F> void visit_wide(DType t, F f) {
   t == kFloat64 ? f(TypeTag<double>{}) : f(TypeTag<float>{});
 }

@@ -1,4 +1,4 @@
-// Activations that a product or a convolution may apply before it stores its result.
+// Activations that a matrix product or convolution can apply before it stores its result.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The functors of an Activation, and of its gradient from its argument (relu: or its result).
+// Functors of the activations and their gradients. The gradient takes the activation's argument
+// (or, for relu, its result).
 #pragma once
 
 #include "framework/kernels/elementwise/activation.h"

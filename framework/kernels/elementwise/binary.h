@@ -49,12 +49,12 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::logical_and, "logical_and", BinaryRule::predicate},
     {BinaryOp::logical_or, "logical_or", BinaryRule::predicate},
     {BinaryOp::logical_xor, "logical_xor", BinaryRule::predicate},
-    // Gradients of unary functions: first operand dy, second the saved x or y.
+    // Gradients of unary functions: the first operand is dy, the second the saved x or y.
     {BinaryOp::relu_backward, "relu_backward"},              // dy * (x > 0)
     {BinaryOp::leaky_relu_backward, "leaky_relu_backward"},  // dy * (x > 0 ? 1 : a)
     {BinaryOp::elu_backward, "elu_backward"},                // dy * (x > 0 ? 1 : a * exp(x))
-    {BinaryOp::gelu_backward, "gelu_backward"},              // of the erf form, from x
-    {BinaryOp::gelu_tanh_backward, "gelu_tanh_backward"},    // of the tanh form, from x
+    {BinaryOp::gelu_backward, "gelu_backward"},              // erf form, from x
+    {BinaryOp::gelu_tanh_backward, "gelu_tanh_backward"},    // tanh form, from x
     {BinaryOp::silu_backward, "silu_backward"},              // from x
     {BinaryOp::softplus_backward, "softplus_backward"},      // from x; a = beta, b = threshold
     {BinaryOp::sigmoid_backward, "sigmoid_backward"},        // from y: dy * y * (1 - y)
@@ -69,14 +69,15 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::bitwise_xor, "bitwise_xor", BinaryRule::integral},
     {BinaryOp::prelu, "prelu", BinaryRule::floating},
     {BinaryOp::binary_cross_entropy, "binary_cross_entropy", BinaryRule::floating},
-    {BinaryOp::selu_backward, "selu_backward"},  // from x, as all below
+    {BinaryOp::selu_backward, "selu_backward"},  // from x, like all gradients below
     {BinaryOp::celu_backward, "celu_backward"},  // a = alpha
     {BinaryOp::hardsigmoid_backward, "hardsigmoid_backward"},
     {BinaryOp::hardswish_backward, "hardswish_backward"},
     {BinaryOp::mish_backward, "mish_backward"},
     {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
     {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
-    {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},  // of a draw by the shape
+    // of a sample, with respect to the shape
+    {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},
     {BinaryOp::div_trunc, "div_trunc", BinaryRule::no_bool},
     {BinaryOp::glu, "glu", BinaryRule::floating},           // x * sigmoid(gate)
     {BinaryOp::isclose, "isclose", BinaryRule::predicate},  // |x - y| <= b + a |y|
@@ -89,25 +90,26 @@ inline constexpr BinaryRow kBinaryOps[] = {
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
 
-// Parameters of those that have some: add and sub (a = alpha, the factor of the second operand; 1
-// by default), and the gradients as said above.
+// Parameters of the ops that have any: alpha, the factor of the second operand, in add and sub (a,
+// by default 1), and the parameters in the comments above.
 struct BinaryArgs {
   double a = 1, b = 0;
 };
 
-// Those of a + alpha * b and a - alpha * b. Throws Error where their result cannot hold alpha.
+// Returns the args of a + alpha * b and a - alpha * b. Throws Error if the result dtype cannot
+// represent alpha.
 BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b);
 
-// out = op(a, b). Comparisons and logical ops give bool; div of integers gives float32. Refuses, in
-// PyTorch's words, shapes that do not broadcast and operands on two devices.
+// Returns op(a, b). Comparisons and logical ops give bool; div of integers gives float32. Throws
+// Error, with PyTorch's message, for shapes that do not broadcast and operands on two devices.
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args = {});
-// The same into a given tensor of the result's shape (which may be a itself). Refuses a result
-// dtype that out cannot hold (float into integer).
+// Writes op(a, b) to a tensor of the result's shape, which may be a itself. Throws Error if out's
+// dtype cannot hold the result (floating into integer).
 void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b,
                  BinaryArgs args = {});
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
-// Functions of three tensors, of which numbers may be some, in their promoted dtype.
+// Functions of three tensors, any of which may be numbers, in their promoted dtype.
 enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv, mse, l1, huber };
 inline constexpr const char* kTernaryNames[] = {"where",
                                                 "clamp_tensors",
@@ -117,11 +119,11 @@ inline constexpr const char* kTernaryNames[] = {"where",
                                                 "mse_loss_backward",
                                                 "l1_loss_backward",
                                                 "huber_loss_backward"};
-// min(max(a, b), c); a + c (b - a); a + value * b * c; a + value * b / c; the gradients of losses
-// of b - c, of which a is that, value is delta.
+// clamp: min(max(a, b), c); lerp: a + c * (b - a); addcmul: a + value * b * c; addcdiv: a +
+// value * b / c. The others are gradients of losses of b - c, where a is dy and value is delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
-// a where condition is not zero, else b; in the promoted dtype of a and b, which must hold what is
-// a number.
+// Returns a where condition is nonzero and b elsewhere, in the promoted dtype of a and b. Throws
+// Error if that dtype cannot represent an operand that is a number.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 namespace cpu {

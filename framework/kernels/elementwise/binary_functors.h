@@ -1,5 +1,6 @@
-// The formulas of all element-wise functions of two tensors, once for the CPU and the GPU. A
-// functor is called with float and double, but for Floats with int64_t too. Predicates give 1 or 0.
+// The formulas of all element-wise functions of two tensors, for CPU and GPU. Functors are called
+// with float and double, and those not derived from Floats also with int64_t. Predicates return 1
+// or 0.
 #pragma once
 
 #include "framework/kernels/common/arithmetic.h"
@@ -17,10 +18,10 @@ struct AddScaled : Numbers {
 TAPER_FUNCTOR(Sub, Numbers, (T a, T b), minus(a, b));
 TAPER_FUNCTOR(Mul, Numbers, (T a, T b), times(a, b));
 TAPER_FUNCTOR(Div, Floats, (T a, T b), a / b);
-// Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
+// Some functors have a faster CPU form (`fast`) for those floats for which `fits` is true.
 struct FloorDivide : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
-  // In float, too, such quotients are off by less than a quarter.
+  // Quotients in this range have an error below 1/4 in float as well.
   static TAPER_HD bool fits(float a, float b) { return math::wide::divides(8 * a, b); }
   static TAPER_HD float fast(float a, float b) {
     const math::wide::Quotient q = math::wide::quotient(a, b);
@@ -49,7 +50,7 @@ struct Pow : Numbers {
   static TAPER_HD bool fits(float a, float b) { return math::is_normal(a) & is_finite(b); }
   static TAPER_HD float fast(float a, float b) { return float(math::wide::pow(a, b)); }
 };
-// nan on either side wins in both.
+// A NaN operand gives NaN.
 TAPER_FUNCTOR(Maximum, Numbers, (T a, T b), a > b || is_nan(a) ? a : b);
 TAPER_FUNCTOR(Minimum, Numbers, (T a, T b), a < b || is_nan(a) ? a : b);
 TAPER_FUNCTOR(Eq, Predicates, (T a, T b), truth<T>(a == b));
@@ -61,7 +62,7 @@ TAPER_FUNCTOR(Ge, Predicates, (T a, T b), truth<T>(a >= b));
 TAPER_FUNCTOR(LogicalAnd, Predicates, (T a, T b), truth<T>((a != T(0)) & (b != T(0))));
 TAPER_FUNCTOR(LogicalOr, Predicates, (T a, T b), truth<T>((a != T(0)) | (b != T(0))));
 TAPER_FUNCTOR(LogicalXor, Predicates, (T a, T b), truth<T>((a != T(0)) != (b != T(0))));
-// dy passes where x is nan, as in PyTorch.
+// dy passes where x is NaN, as in PyTorch.
 TAPER_FUNCTOR(ReluBackward, Floats, (T dy, T x), x <= T(0) ? T(0) : dy);
 struct LeakyReluBackward : Floats {
   double slope;
@@ -83,7 +84,7 @@ struct GeluBackwardForHalf : Floats {
     return dy * (fast_normal_cdf(x) + x * pdf);
   }
 };
-// With w, the logistic weight: w + x w (1 - w) (x q)'.
+// With the logistic weight w: w + x * w * (1 - w) * (x * q)'.
 struct GeluTanhBackwardForHalf : Floats {
   TAPER_HD float operator()(float dy, float x) const {
     const float z = x * x, t = z < kGeluBound ? z : kGeluBound;
@@ -91,14 +92,14 @@ struct GeluTanhBackwardForHalf : Floats {
     return dy * (w + x * w * (1 - w) * (1.5957691216f + 0.21406444f * t));
   }
 };
-// d(x cdf(x)) = cdf(x) + x pdf(x).
+// d(x * cdf(x)) / dx = cdf(x) + x * pdf(x).
 struct GeluBackward : Floats {
   using ForHalf = GeluBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return dy * (normal_cdf(x) + x * normal_pdf(x));
   }
 };
-// With t = tanh(inner(x)): (1 + t) / 2 + x / 2 (1 - t^2) inner'(x).
+// With t = tanh(inner(x)): (1 + t) / 2 + x / 2 * (1 - t^2) * inner'(x).
 struct GeluTanhBackward : Floats {
   using ForHalf = GeluTanhBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -107,7 +108,7 @@ struct GeluTanhBackward : Floats {
     return dy * T(0.5) * (T(1) + t + x * (T(1) - t * t) * slope);
   }
 };
-// With s = sigmoid(x): s (1 + x (1 - s)).
+// With s = sigmoid(x): s * (1 + x * (1 - s)).
 struct SiluBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T s = math::sigmoid(x);
@@ -172,7 +173,7 @@ struct Xlogy : Floats {
   }
 };
 TAPER_FUNCTOR(Glu, Floats, (T x, T gate), (x * math::sigmoid(gate)));
-// Of integers in double.
+// Integers are compared in double.
 struct IsClose : Predicates {
   double rtol, atol;
   template <class T> TAPER_HD T operator()(T x, T y) const {
@@ -181,12 +182,12 @@ struct IsClose : Predicates {
     return truth<T>((x == y) | (is_finite(distance) & (distance <= allowed)));
   }
 };
-// Of integers only.
+// For integers only.
 TAPER_FUNCTOR(BitwiseAnd, Numbers, (T a, T b), T(int64_t(a) & int64_t(b)));
 TAPER_FUNCTOR(BitwiseOr, Numbers, (T a, T b), T(int64_t(a) | int64_t(b)));
 TAPER_FUNCTOR(BitwiseXor, Numbers, (T a, T b), T(int64_t(a) ^ int64_t(b)));
 TAPER_FUNCTOR(Prelu, Floats, (T x, T weight), x > T(0) ? x : weight * x);
-// Logarithms end at -100.
+// Logarithms are clamped at -100.
 struct BinaryCrossEntropy : Floats {
   template <class T> TAPER_HD T operator()(T x, T y) const {
     const T p = math::log(x), q = math::log1p(-x);
@@ -202,17 +203,18 @@ struct HardSwishBackward : Floats {
     return x <= T(-3) ? T(0) : above;
   }
 };
-// How a draw x of a gamma distribution of shape a moves with a while P(a, x) stays: -(dP / da) over
-// the density. P is the density times x / a times the sum of the products of x / (a + 1), ...
-// (https://dlmf.nist.gov/8.7.E1). Far above the mean 1 - P is the density times 1 + (a - 1) / x +
-// ... (https://dlmf.nist.gov/8.11.E2); from a million on the draws are normal.
+// The derivative of a gamma-distributed sample x with respect to the shape a, with the probability
+// P(a, x) held fixed: -(dP / da) divided by the density. P is the density times x / a times the sum
+// of the products of x / (a + 1), x / (a + 2), ... (https://dlmf.nist.gov/8.7.E1). Far above the
+// mean, 1 - P is the density times 1 + (a - 1) / x + ... (https://dlmf.nist.gov/8.11.E2). For
+// a > 1e6 the distribution is treated as normal.
 struct GammaGradient : LongFloats {
   template <class T> TAPER_HD T operator()(T shape, T draw) const {
     const double a = double(shape), x = double(draw);
     if (a > 1e6) return T(1 + (x - a) / (2 * a));
     double term = 1, sum = 1, by_a = 0;
     if (x > 40 && x > 4 * a) {
-      double slope = 0;  // of term by a
+      double slope = 0;  // derivative of `term` by a
       for (int k = 1; k < 40 && math::abs(term) > 1e-17; ++k) {
         slope = (slope * (a - k) + term) / x;
         term *= (a - k) / x;
@@ -238,7 +240,7 @@ struct MseLoss : Numbers {
   }
 };
 TAPER_FUNCTOR(L1Loss, Numbers, (T x, T y), math::abs(minus(x, y)));
-// d^2 / 2 up to delta, delta (d - delta / 2) beyond.
+// d^2 / 2 up to delta, and delta * (d - delta / 2) beyond.
 struct HuberLoss : Floats {
   double delta;
   template <class T> TAPER_HD T operator()(T x, T y) const {
@@ -246,14 +248,14 @@ struct HuberLoss : Floats {
     return near * (d - near * T(0.5));
   }
 };
-// Of a logit; beyond 40 the second part is -x.
+// Computed from a logit x; where -x > 40, log(1 + exp(-x)) is -x.
 struct BceWithLogits : Floats {
   template <class T> TAPER_HD T operator()(T x, T y) const {
     const T bent = math::log1p(math::exp(-x));
     return (T(1) - y) * x + (-x > T(40) ? -x : bent);
   }
 };
-// With t = n / (n + 2): t + x sigmoid(x) (1 - t^2).
+// With t = n / (n + 2): t + x * sigmoid(x) * (1 - t^2).
 struct MishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T n = mish_ratio(x), r = T(1) / (n + T(2));
@@ -262,20 +264,20 @@ struct MishBackward : Floats {
   }
 };
 
-// --- of three ---
+// --- ternary functions ---
 
-// A predicate in that its condition is of another dtype than what it chooses from.
+// Grouped with the predicates because the condition's dtype differs from the operands'.
 TAPER_FUNCTOR(Where, Predicates, (T condition, T a, T b), condition != T(0) ? a : b);
 struct ClampBetween : Numbers {
   template <class T> TAPER_HD T operator()(T x, T low, T high) const {
-    // nan anywhere gives nan. Select by select, which compilers vectorise.
+    // Any NaN gives NaN. Each step is a conditional expression, which compilers vectorize.
     const T y = x < low ? low : x;
     const T above = is_nan(low) ? low : y;
     const T below = above > high ? high : above;
     return is_nan(high) ? high : below;
   }
 };
-// From the nearer end, so that both are met.
+// Interpolates from the nearer end, so that both ends are exact.
 TAPER_FUNCTOR(Lerp, Floats, (T a, T b, T w),
               math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w));
 struct AddCMul : Numbers {
@@ -298,7 +300,7 @@ struct HuberLossBackward : Floats {
   }
 };
 
-// Calls f with the functor of `op`: they stand in the order of TernaryOp and of BinaryOp.
+// Calls f with the functor of `op`. The functors are listed in the order of TernaryOp and BinaryOp.
 template <class F> void visit(TernaryOp op, double value, const F& f) {
   visit_row(kTernaryNames, op, f, Where{}, ClampBetween{}, Lerp{}, AddCMul{{}, value},
             AddCDiv{{}, value}, MseLossBackward{}, L1LossBackward{}, HuberLossBackward{{}, value});

@@ -1,5 +1,5 @@
-// What an element-wise kernel walks over: one output and up to three inputs, broadcast to one
-// shape, with dimensions collapsed wherever all operands allow it.
+// The iteration space of an element-wise kernel: one output and up to three inputs, broadcast to
+// one shape. Dimensions are collapsed where the strides of all operands allow it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace taper::v0::kernels {
 
-// Of a table of ops: whether each stands where its number says.
+// Whether each entry of a table of ops is at the index given by its op.
 template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows)[n]) {
   for (size_t i = 0; i < n; ++i) {
     if (size_t(rows[i].op) != i) return false;
@@ -18,7 +18,7 @@ template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows
 }
 
 struct Operand {
-  void* data = nullptr;  // null on the GPU for a number: then `number` holds it
+  void* data = nullptr;  // null for a number on the GPU, which `number` holds
   DType dtype = kFloat32;
   int64_t strides[kMaxDims] = {};  // in elements, outermost first; 0 where broadcast
   double number = 0;
@@ -29,48 +29,50 @@ struct TensorIterator {
   int dims = 0;  // at least 1
   int64_t sizes[kMaxDims] = {};
   int64_t numel = 0;
-  int device = Device::kNoIndex;  // the GPU that out lives on
+  int device = Device::kNoIndex;  // the GPU of `out`
   int inputs = 0;
   Operand out;
   Operand in[3];
-  // Every operand is either one dense run in the same order (stride 1) or a single number
-  // (stride 0): dims is 1.
+  // Whether every operand is a dense array in the same order (stride 1) or a single number (stride
+  // 0). dims is 1 then.
   bool dense = false;
 };
 
-// The output, then the inputs.
+// Returns the output for k = 0 and the inputs for k >= 1.
 template <class Iterator> auto& operand_of(Iterator& iter, int k) {
   return k == 0 ? iter.out : iter.in[k - 1];
 }
 
-// Inputs must broadcast to out's shape. On the GPU a 0-dim CPU tensor becomes a number.
+// Inputs must broadcast to out's shape. On the GPU, a 0-dim CPU tensor becomes a number.
 TensorIterator make_iterator(const Tensor& out, std::initializer_list<const Tensor*> inputs);
-// Over two dense arrays, which may be one where their dtypes are equal.
+// Iterates over two dense arrays, which may be the same if their dtypes are equal.
 TensorIterator make_iterator(void* out, DType out_dtype, const void* in, DType in_dtype,
                              int64_t numel, int device);
 
-// The dtype of an element-wise result: tensors with dimensions decide, then 0-dim tensors, then
-// numbers, each only where it is of a higher kind (bool < integer < floating). Numbers alone give
-// a number, with all its digits.
+// Returns the dtype of an element-wise result. Tensors with dimensions decide first, then 0-dim
+// tensors, then numbers; the later ones count only if they are of a higher kind (bool < integer <
+// floating). If all operands are numbers, the result is a number in its widest dtype.
 // https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 DType result_type(std::initializer_list<const Tensor*> operands);
 
-// The device of an element-wise result. Throws Error in PyTorch's words for operands on two
-// devices, naming `op`, shapes and dtypes; 0-dim CPU tensors may meet CUDA tensors.
+// Returns the device of an element-wise result. 0-dim CPU tensors may be combined with CUDA
+// tensors. Otherwise throws Error for operands on two devices, with PyTorch's message, `op`, shapes
+// and dtypes.
 Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
 
-// What a number that was made a tensor (wrap_scalar) holds.
+// Returns the number in a tensor made by wrap_scalar.
 Scalar number_of(const Tensor& x);
 
-// For ops that let no scalar cross devices (matmul, embedding, losses). `names` are the arguments'.
+// For ops that do not accept scalars from another device (matmul, embedding, losses). `names` are
+// the names of the arguments.
 Device same_device(const char* op, std::initializer_list<const Tensor*> operands,
                    std::initializer_list<const char*> names);
 
-// Refuses other than floating dtypes, in PyTorch's words for a kernel of this name.
+// Throws Error unless x is floating-point, with PyTorch's message for a kernel of this name.
 void check_floating(const char* kernel, const Tensor& x);
 
-// A new tensor for an element-wise result: the layout of the first operand that has the result's
-// shape and is dense, else row-major.
+// Creates a tensor for an element-wise result. It has the layout of the first dense operand with
+// the result's shape, and is row-major if there is none.
 Tensor make_result(std::initializer_list<const Tensor*> operands, DType dtype, Device device);
 
 }  // namespace taper::v0::kernels

@@ -1,4 +1,4 @@
-// Conversion of runs of elements between dtypes; reading and storing them as one type.
+// Conversion of arrays between dtypes, and access to tensors as one type.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace taper::v0::kernels::cpu {
 
-// Converts n elements; strides are in elements. Rules are those of copy
-// (framework/kernels/elementwise/copy.h).
+// Converts n elements. Strides are in elements. framework/kernels/elementwise/copy.h states the
+// rules.
 using ConvertFn = void (*)(const void* src, int64_t src_stride, void* dst, int64_t dst_stride,
                            int64_t n);
 
 ConvertFn converter(DType from, DType to);
 
-// Elements of a dense tensor that are converted unless they are of the dtype already.
+// The elements of a dense tensor, converted unless they already have the requested dtype.
 struct Elements {
   char* data;
   int64_t element;
@@ -28,7 +28,7 @@ struct Elements {
         convert(by) {}
 };
 
-// Elements of x as T: where they are, or converted into a buffer.
+// Reads elements of x as T: directly from x, or converted into a buffer.
 template <class T> struct Reader : Elements {
   Reader(const Tensor& x, DType as) : Elements(x, as, converter(x.dtype(), as)) {}
 
@@ -40,7 +40,7 @@ template <class T> struct Reader : Elements {
   }
 };
 
-// Where results of type T go: in place, or into a buffer that store() converts.
+// Writes results of type T: directly to y, or to a buffer that store() converts.
 template <class T> struct Writer : Elements {
   Writer(const Tensor& y, DType as) : Elements(y, as, converter(as, y.dtype())) {}
 

@@ -1,6 +1,7 @@
-// The engine under all element-wise CPU kernels. It cuts an iteration in chunks, gives each chunk's
-// operands as plain arrays of the compute type (in place where they are that already, else
-// converted into a small buffer) and stores the result; a kernel is then one loop over arrays.
+// The engine of all element-wise CPU kernels. It splits an iteration into chunks and passes each
+// operand as a plain array of the compute type: directly if it is dense in that type, and converted
+// into a small buffer otherwise. It then stores the result. A kernel is therefore a loop over
+// arrays.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,17 @@
 
 namespace taper::v0::kernels::cpu {
 
-// Elements of one chunk: all operands' buffers stay in the first cache.
+// Elements per chunk. The buffers of all operands fit into the L1 cache.
 inline constexpr int64_t kChunk = 1024;
 
-// out[i] = functor(in[0][i], ...) over n elements; out may be one of the inputs.
+// Computes out[i] = functor(in[0][i], ...) for n elements. out may be one of the inputs.
 using SpanFn = void (*)(const void* functor, void* out, const void* const* in, int64_t n);
 
-// compute: kFloat32, kFloat64 or kInt64. Without an output (iter.out.data null) results are
-// dropped.
+// compute is kFloat32, kFloat64 or kInt64. If iter.out.data is null, results are discarded.
 void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor);
 
-// y[i] = f(x[i], ...). A functor may have a form of its own for the floats that `fits` finds,
-// without branches: which form an element takes does not depend on its neighbours.
+// Computes y[i] = f(x[i], ...). A functor may have a branch-free `fast` form for the floats for
+// which `fits` is true. The choice of form for an element does not depend on its neighbors.
 template <class F, class T, class... X>
 TAPER_CLONES void apply_to(T* y, int64_t n, const F f, const X*... x) {
   if constexpr (std::is_same_v<T, float> && requires { f.fast(*x...); }) {
@@ -48,7 +48,7 @@ void functor_span(const void* functor, void* out, const void* const* in, int64_t
            static_cast<const T*>(in[k])...);
 }
 
-// f of kInputs elements in the compute type.
+// Runs f, a functor of kInputs elements, in the compute type.
 template <int kInputs, class F>
 void run_functor(const TensorIterator& iter, DType compute, const F& f) {
   const auto run = [&]<class T, size_t... k>(TypeTag<T>, std::index_sequence<k...>) {

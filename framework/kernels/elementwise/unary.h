@@ -15,7 +15,7 @@ enum class UnaryOp : uint8_t {
 };
 // clang-format on
 
-// What dtypes an op takes and gives.
+// The dtypes that an op accepts and returns.
 enum class UnaryRule : uint8_t {
   same,      // the dtype of x
   floating,  // integers give float32
@@ -89,21 +89,22 @@ inline constexpr UnaryRow kUnaryOps[] = {
 static_assert(rows_are_in_order(kUnaryOps));
 constexpr const UnaryRow& row_of(UnaryOp op) { return kUnaryOps[size_t(op)]; }
 
-// Parameters of those that have some: leaky_relu (a = slope), elu and celu (a = alpha), softplus
+// Parameters of the ops that have any: leaky_relu (a = slope), elu and celu (a = alpha), softplus
 // (a = beta, b = threshold), clamp (a = low, b = high), polygamma (a = order, 1 or 2), hardshrink
-// and softshrink (a = lambda), nan_to_num (a, b, c for nan, inf, -inf).
+// and softshrink (a = lambda), nan_to_num (a, b, c replace NaN, inf, -inf).
 struct UnaryArgs {
   double a = 0, b = 0, c = 0;
 };
 
-// y = op(x) in out's dtype. Transcendental functions of integers give float32; the logical ones
-// give bool; neg of bool is refused.
+// Returns op(x). Transcendental functions of integers give float32, and logical functions give
+// bool. Throws Error for neg of bool.
 Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args = {});
-// The same into a given tensor of x's shape (which may be x itself).
+// Writes op(x) to a tensor of x's shape, which may be x itself.
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args = {});
 inline const char* name_of(UnaryOp op) { return row_of(op).name; }
 
-// compute: kFloat32, kFloat64 or kInt64. Loads convert to it, stores from it.
+// compute is kFloat32, kFloat64 or kInt64. Elements are converted to it when loaded and from it
+// when stored.
 namespace cpu {
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }

@@ -1,5 +1,6 @@
-// The formulas of all element-wise functions of one tensor, once for the CPU and the GPU. A functor
-// is called with float and double, but for Floats with int64_t too. Predicates give 1 or 0.
+// The formulas of all element-wise functions of one tensor, for CPU and GPU. Functors are called
+// with float and double, and those not derived from Floats also with int64_t. Predicates return 1
+// or 0.
 #pragma once
 
 #include "framework/kernels/common/arithmetic.h"
@@ -14,7 +15,7 @@ struct Neg : Numbers {
   }
 };
 TAPER_FUNCTOR(Abs, Numbers, (T x), math::abs(x));
-// 0 for nan, as in PyTorch.
+// 0 for NaN, as in PyTorch.
 TAPER_FUNCTOR(Sign, Numbers, (T x), truth<T>(x > T(0)) - truth<T>(x < T(0)));
 TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
 TAPER_FUNCTOR(Sqrt, Floats, (T x), math::sqrt(x));
@@ -25,7 +26,7 @@ TAPER_FUNCTOR(Expm1, Floats, (T x), math::expm1(x));
 TAPER_FUNCTOR(Log, Floats, (T x), math::log(x));
 TAPER_FUNCTOR(Log2, Floats, (T x), math::log2(x));
 TAPER_FUNCTOR(Log1p, Floats, (T x), math::log1p(x));
-// Some functors have a cheaper form for the floats that `fits` finds, on the CPU.
+// Some functors have a faster CPU form (`fast`) for those floats for which `fits` is true.
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
   static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
@@ -38,13 +39,13 @@ struct Cos : Floats {
 };
 TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
 TAPER_FUNCTOR(Sigmoid, Floats, (T x), math::sigmoid(x));
-// nan stays nan.
+// NaN stays NaN.
 TAPER_FUNCTOR(Relu, Numbers, (T x), x < T(0) ? T(0) : x);
 struct LeakyRelu : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
 };
-// scale * x above 0, scale * alpha * (exp(inner * x) - 1) below.
+// scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
 struct Elu : Floats {
   double alpha, scale = 1, inner = 1;
   template <class T> TAPER_HD T operator()(T x) const {
@@ -52,7 +53,7 @@ struct Elu : Floats {
     return x > T(0) ? above : below;
   }
 };
-// Some functors have a cheaper stand-in for results of half types on the GPU, ForHalf.
+// Some functors have a cheaper version, ForHalf, for results of half types on the GPU.
 struct GeluForHalf : Floats {
   TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
 };
@@ -86,7 +87,7 @@ TAPER_FUNCTOR(Ceil, Numbers, (T x), math::ceil(x));
 TAPER_FUNCTOR(Round, Numbers, (T x), math::round(x));
 struct Clamp : Numbers {
   double low, high;
-  // nan stays nan; with low > high everything becomes high.
+  // NaN stays NaN. If low > high, the result is high.
   template <class T> TAPER_HD T operator()(T x) const {
     const T lo = parameter<T>(low), hi = parameter<T>(high);
     const T y = x < lo ? lo : x;
@@ -151,7 +152,7 @@ struct NanToNum : Floats {
     return !is_inf(x) ? y : x > T(0) ? T(above) : T(below);
   }
 };
-// Of integers only.
+// For integers only.
 TAPER_FUNCTOR(BitwiseNot, Numbers, (T x), T(~int64_t(x)));
 TAPER_FUNCTOR(Softsign, Floats, (T x), x / (math::abs(x) + T(1)));
 TAPER_FUNCTOR(Tanhshrink, Floats, (T x), x - math::tanh(x));
@@ -160,8 +161,8 @@ TAPER_FUNCTOR(IsNan, Predicates, (T x), truth<T>(is_nan(x)));
 TAPER_FUNCTOR(IsInf, Predicates, (T x), truth<T>(is_inf(x)));
 TAPER_FUNCTOR(IsFinite, Predicates, (T x), truth<T>(is_finite(x)));
 
-// Calls f with the functor of `op`: they stand in the order of UnaryOp. (selu and celu are Elus,
-// logsigmoid is a Softplus.)
+// Calls f with the functor of `op`. The functors are listed in the order of UnaryOp. (selu and celu
+// use Elu, logsigmoid uses Softplus.)
 template <class F> void visit(UnaryOp op, UnaryArgs args, const F& f) {
   const auto [a, b, c] = args;
   visit_row(kUnaryOps, op, f, Neg{}, Abs{}, Sign{}, Square{}, Sqrt{}, Rsqrt{}, Reciprocal{}, Exp{},

@@ -1,5 +1,5 @@
-// Keys (`=`), one thread each: row numbers from an index, and numbers that sort like the elements.
-// How rows are joined; and places in sorted rows.
+// Functors of the index kernels, one thread per element: row numbers from an index, the combination
+// of rows, and binary search in sorted rows.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace taper::v0::kernels {
 
-// What rows of one key become; `start` changes nothing.
+// Sums the rows with the same key. `start` is the neutral element.
 struct SumOfRows {
   template <class T> TAPER_HD T start() const { return T(0); }
   template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
 };
-// The rarer ones share their kernels.
+// prod, amax and amin, which are used less often, share one kernel.
 struct FoldOfRows {
   RowOp op;
   template <class T> TAPER_HD T start() const {
@@ -34,7 +34,7 @@ struct FoldOfRows {
     return (op == RowOp::amax) == (a < b) ? b : a;
   }
 };
-// f(fold, tag) for rows of a floating dtype or int64.
+// Calls f(fold, tag) for rows of a floating dtype or int64.
 template <class F> void with_fold(RowOp op, DType dtype, F f) {
   const auto typed = [&](auto tag) {
     if (op == RowOp::sum) return f(SumOfRows{}, tag);
@@ -47,10 +47,10 @@ template <class F> void with_fold(RowOp op, DType dtype, F f) {
 template <class Check> struct RowKeys {
   int64_t* key;
   const int64_t* index;
-  int64_t sizes[kMaxDims], strides[kMaxDims];  // of index, and of what it points into
+  int64_t sizes[kMaxDims], strides[kMaxDims];  // of the index and of the tensor that it points into
   int64_t bound;
   int dims, dim;
-  bool wrap, few;  // few: 32 bits count the elements of index, and divide faster
+  bool wrap, few;  // few: positions fit in 32 bits, in which division is faster
   Check check;
 
   TAPER_HD void operator()(int64_t i) const {
@@ -60,7 +60,7 @@ template <class Check> struct RowKeys {
     if (!check(at, bound)) return;
     key[i] = at * strides[dim] + (few ? of_others(uint32_t(i)) : of_others(i));
   }
-  // What the place `rest` in index, apart from dim, adds to the row.
+  // Returns what the position `rest` contributes to the row number in dimensions other than dim.
   template <class I> TAPER_HD int64_t of_others(I rest) const {
     int64_t row = 0;
     for (int d = dims - 1; d >= 0; --d) {

@@ -1,5 +1,6 @@
-// Connectionist temporal classification (Graves et al. 2006, https://www.cs.toronto.edu/~graves/
-// icml_2006.pdf, equations 6 to 16), in logarithms: a launch a time step, no order left open.
+// Connectionist temporal classification (Graves et al. 2006,
+// https://www.cs.toronto.edu/~graves/icml_2006.pdf, equations 6 to 16), computed with logarithms.
+// Each time step is one kernel launch, and every sum has a fixed order.
 #pragma once
 
 #include "framework/kernels/common/dispatch.h"
@@ -7,14 +8,15 @@
 
 namespace taper::v0::kernels {
 
-// All int64 and of one device but log_probs (float32 or float64, dense). Lengths beyond their range
-// and labels out of it are reported as bad indices are.
+// All tensors are int64 and on one device, except log_probs (float32 or float64, dense). Lengths
+// and labels out of range are reported like indices out of range.
 struct Ctc {
   Tensor log_probs;                                       // [T, N, C]
   Tensor targets, starts, input_lengths, target_lengths;  // row n's labels begin at starts[n]
   int64_t blank = 0, most = 0;                            // no target is longer than `most`
-  // Made by ctc: each target with blanks between, before and behind, -1 beyond its end [N, L], L =
-  // 2 most + 1; the logarithm of the chance of all paths to there [T, N, L]; [N].
+  // Written by ctc. labels [N, L], L = 2 * most + 1: each target with blanks around every label,
+  // and -1 beyond its end. alpha [T, N, L]: the log probability of all paths to each state. loss
+  // [N].
   Tensor labels, alpha, loss;
 
   int64_t T() const { return log_probs.size(0); }
@@ -23,13 +25,15 @@ struct Ctc {
   int64_t L() const { return 2 * most + 1; }
 };
 void ctc(Ctc& c);
-// As PyTorch's, with the gradient of a log-softmax before it in it, which changes nothing there:
-// exp(log_probs) less the labels' part. 0 where the loss is infinite, where that is asked.
+// Returns the gradient as PyTorch defines it: exp(log_probs) minus the labels' part. It includes
+// the gradient of a preceding log-softmax, which does not change the result behind one. With
+// zero_infinity it is 0 where the loss is infinite.
 Tensor ctc_backward(const Tensor& dloss, const Ctc& c, bool zero_infinity);
 
 template <class Backend> struct CtcKernels {
   static void forward(const Ctc& c);
-  // sums: filled with -inf, of log_probs' shape, in which the gradient is left; beta: as alpha.
+  // sums has log_probs' shape and is filled with -inf; the gradient is written to it. beta has
+  // alpha's shape.
   static void backward(const Tensor& sums, const Tensor& beta, const Tensor& dloss, const Ctc& c,
                        bool zero_infinity);
 };

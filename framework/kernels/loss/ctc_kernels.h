@@ -1,4 +1,4 @@
-// The steps of CTC, one thread each (`=`; per class in the order of the states).
+// Functors of the CTC steps, one thread per element. Sums over states have a fixed order.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@
 
 namespace taper::v0::kernels {
 
-// Raw pointers of a Ctc.
+// Raw pointers to the tensors of a Ctc.
 template <class T> struct CtcView {
   const T* log_probs;
   const int64_t *input_lengths, *target_lengths, *labels;
@@ -50,7 +50,7 @@ template <class T> TAPER_HD T log_sum(T a, T b, T c) {
   return most + math::log(math::exp(a - most) + math::exp(b - most) + math::exp(c - most));
 }
 
-// labels[n][s]: every second one blank.
+// Writes labels[n][s]; every second state is a blank.
 template <class Check> struct CtcLabels {
   int64_t* labels;
   const int64_t *targets, *starts, *input_lengths, *target_lengths;
@@ -70,9 +70,9 @@ template <class Check> struct CtcLabels {
   }
 };
 
-// Of step t: the chance of all ways from the start to a state (alpha), or from it to the end
-// (beta): by it and the two states before in the direction of the walk. Two labels that are equal
-// need a blank between them.
+// Computes step t of alpha (the log probability of all paths from the start to a state) or of beta
+// (from the state to the end). It combines the state with its two predecessors in the direction of
+// the walk. Two equal labels need a blank between them.
 template <class T, bool kFromEnd> struct CtcWays {
   CtcView<T> c;
   T* sums;
@@ -111,7 +111,7 @@ template <class T> struct CtcLoss {
   }
 };
 
-// sums[t][n][class] = log of the sum of alpha beta over the states of the class.
+// Computes sums[t][n][class], the log of the sum of alpha * beta over the states of the class.
 template <class T> struct CtcSums {
   CtcView<T> c;
   T* sums;
@@ -145,7 +145,7 @@ template <class T> struct CtcGradient {
 
 // --- launchers ---
 
-inline constexpr int64_t kCtcWork = 32;  // of a state, in element operations
+inline constexpr int64_t kCtcWork = 32;  // per state, in element operations
 
 template <class Backend> void CtcKernels<Backend>::forward(const Ctc& c) {
   using Check = decltype(Backend::check("", c.labels));

@@ -1,4 +1,4 @@
-// What the kernels of normalisation share.
+// Code shared by the normalization kernels.
 #pragma once
 
 #include "framework/kernels/norm/norm.h"
@@ -6,7 +6,8 @@
 
 namespace taper::v0::kernels::cuda {
 
-// What kernels see of one call: y from x, or dx where there is dy. y and dy are of type G.
+// The arguments of one kernel call: y is computed from x, or dx if dy is given. G is the type of y
+// and dy.
 template <class T, class G = T> struct NormArgs {
   using C = Compute<T>;
   NormSizes sizes;
@@ -34,14 +35,16 @@ template <class T, class G = T> struct NormArgs {
   }
 };
 
-// f(Int<kVec>): vectors that cross no channel; no group where inner is 1.
+// Calls f(Int<kVec>) with a vector width at which no vector crosses a channel, nor a group if inner
+// is 1.
 template <class T, class G, class F> void with_vectors(const NormArgs<T, G>& a, F f) {
   const NormSizes& s = a.sizes;
   const int64_t run = s.inner > 1 ? s.inner : s.groups > 0 ? s.per_group() : s.channels;
   with_row_vectors<T>(run, f, a.mean, a.rstd, a.weight, a.bias, a.sums, a.y, a.dx, a.dy, a.x);
 }
 
-// The numbers of a vector's elements: each its own, or one for all; `none` without p.
+// Loads the parameters of a vector's elements: one for each element if `own`, otherwise one for
+// all. `none` is used if p is null.
 template <int kVec, class C>
 __device__ void load_numbers(C (&out)[kVec], const C* p, int64_t at, bool own, C none) {
   if (p && own) return load_row<C, kVec>(out, p + at);
@@ -50,7 +53,7 @@ __device__ void load_numbers(C (&out)[kVec], const C* p, int64_t at, bool own, C
   for (int j = 0; j < kVec; ++j) out[j] = one;
 }
 
-// norm of rows (Norm::sizes.groups > 0).
+// Normalizes rows (Norm::sizes.groups > 0).
 void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x);
 
 }  // namespace taper::v0::kernels::cuda

@@ -1,5 +1,5 @@
-// Normalisation: y = xhat * weight + bias with xhat = (x - mean) * rstd, rstd = 1 / sqrt(variance +
-// eps).
+// Normalization: y = xhat * weight + bias, where xhat = (x - mean) * rstd and rstd = 1 /
+// sqrt(variance + eps).
 #pragma once
 
 #include <functional>
@@ -9,9 +9,10 @@
 
 namespace taper::v0::kernels {
 
-// A dense tensor seen as [outer, channels, inner], with one weight and bias a channel. Layer norm:
-// one group, and channels are places in a row (inner is 1). Group norm: several groups, each of
-// them a row. Batch norm: no groups; a channel's statistics go over all of outer and inner.
+// A dense tensor viewed as [outer, channels, inner], with one weight and bias per channel. Layer
+// norm has one group, and its channels are the positions in a row (inner is 1). Group norm has
+// several groups, each of which is a row. Batch norm has no groups; the statistics of a channel are
+// taken over outer and inner.
 struct NormSizes {
   int64_t outer = 1, channels = 1, inner = 1, groups = 1;
 
@@ -23,44 +24,50 @@ struct NormSizes {
 struct Norm {
   NormSizes sizes;
   double eps = 1e-5;
-  bool rms = false;    // the mean is 0
-  bool given = false;  // batch norm: by running statistics
-  // float32, float64 for double. One for each row, or for each channel without groups; mean is
-  // undefined for rms. The forward pass makes them, the backward pass needs them.
+  bool rms = false;    // RMS norm: the mean is not subtracted
+  bool given = false;  // batch norm: use the running statistics
+  // float32 (float64 for float64), one for each row, or for each channel if there are no groups.
+  // mean is undefined for rms. The forward pass writes them and the backward pass reads them.
   Tensor mean = {}, rstd = {};
-  Tensor weight = {}, bias = {};  // `channels` elements; undefined for 1 and 0
+  Tensor weight = {}, bias = {};  // `channels` elements; undefined: 1 and 0
 };
 
 struct NormGradients {
   Tensor dx;
-  Tensor sums;  // [2, channels], of dy * xhat (dweight) and of dy (dbias), in the dtype of rstd
+  Tensor sums;  // [2, channels], dtype of rstd: sums of dy * xhat (dweight) and of dy (dbias)
 };
 
-// Returns y, of type `result` (x's, or of rows a half type where x is float32). Batch norm keeps
-// channels-last, and moves the running statistics, where defined and
-// not `given`, by momentum; other results are row-major.
+// Returns y with dtype `result`: x's dtype, or for rows also a half type if x is float32. Batch
+// norm keeps channels-last memory format; all other results are row-major. Batch norm also updates
+// the running statistics, if they are defined and not `given`, by momentum.
 Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean = {},
             const Tensor& running_var = {}, double momentum = 0);
-// Batch norm's mean and rstd alone.
+// Computes batch norm's mean and rstd only.
 void batch_statistics(Norm& norm, const Tensor& x);
-// What is not needed may stay undefined. Batch norm's dx is made with joined(sums) where that is
-// given: of a batch that lies on several ranks.
+// Results that are not needed may stay undefined. If `joined` is given, batch norm's dx is computed
+// from joined(sums), the sums over a batch that is spread over several ranks.
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
                             bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined = {});
 
-// Batch norm's mean and rstd [channels], from sums [2, channels] around each channel's pivot.
+// Computes batch norm's mean and rstd [channels] from sums [2, channels] around the channels'
+// pivots.
 template <class Backend> struct BatchNormKernels {
   static void statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
                          const Tensor& running_mean, const Tensor& running_var, double momentum);
 };
 
-// Operands are dense, in one layout, not empty; weight and bias have the dtype of rstd.
-// norm: y from x, or dx where dy is defined; sums, for batch norm's dx, unless they are `given`.
-// norm_backward: dx and channel sums in one pass over rows, or false where that does not fit. There
-// and in norm, on the GPU, y and dy may be of a half type where x is float32.
-// channel_sums: [2, channels], sums of dy * xhat and of dy; without dy those of (x - pivot)^2 and
-// of x - pivot.
+// Operands are dense, have the same layout and are not empty. weight and bias have the dtype of
+// rstd.
+//
+// norm: computes y from x, or dx if dy is defined. `sums` are needed for batch norm's dx, unless
+// the statistics are `given`.
+//
+// norm_backward: computes dx and the channel sums in one pass over rows, or returns false if that
+// does not fit. Here and in norm, on the GPU, y and dy may have a half type if x is float32.
+//
+// channel_sums: returns [2, channels], the sums of dy * xhat and of dy. Without dy, the sums of (x
+// - pivot)^2 and of x - pivot.
 namespace cpu {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
           const Tensor& sums);

@@ -1,4 +1,4 @@
-// Batch norm's formulas, on both backends.
+// Formulas of batch norm for both backends.
 #pragma once
 
 #include "framework/kernels/common/math.h"
@@ -6,8 +6,9 @@
 
 namespace taper::v0::kernels {
 
-// The middle one of a channel's first, middle and last element: sums of (x - pivot) and of its
-// square lose little to cancellation, whatever the mean, and one outlier does not matter.
+// Returns the median of a channel's first, middle and last element. Sums of (x - pivot) and its
+// square then lose little to cancellation, whatever the mean is, and a single outlier does not
+// matter.
 template <class T> TAPER_HD WideOf<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {
   using C = WideOf<T>;
   const int64_t image = s.channels * s.inner, at = c * s.inner;

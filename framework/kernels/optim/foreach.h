@@ -1,6 +1,7 @@
-// One rule for all elements of a list of floating tensors, in place and off the tape: one launch on
-// the GPU, two where something is joined (chunks of a fixed order, then these). Half types are
-// computed in float. Nothing waits; what changes from step to step is read from device memory.
+// In-place functions of all elements of a list of floating tensors; they are not recorded. On the
+// GPU they take one launch, or two if values are reduced (chunks in a fixed order, then their
+// results). Half types compute in float. Nothing synchronizes: values that change from step to step
+// are read from device memory.
 #pragma once
 
 #include <variant>
@@ -11,7 +12,8 @@
 
 namespace taper::v0::kernels {
 
-// What becomes of the values that step() returns: all at least 0, or nan, which wins.
+// How the values returned by step() are reduced. All are at least 0 or NaN, and NaN takes
+// precedence.
 enum class Join : uint8_t { none, sum, max };
 template <Join kHow> struct Joiner {
   template <class C> TAPER_HD C operator()(C a, C b) const {
@@ -20,14 +22,15 @@ template <Join kHow> struct Joiner {
   }
 };
 
-// A rule has one number, prepare(), for a chunk, and step(x, y, number) for each of its elements.
+// The base of a function. prepare() returns one number per chunk, and step(x, y, number) is called
+// for each element.
 struct InPlace {
   static constexpr bool kPair = false;  // reads y
   static constexpr bool kWrites = true;
   static constexpr Join kJoin = Join::none;
 };
 
-// |x|^p, for p = kPower unless that is 0.
+// Returns |x|^p, where p is kPower unless kPower is 0.
 template <int kPower, Join kHow> struct Magnitude : InPlace {
   static constexpr bool kWrites = false;
   static constexpr Join kJoin = kHow;
@@ -41,7 +44,7 @@ template <int kPower, Join kHow> struct Magnitude : InPlace {
   }
 };
 
-// x *= min(1, max_norm / (total_norm + 1e-6)); nan stays.
+// x *= min(1, max_norm / (total_norm + 1e-6)). NaN stays NaN.
 template <class Norm> struct Clip : InPlace {
   const Norm* total_norm;
   double max_norm;
@@ -53,7 +56,7 @@ template <class Norm> struct Clip : InPlace {
   template <class C> TAPER_HD C step(C& x, C, C coefficient) const { return x *= coefficient; }
 };
 
-// x into [-limit, limit]; nan stays.
+// Limits x to [-limit, limit]. NaN stays NaN.
 struct ClipValue : InPlace {
   double limit;
 
@@ -64,7 +67,7 @@ struct ClipValue : InPlace {
   }
 };
 
-// x /= scale; joins 1 where x was infinite or nan, else 0.
+// x /= scale. Returns 1 if x was infinite or NaN, and 0 otherwise.
 struct Unscale : InPlace {
   static constexpr Join kJoin = Join::max;
   const float* scale;
@@ -77,8 +80,8 @@ struct Unscale : InPlace {
   }
 };
 
-// x += (y - x) * (1 - decay), a copy where *n is 0; with warm_up decay is at most (1+n) / (10+n).
-// With `equal` x is the mean of all y: decay is n / (1+n).
+// x += (y - x) * (1 - decay), or x = y if *n is 0. With warm_up, decay is at most (1 + n) / (10 +
+// n). With `equal`, decay is n / (1 + n), so x is the mean of all y.
 struct Average : InPlace {
   static constexpr bool kPair = true;
   const int64_t* n;
@@ -95,7 +98,8 @@ struct Average : InPlace {
   }
 };
 
-// A loss scale, and the number of good steps since it changed, after a step with found_inf.
+// Updates a loss scale, and the number of good steps since its last change, after a step with
+// found_inf.
 struct GrowScale : InPlace {
   int32_t* tracker;
   const float* found_inf;
@@ -108,7 +112,7 @@ struct GrowScale : InPlace {
     *tracker = bad || grow ? 0 : *tracker + 1;
     if (bad) return scale = C(scale * backoff_factor);
     const C grown = C(scale * growth_factor);
-    return scale = grow && grown - grown == C(0) ? grown : scale;  // not to infinity
+    return scale = grow && grown - grown == C(0) ? grown : scale;  // never grows to infinity
   }
 };
 
@@ -116,15 +120,16 @@ using ListRule = std::variant<Magnitude<1, Join::sum>, Magnitude<2, Join::sum>,
                               Magnitude<0, Join::sum>, Magnitude<1, Join::max>, Clip<float>,
                               Clip<double>, ClipValue, Unscale, Average, GrowScale>;
 
-// xs and what the rule points to are on one device; they may differ in shape, dtype and layout. ys
-// have their shapes and devices, and are float64 only where xs are.
+// Applies `rule` to all tensors. xs and the rule's pointers are on one device. The tensors may
+// differ in shape, dtype and layout. ys have the shapes and devices of xs, and are float64 only if
+// xs are.
 void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
               const std::vector<Tensor>& ys = {});
-// The same, and (all values joined)^(1/p), 0-dim; 0 for none.
+// Does the same and returns the reduced values to the power 1/p, 0-dim; 0 for an empty list.
 Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
                  DType dtype = kFloat32, double p = 1);
 
-// Where that goes, in float64 or float32.
+// Writes the reduced result in float64 or float32.
 struct Root {
   void* out = nullptr;
   bool wide = false;

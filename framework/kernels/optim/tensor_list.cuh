@@ -1,5 +1,6 @@
-// The chunks of a list of tensors on the GPU: a block a chunk, one launch for the whole list (some
-// hundred tensors). Pointers travel in the kernel's arguments, so that a captured graph replays.
+// Processes the chunks of a list of tensors on the GPU: one block per chunk and one launch for the
+// list (up to some hundred tensors). Pointers are passed as kernel arguments, so that a captured
+// graph replays them.
 #pragma once
 
 #include <cassert>
@@ -19,17 +20,18 @@ template <int kRoles, int kMax> struct TensorList {
   DType dtype[kRoles][kMax];
   int count;
   int chunk;      // elements
-  int64_t first;  // number of this launch's first chunk
+  int64_t first;  // list-wide number of this launch's first chunk
 };
-// How many tensors a launch takes: arguments below 4 KiB, the cheap size, or below the limit of
-// 32,764 bytes; the functor gets the rest.
+// The number of tensors per launch. kFew keeps the arguments below 4 KiB, the size with little
+// overhead, and kMany below the limit of 32,764 bytes. The functor needs the remaining bytes.
 template <int kRoles> inline constexpr int kFew = 3700 / (9 * kRoles + 12);
 template <int kRoles> inline constexpr int kMany = 32000 / (9 * kRoles + 12);
 
-// The chunk that this block owns.
+// Returns the chunk of this block.
 template <int kRoles, int kMax>
 __device__ ListChunk<kRoles> chunk_of_block(const TensorList<kRoles, kMax>& list) {
-  int low = 0, high = list.count;  // the last tensor whose first chunk is not behind
+  // search the last tensor whose first chunk is not after this block
+  int low = 0, high = list.count;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (list.first_chunk[middle] <= blockIdx.x ? low : high) = middle;
@@ -52,14 +54,15 @@ __global__ void __launch_bounds__(kThreads)
   f(chunk_of_block(list));
 }
 
-// Elements of a chunk, a multiple of 4: small models need many blocks, large ones few starts.
+// Returns the number of elements per chunk, a multiple of 4. Small models need many blocks; large
+// ones benefit from fewer.
 template <int kRoles> int list_chunk(const std::vector<ListEntry<kRoles>>& entries) {
   int64_t numel = 0;
   for (const ListEntry<kRoles>& e : entries) numel += e.numel;
   return numel < (int64_t(1) << 22) ? 2048 : 8192;
 }
 
-// Launches for the entries from `begin` on and returns where the next launch begins.
+// Launches entries from `begin` on and returns the first entry of the next launch.
 template <int kMax, int kRoles, class F>
 size_t launch_list(const char* op, const taper::cuda::Launch& on,
                    const std::vector<ListEntry<kRoles>>& entries, size_t begin, int chunk,
@@ -90,8 +93,8 @@ size_t launch_list(const char* op, const taper::cuda::Launch& on,
   return i;
 }
 
-// f(chunk), called by the kThreads threads of a block for every chunk of the list;
-// count_chunks(entries, list_chunk(entries)) of them.
+// Calls f(chunk) with the kThreads threads of a block for every chunk of the list. There are
+// count_chunks(entries, list_chunk(entries)) chunks.
 template <int kRoles, class F>
 void for_each_chunk(const char* op, const taper::cuda::Launch& on,
                     const std::vector<ListEntry<kRoles>>& entries, const F& f) {
@@ -104,7 +107,7 @@ void for_each_chunk(const char* op, const taper::cuda::Launch& on,
   }
 }
 
-// visit_floating for the device.
+// visit_floating for device code.
 template <class F> __device__ auto visit_floats(DType t, const F& f) {
   if (t == kFloat32) return f(TypeTag<float>{});
   if (t == kBFloat16) return f(TypeTag<BFloat16>{});
@@ -112,8 +115,8 @@ template <class F> __device__ auto visit_floats(DType t, const F& f) {
   return f(TypeTag<double>{});
 }
 
-// Elements in a type of computation (float or double) from memory of any floating dtype. Vectors
-// need memory aligned to 16 bytes and i a multiple of 4.
+// Load and store elements of any floating dtype, computed as C (float or double). Vectors need
+// memory aligned to 16 bytes and i a multiple of 4.
 template <class C, int kVec>
 __device__ Vec<C, kVec> load_floats(const void* data, DType dtype, int64_t i) {
   return visit_floats(dtype, [&](auto tag) {
@@ -136,8 +139,8 @@ __device__ void store_floats(void* data, DType dtype, int64_t i, const Vec<C, kV
   });
 }
 
-// Where the elements of a chunk begin that are no whole vectors of four; begin where its tensors
-// are not aligned.
+// Returns the first element of a chunk that is not part of a whole vector of four. That is the
+// chunk's first element if its tensors are not aligned.
 template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& chunk) {
   bool vectors = true;
 #pragma unroll
@@ -147,8 +150,8 @@ template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& 
   return vectors ? chunk.begin + (chunk.end - chunk.begin) / 4 * 4 : chunk.begin;
 }
 
-// body(i, integral_constant<kVec>) for the elements of a chunk, shared out to the block's threads:
-// four neighbours at once where all its tensors are aligned.
+// Calls body(i, integral_constant<kVec>) for the elements of a chunk, distributed over the block's
+// threads: for four adjacent elements at once if all its tensors are aligned.
 template <int kRoles, class F>
 __device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
   const int64_t middle = begin_of_rest(chunk);

@@ -1,6 +1,6 @@
-// Ops on a whole list of tensors at once: optimizer updates, the norm of all gradients, averages of
-// weights. Every tensor is cut into chunks, counted through the whole list; a chunk is one block's
-// work on the GPU (one launch for all) and one task's on the CPU.
+// Ops on a whole list of tensors: optimizer updates, the norm of all gradients, averages of
+// weights. Every tensor is split into chunks that are numbered through the list. A chunk is the
+// work of one block on the GPU (one launch for all) and of one task on the CPU.
 //
 //   cpu::for_each_chunk(entries, f);             framework/kernels/optim/tensor_list_cpu.h
 //   cuda::for_each_chunk(op, on, entries, f);    framework/kernels/optim/tensor_list.cuh
@@ -12,7 +12,7 @@
 
 namespace taper::v0::kernels {
 
-// Tensors of one size and memory order, each in its role: a parameter, its gradient, its state ...
+// Tensors with the same size and memory order, one for each role: parameter, gradient, states, ...
 template <int kRoles> struct ListEntry {
   void* data[size_t(kRoles)];  // null where undefined
   DType dtype[size_t(kRoles)];
@@ -29,10 +29,10 @@ ListEntry<int(1 + sizeof...(T))> list_entry(const Tensor& first, const T&... res
 
 // Elements [begin, end) of one entry.
 template <int kRoles> struct ListChunk {
-  void* data[size_t(kRoles)];  // where the whole tensors start
+  void* data[size_t(kRoles)];  // start of the whole tensors
   DType dtype[size_t(kRoles)];
   int64_t begin, end;
-  int64_t number;  // counted through the list
+  int64_t number;  // counted through the whole list
 };
 
 template <int kRoles>

@@ -1,4 +1,4 @@
-// The chunks of a list of tensors on the threads of the CPU.
+// Processes the chunks of a list of tensors on the CPU's threads.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace taper::v0::kernels::cpu {
 
-// Elements of a chunk: what is converted stays in the first cache.
+// Elements per chunk. Converted elements stay in the L1 cache.
 inline constexpr int64_t kListChunk = 2048;
 
-// Where a chunk's elements of a tensor lie.
+// Returns the address of a chunk's elements of a tensor.
 template <int kRoles> void* span_of(const ListChunk<kRoles>& chunk, int role) {
   return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
 }
-// The elements as C: in place where they are that, else converted into `copy`.
+// Returns the elements as C: directly if they have that type, otherwise converted into `copy`.
 template <class C, int kRoles> C* load_span(const ListChunk<kRoles>& chunk, int role, C* copy) {
   if (chunk.dtype[role] == dtype_of<C>) return static_cast<C*>(span_of(chunk, role));
   converter(chunk.dtype[role], dtype_of<C>)(span_of(chunk, role), 1, copy, 1,
@@ -28,10 +28,11 @@ void store_span(const C* x, const ListChunk<kRoles>& chunk, int role) {
   converter(dtype_of<C>, chunk.dtype[role])(x, 1, span_of(chunk, role), 1, chunk.end - chunk.begin);
 }
 
-// f(chunk) for every chunk of the list, in any order; count_chunks(entries, kListChunk) of them.
+// Calls f(chunk) for every chunk of the list, in any order. There are count_chunks(entries,
+// kListChunk) chunks.
 template <int kRoles, class F>
 void for_each_chunk(const std::vector<ListEntry<kRoles>>& entries, const F& f) {
-  std::vector<int64_t> chunk_end;  // where an entry's chunks end
+  std::vector<int64_t> chunk_end;  // end of each entry's chunks
   int64_t chunks = 0;
   for (const ListEntry<kRoles>& e : entries) {
     chunks += (e.numel + kListChunk - 1) / kListChunk;

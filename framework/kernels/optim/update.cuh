@@ -1,5 +1,5 @@
-// Optimizer updates on the GPU: one launch for all parameters of a call (double ones have their
-// own).
+// Optimizer updates on the GPU: one launch for all parameters of a call (float64 parameters have a
+// separate one).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace taper::v0::kernels {
 namespace cuda {
 
-// kVec neighbours of a chunk's tensors.
+// kVec adjacent elements of a chunk's tensors.
 template <class C, int kVec> struct Elements {
   Vec<C, kVec> p, grad, s[3], low;
 
@@ -58,8 +58,8 @@ template <class C, class Rule> struct UpdateJob {
   const double* lr;
   double* step;
   const float* found_inf;
-  bool advances;  // this is step + 1
-  bool counts;    // the block that comes last stores it; the word behind `step` counts blocks
+  bool advances;  // the number of this step is *step + 1
+  bool counts;    // the last block to finish stores it; the word after `step` counts blocks
 
   __device__ void operator()(const UpdateChunk& chunk) const {
     if (found_inf && *found_inf != 0) return;
@@ -68,7 +68,7 @@ template <class C, class Rule> struct UpdateJob {
     const int64_t middle = begin_of_rest(chunk);
     int64_t i = chunk.begin + threadIdx.x * 4;
     Elements<C, 4> here;
-    if (i < middle) here.load(chunk, i);  // on its way while the rule is prepared
+    if (i < middle) here.load(chunk, i);  // loads overlap with the preparation of the rule
     if (threadIdx.x == 0) {
       number = step ? *step + (advances ? 1 : 0) : 1;
       shared = prepare<C>(rule, *lr, number);

@@ -1,16 +1,22 @@
-// Optimizer updates (in place): one pass, on the GPU one launch, over all parameters of a call.
-// What changes from step to step (learning rate, step count, whether gradients overflowed) is read
-// from memory of the parameters' device, so that a captured graph replays it.
+// In-place optimizer updates: one pass over all parameters of a call, one launch on the GPU. Values
+// that change from step to step (learning rate, step count, whether gradients overflowed) are read
+// from memory on the parameters' device, so that a captured graph replays with their current
+// values.
 //
 // A rule is a plain struct of settings with
-//   static constexpr int kMinStates, kMaxStates    how many states it keeps, at most three
-//   template <class C> TAPER_HD auto prepare(const Rule&, double lr, double step)
-// beside it, which runs once a call or block, in double. What it gives is called for every element,
-// computed in C: (p, grad, s1, s2, s3), where a state that is not kept comes in as 0.
 //
-//   formula.h                   what prepare is written with
-//   update_cpu.h, update.cuh    OnCpu and OnGpu's update for any rule
-//   optim/algorithms/update_formulas.h the rules that the library holds compiled
+//   static constexpr int kMinStates, kMaxStates    the number of states it keeps, at most three
+//
+// and next to it a function that runs once per call or block, in double:
+//
+//   template <class C> TAPER_HD auto prepare(const Rule&, double lr, double step)
+//
+// The object that it returns is called for every element with (p, grad, s1, s2, s3), in type C. A
+// state that is not kept is passed as 0.
+//
+//   formula.h                   helpers for prepare
+//   update_cpu.h, update.cuh    OnCpu::update and OnGpu::update for any rule
+//   optim/algorithms/update_formulas.h  the rules compiled into the library
 #pragma once
 
 #include <vector>
@@ -22,15 +28,15 @@
 
 namespace taper::v0::kernels {
 
-// One parameter with its gradient and the optimizer's state for it: of one size and memory order,
-// on one device. State is float32, or float64 for double parameters. Half parameters are computed
-// in float and rounded once.
+// A parameter with its gradient and its optimizer state. All have the same size and memory order
+// and are on one device. State is float32, or float64 for float64 parameters. Half parameters are
+// computed in float and rounded once.
 struct Update {
   Tensor param, grad;
   std::vector<Tensor> states;
-  // A half tensor that receives the new values rounded, or undefined. Where the gradient has its
-  // dtype, `param` is the float32 master of this half parameter: elements of `low` that are not
-  // their master's rounding were set by somebody, and the master takes them over first.
+  // A half tensor that receives the rounded new values, or undefined. If the gradient has its
+  // dtype, `param` is the float32 master copy of this half parameter. Elements of `low` that differ
+  // from the rounded master were set by the user and are first copied to the master.
   Tensor low;
 
   bool has_master() const { return low.defined() && grad.dtype() == low.dtype(); }
@@ -40,11 +46,13 @@ struct Update {
 struct StepScalars {
   Tensor lr;         // float64
   Tensor step;       // float64, counts from 1; undefined for rules that do not read it
-  Tensor found_inf;  // float32: the step does nothing where it is not 0; undefined: 0
-  // `step`, of make_step, was not counted yet: this step has the next number and stores it.
+  Tensor found_inf;  // float32: if not 0, the step does nothing; undefined: 0
+  // Whether `step`, created by make_step, is yet to be incremented: this update uses step + 1 and
+  // stores it.
   bool advances = false;
 };
-// A step that goes on from another, or from 0; the kernels' own counter lies behind it.
+// Creates a step count that continues from another one, or from 0. It has space for the kernels'
+// own counter after it.
 Tensor make_step(Device device, const Tensor& from = {});
 
 struct OnCpu {
@@ -71,7 +79,7 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars, cons
 // The tensors of an Update.
 enum UpdateRole { kParam, kGrad, kState1, kState2, kState3, kLow, kUpdateRoles };
 
-// Of the double parameters, or of the others.
+// Returns the entries of the float64 parameters, or of all others.
 std::vector<ListEntry<kUpdateRoles>> entries_of(const std::vector<Update>& updates, bool doubles);
 
 using UpdateChunk = ListChunk<kUpdateRoles>;
@@ -79,7 +87,8 @@ TAPER_HD bool has_master(const UpdateChunk& chunk) {
   return chunk.data[kLow] && chunk.dtype[kGrad] == chunk.dtype[kLow];
 }
 
-// What a master is for a half parameter `low`; `rounded` is the master in its precision.
+// Returns the value of a master for the half element `low`. `rounded` is the master in low's
+// precision.
 template <class C> TAPER_HD C renewed(C master, C rounded, C low) {
   return rounded == low ? master : low;
 }

@@ -1,5 +1,5 @@
-// Optimizer updates on the CPU: one pass over memory, all parameters of a call shared out together
-// in chunks. What is not float (or double) is converted in the first cache.
+// Optimizer updates on the CPU: one pass over memory, with the chunks of all parameters distributed
+// over the threads. Elements other than float (or double) are converted in the L1 cache.
 #pragma once
 
 #include <type_traits>
@@ -34,7 +34,7 @@ TAPER_CLONES void update_span(const Step& step, const Spans<C>& spans, int64_t n
   }
 }
 
-// The loop for as many states as there are.
+// Selects the loop for the number of states.
 template <int kStates, int kMax, class C, class Step>
 void update_states(int states, const Step& step, const Spans<C>& spans, int64_t n) {
   if constexpr (kStates < kMax) {

@@ -8,30 +8,31 @@
 
 namespace taper::v0::kernels {
 
-// Which inputs and outputs of one spatial dimension belong together: windows that slide, windows
-// that share out the input, the nearest input, or the two or four inputs around a point between
-// them.
+// How the inputs and outputs along one spatial dimension correspond: sliding windows, windows that
+// divide the input, the nearest input, or the two or four inputs around a point.
 struct Axis {
   enum class Kind : uint8_t { window, adaptive, nearest, linear, cubic };
   Kind kind = Kind::nearest;
   bool count_include_pad = false, align_corners = false;
   int64_t in = 1, out = 1;
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;  // adaptive: the largest kernel
-  double scale = 1;  // nearest, linear, cubic: the step in the input from one output to the next
+  double scale = 1;  // nearest, linear, cubic: distance in the input between adjacent outputs
 };
 
 struct Axes {
   Axis h, w;
-  bool channels_last = false;  // the memory format of results
+  bool channels_last = false;  // memory format of the results
 };
 
-// Whether windows slide, over places that int counts; adaptive ones of one size do.
+// Whether the windows have one size and stride and their positions fit in an int. Adaptive windows
+// may.
 bool slides(const Axis& a);
-// x where it lies densely in the memory format of results, at a multiple of 16 bytes, else such a
-// copy.
+// Returns x itself if it is dense in the memory format of the results and aligned to 16 bytes, and
+// such a copy otherwise.
 Tensor in_format(const Tensor& x, const Axes& axes);
 
-// The windows of a pooling op, checked in PyTorch's words; stride is the kernel size by default.
+// The windows of a pooling op. They are checked with PyTorch's messages. stride defaults to the
+// kernel size.
 struct Windows {
   Pair kernel;
   std::optional<Pair> stride;
@@ -40,21 +41,21 @@ struct Windows {
 };
 Axes window_axes(const char* op, const Tensor& x, const Windows& windows);
 Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
-// scale_factor: undefined where the sizes alone say the scale.
+// Without scale_factor, the sizes determine the scale.
 Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
                  bool align_corners);
 
-// Floating dtypes; x has any strides. The mean of each window, or the interpolated value.
-// Transposed: from the outputs' side to the inputs', which is the gradient.
+// Returns the mean of each window, or the interpolated values. Floating dtypes; x may have any
+// strides. Transposed, it maps from the outputs to the inputs, which is the gradient.
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed = false);
 
-// Of windows and adaptive ones: the largest element of each (nan wins) and its place in the plane h
-// * W + w (int64); -1 for a window that met no input.
+// For sliding and adaptive windows: the largest element of each window (NaN takes precedence) and
+// its int64 position h * W + w in the plane. The position is -1 for a window without elements.
 struct MaxPool {
   Tensor y, index;
 };
 MaxPool max_pool(const Tensor& x, const Axes& axes);
-// dx from dy.
+// Returns dx from dy.
 Tensor max_pool_backward(const Tensor& dy, const Tensor& index, const Axes& axes);
 
 template <class Backend> struct PoolKernels {

@@ -1,5 +1,5 @@
-// Pooling and interpolation (`=`): one thread computes one element of the result from all that it
-// depends on, forward and backward, in a fixed order; half types in float.
+// Pooling and interpolation. In the forward and backward pass, one thread computes one element of
+// the result from everything it depends on, in a fixed order. Half types compute in float.
 #pragma once
 
 #include <limits>
@@ -18,12 +18,12 @@ struct Span {
 TAPER_HD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 TAPER_HD int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// PyTorch computes the nearest source in float for every dtype.
+// PyTorch computes the nearest source position in float for every dtype.
 TAPER_HD int64_t nearest_source(const Axis& a, int64_t o) {
   return smaller(int64_t(math::floor(math::mul_rn(float(o), float(a.scale)))), a.in - 1);
 }
 
-// Output o lies between input `low` and its neighbour, whose share is `share`.
+// Output o is interpolated between inputs `low` and `high`; `share` is the weight of `high`.
 template <class C> struct Between {
   int64_t low, high;
   C share;
@@ -37,8 +37,8 @@ template <class C> TAPER_HD Between<C> linear_source(const Axis& a, int64_t o) {
   return {low, high, share > C(1) ? C(1) : share};
 }
 
-// Output o lies by `share` behind input `low`, which may be the one before the first; its weights
-// are PyTorch's, of Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
+// Output o is at distance `share` behind input `low`, which may be -1. The weights are PyTorch's:
+// Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
 template <class C> TAPER_HD Between<C> cubic_source(const Axis& a, int64_t o) {
   const C scale = C(a.scale);
   const C at = a.align_corners ? math::mul_rn(scale, C(o))
@@ -71,7 +71,8 @@ template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
   }
 }
 
-// All outputs that input i is part of, for interpolation perhaps a few more: their weight is 0.
+// Returns all outputs that depend on input i. For interpolation the range may include a few more,
+// whose weight is 0.
 TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
   const int64_t behind = i + a.padding - a.dilation * (a.kernel - 1);
   if (a.kind == Axis::Kind::window) {
@@ -88,10 +89,10 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
           i == a.in - 1 || last > double(a.out) ? a.out : int64_t(last)};
 }
 
-// The part of input i in output o, before division by divisor().
+// Returns the weight of input i in output o, before division by divisor().
 template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
   if (a.kind == Axis::Kind::nearest) return nearest_source(a, o) == i ? C(1) : C(0);
-  if (a.kind == Axis::Kind::cubic) {  // inputs beyond the edges are those at the edges
+  if (a.kind == Axis::Kind::cubic) {  // inputs beyond the edges repeat the edge
     const Between<C> source = cubic_source<C>(a, o);
     const int64_t step = i - source.low;
     if (i > 0 && i < a.in - 1) {
@@ -118,11 +119,12 @@ template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
   return C(smaller(first + a.kernel, a.in + a.padding) - first);
 }
 
-// What result i along an axis depends on; transposed: results lie on the inputs' side.
+// Returns the range that result i along an axis depends on. Transposed: results are on the input
+// side.
 template <class C> TAPER_HD Span span_of(const Axis& a, bool transposed, int64_t i) {
   return transposed ? outputs_of(a, i) : inputs_of<C>(a, i);
 }
-// The weight of element j in result i; transposed: what is divided by included.
+// Returns the weight of element j in result i. Transposed, it includes the divisor.
 template <class C> TAPER_HD C part_of(const Axis& a, bool transposed, int64_t i, int64_t j) {
   return transposed ? weight<C>(a, j, i) / divisor<C>(a, j) : weight<C>(a, i, j);
 }
@@ -134,7 +136,8 @@ template <class C> int64_t most_taps(const Axis& a, bool transposed) {
   }
   return most;
 }
-// Whether weights may be kept: long windows that overlap would have many times the tensors' size.
+// Whether weights may be stored. Those of long, overlapping windows can be many times larger than
+// the tensors.
 template <class C>
 bool have_room(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
   const auto weights = [&](const Axis& a) {
@@ -149,7 +152,7 @@ struct Place {
   int64_t n, c, h, w;
 };
 
-// The elements of [N, C, H, W]; of [C, H, W] as one image.
+// Access to the elements of [N, C, H, W], or of [C, H, W] as a single image.
 template <class T> struct Planes {
   T* data;
   Place strides, sizes;
@@ -162,7 +165,8 @@ template <class T> struct Planes {
   }
   TAPER_HD T* plane(const Place& at) const { return data + at.n * strides.n + at.c * strides.c; }
   TAPER_HD int64_t in_plane(int64_t h, int64_t w) const { return h * strides.h + w * strides.w; }
-  // Where element i in the order of memory is; for results, which are dense in either format.
+  // Returns the position of element i in memory order. For results, which are dense in either
+  // format.
   TAPER_HD Place at(int64_t i) const {
     Place p;
     if (channels_last) p.c = i % sizes.c, i /= sizes.c;
@@ -187,7 +191,7 @@ template <class T, bool kTransposed> struct Resample {
     const T* plane = x.plane(at);
     const Span rows = span_of<C>(axes.h, kTransposed, at.h),
                columns = span_of<C>(axes.w, kTransposed, at.w);
-    // Weights that are dear are computed once, where they are few.
+    // Expensive weights are computed once if there are few.
     constexpr int64_t kKept = 16;
     C kept[kKept];
     const bool keeps = axes.w.kind == Axis::Kind::cubic && columns.end - columns.begin <= kKept;
@@ -212,7 +216,7 @@ template <class T, bool kTransposed> struct Resample {
 template <class T> using ToOutputs = Resample<T, false>;
 template <class T> using ToInputs = Resample<T, true>;
 
-// Of a window, in the dimension: places in the input, some of them outside.
+// The input positions of a window along one dimension. Some may be outside the input.
 struct Taps {
   int64_t begin, end, step;
 };
@@ -276,7 +280,7 @@ template <class T> struct MaxPoolBackward {
 
 // --- launchers ---
 
-// Functor<T>{operands...} for every element of y, the first operand, of dtype T.
+// Runs Functor<T>{operands...} for every element of y, the first operand, which has dtype T.
 template <class Backend, template <class> class Functor, class... Operands>
 void run(const char* op, int64_t work, const Tensor& y, const Operands&... operands) {
   visit_floating(y.dtype(), [&](auto tag) {

@@ -1,6 +1,7 @@
-// From the four words of a Philox block to the elements of a draw: one formula for every device, so
-// that their bits agree. A draw is a functor; draw(words) gives the elements of one block, which
-// stand side by side in memory: block b of a stream makes elements kCount * b and following.
+// Conversion of the four words of a Philox block to random elements, with one formula for every
+// device so that their bits agree. A draw is a functor: draw(words) returns the elements of one
+// block. They are adjacent in memory: block b of a stream yields the kCount elements from
+// kCount * b on.
 #pragma once
 
 #include <cmath>
@@ -13,21 +14,21 @@
 
 namespace taper::v0::kernels {
 
-// The elements that one block makes.
+// The elements from one block.
 template <class T, int kSize> struct Drawn {
   using Element = T;
   static constexpr int kCount = kSize;
   T value[kSize];
 };
 
-// One number of [0, 1) with as many random bits as T can hold for all of them.
+// Returns a number in [0, 1) with the number of random bits that T can represent over that range.
 template <class T> TAPER_HD float unit_of_word(uint32_t word) {
   if constexpr (std::is_same_v<T, Half>) return float(word >> 21) * 4.8828125e-04f;
   if constexpr (std::is_same_v<T, BFloat16>) return float(word >> 24) * 3.90625e-03f;
   return uniform_float(word);
 }
 
-// --- uniform: low + u * (high - low), below high after rounding too ---
+// --- uniform: low + u * (high - low), less than high also after rounding ---
 template <class T> struct UniformDraw {
   using Real = WideOf<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
@@ -51,7 +52,7 @@ template <class T> struct UniformDraw {
   }
 };
 
-// The next smaller number; x is finite.
+// Returns the next smaller number. x is finite.
 template <class T> T next_below(T x) {
   if constexpr (sizeof(T) == 2) {
     if ((x.bits & 0x7fff) == 0) {
@@ -65,7 +66,7 @@ template <class T> T next_below(T x) {
   }
 }
 
-// Numbers of [low, high); low alone when the two are equal in T.
+// Draws from [low, high). If the two are equal in T, always draws low.
 template <class T> UniformDraw<T> uniform_draw(double low, double high) {
   using Real = WideOf<T>;
   T limit = T(Real(high));
@@ -93,7 +94,7 @@ template <class T> struct NormalDraw {
   TAPER_HD T placed(Real z) const { return T(math::add_rn(mean, math::mul_rn(std, z))); }
 };
 
-// --- bernoulli: 1 where the float32 uniform number is below p ---
+// --- bernoulli: 1 if the float32 uniform number is less than p ---
 struct BernoulliDraw {
   using Result = Drawn<float, 4>;
   float p;
@@ -105,8 +106,8 @@ struct BernoulliDraw {
   }
 };
 
-// --- integers of [low, low + range): the random word as a fraction, times range ---
-// The upper half of a 128-bit product.
+// --- integers in [low, low + range): the random word as a fraction, times range ---
+// Returns the upper half of the 128-bit product.
 TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
   const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
   const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
@@ -114,7 +115,7 @@ TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + (carry >> 32);
 }
 
-// kWide, for ranges beyond 2^32: two words an element.
+// kWide uses two words per element, for ranges above 2^32.
 template <bool kWide> struct RandintDraw {
   using Result = Drawn<int64_t, kWide ? 2 : 4>;
   uint64_t low, range;
@@ -133,7 +134,7 @@ template <bool kWide> struct RandintDraw {
   }
 };
 
-// --- which place of a row of running sums a draw falls on ---
+// --- pick: the position in a row of running sums that a draw selects ---
 struct Pick {
   int64_t* out;         // [rows, n]
   const int64_t* sums;  // [rows, k]
@@ -143,7 +144,7 @@ struct Pick {
   TAPER_HD void operator()(int64_t i) const {
     const int64_t* row = sums + i / n * k;
     const int64_t total = row[k - 1], place = int64_t(draws[i] * double(total));
-    // Of weights that are refused only afterwards, the total may be any number.
+    // If the weights are invalid, which is reported only later, the total may be any number.
     const int64_t limit = place < total ? place : int64_t(uint64_t(total) - 1);
     int64_t low = 0, high = k - 1;
     while (low < high) {
@@ -158,13 +159,13 @@ struct Pick {
   }
 };
 
-// --- dropout: element i is kept when its float32 uniform number, word i % 4, is at least p ---
+// --- dropout: element i is kept if its float32 uniform number, from word i % 4, is at least p ---
 template <class T> struct DropoutRule {
   using Real = WideOf<T>;
-  uint32_t threshold;  // p * 2^24, rounded up: the numbers are whole multiples of 2^-24
+  uint32_t threshold;  // p * 2^24, rounded up: the uniform numbers are multiples of 2^-24
   Real scale;
 
-  // What becomes of x before it is rounded to T.
+  // Returns the result before it is rounded to T.
   TAPER_HD Real scaled(T x, uint32_t word) const {
     return word >> 8 >= threshold ? Real(x) * scale : Real(0);
   }
@@ -174,9 +175,9 @@ template <class T> DropoutRule<T> dropout_rule(double p) {
   return {uint32_t(std::ceil(float(p) * 16777216.0f)), WideOf<T>(1 / (1 - p))};
 }
 
-// --- what a backend does with them ---
+// --- launchers ---
 
-// run(op, out, key, draw): all elements of a dense tensor of the draw's type.
+// run(op, out, key, draw) fills a dense tensor of the draw's type.
 template <class Backend> struct Draws;
 
 template <class Backend>

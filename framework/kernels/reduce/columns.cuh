@@ -1,6 +1,6 @@
-// Kernels that write along columns of a dense [outer, n, inner] tensor: threads lie across columns,
-// whatever outer they belong to, and the block's height goes down n. Which rows a thread takes
-// depends on sizes and dtype alone.
+// Kernels that write along columns of a dense [outer, n, inner] tensor. Adjacent threads take
+// adjacent columns, of any outer index, and the block's height extends along n. Which rows a thread
+// takes depends only on sizes and dtype.
 #pragma once
 
 #include "framework/kernels/reduce/reduce.cuh"
@@ -20,8 +20,8 @@ __device__ inline Column column_at(int64_t tile, ColumnBlock block, ReduceSizes 
   return {c / sizes.inner * sizes.n * sizes.inner + c % sizes.inner, c < sizes.outer * sizes.inner};
 }
 
-// Calls f(Int<V>, block, grid) for threads that take `rows` rows at once; vectors where all columns
-// at these pointers are aligned. Tiles are narrow, down to 64 bytes, where there are few.
+// Calls f(Int<V>, block, grid) for threads that take `rows` rows each. V > 1 if all columns at
+// these pointers are aligned. If there are few columns, tiles are narrower, down to 64 bytes.
 template <class T, class F, class... P>
 void for_tiles(ReduceSizes sizes, int rows, F f, const P*... pointers) {
   constexpr int kVectors = 16 / sizeof(T);

@@ -1,6 +1,6 @@
-// The three kernels of a reduction: short rows, long rows, columns.
-// Every thread keeps several partial results, which are joined in a tree: which element goes where
-// depends on sizes and dtype alone, not on the GPU and not on alignment.
+// The three kernels of a reduction: for short rows, long rows and columns. Every thread accumulates
+// several partial results, which are combined in a tree. The order depends only on sizes and dtype,
+// not on the GPU or the alignment.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,16 @@ namespace taper::v0::kernels::cuda {
 
 template <class T> inline constexpr int kVec = sizeof(T) < 2 ? 8 : int(16 / sizeof(T));
 
-// How a block of width * height threads covers columns (a vector each) and rows.
+// How a block of width * height threads covers columns (a vector per thread) and rows.
 struct ColumnBlock {
   int width, height;  // powers of two
   int64_t tiles;      // of columns
 };
 
-// A warp's row; where there are many, four times that of the types of two bytes and less.
+// Longest row that one warp reduces: kShortRow elements. With at least kManyRows rows of 1- or
+// 2-byte elements it is 4 * kShortRow.
 inline constexpr int64_t kShortRow = 1024, kManyRows = 2048;
-// Enough blocks to fill any GPU of today: fewer than this many are worth a second launch.
+// Enough blocks to fill any current GPU. With fewer blocks, a second launch pays off.
 inline constexpr int64_t kFewBlocks = 512;
 
 inline int power_of_two_from(int64_t n, int most) {
@@ -36,7 +37,7 @@ inline int power_of_two_from(int64_t n, int most) {
 
 inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
   int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarp);
-  // Few rows are not split: narrow blocks, down to 128 bytes, reach more multiprocessors.
+  // A few rows are not split. Narrower blocks, down to 128 bytes, then occupy more multiprocessors.
   constexpr int64_t kFewRows = 512, kWanted = 64;
   while (width > 8 && sizes.n <= kFewRows &&
          sizes.outer * ceil_div(sizes.inner, int64_t(width) * vec) < kWanted) {
@@ -46,11 +47,11 @@ inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
           ceil_div(sizes.inner, int64_t(width) * vec)};
 }
 
-// The length of the parts into which n is split; a function of sizes and dtype alone. `finer`: how
-// many times as many parts of columns as a mere sum wants.
+// Returns the length of the parts into which n is split, which depends only on sizes and dtype.
+// Columns are split into `finer` times as many parts as for a plain sum.
 inline int64_t chunk_of(ReduceSizes sizes, int vec, int finer = 1) {
   if (sizes.inner == 1) {
-    constexpr int64_t kBlockVectors = kThreads * 8;  // a multiple of every block's vectors
+    constexpr int64_t kBlockVectors = kThreads * 8;  // a multiple of the vectors of every block
     if (sizes.n <= kShortRow || sizes.outer >= kFewBlocks) return sizes.n;
     const int64_t chunks =
         std::min(ceil_div(sizes.n, 4 * kBlockVectors), ceil_div(4 * kFewBlocks, sizes.outer));
@@ -72,9 +73,9 @@ template <class Op, class T> struct ReduceArgs {
   Op op;
   const T* x;
   int64_t outer, n, inner;
-  int64_t chunk, chunks;    // n in parts of `chunk`
-  bool aligned = false;     // whole vectors only, each aligned
-  Acc* partials = nullptr;  // [outer, chunks, inner]; null where out is written
+  int64_t chunk, chunks;    // n is split into parts of `chunk`
+  bool aligned = false;     // whether only whole, aligned vectors are read
+  Acc* partials = nullptr;  // [outer, chunks, inner]; null if out is written directly
   char* out;                // [outer, inner]
   DType out_dtype;
 
@@ -93,26 +94,26 @@ template <class Op, class T> struct ReduceArgs {
 template <class T> __device__ inline T shuffle_xor(T x, int mask) {
   return __shfl_xor_sync(~0u, x, mask);
 }
-// Of a pair.
+// For accumulators with two members.
 template <class P>
 requires(!std::is_arithmetic_v<P>) __device__ inline P shuffle_xor(P x, int mask) {
   const auto [first, second] = x;
   return {shuffle_xor(first, mask), shuffle_xor(second, mask)};
 }
 
-// Over aligned groups of `lanes` (a power of two) neighbours; the whole warp calls.
+// Combines aligned groups of `lanes` (a power of two) adjacent lanes. The whole warp must call it.
 template <class Op>
 __device__ inline typename Op::Acc join_lanes(const Op& op, typename Op::Acc acc, int lanes) {
   for (int mask = lanes / 2; mask > 0; mask /= 2) acc = op.join(acc, shuffle_xor(acc, mask));
   return acc;
 }
 
-// How many of a vector's elements stand before `left` runs out.
+// Returns how many elements of a vector are within the remaining `left` elements.
 template <class T> __device__ inline int clip(int64_t left) {
   return left < kVec<T> ? int(left < 0 ? 0 : left) : kVec<T>;
 }
 
-// The first `count` elements at p (at most a vector); what lies beyond stays unset.
+// Loads the first `count` elements at p (at most a vector). The other elements are unset.
 template <class T>
 __device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned) {
   if (aligned && count > 0) return load_vec<T, kVec<T>>(p);
@@ -124,10 +125,10 @@ __device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned)
   return v;
 }
 
-// Vectors of V elements that a thread loads together: fewer where partial results are large.
+// Vectors of V elements that a thread loads at once. Fewer if partial results are large.
 template <class Op, int V> inline constexpr int kLoadsOf = V > 4 && Op::kSets == 1 ? 2 : 4;
 
-// What one of `lanes` threads sees of x[begin, end), which it shares with the others by vectors.
+// Reduces x[begin, end) by `lanes` threads, which take vectors in turn. Returns this thread's part.
 template <class Op, class T>
 __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x, int64_t begin,
                                        int64_t end, int lane, int lanes) {
@@ -139,7 +140,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
 
   const int64_t step = int64_t(lanes) * V;
   const auto origin = origin_of(op, x);
-  // Whole vectors are read without a question, so that their loads overlap.
+  // Whole vectors are loaded without a bounds check, so that the loads overlap.
   const auto take = [&](int64_t i, auto whole) {
     Vec<T, V> v[kLoads];
 #pragma unroll
@@ -173,7 +174,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
   return acc[0];
 }
 
-// inner == 1, short rows: `lanes` neighbours own a row.
+// inner == 1, short rows: `lanes` adjacent threads reduce a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// inner == 1, long rows: a block owns a chunk of a row.
+// inner == 1, long rows: a block reduces a chunk of a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
@@ -210,13 +211,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The partial results of the block's rows of threads, joined: all then hold them. All threads of
-// the block call, of which there are kMost at most.
+// Combines the partial results of the block's rows of threads and returns the result to all of
+// them. All threads of the block, at most kMost, must call it.
 template <int kMost = kThreads, class Op, int V>
 __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock block) {
   __shared__ typename Op::Acc part[V][kMost];
   const int tid = int(threadIdx.x), y = tid / block.width;
-  __syncthreads();  // a former call's parts have been read
+  __syncthreads();  // the parts of the previous call have been read
 #pragma unroll
   for (int j = 0; j < V; ++j) part[j][tid] = acc[j];
   for (int half = block.height / 2; half > 0; half /= 2) {
@@ -233,13 +234,14 @@ __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock 
   for (int j = 0; j < V; ++j) acc[j] = part[j][tid % block.width];
 }
 
-// inner > 1: threads lie across columns, and the block's height goes down n.
+// inner > 1: adjacent threads take adjacent columns, and the block's height extends along n.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
   using Acc = typename Op::Acc;
   constexpr int V = kVec<T>, kLoads = kLoadsOf<Op, V>;
-  constexpr int kSets = V > 4 ? 1 : Op::kSets;  // wide vectors are independent sums enough
+  // wide vectors already provide enough independent sums
+  constexpr int kSets = V > 4 ? 1 : Op::kSets;
   const Op& op = args.op;
   const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;
 

@@ -1,5 +1,6 @@
-// What a reduction joins: an Op has `take`, which makes a partial result of one element (or of an
-// earlier partial result), `join`, which combines two, `result`, and `none`, which is neutral.
+// The operators of reductions. An Op has `take`, which converts an element (or an earlier partial
+// result) to a partial result; `join`, which combines two; `result`; and `none`, the neutral
+// element.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@ namespace taper::v0::kernels::cuda {
 
 template <class C> struct OfNumbers {
   using Acc = C;
-  static constexpr int kSets = 4;  // independent partial results of a thread
+  static constexpr int kSets = 4;  // independent partial results per thread
 
   template <class T> TAPER_HD C take(T x, int64_t, int) const { return convert<C>(x); }
   TAPER_HD C result(C a) const { return a; }
 };
 
 template <class C> struct Sum : OfNumbers<C> {
-  C divisor;  // n for a mean, else 1
+  C divisor;  // n for a mean, otherwise 1
 
   static TAPER_HD C none() { return C(0); }
   TAPER_HD C join(C a, C b) const { return plus(a, b); }
@@ -31,7 +32,7 @@ template <class C> struct Sum : OfNumbers<C> {
   }
 };
 
-// A sum or an extreme of |x|, x^2, or of 1 where x is not 0.
+// Reduces |x|, x^2, or 1 where x is nonzero.
 template <class Op> struct Mapped : Op {
   ReduceMap map;
   template <class T> TAPER_HD typename Op::Acc take(T given, int64_t, int) const {
@@ -41,7 +42,7 @@ template <class Op> struct Mapped : Op {
     return map == ReduceMap::square ? x * x : math::abs(x);
   }
 };
-// What joins the partial results of an op.
+// Returns the operator that combines the partial results of `op`.
 template <class Op> TAPER_HD const Op& rest_of(const Op& op) { return op; }
 template <class Op> TAPER_HD const Op& rest_of(const Mapped<Op>& op) { return op; }
 
@@ -50,7 +51,7 @@ template <class C> struct Product : OfNumbers<C> {
   TAPER_HD C join(C a, C b) const { return times(a, b); }
 };
 
-// nan wins.
+// NaN takes precedence.
 template <class C, bool kLargest> struct Extreme : OfNumbers<C> {
   static TAPER_HD C none() {
     using Limits = std::numeric_limits<C>;
@@ -73,19 +74,19 @@ template <bool kAll> struct Truth {
   TAPER_HD bool result(bool a) const { return a; }
 };
 
-// A value and where it stands; an index below 0 for nothing seen.
+// A value and its index. A negative index means that no element was seen.
 template <class C> struct Best {
   C value;
   int64_t index;
 };
 
-// The order is total (nan first, then the value, then the lower index), so join may run in any
-// order.
+// The order is total (NaN first, then by value, then by lower index), so partial results may be
+// joined in any order.
 template <class C> struct ArgExtreme {
   using Acc = Best<C>;
   static constexpr int kSets = 1;
   bool largest;
-  char* values;  // of the result's shape; null where they are not asked for
+  char* values;  // of the result's shape; null if not requested
   DType dtype;
 
   static TAPER_HD Acc none() { return {C(0), -1}; }
@@ -100,8 +101,8 @@ template <class C> struct ArgExtreme {
   TAPER_HD int64_t result(Acc a) const { return a.index; }
 };
 
-// Sums of x - origin and of its squares, in double; the origin is the first element that a result
-// is made of, so that a mean far from 0 costs no digits.
+// Sums of x - origin and of its square, in double. The origin is the first element of each result's
+// input, so that a mean far from 0 costs no precision.
 struct Spread {
   double sum, squares;
 };
@@ -126,7 +127,7 @@ struct Variance {
   }
 };
 
-// The largest element and the sum of exp(x - max), in one pass (Milakov and Gimelshein 2018).
+// The maximum and the sum of exp(x - max), in one pass (Milakov and Gimelshein 2018).
 template <class C> struct Exps { C max, sum; };
 
 template <class C> struct LogSumExp {
@@ -136,7 +137,7 @@ template <class C> struct LogSumExp {
   static TAPER_HD Acc none() { return {-std::numeric_limits<C>::infinity(), C(0)}; }
   static TAPER_HD Acc take(Acc x, int64_t, int) { return x; }
   template <class T> static TAPER_HD Acc take(T x, int64_t, int) { return {convert<C>(x), C(1)}; }
-  // Infinities are not subtracted from themselves. nan is in the sum.
+  // Infinities are never subtracted from each other. A NaN propagates through the sum.
   static TAPER_HD Acc join(Acc a, Acc b) {
     const bool up = b.max > a.max;
     const C apart = a.max == b.max ? C(0) : up ? a.max - b.max : b.max - a.max;
@@ -146,19 +147,19 @@ template <class C> struct LogSumExp {
   static TAPER_HD C result(Acc a) { return a.max + math::log(a.sum); }
 };
 
-// What `take` is told beside an element and its place; x: the first that a result is made of.
+// Returns the third argument of `take`, computed from x, the first element of the result's input.
 template <class Op, class T> TAPER_HD int origin_of(const Op&, const T*) { return 0; }
 template <class T>
 requires(!std::is_same_v<T, Spread>) TAPER_HD double origin_of(const Variance&, const T* x) {
   return convert<double>(*x);
 }
 
-// A thread's partial result with one more element.
+// Adds one more element to a thread's partial result.
 template <class Op, class T, class O>
 TAPER_HD typename Op::Acc joined(const Op& op, typename Op::Acc acc, T x, int64_t at, O origin) {
   return op.join(acc, op.take(x, at, origin));
 }
-// A thread's places grow: only what is better takes one.
+// A thread's indices increase, so a later element must be strictly better.
 template <class C, class T>
 requires(!std::is_same_v<T, Best<C>>) TAPER_HD Best<C> joined(const ArgExtreme<C>& op, Best<C> best,
                                                               T x, int64_t at, int) {

@@ -1,5 +1,5 @@
-// What the CPU's reductions share: the combining functions, one vector loop over a run, and reading
-// elements as the type they are combined in.
+// Code shared by the CPU's reductions: the combining functions, one vector loop over a contiguous
+// run, and reading elements in the type in which they are combined.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace taper::v0::kernels::cpu {
 
-inline constexpr int64_t kBlock = 2048;       // elements of a row that one task combines
-inline constexpr int64_t kTileColumns = 512;  // columns of one task
+inline constexpr int64_t kBlock = 2048;       // elements of a row per task
+inline constexpr int64_t kTileColumns = 512;  // columns per task
 
 struct SumOf {
   template <class T> static constexpr T identity() { return T(0); }
@@ -31,7 +31,7 @@ struct MaxOf {
     return std::is_integral_v<T> ? std::numeric_limits<T>::min()
                                  : -std::numeric_limits<T>::infinity();
   }
-  // nan on either side wins.
+  // A NaN operand gives NaN.
   template <class T> T operator()(T a, T b) const { return ((a > b) | is_nan(a)) ? a : b; }
 };
 struct MinOf {
@@ -42,7 +42,7 @@ struct MinOf {
   template <class T> T operator()(T a, T b) const { return ((a < b) | is_nan(a)) ? a : b; }
 };
 
-// Of lanes side by side: joined as a tree, the same order for all vector widths.
+// Combines adjacent lanes in a tree, in the same order for all vector widths.
 template <class F, class T, size_t kLanes> T joined(T (&lanes)[kLanes], F f) {
   for (size_t half = kLanes / 2; half > 0; half /= 2) {
     for (size_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
@@ -50,7 +50,8 @@ template <class F, class T, size_t kLanes> T joined(T (&lanes)[kLanes], F f) {
   return lanes[0];
 }
 
-// In a fixed order: 64 lanes side by side, then joined, then the rest.
+// Combines a run in a fixed order: 64 lanes in parallel, then the lanes, then the remaining
+// elements.
 template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   constexpr int kLanes = 64;
   const F f;
@@ -73,7 +74,7 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
 struct ColumnTask {
   int64_t outer, block, column, width;
 };
-// f(task) for all of them; each goes over `rows` rows.
+// Calls f(task) for all tasks. Each processes `rows` rows.
 template <class F>
 void each_column_task(ReduceSizes sizes, int64_t blocks, int64_t rows, const F& f) {
   const int64_t tiles = (sizes.inner + kTileColumns - 1) / kTileColumns;

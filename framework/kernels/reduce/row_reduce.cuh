@@ -1,5 +1,5 @@
-// Kernels along dense rows: a group of kLanes threads (one warp, or a whole block) owns a row and
-// sums in an order that depends on the row's length alone.
+// Kernels along dense rows. A group of kLanes threads (one warp or a whole block) processes a row,
+// and the order of its sums depends only on the row's length.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace taper::v0::kernels::cuda {
 
-inline constexpr int kRowsPerBlock = 8;  // where a warp owns a row
+inline constexpr int kRowsPerBlock = 8;  // if a warp processes a row
 
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return fmax(a, b); }
@@ -23,21 +23,22 @@ struct Plus {
   template <class C> __device__ C operator()(C a, C b) const { return a + b; }
 };
 
-// Over groups of kLanes. Every lane gets the same bits, because f commutes.
+// Reduces over groups of kLanes lanes. Every lane gets the same bits, because f commutes.
 template <int kLanes = kWarp, class C, class F> __device__ C warp_reduce(C x, F f) {
 #pragma unroll
   for (int step = kLanes / 2; step > 0; step /= 2) x = f(x, __shfl_xor_sync(~0u, x, step));
   return x;
 }
 
-// Over the kLanes threads of a row; `none` is f's neutral element. All threads of the block call.
+// Reduces over the kLanes threads of a row. `none` is f's neutral element. All threads of the block
+// must call it.
 template <int kLanes, class C, class F> __device__ C row_reduce(C x, C none, F f) {
   x = warp_reduce<std::min(kLanes, kWarp)>(x, f);
   if constexpr (kLanes <= kWarp) {
     return x;
   } else {
     __shared__ C parts[kLanes / kWarp];
-    __syncthreads();  // a former call's parts have been read
+    __syncthreads();  // the parts of the previous call have been read
     const int lane = threadIdx.x % kWarp;
     if (lane == 0) parts[threadIdx.x / kWarp] = x;
     __syncthreads();
@@ -51,13 +52,13 @@ template <int kLanes, class C> __device__ C row_sum(C x) {
   return row_reduce<kLanes>(x, C(0), Plus{});
 }
 
-// max of the elements seen, and the sum of exp(x - max) over them, in one pass (Milakov and
-// Gimelshein 2018). kFast: by the GPU's own exponential, for half types.
+// The maximum of the elements seen so far and the sum of exp(x - max) over them, computed in one
+// pass (Milakov and Gimelshein 2018). kFast uses the GPU's approximate exponential, for half types.
 template <class C, bool kFast = false> struct MaxSum {
   C max = C(-INFINITY);
   C sum = 0;
 
-  // What exponents are taken relative to: finite while nothing but -inf was seen.
+  // The origin of the exponents. It stays finite while only -inf has been seen.
   __device__ C origin() const { return max == C(-INFINITY) ? C(0) : max; }
 
   __device__ static C exp(C x) {
@@ -88,7 +89,7 @@ template <class T, int kVec> __device__ void store_row(T* p, const Compute<T> (&
   store_vec(p, v);
 }
 
-// What the kLanes threads of a row have seen together, the same in every lane.
+// Combines the results of the kLanes threads of a row; every lane gets the same result.
 template <int kLanes, class C, bool kFast>
 __device__ MaxSum<C, kFast> row_max_sum(const MaxSum<C, kFast>& mine) {
   MaxSum<C, kFast> all;
@@ -97,11 +98,11 @@ __device__ MaxSum<C, kFast> row_max_sum(const MaxSum<C, kFast>& mine) {
   return all;
 }
 
-// MaxSum of a whole row; n is a multiple of kVec.
+// Computes MaxSum of a whole row. n is a multiple of kVec.
 template <class T, int kVec, int kLanes>
 __device__ MaxSum<Compute<T>, kIsHalf<T>> max_sum_of_row(const T* row, int64_t n) {
   using C = Compute<T>;
-  constexpr int kLoads = 4;  // in flight
+  constexpr int kLoads = 4;  // loads in flight
   constexpr int64_t kStep = kLanes * kVec;
   MaxSum<C, kIsHalf<T>> mine;
   int64_t i = int64_t(threadIdx.x) * kVec;
@@ -120,7 +121,7 @@ __device__ MaxSum<Compute<T>, kIsHalf<T>> max_sum_of_row(const T* row, int64_t n
   return row_max_sum<kLanes>(mine);
 }
 
-// --- launches: block (kLanes, rows of a block); a row has a part of a warp, a warp, or a block ---
+// --- launches of blocks (kLanes, rows): a row takes part of a warp, a warp, or a block ---
 
 template <int kLanes>
 inline constexpr int kRowThreads = kLanes <= kWarp ? kWarp* kRowsPerBlock : kLanes;
@@ -129,12 +130,12 @@ template <int kLanes> unsigned row_grid(int64_t rows) {
   return unsigned(std::min(ceil_div(rows, row_block<kLanes>().y), kMaxPiece));
 }
 
-// The first row of this thread's group, and the step to its next.
+// The first row of this thread's group, and the distance to its next row.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 
-// Calls f(Int<kVec>) with 16-byte vectors where all rows of n elements at these
-// pointers are aligned, else with single elements.
+// Calls f(Int<kVec>) with the width of 16-byte vectors if all rows of n elements at these pointers
+// are aligned, and with 1 otherwise.
 template <class T, class F, class... P>
 void with_row_vectors(int64_t n, F f, const P*... pointers) {
   constexpr int kVec = 16 / sizeof(T);

@@ -1,4 +1,4 @@
-// Order, running sums and running products along one dimension.
+// Sorting, running sums and running products along one dimension.
 #pragma once
 
 #include <optional>
@@ -7,30 +7,33 @@
 
 namespace taper::v0::kernels {
 
-// The places (int64) of x's elements along dim in rising or falling order; equal elements keep
-// theirs, nan counts as the largest. With `first`, what follows so many is in any order.
+// Returns the int64 indices that sort x along dim, ascending or descending. The sort is stable, and
+// NaN counts as the largest value. If `first` is given, the elements after that many are in any
+// order.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
-// Of each row of x [..., n] the place (int64 [..., 1]) that has the rank (int64 [..., 1]) in its
-// rising order. On the CPU alone.
+// Returns, for each row of x [..., n], the index (int64 [..., 1]) of the element with the given
+// rank (int64 [..., 1]) in ascending order. CPU only.
 Tensor place_of_rank(const Tensor& x, const Tensor& rank);
-// How something runs along a dimension: from its end, and whether without the element itself.
+// Options of running sums and products: from the end, and without the element itself.
 struct Running {
   bool backwards = false, exclusive = false;
 };
-// Each element and all before it along dim, joined (sum or prod) in a fixed order. Integers and
-// bool give int64; half types are joined in float. With `added`, of x's shape, the op is another:
-// y = added + factor * (the y before), where the factor is x at the later place of the two.
+// Combines each element with all elements before it along dim (sum or prod), in a fixed order.
+// Integers and bool give int64; half types compute in float. If `added` (x's shape) is given,
+// computes a linear recurrence instead: y[i] = added[i] + f * y[i - 1], where the factor f is the
+// element of x at the later of the two positions.
 Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how = {},
                 const Tensor& added = {});
 
-// Rows of n elements, whose sort_key() begin with `unused` bits that are the same in all numbers.
+// Rows of n elements. The first `unused` bits of their sort_key() are the same for all elements.
 struct SortRows {
   int64_t n, first;
   bool descending;
   int unused;
 };
 
-// Dense rows, x of float32, float64 or int64; cumulate: along n, all of one dtype.
+// Rows are dense and x is float32, float64 or int64. cumulate works along n; all tensors have one
+// dtype.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);
@@ -38,8 +41,8 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
               Running how);
 }  // namespace cpu
 namespace cuda {
-// Pairs (key, number), all int64, by the low `bits` bits of their keys, which count as unsigned;
-// equal keys keep their order, so the result is the same in every run. What is given stays.
+// Sorts pairs (key, number), all int64, by the low `bits` bits of the keys, which count as
+// unsigned. The sort is stable, so the result is the same in every run. The inputs are not changed.
 void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
                 const Tensor& numbers, int bits);
 void argsort(const Tensor& order, const Tensor& x, SortRows how);

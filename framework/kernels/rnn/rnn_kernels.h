@@ -1,4 +1,4 @@
-// Recurrent steps (`=`): one thread computes one hidden unit; half types in float.
+// Recurrent steps: one thread computes one hidden unit. Half types compute in float.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace taper::v0::kernels {
 
-// The gates of one unit of one row in a tensor [B, count * H].
+// Access to the gates of one unit of one row in a tensor [B, count * H].
 template <class T> struct UnitGates {
   T* first;
   int64_t hidden;
@@ -22,11 +22,12 @@ template <class T> struct UnitGates {
   }
 };
 
-// Derivatives by what went in, from what came out.
+// Gradients with respect to the argument, in terms of the result y.
 template <class C> TAPER_HD C through_sigmoid(C dy, C y) { return dy * y * (C(1) - y); }
 template <class C> TAPER_HD C through_tanh(C dy, C y) { return dy * (C(1) - y * y); }
 
-// LSTM: c = f state + i g, h = o tanh(c). GRU: n = tanh(gx_n + r gh_n), h = (1 - z) n + z state.
+// LSTM: c = f * state + i * g, h = o * tanh(c). GRU: n = tanh(gx_n + r * gh_n), h = (1 - z) * n +
+// z * state.
 template <class T, bool kLstm> struct StepForward {
   int64_t H;
   T *h, *c, *gates;
@@ -81,14 +82,14 @@ template <class T, bool kLstm> struct StepBackward {
   }
 };
 
-// Runs f for every unit of state [B, H]: one thread each, but for the CPU's vectors.
+// Runs f for every unit of state [B, H], one thread per unit. The CPU specializes this for vectors.
 template <class Backend> struct Units {
   template <class F> static void run(const char* op, const Tensor& state, const F& f) {
     Backend::run(op, state, state.numel(), 1, f);
   }
 };
 
-// Functor<T, lstm>{H, operands...} for every unit of state [B, H], of dtype T.
+// Runs Functor<T, lstm>{H, operands...} for every unit of state [B, H], which has dtype T.
 template <class Backend, template <class, bool> class Functor, class... Operands>
 void run_units(const char* op, bool lstm, const Tensor& state, const Operands&... operands) {
   visit_floating(state.dtype(), [&]<class T>(TypeTag<T>) {

@@ -1,5 +1,5 @@
-// Sparse products (`=`): one thread an element of the result, which it sums in order; on the GPU
-// neighbours read neighbours of a row.
+// Sparse products: one thread computes one element of the result, summing in order. On the GPU,
+// adjacent threads read adjacent elements of a row.
 #pragma once
 
 #include "framework/base/host_device.h"
