@@ -13,7 +13,7 @@ Tensor readable(const Tensor& x) {
   return as_it_is ? x : dense(x);
 }
 
-// By the first that takes it; false where none does.
+// Runs the first implementation that supports the arguments. Returns false if there is none.
 template <auto kCpu, auto kCudnn, auto kFlash, class... Args>
 bool compute(Device device, const Args&... args) {
   if (device.is_cpu()) {

@@ -1,6 +1,6 @@
-// Attention of float32 without dropout, a head and a block of its queries at a time
-// (https://arxiv.org/abs/2205.14135): scores stay in the cache, and causal ones above the diagonal
-// are not computed. Gradients (`=`) recompute the probabilities from logsumexp.
+// Attention of float32 without dropout, one head and one block of its queries at a time
+// (https://arxiv.org/abs/2205.14135). Scores stay in the cache, and scores that the causal mask
+// hides are not computed. The backward pass recomputes the probabilities from logsumexp.
 #include "framework/kernels/attention/attention.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-constexpr int64_t kQueries = 32;  // of a block
-constexpr int64_t kLanes = 16;    // rows of scores are padded to these
+constexpr int64_t kQueries = 32;  // queries per block
+constexpr int64_t kLanes = 16;    // rows of scores are padded to a multiple of this
 
-// The matrices of [B, H, T, D], whose rows are dense.
+// The matrices of [B, H, T, D], whose rows are contiguous.
 struct Heads {
   float* data;
   int64_t heads, batch, head, row;
@@ -36,7 +36,7 @@ struct Matrix {
   int64_t row;
   bool turned = false;
 };
-// C [m, n] = alpha A [m, k] B [k, n] + beta C
+// C [m, n] = alpha * A [m, k] B [k, n] + beta * C.
 void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
              double alpha = 1, float beta = 0) {
   Gemm g{.m = m, .n = n, .k = k, .transpose_a = a.turned, .transpose_b = b.turned};
@@ -45,7 +45,7 @@ void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, M
   sgemm(g, a.data, b.data, c);
 }
 
-// A row of n scores, padded by -inf, becomes probabilities; says its logsumexp.
+// Converts a row of n scores, padded with -inf, to probabilities. Returns its logsumexp.
 TAPER_CLONES float softmax_row(float* x, int64_t n) {
   float lanes[kLanes], sums[kLanes] = {};
   std::copy_n(x, kLanes, lanes);
@@ -64,7 +64,7 @@ TAPER_CLONES float softmax_row(float* x, int64_t n) {
   return max + math::log(sum);
 }
 
-// From scores to probabilities p, and from their gradients to those of the scores.
+// Converts scores to probabilities in p, and the probabilities' gradients in dp to the scores'.
 TAPER_CLONES void backward_row(float* p, float* dp, int64_t n, float logsumexp) {
   float sums[kLanes] = {};
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -79,12 +79,13 @@ TAPER_CLONES void backward_row(float* p, float* dp, int64_t n, float logsumexp) 
   for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - sum);
 }
 
-// Queries of a head, from `first` on, and how many keys they see.
+// A block of queries of a head: the first, their number, and the number of keys that they see.
 struct Block {
   int64_t head, first, rows, keys, padded;
 };
 
-// make_body(floats of a row of scores)(block), for every block; one body serves a thread.
+// Calls body(block) for every block, where body = make_body(length of a padded row of scores). Each
+// thread creates one body.
 template <class F> void for_blocks(const Tensor& q, const Tensor& k, bool causal, F make_body) {
   const int64_t T = q.size(-2), S = k.size(-2), heads = q.numel() / (T * q.size(-1));
   const int64_t row = (S + kLanes - 1) / kLanes * kLanes, work = T * S * q.size(-1) / 4;
@@ -100,7 +101,7 @@ template <class F> void for_blocks(const Tensor& q, const Tensor& k, bool causal
   });
 }
 
-// scale Q K^T of a block, -inf where a query sees no key.
+// Writes scale * Q K^T of a block, with -inf for keys that a query does not see.
 void scores(float* s, int64_t row, const Block& b, const Heads& q, const Heads& k, int64_t D,
             const AttentionArgs& args) {
   product(s, row, b.rows, b.keys, D, {q[b.head] + b.first * q.row, q.row}, {k[b.head], k.row, true},

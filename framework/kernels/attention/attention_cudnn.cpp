@@ -1,8 +1,8 @@
-// Attention by cuDNN (`=`): half types without dropout, as one fused graph of operations
-// (its FlashAttention), chosen once for each shape; sums are in float. The backward graph keeps the
-// scores' gradient in the workspace, T S halves for each batch element, and adds nothing with
-// atomics: by this form NVIDIA's cudnn-frontend asks for determinism (the engines' notes do not
-// tell). What is not taken is left to our own kernels.
+// Attention by cuDNN for half types without dropout, as one fused graph of operations (its
+// FlashAttention). The engine is chosen once for each shape, and sums are in float. The backward
+// graph keeps the scores' gradient in the workspace, T * S halves for each batch element. It uses
+// no atomics: NVIDIA's cudnn-frontend selects this form when determinism is requested (the engines'
+// notes do not document it). Unsupported arguments are left to our own kernels.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,12 +26,12 @@ using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 constexpr int64_t kMaxWorkspace = int64_t(2) << 30;
-constexpr int64_t kFewestScores = 64 * 64;  // a plan takes up to a second to make
+constexpr int64_t kFewestScores = 64 * 64;  // creating a plan takes up to a second
 constexpr int64_t kAlignment = 16;
 
 // --- descriptors ---
 
-struct Refused {};  // by cuDNN; never leaves this file
+struct Refused {};  // cuDNN rejected the problem; caught in this file
 void accept(cudnnStatus_t status) {
   if (status != CUDNN_STATUS_SUCCESS) throw Refused();
 }
@@ -40,7 +40,7 @@ using Raw = cudnnBackendDescriptor_t;
 using Attribute = cudnnBackendAttributeName_t;
 using Type = cudnnBackendAttributeType_t;
 
-// Parts are finished before they are set, and outlive the whole.
+// A backend descriptor. Parts must be finalized before they are set, and must outlive the whole.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
@@ -72,7 +72,7 @@ class Descriptor {
 
 // --- the graphs ---
 
-// Names of the tensors of which there is memory, and of numbers given by value.
+// IDs of the tensors that have memory, and of scalars passed by value.
 using Uid = int64_t;
 constexpr Uid kVirtual = 0, kQ = 1, kK = 2, kV = 3, kY = 4, kLse = 5, kDy = 6, kDelta = 7, kDq = 8,
               kDk = 9, kDv = 10, kScale = 11, kHidden = 12, kOne = 13, kFirstFree = 14;
@@ -106,8 +106,8 @@ class Graph {
     matmul(p, matrix(p_.S, p_.D, half_, kV), matrix(p_.T, p_.D, half_, kY));
   }
 
-  // dv = p^T dy; ds = p (dy v^T - delta) scale; dk = ds^T q; dq = ds k. cuDNN knows just this form:
-  // with a product by one, and with k transposed twice.
+  // dv = p^T dy; ds = p * (dy v^T - delta) * scale; dk = ds^T q; dq = ds k. cuDNN recognizes only
+  // this form: with a multiplication by one, and with k transposed twice.
   void backward() {
     constexpr auto mul = CUDNN_POINTWISE_MUL, sub = CUDNN_POINTWISE_SUB;
     const Raw dy = matrix(p_.T, p_.D, half_, kDy), y = matrix(p_.T, p_.D, half_, kY);
@@ -125,7 +125,7 @@ class Graph {
     matmul(ds, reshape(kt_, matrix(p_.S, p_.D, half_)), matrix(p_.T, p_.D, half_, kDq));
   }
 
-  // q k^T scale
+  // q k^T * scale
   Raw scores() {
     q_ = matrix(p_.T, p_.D, half_, kQ);
     kt_ = matrix(p_.D, p_.S, half_, kK, true);
@@ -155,7 +155,7 @@ class Graph {
     d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, uid == kVirtual);
     return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value));
   }
-  // One for each batch element and head; by_columns: transposed in memory.
+  // One matrix for each batch element and head. by_columns: transposed in memory.
   Raw matrix(int64_t rows, int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
              Uid uid = kVirtual, bool by_columns = false) {
     const int64_t row = by_columns ? rows : columns, size = rows * columns;
@@ -178,7 +178,7 @@ class Graph {
     d.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a).set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
     return operation(d.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c), c);
   }
-  // Over the columns.
+  // Reduces over the columns.
   Raw reduce(cudnnReduceTensorOp_t op, Raw x) {
     const Raw y = column();
     Descriptor how(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
@@ -196,7 +196,7 @@ class Graph {
   }
   Raw transposed(Raw x) { return reshape(x, matrix(p_.S, p_.T, half_, kVirtual, true)); }
 
-  // Without y: one number for each score.
+  // Without y, the result has one element for each score.
   Raw pointwise(cudnnPointwiseMode_t mode, const std::vector<Raw>& x, Raw y = nullptr,
                 cudnnDataType_t compute = CUDNN_DATA_FLOAT, int64_t axis = -1) {
     constexpr Attribute kInputs[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
@@ -223,14 +223,15 @@ class Graph {
 
 // --- plans ---
 
-// How one attention is computed; not supported: not by cuDNN.
+// The plan for an attention problem. `supported` is false if cuDNN cannot compute it.
 struct Plan {
-  std::vector<Descriptor> parts;  // the last is the plan
+  std::vector<Descriptor> parts;  // the last one is the execution plan
   int64_t workspace = 0;
   bool supported = false;
 };
 
-// The first of cuDNN's proposals, which are in the order of their expected time, that it can make.
+// Returns the first of cuDNN's proposals, ordered by expected time, for which a plan can be
+// created.
 Plan make_plan(cudnnHandle_t handle, const Problem& p) try {
   Graph graph(p);
   Descriptor whole(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -271,19 +272,19 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   if (p.D != v.size(3) || p.D % 8 != 0 || p.D > kMaxColumns) return false;
   if (p.B * p.H > kMaxBlocks || p.S == 1) return false;
   if (p.forward) return true;
-  // Determinism is known of up to Hopper. Before 9.15.1 a captured graph read beyond the keys where
-  // they do not fill their tiles.
+  // Determinism is documented up to Hopper. Before 9.15.1, captured graphs read beyond the keys if
+  // these do not fill their tiles.
   int major = 0;
   TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   return major < 10 && (p.S % 128 == 0 || cudnn().GetVersion() >= 91501);
 }
 
-// The uids of all tensors but delta and the logsumexp, and these.
+// Binds all tensors except delta and logsumexp by ID, and runs the graph.
 bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
          const std::vector<std::pair<Uid, Tensor>>& tensors) try {
   const Tensor &q = tensors[0].second, &k = tensors[1].second, &v = tensors[2].second;
-  // Of heads that lie in rows, the backward pass of 9.19 makes another dq where S is 512: it takes
-  // what is dense, as heads of one batch element.
+  // For layouts ordered by row and then by head, the backward pass of 9.19 gives a different dq at
+  // S = 512. So it gets dense tensors, as the heads of a single batch element.
   const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / B;
   Problem p{forward, args.causal, q.dtype(), B, H, q.size(2), k.size(2), q.size(3)};
   if (!takes(p, v, args, q.device().index())) return false;
@@ -299,7 +300,7 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
     bind(uid, x.data_ptr());
   }
   const Launch on(q);
-  // The first use loads code and may allocate; the work itself is captured.
+  // The first use loads code and may allocate memory; only the launches must be captured.
   const taper::cuda::RelaxedCapture relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
   Plan& plan = plan_of(std::tuple(on.device, p), [&] { return make_plan(handle, p); });

@@ -1,5 +1,5 @@
-// Attention of half types on the tensor cores (`=`; sums in float, weights rounded
-// to the half type): launches of flash_attention.cuh.
+// Attention of half types on the tensor cores: launches of flash_attention.cuh. Sums are in float,
+// and the weights are rounded to the half type.
 #include "framework/kernels/attention/flash_attention.cuh"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace {
 
 using namespace flash;
 
-constexpr double kWords = 4294967296.0;         // that a random word may be
-constexpr int64_t kCached = int64_t(16) << 20;  // bytes that surely stay in the second cache
+constexpr double kWords = 4294967296.0;         // number of values of a random word
+constexpr int64_t kCached = int64_t(16) << 20;  // bytes that safely stay in the L2 cache
 constexpr int64_t kMaxLength = int64_t(1) << 30;
 
-// Of the random words, as uniform_float has it: 24 bits decide.
+// Converts p to a threshold for random words. As in uniform_float, 24 bits decide.
 double threshold_of(double p) { return std::ceil(double(float(p)) * 16777216) * 256; }
 
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
@@ -48,7 +48,8 @@ Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const T
   Problem<T> in{};
   in.q = matrix<T>(q), in.k = matrix<T>(k), in.v = matrix<T>(v);
   in.batch = int(q.size(0) * q.size(1));
-  const int64_t bytes = 4 * q.size(3) * std::max(q.size(2), k.size(2));  // of one's k and v
+  // Bytes of one batch element's k and v.
+  const int64_t bytes = 4 * q.size(3) * std::max(q.size(2), k.size(2));
   in.together = int(std::clamp<int64_t>(kCached / bytes, 1, in.batch));
   in.heads = int(q.size(1)), in.T_ = int(q.size(2)), in.S = int(k.size(2)), in.D = int(q.size(3));
   in.scale = float(args.scale), in.causal = args.causal;
@@ -67,7 +68,7 @@ unsigned blocks_of(const Tensor& rows) {
 
 template <bool drops> using Drops = std::bool_constant<drops>;
 
-// Calls f(TypeTag<T>, Int of columns with those that are added, Drops).
+// Calls f(TypeTag<T>, Int<columns including padding>, Drops).
 template <class F> void visit(const Tensor& q, const AttentionArgs& args, F f) {
   const auto with_columns = [&](auto columns) {
     visit_half(q.dtype(), [&](auto tag) {

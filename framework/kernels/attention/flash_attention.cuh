@@ -1,9 +1,10 @@
 // The kernels of flash_attention.cu, after Dao 2023, "FlashAttention-2" (arXiv 2307.08691). A block
-// of four warps owns kRows rows, 16 a warp: queries, or keys for the gradients of k and v, whose
-// scores are computed transposed. The rows' operands and results stay in registers; the other side
-// passes through shared memory, kStep rows at a time, the next step's being copied meanwhile. The
-// weights of one product are the operands of the next as they lie in the lanes. Every sum has a
-// fixed order; the backward pass computes the scores twice, once for each side.
+// of four warps processes kRows rows, 16 per warp: queries, or keys for the gradients of k and v,
+// whose scores are computed transposed. The operands and results of these rows stay in registers.
+// The other side is read through shared memory, kStep rows at a time, while the next step is being
+// copied. The lanes hold the weights of one product in the layout that the next product needs for
+// its operand. Every sum has a fixed order. The backward pass computes the scores twice, once for
+// each side.
 #pragma once
 
 #include <cmath>
@@ -16,7 +17,7 @@ namespace taper::v0::kernels::cuda::flash {
 
 constexpr float kLog2e = 1.4426950408889634f;
 
-// [B, H, rows, columns]; columns are neighbours, and begin at multiples of 16 bytes.
+// A tensor [B, H, rows, columns]. Columns are contiguous and start at multiples of 16 bytes.
 template <class T> struct Matrix {
   T* data;
   int64_t batch, head, row;  // strides
@@ -24,15 +25,15 @@ template <class T> struct Matrix {
 
 template <class T> struct Problem {
   Matrix<T> q, k, v;
-  int batch, together, heads, T_, S, D;  // batch: B H; together: see Place
-  float scale;                           // above 0
+  int batch, together, heads, T_, S, D;  // batch: B * H; together: see Place
+  float scale;                           // positive
   bool causal;
-  float* lse;  // as delta, [B, H, T]
-  // Dropout: a random word below the threshold drops, what stays is multiplied.
+  float* lse;  // [B, H, T], like delta
+  // Dropout: random words below the threshold drop; what is kept is multiplied by kept_scale.
   PhiloxKey key;
   uint32_t threshold;
   float kept_scale;
-  // For the backward pass.
+  // Only for the backward pass.
   Matrix<T> y{}, dy{};
   float* delta = nullptr;
 
@@ -43,7 +44,7 @@ template <class T> struct Problem {
 
 // --- dropout ---
 
-// Bits k = 0 .. 3 of nibble n: whether word k of block first + n step stays.
+// Bit k = 0 to 3 of nibble n states whether word k of Philox block first + n * step is kept.
 template <int kTiles>
 __device__ uint32_t draw(PhiloxKey key, uint32_t threshold, uint64_t first, uint64_t step) {
   uint32_t bits = 0;
@@ -56,10 +57,10 @@ __device__ uint32_t draw(PhiloxKey key, uint32_t threshold, uint64_t first, uint
   return bits;
 }
 
-// Bit 4 n + e: whether element e of tile n stays, of scores that begin at query i and key j of
-// batch element b; kTransposed: keys are rows. A block of four random words serves four
-// neighbouring keys, which (where S is a multiple of 4) are in one tile: every lane draws for one
-// row or column of its neighbours', and they exchange the bits.
+// Bit 4 * n + e states whether element e of tile n is kept, for scores that start at query i and
+// key j of batch element b. kTransposed: keys are rows. A block of four random words serves four
+// adjacent keys. If S is a multiple of 4, these are in one tile; each lane then draws for one row
+// or column of its neighbors as well, and the lanes exchange the bits.
 template <bool kTransposed, int kTiles, class T>
 __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, int j) {
   const uint64_t S = in.S, row = uint64_t(b * in.T_ + i);
@@ -78,7 +79,7 @@ __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, 
     return bits;
   }
   if constexpr (kTransposed) {
-    // Lane with c = g % 4 draws for column c % 2 and the rows from g - c + c / 2 * 8 on.
+    // A lane with c = g % 4 draws for column c % 2 and the rows from g - c + c / 2 * 8 on.
     const int c = group() % 4;
     const uint64_t first = ((row + my_column() + c % 2) * S + j + (group() - c) + c / 2 * 8) / 4;
     const uint32_t mine = draw<kTiles>(key, in.threshold, first, 2 * S);
@@ -90,7 +91,7 @@ __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, 
     }
     return bits;
   } else {
-    // An even lane draws for row g, an odd one for row g + 8, the four keys of both.
+    // An even lane draws for row g and an odd one for row g + 8, for the four keys of both.
     const int odd = lane() % 2;
     const uint64_t first = ((row + group() + 8 * odd) * S + j + lane() % 4 / 2 * 4) / 4;
     const uint32_t mine = draw<kTiles>(key, in.threshold, first, 2);
@@ -102,7 +103,7 @@ __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, 
 
 // --- kernels ---
 
-// Measured on an H200: steps, and how many blocks a multiprocessor is to hold, which bounds the
+// Tuned on an H200: rows per step, and the number of blocks per multiprocessor, which limits the
 // registers.
 template <int kD> struct Tuned {
   static constexpr int kStep = kD <= 64 ? 64 : 32;
@@ -110,7 +111,7 @@ template <int kD> struct Tuned {
   static constexpr int kKeyBlocks = 2;
 };
 
-// -inf where a query does not see a key; for tiles where that may be.
+// Sets scores to -inf where a query does not see a key. Called only for tiles where that can occur.
 template <int kTiles> __device__ void hide(Part<kTiles>& s, int i0, int j0, int S, bool causal) {
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
@@ -122,7 +123,7 @@ template <int kTiles> __device__ void hide(Part<kTiles>& s, int i0, int j0, int 
   }
 }
 
-// Over the four lanes that own the same rows.
+// Reduce over the four lanes that hold the same rows.
 __device__ inline float quad_sum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
@@ -132,10 +133,11 @@ __device__ inline float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-// The block's part. As many batch elements as the cache holds are begun together, in causal
-// attention the longest rows of scores first, so that short ones are left for the end.
+// The part of the work of this block. As many batch elements as fit in the L2 cache are started
+// together. In causal attention the longest rows of scores come first, so that the short ones are
+// left for the end.
 struct Place {
-  int b, tile, row;  // row: the warp's first
+  int b, tile, row;  // row: first row of the warp
   __device__ Place(int rows, int batch, int together, bool last_first) {
     const int tiles = (rows + kRows - 1) / kRows,
               first = int(blockIdx.x) / (together * tiles) * together;
@@ -224,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
   store_rows(keys, acc, scales, in.of(y, at.b), y.row, at.row, in.T_, in.D);
 }
 
-// dq = scale ds k, and delta, the sum of dy * y over D, which the other kernel needs.
+// dq = scale * ds k. Also writes delta, the sum of dy * y over D, which key_kernel needs.
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
     query_kernel(Problem<T> in, Matrix<T> dq) {
@@ -289,7 +291,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
   store_rows(keys, acc, {in.scale, in.scale}, in.of(dq, at.b), dq.row, at.row, in.T_, in.D);
 }
 
-// dv = p^T dy, dk = scale ds^T q; after query_kernel.
+// dv = p^T dy and dk = scale * ds^T q. Runs after query_kernel.
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kKeyBlocks)
     key_kernel(Problem<T> in, Matrix<T> dk, Matrix<T> dv) {

@@ -1,5 +1,5 @@
-// What passes through a block of flash_attention.cuh: rows as operands in registers, tiles of rows
-// in shared memory, and their products, which stay in registers.
+// Building blocks of flash_attention.cuh: rows as operands in registers, tiles of rows in shared
+// memory, and their products, which stay in registers.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 namespace taper::v0::kernels::cuda::flash {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kWarps;
-// Of rows in shared memory: eight that follow each other lie in other banks.
+// Padding of rows in shared memory: eight consecutive rows use different banks.
 constexpr int kPad = 8;
 
 __device__ inline int lane() { return int(threadIdx.x) % 32; }
 __device__ inline int group() { return lane() / 4; }
 __device__ inline int my_column() { return lane() % 4 * 2; }
 
-// Weights or sums: kTiles products side by side.
+// Weights or sums: kTiles adjacent products.
 template <int kTiles> struct Part {
   float at[kTiles][4] = {};
 };
 
-// 16 rows of kD columns as first operands, straight from memory; zeros beyond the bounds.
+// 16 rows of kD columns as first operands, loaded directly from global memory. Elements out of
+// bounds are zeros.
 template <class T, int kD> struct Operand {
   uint32_t at[kD / 16][4];
 
@@ -41,7 +42,7 @@ template <class T, int kD> struct Operand {
 
 template <class T, int kD, int kStep> struct Tile { alignas(16) T at[kStep][kD + kPad]; };
 
-// A thread's share of the way from a matrix to tiles.
+// A thread's share of copying a matrix to tiles.
 template <class T, int kD, int kStep> struct Feed {
   static constexpr int kSlots = kD <= 32 ? 4 : kD <= 64 ? 8 : 16, kTogether = kThreads / kSlots;
   const T* from;
@@ -57,7 +58,7 @@ template <class T, int kD, int kStep> struct Feed {
         inside(column < columns) {
     from = x + row * stride + column;
   }
-  // Starts to copy rows row0 ..; zeros beyond the bounds.
+  // Starts to copy the rows from row0 on. Elements out of bounds are zeros.
   __device__ void operator()(Tile<T, kD, kStep>& tile, int row0) const {
     if (kD < 8 * kSlots && column >= kD) return;
     const T* at = from + row0 * stride;
@@ -69,7 +70,7 @@ template <class T, int kD, int kStep> struct Feed {
   }
 };
 
-// acc += a times the tile transposed.
+// acc += a times the transposed tile.
 template <class T, int kD, int kStep>
 __device__ void add_products(Part<kStep / 8>& acc, const Operand<T, kD>& a,
                              const Tile<T, kD, kStep>& tile) {
@@ -86,7 +87,7 @@ __device__ void add_products(Part<kStep / 8>& acc, const Operand<T, kD>& a,
   }
 }
 
-// acc += p (rounded to T) times the tile.
+// acc += p, rounded to T, times the tile.
 template <class T, int kD, int kStep>
 __device__ void add_applied(Part<kD / 8>& acc, const Part<kStep / 8>& p,
                             const Tile<T, kD, kStep>& tile) {
@@ -106,8 +107,8 @@ __device__ void add_applied(Part<kD / 8>& acc, const Part<kStep / 8>& p,
   }
 }
 
-// Writes the warp's 16 rows, element rows (g, g + 8) times scale; through the two tiles of `stage`,
-// so that a row goes out in whole pieces.
+// Writes the warp's 16 rows; element rows (g, g + 8) are multiplied by scale. It goes through the
+// two tiles of `stage`, so that rows are written in 16-byte pieces.
 template <class T, int kD, int kStep>
 __device__ void store_rows(Tile<T, kD, kStep>* stage, const Part<kD / 8>& acc,
                            const float (&scale)[2], T* to, int64_t stride, int row0, int rows,

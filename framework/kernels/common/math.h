@@ -49,8 +49,9 @@ TAPER_HD bool is_normal(float x) {
   return (x >= kLeast) & (x <= kMost);
 }
 
-// log(1 + f) = f - (f^2/2 - s * (f^2/2 + R)), where s = f / (2 + f) and R = 2/3 s^2 + 2/5 s^4 + ...
-// . For 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295. `carry` is added to the small part.
+// log(1 + f) = f - (f^2/2 - s * (f^2/2 + R)), where s = f / (2 + f) and
+// R = 2/3 s^2 + 2/5 s^4 + 2/7 s^6 and so on. For 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295.
+// `carry` is added to the small part.
 template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
   constexpr int kTerms = sizeof(T) == 4 ? 4 : 10;
   const T s = f / add_rn(T(2), f);
@@ -136,7 +137,7 @@ TAPER_HD float exp(float x) {
   // Below -104 the result is 0, above 89 it is infinite. NaN fails both comparisons and propagates.
   const float low = x < -104.0f ? -104.0f : x;
   const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
-  // Multiplying by two factors reaches subnormals and overflow.
+  // 2^n is applied as two factors, so that the result can be subnormal or overflow.
   const int32_t half = e.n >> 1;
   return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
 }

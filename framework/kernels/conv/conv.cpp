@@ -9,12 +9,12 @@
 namespace taper::v0::kernels {
 namespace {
 
-// So many elements of columns are held at a time, or those of one image.
+// The number of elements of columns held at a time, at least those of one image.
 constexpr int64_t kMaxColumns = int64_t(1) << 24;
 
 // --- shapes and layouts ---
 
-// Shape or strides of [N, C, L] as those of [N, C, 1, L].
+// Converts the shape or strides of [N, C, L] to those of [N, C, 1, L].
 Shape as_2d(Shape shape) {
   if (shape.size() == 3) shape.insert(2, 1);
   return shape;
@@ -31,7 +31,7 @@ ConvSizes sizes_of(const Shape& x, const Shape& weight, const ConvWindows& optio
   return {s[0], s[1], k[0], options.groups, axis(2, &Pair::h), axis(3, &Pair::w)};
 }
 
-// A logical [N, C, H, W] as dense [N, H, W, C].
+// Converts a logical [N, C, H, W] to a dense [N, H, W, C].
 Tensor to_channels_last(const Tensor& x) {
   const Shape size = as_2d(x.shape()), step = as_2d(x.strides());
   return dense(view_as(x, {size[0], size[2], size[3], size[1]},
@@ -50,20 +50,20 @@ Tensor from_channels_last(const Tensor& x, const Shape& shape) {
   return view_as(x, shape, strides, 0);
 }
 
-// --- the work ---
+// --- computation ---
 
 const Tensor& output_of(ConvPass pass, const ConvTensors& t) {
   return pass == ConvPass::y ? t.y : pass == ConvPass::dx ? t.x : t.weight;
 }
 
-// One matrix a group: rows `ld` apart, groups `stride` apart.
+// One matrix per group, with rows `ld` apart and groups `stride` apart.
 struct Matrices {
   const Tensor& data;
   int64_t offset, ld, stride;
   void* address() const { return pointer<char>(data) + offset * int64_t(data.element_size()); }
 };
 
-// For every group: y = columns weight^T, columns = y weight, or weight += y^T columns.
+// Computes for every group y = columns weight^T, columns = y weight, or weight += y^T columns.
 void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Tensor& columns,
               int64_t first, int64_t images) {
   const int64_t o = s.o / s.groups, depth = s.depth(), rows = images * s.pixels();
@@ -98,12 +98,12 @@ void apply_relu(const ConvTensors& t) {
   if (t.relu) unary_into(UnaryOp::relu, t.y, t.y);
 }
 
-// Of float32 and float64, on any device, some images at a time.
+// For float32 and float64 on any device, a number of images at a time.
 void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t per_image = s.pixels() * s.groups * s.depth();
   const int64_t images = std::min(s.n, std::max<int64_t>(1, kMaxColumns / per_image));
   const Tensor columns = Tensor::make({images * per_image}, t.x.dtype(), t.x.device());
-  if (t.bias.defined()) copy_into(t.y, t.bias);  // the products are added
+  if (t.bias.defined()) copy_into(t.y, t.bias);  // the products are added to it
   for (int64_t first = 0; first < s.n; first += images) {
     const int64_t now = std::min(images, s.n - first);
     on_device<ConvKernels>(t.x.device(), [&](auto k) {
@@ -181,7 +181,7 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
   require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
 }
 
-// transposed: x and y have changed places.
+// transposed: x and y exchange roles.
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   bool transposed = false) {
   require(weight.dim() == x.dim(), "Expected ", weight.dim(), "-dimensional input for ",
@@ -203,7 +203,7 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
   }
 }
 
-// "(5 x 7)", or "(7)" of one dimension.
+// Formats "(5 x 7)", or "(7)" for one dimension.
 std::string sides(const Tensor& x, int64_t h, int64_t w) {
   return x.dim() == 3 ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
 }
@@ -295,7 +295,7 @@ Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindow
   const DType wide = compute_type(columns.dtype());
   const Tensor given = dense(columns);
   const int64_t l = s.pixels(), window = kernel.h * kernel.w;
-  // [N, out h, out w, kh, kw, C]
+  // The layout is [N, out h, out w, kh, kw, C].
   const Tensor rows = packed(view_as(given, {s.n, l, window, s.c},
                                      {s.c * window * l, 1, l, window * l}, given.storage_offset()),
                              wide);

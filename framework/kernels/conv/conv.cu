@@ -1,6 +1,6 @@
-// float32 convolutions in float32 by our own kernels (`=`), where they beat cuDNN's; and the bias
-// of those that cuDNN computes. Which kernel runs, and in how many parts, is said by the sizes
-// alone.
+// float32 convolutions in float32 precision by our own kernels, where they are faster than cuDNN,
+// and the bias of convolutions that cuDNN computes. The sizes alone determine the kernel and the
+// number of parts.
 #include <algorithm>
 
 #include "framework/cuda/precision.h"
@@ -20,16 +20,16 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-// Blocks that keep a large GPU busy, in one wave; and those that are too few, unless each element
-// sums few terms.
+// kBlocks blocks occupy a large GPU in one wave. Fewer than kLeastBlocks blocks are too few, unless
+// each element sums at most kFewTerms terms.
 constexpr int64_t kBlocks = 528, kLeastBlocks = 64, kFewTerms = 768;
-// Floats that the parts of a gradient of a weight may take.
+// Limit on the floats used by the parts of a weight's gradient.
 constexpr int64_t kMaxParts = int64_t(1) << 25;
-// Fewer pixels are not a part of their own.
+// Minimum number of pixels in a part.
 constexpr int64_t kLeastPixels = 64;
 constexpr int64_t kMaxFewShared = 48 << 10;
 
-// y from x, or dx from dy: then x and y change places, and the steps run back.
+// y from x, or dx from dy: then x and y exchange roles, and the steps are negative.
 Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
   const auto side = [=](const ConvAxis& a) {
     if (!backward) {
@@ -61,7 +61,8 @@ template <int kTileN> void gather(const Gathered& g, const Launch& on) {
   launch_tiles<Tile>(gather_kernel<kTileN>, g, blocks, on);
 }
 
-// False where quads of channels do not do, or too few blocks would work for too long.
+// Returns false if the channels are not multiples of four, or if too few blocks would run for too
+// long.
 bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward, const Launch& on) {
   if (g.channels % 4 != 0 || g.channels < 16 || g.n % 4 != 0) return false;
   const int64_t blocks = ceil_div(g.pixels, 128) * ceil_div(g.n, 64);
@@ -77,7 +78,7 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   return true;
 }
 
-// False where the weight is too large for it.
+// Returns false if the weight is too large.
 bool few_channels(const Gathered& g, const Launch& on) {
   const FewChannels f{g, g.h.kernel * g.w.kernel * g.channels};
   if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
@@ -101,7 +102,7 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
   const bool few = g.columns <= kMaxTaps;
   if (!few && (g.from.channels % 4 != 0 || g.from.n % 4 != 0)) return false;
   const int64_t n = t.weight.numel();
-  // Tiles of 64 columns or of 96, whichever overhang less.
+  // Use tiles of 64 or 96 columns, whichever wastes less.
   const bool narrow = ceil_div(g.columns, 64) * 64 < ceil_div(g.columns, 96) * 96;
   const int64_t tiles =
       few ? ceil_div(g.from.n, 32) : ceil_div(g.columns, narrow ? 64 : 96) * ceil_div(g.from.n, 64);
@@ -126,7 +127,7 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
   return true;
 }
 
-// Sizes that int can count, in memory that quads of floats can be read from.
+// Whether the sizes fit in int, and the memory can be read in quads of floats.
 bool fits(const ConvSizes& s, const ConvTensors& t) {
   for (const ConvAxis& a : {s.h, s.w}) {
     if (std::max({a.in, a.stride, a.padding, a.kernel * a.dilation}) > 1 << 20) return false;
@@ -141,7 +142,7 @@ bool fits(const ConvSizes& s, const ConvTensors& t) {
 template <class T, int kVec> struct AddBias {
   T* y;
   const T* bias;
-  int vectors;  // of a row
+  int vectors;  // per row
   bool relu;
 
   __device__ void operator()(int64_t i) const {

@@ -52,7 +52,7 @@ struct ConvSizes {
   ConvAxis h, w;
   auto operator<=>(const ConvSizes&) const = default;
   int64_t pixels() const { return h.out * w.out; }
-  // number of products summed for one element of y
+  // Returns the number of products that are summed for one element of y.
   int64_t depth() const { return c / groups * h.kernel * w.kernel; }
 };
 

@@ -1,6 +1,6 @@
-// Convolutions of float32 by oneDNN (`=`), which 2.6 and 3.x offer under two interfaces. The batch
-// is cut into slices by its size alone and each is computed on one thread; gradients of weights are
-// sums over slices, in order. So no bit depends on the number of threads.
+// Convolutions of float32 by oneDNN, whose versions 2.6 and 3.x have different interfaces. The
+// batch is cut into slices by its size alone, and each slice is computed on one thread. Gradients
+// of weights are sums over the slices in order. Therefore no bit depends on the number of threads.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -25,9 +25,9 @@ using dnnl::memory;
 using Dims = memory::dims;
 
 constexpr int64_t kMaxSlices = 32;
-// Floats that the slices' gradients of weights may take together.
+// Limit on the floats of all slices' weight gradients together.
 constexpr int64_t kMaxPartials = int64_t(1) << 24;
-// Multiply-adds for which waking a thread is worth it.
+// Number of multiply-adds for which waking a thread pays off.
 constexpr int64_t kThreadWork = int64_t(1) << 18;
 
 const dnnl::engine& engine() {
@@ -35,13 +35,14 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// One convolution of a slice. It runs on any thread, with scratch memory of the caller's.
+// One convolution of a slice. It runs on any thread with scratch memory of the caller.
 struct Plan {
   dnnl::primitive primitive;
   memory::desc x, weight, bias, y, scratchpad;
 };
 
-// A primitive's description in either interface; `hint` is the forward one, for gradients.
+// Creates a primitive's description with either interface. For gradients, `hint` is the forward
+// one.
 template <class Primitive, class... Args, class... Hint>
 typename Primitive::primitive_desc describe(std::tuple<Args...> args, const Hint&... hint) {
   dnnl::primitive_attr attr;
@@ -62,7 +63,7 @@ Dims weight_dims(const ConvSizes& s) {
   return {s.groups, s.o / s.groups, s.c / s.groups, s.h.kernel, s.w.kernel};
 }
 
-// The weight as a ConvTensors holds it.
+// The weight in the layout of ConvTensors.
 memory::desc given_weight(const ConvSizes& s) {
   const int64_t c = s.c / s.groups, kw = s.w.kernel * c, kh = s.h.kernel * kw;
   Dims strides = {kh, 1, kw, c};
@@ -70,7 +71,7 @@ memory::desc given_weight(const ConvSizes& s) {
   return {weight_dims(s), memory::data_type::f32, strides};
 }
 
-// oneDNN chooses the layout of the weight where none is asked for.
+// If no layout of the weight is requested, oneDNN chooses it.
 Plan make_plan(ConvPass pass, const ConvSizes& s,
                const std::optional<memory::desc>& weight_layout) {
   using Tag = memory::format_tag;
@@ -101,12 +102,12 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
   return plan(dnnl::convolution_backward_weights(weights), weights, weights.diff_weights_desc());
 }
 
-// The plans for whole slices and for the last, smaller one, of one layout of the weight.
+// The plans for full slices and for the last, smaller one, with the same layout of the weight.
 struct Plans {
   Plan whole, last;
 };
 
-// None where oneDNN does not take this convolution.
+// Returns nullopt if oneDNN does not support this convolution.
 std::optional<Plans> make_plans(ConvPass pass, ConvSizes s, int64_t per_slice) try {
   const OneThread one;
   const int64_t last = (s.n - 1) % per_slice + 1;
@@ -141,7 +142,7 @@ void execute(ConvPass pass, const Plan& plan, float* x, float* weight, float* bi
   stream.wait();
 }
 
-// The first of `count` runs of n floats becomes the sum of all.
+// Sums `count` runs of n floats into the first run.
 void sum_runs(float* x, int64_t n, int64_t count) {
   parallel_for(n, host::grain_of(count), [&](int64_t begin, int64_t end) {
     for (int64_t k = 1; k < count; ++k) {
@@ -151,8 +152,8 @@ void sum_runs(float* x, int64_t n, int64_t count) {
   });
 }
 
-// oneDNN 2.6 computes 1x1 kernels with a stride in whole vectors of channels: where the last is not
-// full, it writes beyond each pixel, and beyond the tensor after the last one.
+// oneDNN 2.6 computes 1x1 kernels with a stride in whole vectors of channels. If the last vector is
+// not full, it writes beyond each pixel, and after the last pixel beyond the tensor.
 bool spills(const ConvSizes& s) {
   const bool is_point = s.h.kernel == 1 && s.w.kernel == 1;
   return is_point && (s.h.stride > 1 || s.w.stride > 1) && (s.c % 16 != 0 || s.o % 16 != 0);
@@ -175,7 +176,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   float* const weight = weights.data<float>();
   void* const given = t.weight.data_ptr();
   if (!dweight) reorder(given_weight(s), given, layout, weight);
-  Tensor bias = t.bias;  // always there, so that one plan serves
+  Tensor bias = t.bias;  // always present, so that one plan serves both cases
   if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
   const int64_t x_slice = per_slice * s.h.in * s.w.in * s.c, y_slice = per_slice * s.pixels() * s.o;
   const int64_t work = s.n * s.pixels() * s.o * s.depth();

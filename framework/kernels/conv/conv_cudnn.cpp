@@ -1,6 +1,7 @@
-// Convolutions by cuDNN (`=`), in channels-last memory. Deterministic algorithms only, chosen once
-// for each shape; float32 multiplies in float32 (or TF32 where the user says so), half types add in
-// float32. float64 and whatever cuDNN refuses is left to the matrix products.
+// Convolutions by cuDNN in channels-last memory. Only deterministic algorithms are used, chosen
+// once for each shape. float32 multiplies in float32 (or in TF32 if the user allows it), and half
+// types accumulate in float32. float64 and everything that cuDNN rejects is left to the matrix
+// products.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -36,7 +37,7 @@ using TensorLayout = CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDe
 using FilterLayout = CudnnOwner<cudnnFilterDescriptor_t, &Cudnn::DestroyFilterDescriptor>;
 using Convolution = CudnnOwner<cudnnConvolutionDescriptor_t, &Cudnn::DestroyConvolutionDescriptor>;
 
-// How one convolution is computed; not supported: not by cuDNN.
+// The plan for a convolution. `supported` is false if cuDNN cannot compute it.
 struct Plan {
   TensorLayout x, y;
   FilterLayout weight;
@@ -46,7 +47,7 @@ struct Plan {
   bool supported = false;
 };
 
-// False where cuDNN cannot describe the sizes.
+// Returns false if cuDNN cannot represent the sizes.
 bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
   const auto type = dtype == kFloat16    ? CUDNN_DATA_HALF
                     : dtype == kBFloat16 ? CUDNN_DATA_BFLOAT16
@@ -79,7 +80,7 @@ bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
                      [](cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; });
 }
 
-// The first of cuDNN's proposals, which are in the order of their expected time, that may be used.
+// Selects the first usable algorithm from cuDNN's proposals, which are ordered by expected time.
 template <class Algorithm, class F> void choose(Plan& plan, F propose) {
   constexpr int kMost = 16;
   Algorithm found[kMost];
@@ -147,7 +148,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, con
   }
 }
 
-// cuDNN counts in int.
+// cuDNN uses int for sizes.
 bool fits(const Tensor& x) { return x.numel() <= std::numeric_limits<int>::max(); }
 bool fits(const ConvAxis& a) {
   constexpr int64_t most = std::numeric_limits<int>::max();
@@ -157,10 +158,10 @@ bool fits(const ConvAxis& a) {
 }  // namespace
 
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
-  if (t.x.dtype() == kFloat64) return false;  // not in channels-last
+  if (t.x.dtype() == kFloat64) return false;  // not supported in channels-last memory
   if (!fits(t.x) || !fits(t.weight) || !fits(t.y) || !fits(s.h) || !fits(s.w)) return false;
   const Launch on(t.x);
-  // The first use loads code and may allocate; the work itself is captured.
+  // The first use loads code and may allocate memory; only the launches must be captured.
   const taper::cuda::RelaxedCapture relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
   Plan& plan = plan_of(std::tuple(on.device, pass, t.x.dtype(), allows_tf32(), s),
@@ -168,7 +169,8 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (!plan.supported) return false;
   const Scratch workspace(plan.workspace, on.device);
   const cudnnStatus_t status = execute(handle, pass, plan, t, workspace.data());
-  // Its heuristics sometimes propose what it then refuses; nothing was launched.
+  // The heuristics sometimes propose an algorithm that is then rejected, before anything is
+  // launched.
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
   check_cudnn(status, "cudnnConvolution");
   on.check("conv");

@@ -1,7 +1,8 @@
-// float32 convolutions by multiply-adds in float32, in channels-last memory: matrix products whose
-// operands are gathered while they are loaded. Every sum (`=`) runs in a fixed order.
+// float32 convolutions with multiply-adds in float32, in channels-last memory. They are matrix
+// products whose operands are gathered while they are loaded. Every sum has a fixed order.
 //
-// A thread owns 8 x 8 sums, a warp 64 * 32 of them. Tiles wait in shared memory, kStages deep.
+// A thread computes 8 x 8 sums and a warp 64 * 32. Tiles are prefetched into shared memory, kStages
+// deep.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace taper::v0::kernels::cuda {
 
-// out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n], where pixel p =
-// (image, h, w) of out meets (image, h * stride + offset + kh * step, ...) of in: y from x, and,
-// at stride 1 and with steps that run back, dx from dy.
+// out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n]. Pixel
+// p = (image, h, w) of out reads pixel (image, h * stride + offset + kh * step, ...) of in. This
+// computes y from x, and at stride 1, with negative steps, dx from dy.
 struct GatheredSide {
   int in, out, kernel, stride, offset, step;
 };
@@ -24,18 +25,18 @@ struct Gathered {
   const float *in, *weight, *bias;  // bias [n] or null
   float* out;
   int channels, n, pixels;
-  int weight_kernel, weight_channel;  // the strides of weight; that of n is 1
+  int weight_kernel, weight_channel;  // strides of weight; the stride of n is 1
   bool relu;
 };
 // parts[split, n, kh, kw, c] = sum of out[p, n] * in[pixel(p, kh, kw), c] over the pixels p of a
-// split: the gradient of weight, where out holds dy.
+// split. This is the gradient of weight, where out holds dy.
 struct WeightSums {
   Gathered from;
   float* parts;
-  int columns, per_split;  // kh * kw * c; pixels of a split
+  int columns, per_split;  // kh * kw * c; pixels per split
 };
-// What pixel p of out meets at kernel position 0: h and w of in, and where that place lies in in.
-// Without p's being valid, no place.
+// The pixel of `in` that pixel p of out reads at kernel position 0: its h and w, and its offset. If
+// p is not valid, it is outside of every image.
 struct alignas(16) GatherPlace {
   int at, h, w;
   GatherPlace() = default;
@@ -47,13 +48,13 @@ struct alignas(16) GatherPlace {
     at = ((image * g.h.in + h) * g.w.in + w) * g.channels;
     if (!valid) h = -(1 << 30);
   }
-  // Whether the place dh, dw further lies in the image.
+  // Whether the pixel at distance (dh, dw) is inside the image.
   __device__ bool reaches(const Gathered& g, int dh, int dw) const {
     return unsigned(h + dh) < unsigned(g.h.in) && unsigned(w + dw) < unsigned(g.w.in);
   }
 };
 
-// 4 floats into shared memory, or zeros: then `from` is not read.
+// Copies 4 floats to shared memory, or zeros; then `from` is not read.
 __device__ inline void fetch4(unsigned to, const float* from, bool wanted) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(wanted ? 16 : 0));
@@ -68,9 +69,9 @@ __device__ inline float part(const float4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// The lanes of a warp share out 2^kBits places across and the rest down. 16-byte reads of shared
-// memory take half the time where lanes i and i ^ 1, or i and i ^ 2, read the same: so bit 0 of the
-// lane tells places across, and bit 1 places down.
+// The lanes of a warp are arranged as 2^kBits columns and the remaining number of rows. 16-byte
+// reads of shared memory take half the time if lanes i and i ^ 1, or i and i ^ 2, read the same
+// address. Therefore bit 0 of the lane selects the column and bit 1 the row.
 template <int kBits> __device__ inline int across_of(int lane) {
   return (lane & 1) | ((lane >> 1) & ((1 << kBits) - 2));
 }
@@ -88,7 +89,7 @@ template <int kTileN> struct GatherTile {
   static constexpr int kSizeA = kRows * kDepth, kSizeB = kDepth * kTileN;
   static constexpr int kShared = 4 * (kStages * (kSizeA + kSizeB) + 4 * kRows);
   static_assert(kTileN == 8 * kAcross);
-  // Where quad q of a row's 4 lies: turned, against bank conflicts.
+  // Returns the position of quad q of a row's 4 quads. They are rotated to avoid bank conflicts.
   __device__ static int at(int row, int q) { return row * kDepth + (q ^ row / 2 % 4) * 4; }
 };
 
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
   __syncthreads();
 
   const int chunks = g.h.kernel * g.w.kernel * ((g.channels + kDepth - 1) / kDepth);
-  int kh = 0, kw = 0, c0 = 0;  // of the next chunk to be fetched
+  int kh = 0, kw = 0, c0 = 0;  // position of the next chunk to fetch
   constexpr int kQuadsA = kDepth / 4, kQuadsB = kTileN / 4;
   const int row_a = t / kQuadsA, c_a = t % kQuadsA * 4, row_b = t / kQuadsB;
   const int n_b = first_n + t % kQuadsB * 4;
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
       const int p = first + row + r * Tile::kDown;
       const float* const s = sum[r] + 4 * half;
       float4 v = {s[0] + bias.x, s[1] + bias.y, s[2] + bias.z, s[3] + bias.w};
-      // nan stays nan
+      // NaN stays NaN.
       if (g.relu) v = {v.x < 0 ? 0 : v.x, v.y < 0 ? 0 : v.y, v.z < 0 ? 0 : v.z, v.w < 0 ? 0 : v.w};
       if (p < g.pixels) store4(g.out + int64_t(p) * g.n + column, v);
     }
@@ -203,15 +204,16 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
   const Gathered& g = sums.from;
   using Tile = WeightTile<kWarps, kStages>;
   extern __shared__ float4 shared[];
-  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);  // of two chunks' pixels
+  // Space for the pixels of two chunks.
+  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
   float* const tiles = reinterpret_cast<float*>(shared + 2 * kDepth);
   const int t = threadIdx.x, lane = t % 32, warp = t / 32;
   const int first_o = blockIdx.y * Tile::kRows, first_column = blockIdx.x * Tile::kColumns;
   const int begin = blockIdx.z * sums.per_split, end = min(begin + sums.per_split, g.pixels);
   const int chunks = (end - begin + kDepth - 1) / kDepth;
 
-  // A thread fetches one quad of columns of x (always the same kernel position and channels), and
-  // one of dy.
+  // A thread fetches one quad of columns of x, always at the same kernel position and channels, and
+  // one quad of dy.
   constexpr int kQuadsA = Tile::kRows / 4, kQuadsB = Tile::kColumns / 4;
   const int quad = first_column + t % kQuadsB * 4, position = quad / g.channels;
   const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
@@ -285,9 +287,9 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
   }
 }
 
-// --- few channels: a thread computes 4 outputs of 4 neighbouring pixels ---
+// --- few channels: a thread computes 4 outputs of 4 pixels ---
 
-// weight [n, taps] with taps = kh * kw * c. n is a multiple of 4.
+// weight is [n, taps], where taps = kh * kw * c. n is a multiple of 4.
 struct FewChannels {
   Gathered g;
   int taps;
@@ -299,8 +301,9 @@ constexpr int kFewPixels = 4;
 __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
   const Gathered& g = f.g;
   extern __shared__ float4 shared[];
-  float* const weight = reinterpret_cast<float*>(shared);                  // [taps, n]
-  int4* const steps = reinterpret_cast<int4*>(shared + f.taps * g.n / 4);  // of taps: dh, dw, all
+  float* const weight = reinterpret_cast<float*>(shared);  // [taps, n]
+  // For each tap: dh, dw, offset.
+  int4* const steps = reinterpret_cast<int4*>(shared + f.taps * g.n / 4);
   for (int i = threadIdx.x; i < f.taps * g.n; i += blockDim.x) {
     weight[i % f.taps * g.n + i / f.taps] = g.weight[i];
   }
@@ -344,7 +347,7 @@ __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
 
 constexpr int kMaxTaps = 32;
 
-// A lane owns an output and sums its taps over the pixels of its warp; lane k fetches tap k.
+// Each lane sums the taps of one output over the pixels of its warp; lane k loads tap k.
 template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
   constexpr int kWarps = 8, kTogether = 4;
   const Gathered& g = s.from;
@@ -383,7 +386,7 @@ template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(co
   }
 }
 
-// --- sums of parts: out[i] = sum over s of parts[s, i]; 8 lanes of s a block ---
+// --- sums of parts: out[i] = sum over s of parts[s, i]; a block has 8 lanes for s ---
 __global__ void __launch_bounds__(256)
     sum_parts_kernel(float* out, const float* parts, int n, int splits) {
   __shared__ float lanes[8][32];

@@ -1,4 +1,4 @@
-// Launches of the element-wise functions of two and of three tensors. y = op(a, b), op(a, b, c).
+// Launches of element-wise functions of two and three tensors. Outputs are overwritten.
 #include "framework/kernels/elementwise/binary.h"
 
 #include "framework/kernels/elementwise/binary_functors.h"

@@ -76,7 +76,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::mish_backward, "mish_backward"},
     {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
     {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
-    // of a sample, with respect to the shape
+    // Gradient of a sample with respect to the shape.
     {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},
     {BinaryOp::div_trunc, "div_trunc", BinaryRule::no_bool},
     {BinaryOp::glu, "glu", BinaryRule::floating},           // x * sigmoid(gate)
@@ -119,8 +119,9 @@ inline constexpr const char* kTernaryNames[] = {"where",
                                                 "mse_loss_backward",
                                                 "l1_loss_backward",
                                                 "huber_loss_backward"};
-// clamp: min(max(a, b), c); lerp: a + c * (b - a); addcmul: a + value * b * c; addcdiv: a +
-// value * b / c. The others are gradients of losses of b - c, where a is dy and value is delta.
+// Returns min(max(a, b), c) for clamp, a + c * (b - a) for lerp, a + value * b * c for addcmul and
+// a + value * b / c for addcdiv. mse, l1 and huber are gradients of losses of b - c, where a is dy
+// and value is delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // Returns a where condition is nonzero and b elsewhere, in the promoted dtype of a and b. Throws
 // Error if that dtype cannot represent an operand that is a number.

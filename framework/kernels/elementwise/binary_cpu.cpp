@@ -8,7 +8,7 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// functor: the std::atomic<bool> that a zero sets.
+// functor is a std::atomic<bool> that is set if a zero is found.
 void find_zero(const void* found, void*, const void* const* in, int64_t n) {
   const auto* x = static_cast<const int64_t*>(in[0]);
   bool any = false;
@@ -17,7 +17,7 @@ void find_zero(const void* found, void*, const void* const* in, int64_t n) {
   if (any) flag->store(true, std::memory_order_relaxed);
 }
 
-// Before anything is written, so that a refused call leaves its operands as they were.
+// Runs before anything is written, so that a failed call leaves its operands unchanged.
 void refuse_zero_divisor(const TensorIterator& iter) {
   TensorIterator divisors = iter;
   divisors.inputs = 1;
@@ -25,7 +25,7 @@ void refuse_zero_divisor(const TensorIterator& iter) {
   divisors.out.data = nullptr;
   std::atomic<bool> found{false};
   run_elementwise(divisors, kInt64, find_zero, &found);
-  if (found) throw Error("ZeroDivisionError");
+  if (found) throw Error("integer division by zero");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void set_operand(Operand& operand, const Tensor& x, bool on_gpu) {
   }
 }
 
-// All operands that are in memory are dense in the same order, or broadcast numbers.
+// Whether all operands in memory are dense in the same order or broadcast numbers.
 bool is_one_run(const Tensor& out, Operands inputs) {
   if (!is_dense(out.shape(), out.strides())) return false;
   return std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* x) {
@@ -45,8 +45,8 @@ void swap_dims(TensorIterator& iter, int a, int b) {
   }
 }
 
-// True when dimension a should lie inside dimension b: the first operand that tells them apart
-// decides, the output before all.
+// Whether dimension a should be inside dimension b. The first operand whose strides differ decides,
+// starting with the output.
 bool lies_inside(const TensorIterator& iter, int a, int b) {
   for (int k = 0; k <= iter.inputs; ++k) {
     const int64_t sa = operand_of(iter, k).strides[a], sb = operand_of(iter, k).strides[b];
@@ -63,7 +63,7 @@ bool can_merge(const TensorIterator& iter, int outer, int inner) {
   return true;
 }
 
-// Orders dimensions by stride and merges neighbours that all operands walk as one.
+// Orders dimensions by stride, and merges adjacent ones that are contiguous for all operands.
 void collapse(TensorIterator& iter) {
   for (int i = 1; i < iter.dims; ++i) {
     for (int j = i; j > 0 && lies_inside(iter, j - 1, j); --j) swap_dims(iter, j - 1, j);
@@ -82,7 +82,7 @@ void collapse(TensorIterator& iter) {
   iter.dims = last + 1;
 }
 
-// The stride of x along out's dimension d: 0 where it broadcasts.
+// Returns the stride of x along out's dimension d, or 0 if x broadcasts along it.
 int64_t stride_along(const Tensor& x, const Tensor& out, int d) {
   const int own = d - (out.dim() - x.dim());
   return own < 0 || x.shape()[own] == 1 ? 0 : x.strides()[own];
@@ -107,7 +107,7 @@ using Category = std::optional<DType>;
 
 int kind_of(DType t) { return t == kBool ? 0 : is_floating_point(t) ? 2 : 1; }
 
-// The lower category matters only where it is of a higher kind.
+// The lower category matters only if it is of a higher kind.
 Category combine(Category higher, Category lower) {
   if (!higher || !lower) return higher ? higher : lower;
   return kind_of(*lower) > kind_of(*higher) ? promote_types(*higher, *lower) : higher;
@@ -183,7 +183,7 @@ DType result_type(Operands operands) {
   for (const Tensor* x : operands) {
     const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
-    // Beside tensors a C++ float counts as the default dtype.
+    // Combined with tensors, a C++ floating number counts as the default dtype.
     const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
     Category& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
     category = category ? promote_types(*category, t) : t;
@@ -215,7 +215,7 @@ Device same_device(const char* op, Operands operands, std::initializer_list<cons
     return std::count_if(given.begin(), given.end(),
                          [&](const Tensor* x) { return counts(x) && x->device() == device; });
   };
-  // Where most operands are; the first one's device in a tie.
+  // The reference is the device of most operands; in a tie, that of the first.
   const Tensor* reference = nullptr;
   for (const Tensor* x : given) {
     if (!counts(x)) continue;

@@ -12,7 +12,7 @@ namespace {
 
 template <class T> inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
 
-// bool is read and written as a byte, so that a foreign value other than 0 and 1 is no trap.
+// bool is accessed as a byte, so that a byte other than 0 and 1 is not undefined behavior.
 template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
 template <class S, class D> inline Stored<D> convert_one(Stored<S> x) {
@@ -24,7 +24,7 @@ template <class S, class D>
 void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Stored<S>*>(from);
   auto* dst = static_cast<Stored<D>*>(to);
-  // One number for all, where operands are broadcast.
+  // A single source number fills the result: the operand is broadcast.
   if (src_stride == 0 && dst_stride == 1) {
     std::fill_n(dst, n, convert_one<S, D>(*src));
   } else if (src_stride != 1 || dst_stride != 1) {
@@ -32,7 +32,7 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
       dst[i * dst_stride] = convert_one<S, D>(src[i * src_stride]);
     }
   } else if constexpr (kIsFloat<S> && kIsFloat<D>) {
-    // Floats are worth wide registers; for integers the plain ones will do.
+    // Wide registers pay off for floating types; for integers the default ones suffice.
     vector_for(n, [=](int64_t i) { dst[i] = convert_one<S, D>(src[i]); });
   } else {
 #pragma omp simd
@@ -40,7 +40,7 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
   }
 }
 
-// Equal dtypes move as bits.
+// Copies between equal dtypes move bits.
 template <class Bits>
 void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Bits*>(from);
@@ -49,7 +49,7 @@ void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, in
     std::memmove(dst, src, size_t(n) * sizeof(Bits));
     return;
   }
-  // Where a tensor was flipped.
+  // The source is a flipped tensor.
   if (src_stride == -1 && dst_stride == 1) {
     return vector_for(n, [=](int64_t i) { dst[i] = src[-i]; });
   }

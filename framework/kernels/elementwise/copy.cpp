@@ -13,13 +13,14 @@ void copy_on_device(const Tensor& out, const Tensor& x) {
   dispatch<cpu::copy, cuda::copy>({out.device(), "copy_"}, make_iterator(out, {&x}));
 }
 
-// Both sides can be moved as one run of bytes in the same order.
+// Whether both tensors are dense in the same order and can be copied as bytes.
 bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides() &&
          is_dense(a.shape(), a.strides());
 }
 
-// Through dense tensors of out's dtype: the source converts, the bytes travel, the target lays out.
+// Copies through dense tensors of out's dtype: the source device converts, then the bytes are
+// transferred, then the target device writes them in out's layout.
 void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
   if constexpr (kHasCuda) {
     const RecordFunction range("copy_", RecordFunction::Kind::op,
@@ -33,7 +34,8 @@ void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
     const Tensor source = packed(x, out.dtype());
     const bool ready = source.storage() == x.storage();
     if (out.is_contiguous()) {
-      // A temporary source must outlive the transfer, so only the caller's own may be left pending.
+      // A temporary source must outlive the transfer, so only the caller's own tensor may stay
+      // pending.
       return cuda::copy_bytes(view_as(out, out.shape(), source.strides(), out.storage_offset()),
                               source, non_blocking && (ready || x.is_cuda()));
     }

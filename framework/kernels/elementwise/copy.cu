@@ -1,4 +1,4 @@
-// Copies between layouts, dtypes and devices; fill; arange. out = x.
+// Copies between layouts, dtypes and devices, fill, and arange. Outputs are overwritten.
 #include "framework/kernels/elementwise/copy.h"
 
 #include "framework/cuda/cuda.h"
@@ -13,15 +13,15 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Stream;
 
-// Between dtypes.
+// Conversion between dtypes.
 TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
-// --- copies between layouts whose innermost dimensions differ, through tiles in shared memory:
-// out's neighbours lie along dimension a, those of x along b ---
+// --- transposing copies, through tiles in shared memory: dimension a is innermost in out, b in x
+// ---
 
 template <class U> constexpr int kTile = sizeof(U) == 8 ? 32 : 64;
-// An odd number of 4-byte words a row (of 8-byte words for 8 bytes), so that a column of the tile
-// touches every bank once.
+// Padding to an odd number of 4-byte words per row (of 8-byte words for 8-byte elements), so that a
+// column of the tile uses every bank once.
 template <class U> constexpr int kTilePad = sizeof(U) < 4 ? 4 / int(sizeof(U)) : 1;
 
 template <class U> struct TileArgs {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The dimension along which neighbours touch, or -1.
+// Returns the dimension with stride 1, or -1.
 int innermost(const TensorIterator& iter, const Operand& x) {
   for (int d = iter.dims - 1; d >= 0; --d) {
     if (x.strides[d] == 1 && iter.sizes[d] > 1) return d;
@@ -70,7 +70,8 @@ int innermost(const TensorIterator& iter, const Operand& x) {
   return -1;
 }
 
-// Both sides have an innermost dimension, not the same one, and both are worth a tile.
+// Whether both sides have an innermost dimension, not the same one, and both are long enough for
+// tiles.
 bool is_transposed(const TensorIterator& iter) {
   constexpr int64_t kWorthIt = 16;
   const int a = innermost(iter, iter.out), b = innermost(iter, iter.in[0]);
@@ -104,7 +105,7 @@ template <class U> void transpose(const TensorIterator& piece, const Launch& on)
 template <class U> struct BitsArgs {
   OffsetCalculator<2> offsets;
   U* out;
-  const U* in;  // null: `value` everywhere
+  const U* in;  // null: writes `value` everywhere
   U value;
   bool out_vector, in_vector;
 };
@@ -160,7 +161,7 @@ template <class T, class C> struct Arange {
 
   TAPER_HD void operator()(int64_t i) const {
     if constexpr (std::is_same_v<C, double>) {
-      // Not fused, so that the bits are the CPU's.
+      // Multiplication and addition are not fused, so that the bits equal the CPU's.
       out[i] = convert<T>(math::add_rn(start, math::mul_rn(double(i), step)));
     } else {
       out[i] = convert<T>(start + i * step);
@@ -176,14 +177,14 @@ template <class C> void run_arange(const Tensor& out, C start, C step) {
 
 // --- between devices ---
 
-// Makes later work of one stream wait for what the other has been given so far.
+// Makes later work of one stream wait for the work submitted so far to the other.
 void wait_for(const Stream& later, const Stream& earlier) {
   taper::cuda::Event event;
   event.record(earlier);
   event.wait(later);
 }
 
-// Runs on the source's stream, which first lets out's earlier readers finish.
+// Runs on the source's stream, after out's earlier readers have finished.
 void copy_peer(const Tensor& out, const Tensor& x) {
   const Stream target = Stream::current(out.device().index());
   const Stream source = Stream::current(x.device().index());
@@ -247,7 +248,7 @@ void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
   TAPER_CUDA_CHECK(cudaMemcpyAsync(out.impl()->address(), x.impl()->address(), x.nbytes(),
                                    cudaMemcpyDefault, on.stream));
   if (out.is_cuda() && x.is_cuda()) return;
-  // Pageable memory may be gone or changed before the GPU has read it.
+  // The caller may free or change pageable memory before the GPU has read it.
   const Tensor& host = out.is_cuda() ? x : out;
   if (non_blocking && host.is_pinned()) {
     return taper::cuda::mark_in_flight(host.storage(), on.device);

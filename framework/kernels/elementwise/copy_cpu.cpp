@@ -10,9 +10,9 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// A transposed copy goes in squares of this side, which stay in the cache from row to row; in small
-// ones where rows lie a multiple of 1 KB apart, and so in few places of the first cache.
-// (Measured on 4096 x 4096 floats: a detour over a transposed buffer takes twice as long.)
+// Transposed copies use square tiles of this side, which stay in the cache from row to row. Small
+// tiles are used if rows are a multiple of 1 KiB apart and therefore share few sets of the L1
+// cache. (Measured on 4096 x 4096 floats: going through a transposed buffer takes twice as long.)
 constexpr int64_t kTile = 64, kSmallTile = 16;
 
 struct Ends {
@@ -20,7 +20,7 @@ struct Ends {
   char* dst;
 };
 
-// A copy of one box of the iterator's index space at a time.
+// Copies one box of the iteration space at a time.
 struct Copier {
   const TensorIterator& iter;
   ConvertFn convert;
@@ -45,7 +45,7 @@ struct Copier {
   }
 };
 
-// The dimension along which the source is dense, when that is not the target's.
+// Returns the dimension along which the source is dense if it is not the target's, otherwise -1.
 int crossing_dim(const TensorIterator& iter) {
   const int last = iter.dims - 1;
   if (iter.in[0].strides[last] <= 1) return -1;
@@ -55,7 +55,7 @@ int crossing_dim(const TensorIterator& iter) {
   return -1;
 }
 
-// Where the `i`-th of all boxes starts that remain when dimensions a and b are left out.
+// Returns the start of box `i` among the boxes that remain without dimensions a and b.
 Ends box_start(const Copier& copier, int64_t i, int a, int b) {
   Ends at = copier.start();
   for (int d = copier.iter.dims - 1; d >= 0; --d) {
@@ -69,7 +69,7 @@ Ends box_start(const Copier& copier, int64_t i, int a, int b) {
 void copy_rows(const Copier& copier) {
   const auto& sizes = copier.iter.sizes;
   int d = copier.iter.dims - 1;
-  if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strides
+  if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strided access
   host::parallel_each(copier.iter.numel / sizes[d], sizes[d],
                       [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
 }

@@ -1,7 +1,8 @@
-// The GPU's element-wise engine: runs a functor over a TensorIterator of one output and up to three
-// inputs. Dense operands of one dtype take a kernel with 16-byte accesses; everything else
-// (broadcasting, strides, mixed dtypes) takes an index walk in which a thread owns four neighbours
-// of the innermost dimension. Accumulation rule: out = f(inputs); out may be one of the inputs.
+// The GPU's element-wise engine: runs a functor over a TensorIterator with one output and up to
+// three inputs. Dense operands of one dtype use a kernel with 16-byte accesses. All other cases
+// (broadcasting, strides, mixed dtypes) use a strided kernel in which a thread processes four
+// adjacent elements of the innermost dimension. The output is overwritten; it may be one of the
+// inputs.
 #pragma once
 
 #include <cassert>
@@ -21,8 +22,8 @@ namespace taper::v0::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 
-// A kernel of a functor and of arguments that do not depend on the functor's type: what prepares
-// them is compiled once, not for every functor.
+// Type-erased kernel. Its arguments do not depend on the functor's type, so the code that prepares
+// them is compiled once instead of once per functor.
 using Kernel = const void*;
 template <class F, class Args> Kernel kernel_of(void (*kernel)(F, Args)) {
   return reinterpret_cast<Kernel>(kernel);
@@ -32,7 +33,7 @@ inline void launch(const char* op, Kernel kernel, const void* f, void* args, int
   assert(blocks <= kMaxPiece);
   void* arguments[] = {const_cast<void*>(f), args};
   (void)cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(kThreads), arguments, 0, on.stream);
-  on.check(op);  // whether it was refused
+  on.check(op);  // checks whether the launch failed
 }
 
 template <class C> C number_of(const Operand& x) {
@@ -55,12 +56,12 @@ template <class T, int N> struct DenseArgs {
   T* out;
   Input in[N];
   int64_t numel;
-  bool aligned;  // every pointer to 16 bytes
+  bool aligned;  // whether every pointer is aligned to 16 bytes
 };
 
 template <class T, int N> struct DenseTile {
   static constexpr int kVec = 16 / sizeof(T);
-  static constexpr int kLoads = 2;  // of every input, in flight
+  static constexpr int kLoads = 2;  // vectors of every input in flight
   static constexpr int kSize = kThreads * kVec * kLoads;
 };
 
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
   }
 }
 
-// Every tensor operand is dense and has dtype T.
+// Whether every tensor operand is dense and has dtype T.
 template <class T, int N> bool is_dense_in(const TensorIterator& iter) {
   bool yes = iter.dense && iter.out.dtype == dtype_of<T>;
   for (int n = 0; n < N; ++n) {
@@ -138,11 +139,11 @@ void run_dense(const char* op, Kernel kernel, const void* f, const TensorIterato
   launch(op, kernel, f, &args, ceil_div(iter.numel, DenseTile<T, N>::kSize), on);
 }
 
-// --- the index walk ---
+// --- strided operands ---
 
 template <class C> using Group = Vec<C, kGroup>;
 
-// A tensor operand, or a number where data is null.
+// A tensor operand, or a number if data is null.
 template <class C> struct Strided {
   char* data;
   C number;
@@ -193,7 +194,7 @@ __device__ inline void store_group(char* data, int64_t offset, const Group<C>& g
   store_vec(reinterpret_cast<T*>(data) + offset, v);
 }
 
-// The frequent cases stand inline: the computing type, vectors of half types and of bool.
+// The frequent cases are inlined: the compute type, and vectors of half types and of bool.
 template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
   if (!x.data || x.inner_stride == 0) {
     const C one = x.data ? load_any<C>(x.data, x.dtype, offset) : x.number;
@@ -271,17 +272,17 @@ void run_strided(const char* op, Kernel kernel, const void* f, const TensorItera
   });
 }
 
-// --- the entry ---
+// --- entry points ---
 
-// The kernels of a functor, null where it has none. (float64 and int64 have no dense ones: the
-// walk's vectors serve them as well.)
+// The kernels of a functor; null where it has none. There are no dense kernels for float64 and
+// int64, because the vector accesses of the strided kernel serve them as well.
 struct Kernels {
   Kernel dense_float = nullptr, dense_bfloat16 = nullptr, dense_half = nullptr;
-  Kernel strided_float = nullptr, strided_half = nullptr;  // by what they give
+  Kernel strided_float = nullptr, strided_half = nullptr;  // by the output's dtype
   Kernel strided_double = nullptr, strided_int64 = nullptr;
 };
 
-// Of F's stand-in for results of half types where it has one, which takes F's settings.
+// F, or F's cheaper version for results of half types if it has one, which takes the same settings.
 template <class F> struct OfHalf { using type = F; };
 template <class F>
 requires requires { typename F::ForHalf; }

@@ -8,12 +8,12 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// Rows at least this long are cut by themselves, so that their operands can be used in place.
+// Rows of at least this length are split separately, so that their operands can be used directly.
 constexpr int64_t kLongRow = 256;
-// Where no operand needs a buffer.
+// The chunk size if no operand needs a buffer.
 constexpr int64_t kDirectChunk = 16 * kChunk;
 
-// How one operand becomes, or is made from, a plain array.
+// How one operand is converted to or from a plain array.
 struct Port {
   char* data = nullptr;
   const int64_t* strides = nullptr;
@@ -49,9 +49,9 @@ struct SpanPlan {
   const void* functor;
   Port in[3];
   Port out;
-  bool by_rows;     // no chunk crosses a row
+  bool by_rows;     // whether no chunk crosses a row
   int64_t chunk;    // elements
-  int64_t per_row;  // chunks of a row
+  int64_t per_row;  // chunks per row
   int64_t chunks;
 
   int64_t row() const { return iter.sizes[iter.dims - 1]; }
@@ -77,7 +77,7 @@ SpanPlan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const
   return plan;
 }
 
-// A stretch of the iterator: its first element's index along every dimension, and its length.
+// A range of the iteration: the index of its first element along every dimension, and its length.
 struct Stretch {
   int64_t begin, n;
   int64_t index[kMaxDims];
@@ -104,7 +104,7 @@ Stretch make_stretch(const SpanPlan& plan, int64_t chunk) {
   return s;
 }
 
-// The address when the stretch can be used where it is, else null.
+// Returns the address if the range can be accessed directly, otherwise null.
 char* in_place(const SpanPlan& plan, const Port& port, const Stretch& s) {
   if (!port.same_type) return nullptr;
   if (port.linear) return port.data + s.begin * port.element;
@@ -115,7 +115,7 @@ char* in_place(const SpanPlan& plan, const Port& port, const Stretch& s) {
   return port.data + offset * port.element;
 }
 
-// Calls f(address, stride, position in the stretch, length) for every piece that lies in one row.
+// Calls f(address, stride, position in the range, length) for every piece within one row.
 template <class F>
 void for_pieces(const TensorIterator& iter, const Port& port, const Stretch& s, F&& f) {
   if (port.linear) return f(port.data + s.begin * port.element, 1, 0, s.n);
@@ -163,7 +163,7 @@ void run_chunks(const SpanPlan& plan, int64_t first, int64_t last) {
   }
 }
 
-// Short and dense, all in the compute type: one call does it.
+// Short dense operands, all of the compute type, need only one call of the functor.
 bool run_directly(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
   if (!iter.dense || iter.numel > kChunk || iter.out.dtype != compute || !iter.out.data) {
     return false;

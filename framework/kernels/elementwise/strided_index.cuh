@@ -1,4 +1,4 @@
-// The index walk of strided loops: from a thread's number to the offsets of its elements.
+// Index computation of strided loops: from a thread's number to the offsets of its elements.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace taper::v0::kernels::cuda {
 
-// Indices of one launch fit 31 bits: longer loops are split.
+// Indices within one launch fit in 31 bits; longer loops are split.
 inline constexpr int64_t kMaxPiece = (int64_t(1) << 31) - 1;
-// Neighbours of the innermost dimension that a thread owns.
+// Number of adjacent elements of the innermost dimension per thread.
 inline constexpr int kGroup = 4;
 
-// Quotients of numbers below 2^31 by a product and a shift (Granlund and Montgomery 1994).
+// Divides numbers below 2^31 by a multiplication and a shift (Granlund and Montgomery 1994).
 struct FastDivisor {
   uint32_t divisor = 1, multiplier = 1, shift = 0;
 
@@ -36,8 +36,8 @@ template <int kOperands> struct Place {
   int inner;  // position in the innermost dimension
 };
 
-// From the number of a group (kWidth neighbours of the innermost dimension) to the offset of its
-// first element in every operand. The innermost dimension comes first; operand 0 is the output.
+// Maps the number of a group (kWidth adjacent elements of the innermost dimension) to the offset of
+// its first element in every operand. The innermost dimension comes first; operand 0 is the output.
 template <int kOperands, int kWidth = kGroup> struct OffsetCalculator {
   int dims = 1;
   uint32_t groups = 0;
@@ -58,14 +58,14 @@ template <int kOperands, int kWidth = kGroup> struct OffsetCalculator {
     }
     return place;
   }
-  // Elements of the group that exist.
+  // Returns the number of elements of the group that exist.
   TAPER_HD int count(int inner) const {
     return inner_size - inner < kWidth ? inner_size - inner : kWidth;
   }
 };
 
-// iter.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that its
-// neighbours belong to one thread.
+// iter.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that one
+// thread writes adjacent elements.
 template <int kOperands, int kWidth = kGroup>
 OffsetCalculator<kOperands, kWidth> make_offsets(const TensorIterator& iter) {
   int order[kMaxDims] = {};
@@ -92,7 +92,7 @@ OffsetCalculator<kOperands, kWidth> make_offsets(const TensorIterator& iter) {
   return offsets;
 }
 
-// Whole groups of operand k can be moved by one vector access.
+// Whether whole groups of operand k can be accessed as vectors.
 template <int kOperands>
 bool has_vectors(const OffsetCalculator<kOperands>& offsets, int k, const Operand& x) {
   bool yes = x.data && offsets.inner_size % kGroup == 0 && offsets.inner_stride[k] == 1 &&
@@ -101,7 +101,7 @@ bool has_vectors(const OffsetCalculator<kOperands>& offsets, int k, const Operan
   return yes;
 }
 
-// Calls run(piece) for parts of the iterator whose numel is at most kMaxPiece.
+// Calls run(piece) for parts of the iteration whose numel is at most kMaxPiece.
 template <class Run> void for_each_piece(const TensorIterator& iter, const Run& run) {
   if (iter.numel <= kMaxPiece) return run(iter);
   const int longest = int(std::max_element(iter.sizes, iter.sizes + iter.dims) - iter.sizes);

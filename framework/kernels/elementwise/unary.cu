@@ -1,4 +1,4 @@
-// Launches of the element-wise functions of one tensor. y = op(x).
+// Launches of element-wise functions of one tensor. The output is overwritten.
 #include "framework/kernels/elementwise/unary.h"
 
 #include "framework/kernels/elementwise/elementwise.cuh"

@@ -6,7 +6,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// PyTorch's words, which the kernel does not know.
+// Throws with PyTorch's message, which the kernel does not have.
 void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, int dim) {
   const auto* at = pointer<const int64_t>(index);
   const int64_t lowest = rules.wrap ? -bound : 0;
@@ -35,7 +35,7 @@ Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape) {
   Tensor y = Tensor::make(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  if (x.numel() == 0) {  // every key was out of range
+  if (x.numel() == 0) {  // every key is out of range
     fill(y, 0);
     return y;
   }
@@ -48,7 +48,7 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
   Tensor y = Tensor::make(shape, src.dtype(), src.device());
   if (base.defined()) copy_into(y, base);
   if (!base.defined()) fill(y, 0);
-  // Nothing is to be added to zeros of their own.
+  // With distinct keys and zeros as the base, the sum is the row itself.
   const bool alone = distinct && !base.defined();
   fold_rows(alone ? RowOp::put : RowOp::sum, y, key, width, src, distinct);
   return y;
@@ -57,7 +57,7 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src,
                bool distinct) {
   if (y.numel() == 0 || src.numel() == 0) return;
-  // Numbers that only move keep their type; of integers int64 has the low bits.
+  // put keeps the dtype. Integers are computed in int64, whose low bits are the result.
   const DType wide = op == RowOp::put || src.is_floating_point() ? src.dtype() : kInt64;
   const Tensor out = packed(y, wide), rows = packed(src, wide);
   dispatch(
@@ -68,7 +68,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 }
 
 Tensor nonzero(const Tensor& x) {
-  note_read(x);  // its values become a size
+  note_read(x);  // its values determine a size
   const Tensor mask = packed(x, kBool);
   Tensor places = Tensor::make({0}, kInt64, x.device());
   if (mask.numel() == 0) return places;

@@ -1,6 +1,6 @@
-// Rows by key (`=`), and rows joined by key (`+=`): positions sorted by key, then every run of
-// equal keys folded in a fixed order, in float for half types. Where few rows get many to add,
-// nothing is sorted: warps sum pieces of them for all rows in shared memory, then the pieces are
+// Gathering and combining rows by key. To combine, positions are sorted by key, and every run of
+// equal keys is folded in a fixed order, in float for half types. If many rows are added to few,
+// nothing is sorted: warps sum pieces for all rows in shared memory, and then the pieces are
 // summed.
 #include "framework/kernels/index/index.h"
 
@@ -30,7 +30,7 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-// --- taking: a row is copied in units of 16, 8, 4, 2 or 1 bytes ---
+// --- gathering: a row is copied in units of 16, 8, 4, 2 or 1 bytes ---
 
 template <class Unit> struct TakeUnit {
   Unit* y;
@@ -43,7 +43,7 @@ template <class Unit> struct TakeUnit {
   }
 };
 
-// The largest unit that divides a row's bytes and both addresses.
+// Returns the largest unit that divides the bytes of a row and both addresses.
 size_t unit_of(size_t row_bytes, const void* a, const void* b) {
   size_t unit = 16;
   while (row_bytes % unit != 0 || !is_aligned(a, unit) || !is_aligned(b, unit)) unit /= 2;
@@ -55,10 +55,10 @@ template <class F> void with_unit(size_t unit, F f) {
   visit_size(unit, f);
 }
 
-// --- joining ---
+// --- combining ---
 
-// Positions sorted by the low bits of their keys; -1 has ones there, which is more than any row. A
-// run is all positions of one key. (Keys of which no two are equal need no sorting.)
+// Positions sorted by the low bits of their keys. In these, a key of -1 is all ones, which is
+// larger than any row. A run is all positions with one key. (Distinct keys need no sorting.)
 struct Runs {
   const uint64_t* keys;
   const int64_t* positions;
@@ -70,7 +70,7 @@ struct Runs {
   TAPER_HD bool ends_at(int64_t i) const {
     return keys[i] < uint64_t(rows) && (i + 1 == count || keys[i + 1] != keys[i]);
   }
-  // The end of the run that starts at `first`: steps that double, then halve.
+  // Returns the end of the run that starts at `first`, by doubling and then halving steps.
   TAPER_HD int64_t end_of(int64_t first) const {
     int64_t inside = first, step = 1;
     while (inside + step < count && keys[inside + step] == keys[first]) {
@@ -84,7 +84,7 @@ struct Runs {
   }
 };
 
-// The last row of each run, in units as for taking.
+// Copies the last row of each run, in the units used for gathering.
 template <class Unit> struct PutRun {
   Unit* y;
   const Unit* src;
@@ -97,7 +97,7 @@ template <class Unit> struct PutRun {
   }
 };
 
-// Short runs of narrow rows: one thread for each element of a run's first row.
+// Short runs of narrow rows: one thread per element of a run's first row.
 template <class T, class Fold> struct FoldRun {
   T* y;
   const T* src;
@@ -120,8 +120,8 @@ template <class T, class Fold> struct FoldRun {
 constexpr int64_t kFewRows = 384;
 constexpr int64_t kSharedBytes = 48 * 1024;
 
-// Block (kWarp columns, pieces). blockIdx.x: as many pieces of `piece` positions each, a warp's
-// work in their order; blockIdx.y: a tile of columns. parts: [gridDim.x, rows, width].
+// Block: (kWarp columns, pieces). blockIdx.x: that many pieces of `piece` positions each, one per
+// warp, in order. blockIdx.y: a tile of columns. parts: [gridDim.x, rows, width].
 template <class T>
 __global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
                            int piece, int rows, int64_t width) {
@@ -184,8 +184,8 @@ void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* 
 }
 
 constexpr int kColumns = 32;   // threads along a row
-constexpr int kMaxParts = 32;  // parts of a run, folded side by side
-constexpr int kLongRun = 16;   // few rows make long runs, which many threads share
+constexpr int kMaxParts = 32;  // parts of a run, folded in parallel
+constexpr int kLongRun = 16;   // few rows give long runs, which many threads process
 
 template <class C, int kVec, class Fold> __device__ Vec<C, kVec> start_of(Fold fold) {
   Vec<C, kVec> sum;
@@ -194,7 +194,7 @@ template <class C, int kVec, class Fold> __device__ Vec<C, kVec> start_of(Fold f
   return sum;
 }
 
-// src's rows at positions[begin, end), kVec elements from column `at` on.
+// Folds src's rows at positions[begin, end), kVec elements from column `at` on.
 template <class T, int kVec, class Fold>
 __device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int64_t* positions,
                                              int64_t begin, int64_t end, int64_t width,
@@ -209,7 +209,7 @@ __device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int6
   return sum;
 }
 
-// Block (kColumns, parts). blockIdx.x: a sorted position, at work where a run starts;
+// Block: (kColumns, parts). blockIdx.x: a sorted position; the block works if a run starts there.
 // blockIdx.y: a tile of columns. Every part of a run is folded in order, then the parts in order.
 template <class T, int kVec, class Fold>
 __global__ void __launch_bounds__(kColumns* kMaxParts)
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kColumns* kMaxParts)
       const int64_t stop = min(begin + part, end);
       sum = folded_rows<T, kVec>(fold, src, runs.positions, begin, stop, width, at);
     }
-    __syncthreads();  // the former tile's parts have been read
+    __syncthreads();  // the parts of the previous tile have been read
 #pragma unroll
     for (int j = 0; j < kVec; ++j) parts[threadIdx.y][j * kColumns + threadIdx.x] = sum.at[j];
     __syncthreads();
@@ -294,7 +294,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
   }
   const bool narrow = distinct || (width < kColumns && count / rows < kLongRun);
   if (!narrow && op != RowOp::put && count > kMaxPiece) {
-    throw NotImplementedError(cat("joining more than 2^31 rows on cuda, got ", count));
+    throw NotImplementedError(cat("combining more than 2^31 rows on cuda, got ", count));
   }
   Tensor keys = key, positions = Tensor::make({count}, kInt64, y.device());
   arange(positions, 0, 1);

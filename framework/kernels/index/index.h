@@ -20,11 +20,13 @@ struct IndexRules {
 // How a row is combined with the row at its key. In amax and amin NaN takes precedence.
 enum class RowOp : uint8_t { put, sum, prod, amax, amin };
 
-// Converts an index to row numbers. index (int64 or int32, any strides) has as many dimensions as
-// `shape`, with sizes that are not larger except along dim. For each position c of index, the
-// result (int64, dense) is the number, in a dense tensor of `shape`, of the element at c with
-// c[dim] replaced by the index. An index out of range throws IndexError on the CPU. On the GPU it
-// gives -1 and is reported by the next synchronizing call.
+// Converts an index to element numbers, int64 and dense. For a matrix [rows, n] and dim 0:
+// key[i][j] = index[i][j] * n + j.
+//
+// In general, index (int64 or int32, any strides) has as many dimensions as `shape`, with sizes
+// that are not larger except along dim. key[c] is the number, in a dense tensor of `shape`, of the
+// element at position c with c[dim] replaced by index[c]. An index out of range throws IndexError
+// on the CPU. On the GPU it gives -1 and is reported by the next synchronizing call.
 Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape, int dim);
 
 // Returns the rows of x at the keys as a dense tensor of `shape`. A key of -1 gives zeros.

@@ -1,4 +1,4 @@
-// Rows by key (`=`), and rows joined by key (`+=`): each row of y in the order of positions, in
+// Gathering and combining rows by key. Every row of y is combined in the order of the positions, in
 // float for half types.
 #include "framework/kernels/index/index.h"
 
@@ -17,7 +17,7 @@
 
 namespace taper::v0::kernels {
 
-// A row of the index at a time; check_on_host() has seen all of it.
+// Processes one row of the index at a time. check_on_host() has checked all indices.
 template <>
 void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor& key,
                                           const Tensor& index, const Shape& shape, int dim) {
@@ -26,7 +26,7 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
   const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
   const int64_t wrapped = rules.wrap ? shape[dim] : 0;
   host::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
-    int64_t first = 0;  // what the row's place adds, apart from dim
+    int64_t first = 0;  // contribution of the row's position, without dim
     for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
       if (d != dim) first += rest % index.size(d) * strides[int(d)];
     }
@@ -47,8 +47,8 @@ template <class T> std::span<const T> elements(const Tensor& x) {
   return {pointer<const T>(x), size_t(x.numel())};
 }
 
-// Positions grouped by their key, each group in order: those of row r are positions[first[r]] up to
-// positions[first[r + 1]].
+// Positions grouped by key, each group in order. The positions of row r are positions[first[r]] up
+// to, but not including, positions[first[r + 1]].
 struct Groups {
   std::vector<int64_t> first, positions;
 };
@@ -74,7 +74,7 @@ void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, in
                  int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
   if constexpr (!kHalf) {
-    // Grouping costs more than it brings for few elements each.
+    // With few elements per row, grouping costs more than it saves.
     for (size_t i = 0; width < 16 && i < key.size(); ++i) {
       T* sum = y + key[i] * width;
       for (int64_t j = 0; j < width; ++j) sum[j] = fold(sum[j], *src++);
@@ -103,7 +103,7 @@ void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, in
   });
 }
 
-template <class Bytes>  // a number, or one that the compiler knows
+template <class Bytes>  // an integer or an integral constant
 void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(x);
@@ -112,7 +112,7 @@ void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, 
   });
 }
 
-// In the order of positions; no key is out of range on the CPU.
+// Copies in the order of the positions. On the CPU no key is out of range.
 void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key, int64_t width) {
   const size_t bytes = size_t(width) * y.element_size();
   char* to = pointer<char>(y);
@@ -147,7 +147,7 @@ Tensor nonzero(const Tensor& mask) {
   int64_t *to = pointer<int64_t>(places), *const end = to + places.numel();
   for (int64_t i = 0; to != end; ++i) {
     *to = i;
-    to += chosen[size_t(i)];  // nobody foresees a branch on it
+    to += chosen[size_t(i)];  // branch-free, since a branch would be unpredictable
   }
   return places;
 }

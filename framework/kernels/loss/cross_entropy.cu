@@ -1,7 +1,7 @@
-// Cross entropy of rows of logits, forward and backward (`=`; sums in float, in double for double).
-// Forward: one read; backward: one read and one write. Where the forward pass is asked for the
-// gradient, it holds rows in shared memory, writes what a dloss of 1 gives, and the backward pass
-// has nothing left to do unless dloss is another number.
+// Cross entropy of rows of logits, forward and backward. Sums are in float (in double for double).
+// The forward pass reads the logits once; the backward pass reads and writes once. If the forward
+// pass also computes the gradient, it holds rows in shared memory and writes the gradient for
+// dloss = 1. The backward pass then has no work unless dloss differs from 1.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,9 +20,9 @@ namespace {
 using taper::cuda::BadIndex;
 using taper::cuda::Launch;
 
-constexpr int64_t kShortRow = 64;   // the longest row of eight threads
-constexpr int64_t kWarpRow = 1024;  // and of one warp
-constexpr int64_t kLoneRows = 256;  // so many short rows are one block's work
+constexpr int64_t kShortRow = 64;   // longest row for eight threads
+constexpr int64_t kWarpRow = 1024;  // longest row for one warp
+constexpr int64_t kLoneRows = 256;  // up to this many short rows are processed by one block
 
 struct Targets {
   const int64_t* at;
@@ -36,15 +36,15 @@ struct Targets {
   __device__ bool is_bad(int64_t row) const { return at[row] != ignore_index && !counts(row); }
 };
 
-// What the forward pass leaves, beside the gradient.
+// The outputs of the forward pass, apart from the gradient.
 template <class C> struct Outputs {
   C *losses, *weights, *logsumexp;
-  void* loss;  // 0-dim; null: the losses stay as they are
+  void* loss;  // 0-dim; null: no reduction of the losses
   DType loss_dtype;
   C* total;  // null: the loss is a sum
   bool has_total;
 
-  // By a block's first kLanes threads, in an order that the number of rows sets.
+  // Called by a block's first kLanes threads. The order depends only on the number of rows.
   template <int kLanes> __device__ void reduce(int64_t rows) const {
     const int thread = int(threadIdx.y * blockDim.x + threadIdx.x);
     C sum = 0, all = 0;
@@ -75,8 +75,8 @@ template <class T> struct Problem {
     if (!targets.counts(r)) return C(0);
     return of_class ? of_class[targets.at[r]] : C(1);
   }
-  // loss = (log(sum(exp(x))) - x[target]) * weight[target], without the first term for
-  // log-probabilities; rows that do not count get 0.
+  // loss = (log(sum(exp(x))) - x[target]) * weight[target]. For log-probabilities the first term is
+  // omitted. Ignored rows get 0.
   __device__ void store(const Outputs<C>& to, int64_t r, C max, C log_sum, C x) const {
     const C w = weight(r);
     to.losses[r] = targets.counts(r) ? (log_sum - (x - max)) * w : C(0);
@@ -90,13 +90,13 @@ template <class T> struct Problem {
 
 template <int kLanes> inline constexpr int kForwardThreads = kLanes <= kWarp ? 1024 : kLanes;
 
-// A single block reduces too.
+// A single block also reduces the losses.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kForwardThreads<kLanes>)
     forward_kernel(const Problem<T> problem, const Outputs<Compute<T>> to) {
   using C = Compute<T>;
   const int64_t n = problem.targets.classes;
-  constexpr bool kShares = kLanes < kWarp;  // a warp has several rows, which reduce together
+  constexpr bool kShares = kLanes < kWarp;  // a warp has several rows, which it reduces together
   for (int64_t r = first_row(); kShares ? r - r % 4 < problem.rows : r < problem.rows;
        r += row_step()) {
     const bool exists = r < problem.rows;
@@ -121,15 +121,15 @@ __global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64
   to.template reduce<1024>(rows);
 }
 
-// dlogits = (exp(x - logsumexp) - onehot(target)) * scale, without the exponential for
-// log-probabilities; rows that do not count get 0.
+// dlogits = (exp(x - logsumexp) - onehot(target)) * scale. For log-probabilities the exponential is
+// omitted. Ignored rows get 0.
 template <class T> struct RowGradient {
   using C = Compute<T>;
   int64_t target;
   C logsumexp, scale;
   bool counts, log_probabilities;
 
-  // In place, for the elements from i on.
+  // Computes the gradients in place, for the elements from i on.
   template <int kVec> __device__ void apply(C (&x)[kVec], int64_t i) const {
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
@@ -140,12 +140,12 @@ template <class T> struct RowGradient {
   }
 };
 
-// A row's vectors are fetched in this many parts, so that the first are worked on while the others
-// are on their way.
+// A row's vectors are fetched in this many parts, so that the first are processed while the others
+// are loading.
 constexpr int kParts = 4;
 
-// Forward with the gradient for a dloss of 1. A block holds one row in shared memory; each thread
-// works on vectors that it fetched itself, and fetches those of the next row in their place.
+// Forward pass with the gradient for dloss = 1. A block holds one row in shared memory. Each thread
+// processes the vectors that it fetched itself, and replaces them with those of the next row.
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kLanes)
     gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kLanes)
   const Targets& targets = problem.targets;
   const int64_t n = targets.classes, rows = problem.rows;
   const int part = int((n / kVec + kLanes * kParts - 1) / (kLanes * kParts)) * kLanes * kVec;
-  // f(i) for this thread's vectors of a part.
+  // Calls f(i) for this thread's vectors of a part.
   const auto each = [&](int p, const auto& f) {
     const int end = min(int(n), (p + 1) * part);
     for (int i = p * part + int(threadIdx.x) * kVec; i < end; i += kLanes * kVec) f(i);
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kLanes)
     const auto sums = row_max_sum<kLanes>(mine);
     const C log_sum = math::log(sums.sum);
     const bool counts = targets.counts(r);
-    const int64_t known = counts ? target : 0;  // to be stored by who holds that element
+    const int64_t known = counts ? target : 0;  // stored by the thread that holds this element
     if (known / kVec % kLanes == threadIdx.x) {
       problem.store(to, r, sums.max, log_sum, C(held[known]));
     }
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kLanes)
   }
 }
 
-// What scales the rows' gradients: dloss * weight, divided by the total for mean.
+// Factors of the rows' gradients: dloss * weight, divided by the total for mean.
 template <class C> struct Scales {
   const char* dloss;
   DType dtype;
@@ -227,7 +227,7 @@ template <class C> struct Scales {
   }
 };
 
-// made: dlogits is right already for a dloss of 1.
+// made: dlogits is already correct for dloss = 1.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,
@@ -273,7 +273,7 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-// Launches gradient_kernel where it serves these rows.
+// Launches gradient_kernel if it supports these rows.
 template <class T>
 bool run_with_gradient(const Problem<T>& problem, const Outputs<Compute<T>>& to, T* dlogits,
                        const Launch& on) {
@@ -335,7 +335,7 @@ bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& 
           n,
           [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
             dim3 block = row_block<kLanes>();
-            // Whole warps.
+            // Use whole warps.
             if (alone)
               block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
             const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
@@ -368,7 +368,7 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
         n,
         [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
           unsigned grid = row_grid<kLanes>(rows);
-          // Few blocks, which have nothing to do as a rule.
+          // Few blocks suffice, as they usually have no work.
           if (made) {
             grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
           }

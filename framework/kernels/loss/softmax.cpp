@@ -54,7 +54,7 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction
   const Tensor x = dense(logits), t = dense(target);
   NllOptions options = given;
   if (given.weight.defined()) options.weight = packed(given.weight, sum_type);
-  // Losses and weights lie behind one another, so that one kernel sums both.
+  // Losses and weights are adjacent in memory, so that one kernel sums both.
   const Tensor both = Tensor::make({2, n}, sum_type, x.device());
   CrossEntropy out;
   out.rows = {view_as(both, {n}, {1}, 0), view_as(both, {n}, {1}, n),
@@ -63,7 +63,7 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction
   const auto on_cuda = [&] {
     if (reduces) out.loss = Tensor::make({}, loss_dtype, x.device());
     if (means) out.total = Tensor::make({}, sum_type, x.device());
-    // float16 has a loss scale, so that dloss is not 1.
+    // float16 uses a loss scale, so dloss is not 1.
     if (with_gradient && reduces && !options.log_probabilities && x.dtype() != kFloat16) {
       out.dlogits = Tensor::make(x.shape(), x.dtype(), x.device());
     }

@@ -1,5 +1,5 @@
-// Softmax and its logarithm (`=`; sums in float, in double for double).
-// Rows that fit are read once into registers; longer ones, and columns, are read twice.
+// Softmax and log-softmax. Sums are in float (in double for double). Rows that fit are read once
+// into registers; longer rows, and columns, are read twice.
 #include "framework/kernels/loss/softmax.h"
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace {
 
 using taper::cuda::Launch;
 
-// Elements of a row that a thread keeps in registers.
+// Elements of a row that a thread holds in registers.
 template <int kLanes> inline constexpr int kHeldItems = kLanes == kWarp ? 32 : 16;
 template <int kLanes> inline constexpr int64_t kHeldSize = kLanes* kHeldItems<kLanes>;
 
-// A row of up to kHeldSize elements, spread over the threads that own it.
+// A row of up to kHeldSize elements, distributed over its threads.
 template <class T, int kVec, int kLanes> struct HeldRow {
   static constexpr int kPacks = kHeldItems<kLanes> / kVec;
   using C = Compute<T>;
@@ -28,7 +28,7 @@ template <class T, int kVec, int kLanes> struct HeldRow {
 
   __device__ static int place(int pack) { return (pack * kLanes + int(threadIdx.x)) * kVec; }
 
-  // f(p, j) for the place of every element.
+  // Calls f(p, j) for every element.
   template <class F> __device__ static void each(F f) {
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
     C top = C(-INFINITY);
     Row::each([&](int p, int j) { top = larger(top, row.at[p][j]); });
     top = row_max<kLanes>(top);
-    C sum = 0;  // by each() this would take 2 % longer for halves
+    C sum = 0;  // an explicit loop, because each() takes 2 % longer for half types
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p) {
 #pragma unroll
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   }
 }
 
-// d softmax: y (dy - sum(y dy)); d log_softmax: dy - exp(y) sum(dy).
+// The gradient of softmax is y * (dy - sum(y * dy)), of log_softmax dy - exp(y) * sum(dy).
 template <class C> __device__ C term(bool log, C dy, C y) { return log ? dy : dy * y; }
 template <class C> __device__ C gradient(bool log, C dy, C y, C sum) {
   return log ? dy - math::exp(y) * sum : y * (dy - sum);
@@ -157,13 +157,14 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 
 // --- along an outer dimension ---
 
-// What columns are reduced to, and what becomes of their elements, of the first kInputs of two.
+// A rule states how columns are reduced and how their elements are mapped. It reads the first
+// kInputs of two inputs.
 template <class C> struct Forward : LogSumExp<C> {
   static constexpr int kInputs = 1;
   bool log;
   __device__ Exps<C> term_of(const C (&x)[1]) const { return {x[0], C(1)}; }
   __device__ Exps<C> ready(Exps<C> a) const {
-    const C infinite = a.max - a.max;  // then nan, else 0
+    const C infinite = a.max - a.max;  // NaN if max is infinite, otherwise 0
     return {a.max, infinite + (log ? math::log(a.sum) : C(1) / a.sum)};
   }
   __device__ C of(const C (&x)[1], Exps<C> a) const {
@@ -185,13 +186,13 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                    ColumnBlock block) {
   using C = Compute<T>;
   constexpr int kInputs = Rule::kInputs;
-  constexpr int kLoads = V > 4 || kInputs > 1 ? 2 : 4;  // rows that a thread loads together
+  constexpr int kLoads = V > 4 || kInputs > 1 ? 2 : 4;  // rows that a thread loads at once
   const T* const in[2] = {a, b};
   const int height = block.height, y = int(threadIdx.x) / block.width;
   for (int64_t tile = blockIdx.x; tile < block.tiles; tile += gridDim.x) {
     const Column column = column_at<V>(tile, block, sizes);
     const int64_t end = column.exists ? sizes.n : 0, step = int64_t(height) * kLoads;
-    // f(place, values) for kLoads rows from `row` on; `whole`: all are there.
+    // Calls f(position, values) for kLoads rows from `row` on. `whole`: all of them exist.
     const auto visit_rows = [&](int64_t row, auto whole, auto f) {
       Vec<T, V> v[kLoads][kInputs];
 #pragma unroll
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     join_rows<kTileThreads>(rule, acc, block);
 #pragma unroll
     for (int j = 0; j < V; ++j) acc[j] = rule.ready(acc[j]);
-    // Backwards: what was read last is still in the cache.
+    // Run backward, because what was read last is still in the cache.
     for (int64_t row = y + (end - 1) / step * step; row >= 0; row -= step) {
       visit(row, [&](int64_t at, const Vec<T, V>(&v)[kInputs]) {
         Vec<T, V> w;
@@ -251,8 +252,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 // --- launchers ---
 
-// Launches kernel(Int<kVec>, Int<kLanes>, bool constant: whether a thread holds its part) along
-// the rows, which kLanes threads own.
+// Launches kernel(Int<kVec>, Int<kLanes>, constant: whether the row is held in registers) along the
+// rows, each processed by kLanes threads.
 template <class T, class F, class... P>
 void along_rows(const Launch& on, ReduceSizes s, F kernel, bool log, P*... pointers) {
   const auto launch = [&]<int kLanes>(auto vec, Int<kLanes> lanes, auto held) {

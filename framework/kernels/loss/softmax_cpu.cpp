@@ -1,5 +1,5 @@
-// Softmax, log-softmax and cross entropy (`=`). Half types are read into and written from float
-// rows; sums run in float (double for double) in an order that depends on the sizes alone.
+// Softmax, log-softmax and cross entropy. Half types are converted to and from rows of float. Sums
+// are computed in float (double for double), in an order that depends only on the sizes.
 #include "framework/kernels/loss/softmax.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// Element operations that one exponential stands for when work is shared out.
+// Cost of an exponential in element operations, for splitting work.
 constexpr int64_t kExpWork = 4;
 
 template <class T> void exp_row(T* y, const T* x, int64_t n, T shift) {
@@ -24,12 +24,12 @@ template <class T> void scale_row(T* y, int64_t n, T factor) {
   vector_for(n, [=](int64_t i) { y[i] *= factor; });
 }
 
-// What the gradient sums: dy * y, or dy for the logarithm.
+// Adds the terms of the gradient's sum: dy * y, or dy for log-softmax.
 template <class T> void add_terms(bool log, T* sum, const T* dy, const T* y, int64_t n) {
   vector_for(n, [=](int64_t i) { sum[i] += log ? dy[i] : dy[i] * y[i]; });
 }
 
-// sum_of(i): of the row that element i is in.
+// sum_of(i) is the sum of the row that contains element i.
 template <class T, class F>
 void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of) {
   if (log) {
@@ -39,7 +39,7 @@ void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of)
   }
 }
 
-// The largest element of a row and the sum of exp(x - max); `exps` keeps the terms.
+// The maximum of a row and the sum of exp(x - max). `exps` receives the terms.
 template <class T> struct MaxSum { T max, sum; };
 template <class T> MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
   const T max = combine_run<MaxOf>(x, n);
@@ -88,9 +88,9 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
   });
 }
 
-// --- along a dimension that is not the last: columns side by side ---
+// --- along a dimension other than the last: adjacent columns together ---
 
-// Calls f(for_rows, width) for tiles of columns, and for_rows calls its argument with the place of
+// Calls f(for_rows, width) for tiles of columns. for_rows calls its argument with the position of
 // the first element of each of the n rows.
 template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;

@@ -1,6 +1,6 @@
-// dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both are overwritten.
-// A block sums its rows' part of some columns; where there are several parts, a second launch joins
-// them. All orders are functions of sizes and dtype alone.
+// dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both are overwritten. A
+// block sums some rows of some columns; if there are several such parts, a second launch combines
+// them. The order depends only on sizes and dtype.
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -14,9 +14,9 @@ template <class F, class T> struct BiasArgs {
   const T *dy, *kept;
   T* dz;
   int64_t m, n;
-  int64_t chunk;  // rows of a block
-  bool aligned;   // whole vectors only, each aligned
-  void* sums;     // [chunks, n] of Compute<T>, or where there is one chunk [n] of T
+  int64_t chunk;  // rows per block
+  bool aligned;   // whether only whole, aligned vectors are accessed
+  void* sums;     // [chunks, n] of Compute<T>, or [n] of T if there is one chunk
   bool last;
 };
 

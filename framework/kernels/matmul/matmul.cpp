@@ -11,9 +11,9 @@
 namespace taper::v0::kernels {
 namespace {
 
-// A matrix as a Gemm reads it: rows `ld` apart, possibly stored transposed.
+// A matrix in the form that Gemm reads: rows `ld` apart, possibly transposed.
 struct Operand2d {
-  Tensor x;  // keeps a copy alive when one was needed
+  Tensor x;  // keeps the copy alive if one was needed
   bool transposed;
   int64_t ld, batch_stride;
 };
@@ -57,7 +57,7 @@ void check_bias(const Tensor& bias, const Tensor& weight) {
           bias.dtype(), " ", bias.shape());
 }
 
-// out = x y, not empty, and what comes then; `op` as dispatch has it.
+// Computes out = x y, which is not empty, with an epilogue. `op` is the name for dispatch.
 void multiply(const char* op, const Tensor& x, const Tensor& y, const Tensor& out,
               const Epilogue& then = {}) {
   const Operand2d a = as_operand(x), b = as_operand(y);

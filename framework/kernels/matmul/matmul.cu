@@ -1,8 +1,7 @@
-// Matrix products by cuBLASLt. C = alpha * op(A) op(B) + beta * C: overwritten where beta is 0.
-// Row-major C = op(A) op(B) is handed over as column-major C' = op(B)' op(A)'. float32 is computed
-// in float32 (or TF32 where the user says so), half types accumulate in float32. An algorithm is
-// chosen once for each shape, and split sums go through the workspace in a fixed order, never
-// through atomics.
+// Matrix products by cuBLASLt. C = alpha * op(A) op(B) + beta * C; C is overwritten if beta is 0. A
+// row-major C = op(A) op(B) is passed as the column-major C' = op(B)' op(A)'. float32 is computed
+// in float32 (or in TF32 if the user allows it), and half types accumulate in float32. An algorithm
+// is chosen once for each shape. Split sums use the workspace in a fixed order, never atomics.
 #include "framework/kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -32,7 +31,7 @@ using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 constexpr size_t kMaxWorkspace = size_t(32) << 20;
-// Grids count matrices in a 16-bit dimension.
+// Grids have a 16-bit dimension for matrices.
 constexpr int64_t kMaxBatch = 65535;
 constexpr size_t kMaxPlans = 4096;
 
@@ -47,14 +46,15 @@ void check(cublasStatus_t status, const char* call, const Gemm& g) {
                              " for ", describe(g)));
 }
 
-// Owners of cuBLASLt's objects.
+// Owners of cuBLASLt objects.
 template <class T, auto kDestroy> using Owner = LoadedOwner<T, cublaslt, kDestroy>;
 using Handle = Owner<cublasLtHandle_t, &CublasLt::Destroy>;
 using Operation = Owner<cublasLtMatmulDesc_t, &CublasLt::MatmulDescDestroy>;
 using Layout = Owner<cublasLtMatrixLayout_t, &CublasLt::MatrixLayoutDestroy>;
 using Preference = Owner<cublasLtMatmulPreference_t, &CublasLt::MatmulPreferenceDestroy>;
 
-// What decides which algorithm is used. Without padding: it hashes and compares as memory.
+// Everything that determines the algorithm. It has no padding, because it is hashed and compared as
+// bytes.
 struct Key {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
@@ -72,13 +72,13 @@ struct KeyHash {
 
 struct Plan {
   Operation operation;
-  Layout a, b, c;  // as the caller names them, column-major
+  Layout a, b, c;  // named as by the caller, column-major
   cublasLtMatmulAlgo_t algorithm;
   size_t workspace = 0;
   bool supported = false;
 };
 
-// One thread's cuBLASLt on one device.
+// The cuBLASLt state of one thread on one device.
 struct Blas {
   Handle handle;
   std::unordered_map<Key, Plan, KeyHash> plans;
@@ -93,7 +93,7 @@ cudaDataType_t data_type(DType t) {
   }
 }
 
-// The largest power of two, up to 256, that divides an address.
+// Returns the largest power of two, up to 256, that divides an address.
 uint32_t alignment(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   return uint32_t(std::min<uintptr_t>(address & (~address + 1), 256));
@@ -114,7 +114,7 @@ Operation make_operation(const Gemm& g, const void* bias) {
     check(cublaslt().MatmulDescSetAttribute(raw, name, &value, sizeof value),
           "cublasLtMatmulDescSetAttribute", g);
   };
-  // cuBLASLt's first operand is B, its second is A.
+  // cuBLASLt's first operand is B and its second is A.
   set(CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (bias) {
@@ -124,7 +124,7 @@ Operation make_operation(const Gemm& g, const void* bias) {
   return operation;
 }
 
-// A stored row-major rows x cols matrix is a column-major cols x rows one.
+// A stored row-major rows x cols matrix is a column-major cols x rows matrix.
 Layout make_layout(const Gemm& g, int64_t rows, int64_t cols, int64_t ld, int64_t stride) {
   cublasLtMatrixLayout_t raw;
   check(cublaslt().MatrixLayoutCreate(&raw, data_type(g.dtype), uint64_t(cols), uint64_t(rows), ld),
@@ -148,7 +148,7 @@ Preference make_preference(const Gemm& g, const Key& key) {
           "cublasLtMatmulPreferenceSetAttribute", g);
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kMaxWorkspace));
-  // Splits are summed in the compute type by a second step: always in one order.
+  // Splits are summed in the compute type by a second step, always in the same order.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align_b);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align_a);
@@ -157,8 +157,9 @@ Preference make_preference(const Gemm& g, const Key& key) {
   return preference;
 }
 
-// cuBLASLt's first suggestion, but for long half products over few k: with smaller tiles more of
-// them are stored while others compute (9 to 14 % at the sizes of small GPTs on an H200).
+// Returns cuBLASLt's first suggestion, except for long half-type products over a small k. There,
+// smaller tiles let more of them be stored while others compute (9 to 14 % at the sizes of small
+// GPTs on an H200).
 int best_of(const Gemm& g, const cublasLtMatmulHeuristicResult_t* found, int count) {
   constexpr int64_t kFewSteps = 768, kMany = int64_t(1) << 23;
   if (!is_half(g.dtype) || g.k > kFewSteps || g.batch * g.m * g.n < kMany) return 0;
@@ -194,7 +195,7 @@ Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const voi
       handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),
       preference.get(), kResults, found, &count);
   plan.supported = status == CUBLAS_STATUS_SUCCESS && count > 0;
-  // A bias can be added without cuBLASLt's help; nothing else can.
+  // A bias can be added without cuBLASLt; there is no alternative for anything else.
   if (!plan.supported && !bias) {
     check(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status,
           "cublasLtMatmulAlgoGetHeuristic", g);
@@ -205,7 +206,8 @@ Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const voi
   return plan;
 }
 
-// Kept per thread, so that a lookup needs no lock; destroyed while the CUDA runtime still stands.
+// One per thread, so that a lookup needs no lock. It is destroyed while the CUDA runtime still
+// exists.
 Blas& blas_of(int device, const Gemm& g) {
   thread_local std::unordered_map<int, Blas> all;
   Blas& blas = all[device];
@@ -242,7 +244,7 @@ Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const voi
   return blas.plans.emplace(key, make_plan(blas.handle.get(), g, key, bias)).first->second;
 }
 
-// C = beta * C + bias, for what cuBLASLt does not do itself. C is not read where beta is 0.
+// C = beta * C + bias, for cases that cuBLASLt does not support. C is not read if beta is 0.
 template <class T> struct ScaleAndBias {
   T* c;
   const T* bias;
@@ -270,10 +272,10 @@ void prepare_c(const Gemm& g, void* c, const void* bias) {
 void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,
               const void* bias) {
   Blas& blas = blas_of(on.device, g);
-  // The epilogue reads its bias in 16-byte pieces, and is not promised for double.
+  // The epilogue reads its bias in 16-byte pieces, and support for double is not guaranteed.
   const bool fits = !bias || (g.dtype != kFloat64 && alignment(bias) >= 16);
   Plan* const known = fits ? &plan_of(blas, g, a, b, c, bias) : nullptr;
-  if (!known || !known->supported) {  // in two steps: C = beta * C + bias, then C += alpha * A B
+  if (!known || !known->supported) {  // two steps: C = beta * C + bias, then C += alpha * A B
     prepare_c(g, c, bias);
     Gemm then = g;
     then.beta = 1;
@@ -299,7 +301,7 @@ void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, voi
   run(Scratch(plan.workspace, on.device).data());
 }
 
-// c = activation(z), both dense and of g's dtype; they may be one.
+// c = activation(z). Both are dense and have g's dtype; they may be the same.
 void activate(const Gemm& g, Activation activation, const void* z, void* c) {
   const UnaryOp op = activation == Activation::relu   ? UnaryOp::relu
                      : activation == Activation::gelu ? UnaryOp::gelu
@@ -307,9 +309,9 @@ void activate(const Gemm& g, Activation activation, const void* z, void* c) {
   unary(op, {}, make_iterator(c, g.dtype, z, g.dtype, g.m * g.n, g.device), compute_type(g.dtype));
 }
 
-// --- half types whose rows do not begin at multiples of 16 bytes ---
+// --- half types whose rows do not start at multiples of 16 bytes ---
 
-// Stored rows as a matrix of another size and row length; 0 where there was nothing.
+// Copies stored rows to a matrix with another size and row length. New elements are 0.
 struct Rows {
   int64_t count, length, ld;
 };
@@ -332,8 +334,8 @@ void copy_rows(const Launch& on, void* to, Rows wanted, const void* from, Rows g
       CopyRows{static_cast<uint16_t*>(to), wanted, static_cast<const uint16_t*>(from), given});
 }
 
-// Rows of 65 elements, say, keep cuBLASLt from its fast kernels: padded copies cost less. Only
-// large products are worth them.
+// Rows of 65 elements, for example, keep cuBLASLt from using its fast kernels; padded copies cost
+// less. They pay off only for large products.
 bool wants_padding(const Gemm& g) {
   const bool odd = g.lda % 8 != 0 || g.ldb % 8 != 0 || g.ldc % 8 != 0;
   constexpr int64_t kWorth = int64_t(1) << 27;
@@ -351,7 +353,7 @@ void multiply_padded(const Launch& on, const Gemm& g, const void* a, const void*
   const auto room = [&](int which, int64_t numel) {
     return copies[which].emplace(size_t(numel) * 2, on.device).data();
   };
-  // An operand of count x length elements in place of the given one.
+  // Returns a copy with count x length elements if the given operand differs from that.
   const auto pad = [&](int which, const void* x, int64_t& ld, Rows given, int64_t count,
                        int64_t length) {
     if (ld % 8 == 0 && count == given.count && length == given.length) return x;

@@ -1,6 +1,6 @@
-// C = alpha op(A) op(B) + beta C (so `=` with beta 0, `+=` with beta 1). The output is cut into
-// tiles, each one product on one thread. An element's sum does not depend on its tile, but where
-// oneDNN multiplies: there the shape alone says where tiles are cut.
+// C = alpha * op(A) op(B) + beta * C. The output is cut into tiles, each of which is one product on
+// one thread. An element's sum does not depend on its tile, except where oneDNN multiplies; there
+// the tiles depend only on the shape.
 #include "framework/kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -20,20 +20,20 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// With fewer multiply-adds a thread, waking one costs more than it brings.
+// With fewer multiply-adds per thread, waking a thread costs more than it saves.
 constexpr int64_t kThreadWork = int64_t(1) << 18;
-// Multiply-adds of a tile of oneDNN's, and how many tiles at most.
+// Multiply-adds per tile with oneDNN, and the maximum number of tiles.
 constexpr int64_t kTileWork = int64_t(1) << 22, kMostTiles = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// The grid over one C: tiles of rows x cols, the last ones smaller.
+// The grid of tiles over one C. Each tile is rows x cols; the last ones are smaller.
 struct Tiling {
   int64_t rows, cols, down, across;
 };
 
-// No more than `wanted` tiles, none lower or narrower than packing pays.
+// Returns at most `wanted` tiles, none so low or narrow that packing does not pay off.
 Tiling make_tiling(const Gemm& g, int64_t wanted) {
   constexpr int64_t kWide = 128, kNarrow = 32, kHigh = 192, kLow = 24;
   int64_t down = 1, across = 1, rows = g.m, cols = g.n;
@@ -45,7 +45,7 @@ Tiling make_tiling(const Gemm& g, int64_t wanted) {
   return {rows, cols, ceil_div(g.m, rows), ceil_div(g.n, cols)};
 }
 
-// oneDNN is a tenth quicker at large products whose B is not transposed (2.6, Sapphire Rapids).
+// oneDNN is 10 % faster for large products whose B is not transposed (2.6, Sapphire Rapids).
 bool is_for_onednn(const Gemm& g) {
   return g.dtype == kFloat32 && !g.transpose_b && g.m * g.n * g.k >= int64_t(1) << 20;
 }
@@ -54,7 +54,7 @@ bool multiply_by_onednn(const Gemm& g, const float* a, const float* b, float* c)
                     g.beta, c, g.ldc) == dnnl_success;
 }
 
-// C = activation(C) of a part of the matrix, and what C was goes to `before`.
+// Applies the activation to a part of C and stores its arguments in `before`.
 template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, int64_t at) {
   if (then.activation == Activation::none) return;
   visit(then.activation, [&](auto f) {
@@ -66,7 +66,7 @@ template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, i
   });
 }
 
-// Row by row, c[i, :] gathers a[i, p] b[p, :] in the order of p, four at a time; B is not
+// Row by row, c[i, :] accumulates a[i, p] * b[p, :] in the order of p, four at a time. B is not
 // transposed here.
 TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b, double* c) {
   constexpr int64_t kWidth = 256;
@@ -146,7 +146,7 @@ void multiply_doubles(const Gemm& g, const double* a, const double* b, double* c
   multiply(straight, a, turned.data(), c);
 }
 
-// The stored matrices as dense floats, one or `batch` of them.
+// Converts the stored matrices, one or `batch` of them, to dense floats.
 template <class T>
 std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows, int64_t cols,
                          int64_t ld) {
@@ -159,7 +159,7 @@ std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows
   return out;
 }
 
-// Half types: products and sums in float, one rounding at the end.
+// Half types: products and sums in float, with one rounding at the end.
 template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* c) {
   Gemm f = g;
   f.dtype = kFloat32;
@@ -181,7 +181,7 @@ template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* 
   });
 }
 
-// Integers are for counting and tests: no blocking, sums in int64, which wrap around.
+// Integer products serve counting and tests: no blocking, and sums in int64, which wrap.
 template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     const int64_t matrix = r / g.m, i = r % g.m;
@@ -201,7 +201,7 @@ template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b,
   }
 }
 
-// k = 0: nothing is added; beta 0 clears whatever C held, nan included.
+// k = 0: there is nothing to add. beta = 0 clears C, including NaN.
 template <class T> void scale_only(const Gemm& g, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
@@ -211,7 +211,7 @@ template <class T> void scale_only(const Gemm& g, T* c) {
   }
 }
 
-// Of any type: the bias, then the product added to it, then the activation.
+// For any type: stores the bias, adds the product, then applies the activation.
 template <class T> void multiply_then(Gemm g, const T* a, const T* b, T* c, const Epilogue& then) {
   for (int64_t i = 0; then.bias && i < g.m; ++i) {
     std::copy_n(static_cast<const T*>(then.bias), g.n, c + i * g.ldc);

@@ -1,4 +1,4 @@
-// C = activation(op(A) op(B) + bias), overwritten: the launcher and its rule.
+// C = activation(op(A) op(B) + bias): the launcher, and the rule for when it is used.
 #include "framework/kernels/matmul/sgemm.cuh"
 
 #include <atomic>
@@ -13,15 +13,16 @@ namespace taper::v0::kernels::cuda {
 namespace {
 
 constexpr int kTile = 32;
-// Where k is long a block's warps share it out; where A lies along m (weight gradients, k is the
-// batch) smaller blocks, of which three fit a multiprocessor, are faster.
+// If k is long, the warps of a block divide it. If A is stored along m (gradients of weights, where
+// k is the batch), smaller blocks are faster, of which three fit on a multiprocessor.
 using LongTile = SgemmTile<kTile, kTile, 8, 4, 8, 16, 3>;
 using ShortTile = SgemmTile<kTile, kTile, 8, 4, 4, 16, 4, 3>;
 constexpr int kMaxBlocks = LongTile::kMaxBlocks;
 
 int64_t tiles_of(const Gemm& g) { return ceil_div(g.m, kTile) * ceil_div(g.n, kTile); }
 
-// How many blocks share out k: as many as find a multiprocessor and work enough.
+// Returns the number of blocks that divide k: as many as have a free multiprocessor and enough
+// work.
 int blocks_for(const Gemm& g) {
   constexpr int64_t kMultiprocessors = 128, kLeast = 32;
   int blocks = 1;
@@ -37,15 +38,15 @@ bool suits(const Gemm& g) {
       g.ldc != g.n || (g.transpose_a && g.transpose_b)) {
     return false;
   }
-  // Beyond this many tiles or steps cuBLASLt's larger tiles and finer splits win.
+  // Beyond this many tiles or steps, cuBLASLt's larger tiles and finer splits are faster.
   constexpr int64_t kMostTiles = 264, kMostSteps = 512;
   if (tiles_of(g) > kMostTiles || g.k > kMostSteps * blocks_for(g)) return false;
-  int major = 0;  // clusters are there from 9 on
+  int major = 0;  // clusters require 9.0
   TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, g.device));
   return major >= 9;
 }
 
-// Lets the kernel have more than 48 KB of shared memory, once on each device.
+// Allows the kernel to use more than 48 KiB of shared memory, once per device.
 void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done, int device) {
   const uint64_t bit = uint64_t(1) << (device % 64);
   if (done.load() & bit) return;
@@ -94,7 +95,7 @@ bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epil
   args.k = int(g.k);
   args.lda = g.lda;
   args.ldb = g.ldb;
-  // The stored rows lie along k, or along m and n.
+  // The stored rows extend along k, or along m and n.
   args.vec_a = is_aligned(a, 16) && g.lda % 4 == 0 && (g.transpose_a ? g.m : g.k) % 4 == 0;
   args.vec_b = is_aligned(b, 16) && g.ldb % 4 == 0 && (g.transpose_b ? g.k : g.n) % 4 == 0;
   args.vec_c = is_aligned(c, 16) && g.n % 4 == 0 && (!then.before || is_aligned(then.before, 16));

@@ -1,8 +1,8 @@
-// Small float32 products on the FMA units, where cuBLASLt's kernels wait more than they compute.
-// C = activation(op(A) op(B) + bias), overwritten. A block makes one tile of C, each of its warps
-// for its own part of k through its own pipeline of copies: no warp waits for another before the
-// end. A cluster of blocks may share out k as well. Partial sums are joined in a fixed order: of
-// warps through shared memory, of blocks through the cluster's distributed shared memory.
+// Small float32 products on the FMA units, for sizes where cuBLASLt's kernels mostly wait for
+// memory. Computes C = activation(op(A) op(B) + bias). A block computes one tile of C. Each of its
+// warps sums a part of k with a separate pipeline of copies, so no warp waits for another before
+// the end. The blocks of a cluster may divide k further. Partial sums are combined in a fixed
+// order: of warps through shared memory, of blocks through the cluster's distributed shared memory.
 #pragma once
 
 #include <cstdint>
@@ -19,37 +19,38 @@ struct SgemmArgs {
   const float *a, *b, *bias;
   float *c, *before;
   int m, n, k;
-  int k_of_warp;             // a multiple of 4
-  int of_warp;               // floats of a warp in shared memory
+  int k_of_warp;             // k per warp, a multiple of 4
+  int of_warp;               // floats per warp in shared memory
   int64_t lda, ldb;          // C is dense
-  bool vec_a, vec_b, vec_c;  // rows may be read (written) in 16-byte pieces
+  bool vec_a, vec_b, vec_c;  // rows can be accessed in 16-byte pieces
   Activation activation;
 };
 
-// kM x kN of C by a block; each of kWarps warps computes all of it for its part of k, a thread
-// kTm x kTn. kK of k lie in a warp's shared memory at a time, kStages times. kResident blocks are
-// to fit a multiprocessor's registers.
+// A block computes kM x kN of C. Each of kWarps warps computes all of it for its part of k; a
+// thread computes kTm x kTn. A warp has kStages stages in shared memory, each with kK steps of k.
+// The registers of a multiprocessor must suffice for kResident blocks.
 template <int M, int N, int Tm, int Tn, int Warps, int K, int Stages, int Resident = 1>
 struct SgemmTile {
   static constexpr int kM = M, kN = N, kTm = Tm, kTn = Tn, kWarps = Warps, kK = K, kStages = Stages,
                        kThreads = 32 * Warps, kResident = Resident;
   static constexpr int kStage = (M + N) * (K + 4);  // floats
-  static constexpr int kRow = N + 8;    // of partial sums; keeps stores off each other's banks
+  static constexpr int kRow = N + 8;    // of partial sums; avoids bank conflicts of stores
   static constexpr int kMaxBlocks = 8;  // of a cluster
-  // For few k not all stages are needed, and more blocks fit a multiprocessor.
+  // With a small k not all stages are needed, and more blocks fit on a multiprocessor.
   static constexpr int of_warp(int k) {
     const int stages = k > (Stages - 1) * K ? Stages : (k + K - 1) / K;
     return stages * kStage > M * kRow ? stages * kStage : M * kRow;
   }
-  // Behind what warps use lies what the blocks of a cluster send: they may be done before this one.
+  // The data sent by the other blocks of a cluster has separate space after that of the warps,
+  // because those blocks may finish before this one.
   static constexpr int shared_bytes(int k, int blocks) {
     return (Warps * of_warp(k) + (blocks > 1 ? M * N + 4 * kMaxBlocks : 0)) * 4;
   }
   static_assert(N / Tn == 8 && M / Tm == 4, "lanes lie 4 x 8 over C");
 };
 
-// One operand as a warp sees it: `rows` (of C's rows or columns) by k. Stored [row][k] (kAlongK)
-// or [k][row], and likewise in shared memory; what lies outside becomes 0.
+// One operand as a warp sees it: `rows` rows (of C's rows or columns) by k. Stored as [row][k]
+// (kAlongK) or as [k][row], and likewise in shared memory. Elements out of bounds become 0.
 template <class Tile, int kRows, bool kAlongK> struct SgemmOperand {
   static constexpr int kLd = kAlongK ? Tile::kK + 4 : kRows;
   static constexpr int kInner = kAlongK ? Tile::kK : kRows;
@@ -77,13 +78,14 @@ template <class Tile, int kRows, bool kAlongK> struct SgemmOperand {
     vec ? load_by<4>(to, k0, k_end) : load_by<1>(to, k0, k_end);
   }
 
-  // The rows of a thread: apart where rows are read alone, by fours where they lie side by side.
+  // Returns the rows of a thread: interleaved if rows are read one by one, in groups of four if
+  // they are adjacent.
   template <int kOfThread> static __device__ int row_of(int thread, int i) {
     constexpr int kThreadsAcross = kRows / kOfThread;
     if constexpr (kAlongK) return thread + i * kThreadsAcross;
     return i / 4 * (4 * kThreadsAcross) + thread * 4 + i % 4;
   }
-  // Four steps of k of those rows.
+  // Reads four steps of k for these rows.
   template <int kOfThread>
   static __device__ void read(float (&to)[4][kOfThread], const float* from, int k, int thread) {
     if constexpr (kAlongK) {
@@ -111,7 +113,7 @@ __device__ inline float4 plus4(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-// Four neighbours of a row of C.
+// Stores four adjacent elements of a row of C.
 __device__ inline void sgemm_store(const SgemmArgs& args, int row, int column, float4 sum) {
   if (row >= args.m || column >= args.n) return;
   const float z4[4] = {sum.x, sum.y, sum.z, sum.w};
@@ -139,7 +141,7 @@ __device__ inline void sgemm_store(const SgemmArgs& args, int row, int column, f
   });
 }
 
-// Grid (blocks of a cluster, columns / kN, rows / kM); a cluster is (gridDim.x, 1, 1).
+// The grid is (blocks of a cluster, columns / kN, rows / kM), and a cluster is (gridDim.x, 1, 1).
 template <class Tile, bool kAlongA, bool kAlongB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
     sgemm_kernel(const __grid_constant__ SgemmArgs args) {
@@ -215,7 +217,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
   }
   __syncthreads();
   constexpr int kAcross = Tile::kN / 4, kPieces = Tile::kM * kAcross;
-  const int pieces = (kPieces + blocks - 1) / blocks;  // of one block
+  const int pieces = (kPieces + blocks - 1) / blocks;  // pieces per block
   float4* sent = reinterpret_cast<float4*>(shared + Tile::kWarps * args.of_warp);
   if (blocks > 1) cluster.barrier_wait();
 #pragma unroll 1

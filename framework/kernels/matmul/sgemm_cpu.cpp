@@ -1,7 +1,8 @@
-// A few rows of A, read in place and broadcast, meet a packed panel of B of two vectors' width; the
-// sums stay in registers (the scheme of Goto and van de Geijn, https://doi.org/10.1145/1356052).
-// Where the CPU has fused multiply-add each is asked for by name: whether a compiler would make one
-// of x * b + sum depends on the loop around it, and then the bits on the size of the tile.
+// Multiplies a few rows of A, read in place and broadcast, by a packed panel of B that is two
+// vectors wide. The sums stay in registers (Goto and van de Geijn,
+// https://doi.org/10.1145/1356052). If the CPU has fused multiply-add, it is requested explicitly:
+// whether a compiler fuses x * b + sum depends on the surrounding loop, and the bits would then
+// depend on the size of the tile.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,19 +17,19 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-constexpr int64_t kDepth = 384;  // of k at a time
-constexpr int64_t kWidth = 128;  // columns that are packed together
-constexpr int64_t kLine = 16;    // floats of a cache line
+constexpr int64_t kDepth = 384;  // elements of k per block
+constexpr int64_t kWidth = 128;  // columns packed together
+constexpr int64_t kLine = 16;    // floats per cache line
 constexpr int kMaxRows = 12, kPanel = 2;
 
 struct Scratch {
   alignas(64) float panels[kDepth * kWidth], strip[kDepth * kMaxRows];
 };
 
-// The vector of W floats.
+// A vector of W floats.
 template <int W> using Vec [[gnu::vector_size(W * 4)]] = float;
 
-// sum += x * b, in one rounding but for the vectors of 4 of a CPU that cannot.
+// sum += x * b with a single rounding, except for vectors of 4 on CPUs without FMA.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 template <int W, int... I>
@@ -48,14 +49,14 @@ template <int W, int... I>
 }
 #pragma GCC diagnostic pop
 
-// The first (from 0) or second halves (from W / 2) of a and b, their elements in turn.
+// Interleaves the first (from = 0) or second (from = W / 2) halves of a and b.
 template <int W, int... I>
 [[gnu::always_inline]] inline void interleave(Vec<W>& y, const Vec<W>& a, const Vec<W>& b,
                                               std::integer_sequence<int, I...>, auto from) {
   y = __builtin_shufflevector(a, b, (decltype(from)::value + I / 2 + I % 2 * W)...);
 }
 
-// x[i][j] becomes x[j][i]: perfect shuffles of the two halves.
+// Transposes: x[i][j] becomes x[j][i], by perfect shuffles of the two halves.
 template <int W> [[gnu::always_inline]] inline void transpose(Vec<W>* x) {
   constexpr std::make_integer_sequence<int, W> kLanes;
 #pragma GCC unroll 4
@@ -71,7 +72,7 @@ template <int W> [[gnu::always_inline]] inline void transpose(Vec<W>* x) {
   }
 }
 
-// Columns [0, n) of op(B) from row p0 on as `width` floats a row, the missing ones 0.
+// Packs columns [0, n) of op(B), from row p0 on, as rows of `width` floats. Missing columns are 0.
 template <int W>
 [[gnu::always_inline]] inline void pack(float* to, const Gemm& g, const float* b, int64_t depth,
                                         int64_t n, int64_t width) {
@@ -104,7 +105,7 @@ template <int W>
   }
 }
 
-// How sums become elements of C: alpha sum + (scale c + added), where added is null for 0.
+// Converts sums to elements of C: alpha * sum + (scale * c + added). A null `added` means 0.
 struct Finish {
   float alpha, scale;
   const float* added;
@@ -115,7 +116,7 @@ struct Finish {
   }
 };
 
-// C [R, n] from R rows of A, `across` apart, times a panel.
+// Computes C [R, n] from R rows of A, `across` apart, and a panel.
 template <int W, int R, int C>
 [[gnu::always_inline]] inline void multiply(const Finish& finish, float* out, int64_t ldc,
                                             int64_t n, const float* a, int64_t across,
@@ -154,13 +155,13 @@ template <int W, int R, int C>
   }
 }
 
-// Columns of A as they stand in a transposed one, side by side.
+// Copies R adjacent columns of a transposed A.
 template <int R>
 [[gnu::always_inline]] inline void gather(float* to, const float* a, int64_t lda, int64_t depth) {
   for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * R, a + p * lda, R * sizeof(float));
 }
 
-// f.operator()<R>() for as many rows as there are.
+// Calls f with an integral constant for the number of rows.
 template <int R, class F> [[gnu::always_inline]] inline void with_rows(int64_t rows, F f) {
   if constexpr (R > 1) {
     if (rows < R) return with_rows<R - 1>(rows, f);
@@ -168,7 +169,7 @@ template <int R, class F> [[gnu::always_inline]] inline void with_rows(int64_t r
   f(std::integral_constant<int, R>());
 }
 
-// kRows: what the registers hold beside a panel.
+// kRows is the number of rows that fit in the registers next to a panel.
 template <int W, int kRows>
 [[gnu::always_inline]] inline void run(const Gemm& g, const float* a, const float* b, float* c,
                                        const float* bias) {

@@ -9,7 +9,8 @@ namespace {
 
 Tensor widened(const Tensor& p, DType wide) { return p.defined() ? packed(p, wide) : p; }
 
-// x in row-major order, but for batch norm's with channels last: its sizes are as memory has them.
+// Returns x in row-major order, except for batch norm with channels-last memory: then the sizes
+// describe the order in memory.
 Tensor laid_out(const Tensor& x, NormSizes& s) {
   if (s.groups > 0 || !has_channels_last(x)) return dense(x);
   s.outer *= s.inner;
@@ -17,7 +18,7 @@ Tensor laid_out(const Tensor& x, NormSizes& s) {
   return x.detach();
 }
 
-// dy in the order of x, of which laid_out gave this.
+// Returns dy in the memory order of x, where x is a result of laid_out.
 Tensor laid_out_as(const Tensor& x, const Tensor& dy) {
   if (!has_channels_last(x)) return dense(dy);
   if (has_channels_last(dy)) return dy.detach();
@@ -92,7 +93,7 @@ void batch_statistics(Norm& norm, const Tensor& x) {
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
                             bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined) {
-  const bool means_move = norm.sizes.groups == 0 && !norm.given;  // with x
+  const bool means_move = norm.sizes.groups == 0 && !norm.given;  // whether the mean depends on x
   norm.weight = widened(norm.weight, wide_type(x.dtype()));
   const Tensor z = laid_out(x, norm.sizes);
   Tensor d = laid_out_as(z, dy);

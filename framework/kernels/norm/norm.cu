@@ -1,6 +1,6 @@
-// Normalisation by channels (`=`; statistics and sums in float, in double for double). A channel's
-// sums are cut into chunks by the sizes alone: a block sums a chunk as a tree, a second launch the
-// chunks. row_norm.cu has that by rows.
+// Normalization by channels. Statistics and sums are in float (in double for double). The sizes
+// alone determine the chunks of a channel's sums: a block sums a chunk as a tree, and a second
+// launch sums the chunks. row_norm.cu normalizes rows.
 #include "framework/kernels/norm/norm.cuh"
 
 #include "framework/cuda/runtime.h"
@@ -15,12 +15,12 @@ namespace {
 
 using taper::cuda::Launch;
 
-// --- batch norm, element by element: a vector for each index ---
+// --- batch norm, element-wise: one vector per index ---
 
 template <class T, int kVec> struct Apply {
   using C = Compute<T>;
   NormArgs<T> args;
-  C share;  // 1 / the number of a channel's elements
+  C share;  // 1 / number of elements of a channel
 
   __device__ void operator()(int64_t i) const {
     const NormSizes& s = args.sizes;
@@ -51,14 +51,15 @@ template <class T, int kVec> struct Apply {
 
 // --- sums over channels ---
 
-// How a channel's outer * inner elements are cut, and how a block lies over them.
+// How the outer * inner elements of a channel are divided into chunks and among the threads of a
+// block.
 struct Cut {
   int64_t chunk, chunks, tiles;
-  int width = 1;  // threads side by side along channels, a power of two, where inner is 1
+  int width = 1;  // threads along channels, a power of two, if inner is 1
 };
 
-// Where inner is 1 a thread owns kVec channels, else a block owns one. parts: [2, chunks,
-// channels].
+// If inner is 1, a thread processes kVec channels; otherwise a block processes one. parts is
+// [2, chunks, channels].
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
@@ -117,11 +118,11 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t at = (k % 2 * cut.chunks + chunk) * s.channels + c + k / 2;
       parts[at] = joined[k % 2][k / 2][tid];
     }
-    __syncthreads();  // before the next job's sums are stored
+    __syncthreads();  // before the sums of the next job are stored
   }
 }
 
-// Enough chunks to fill a GPU, with enough work in each; whole vectors.
+// Returns chunks of whole vectors: enough to occupy a GPU, with enough work in each.
 Cut cut_of(const NormSizes& s) {
   constexpr int64_t kJobs = 1024, kColumns = 128, kWork = 8192, kRound = 16;
   const int64_t size = s.outer * s.inner;

@@ -1,5 +1,5 @@
-// Normalisation (`=`). Half types are read into and written from float rows; statistics and sums
-// run in float (double for double) in an order that depends on the sizes alone.
+// Normalization. Half types are converted to and from rows of float. Statistics and sums are
+// computed in float (double for double), in an order that depends only on the sizes.
 #include <algorithm>
 #include <vector>
 
@@ -11,13 +11,13 @@ namespace taper::v0::kernels {
 namespace cpu {
 namespace {
 
-// One number in place of an array of equal ones.
+// A single number that can be indexed like an array of equal numbers.
 template <class T> struct Same {
   T value;
   T operator[](int64_t) const { return value; }
 };
 
-// The sum of f(i) over [0, n): lanes side by side in blocks, blocks in order.
+// Sums f(i) over [0, n): lanes in parallel within blocks, and blocks in order.
 template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
   constexpr int kLanes = 32;
   T total = 0;
@@ -35,15 +35,15 @@ template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
   return total;
 }
 
-// Loops over a run, along which each number is an array or the Same for all.
-// y = xhat * w + b
+// Loops over a run. Each parameter is an array or a Same, a single number for the whole run.
+// y = xhat * w + b.
 template <class T, class S, class W>
 TAPER_CLONES void affine(T* y, const T* x, int64_t n, S mean, S rstd, W w, W b) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * rstd[i] * w[i] + b[i];
 }
 
-// dx = rstd (dy w - sum - xhat dot)
+// dx = rstd * (dy * w - sum - xhat * dot).
 template <class T, class S, class W>
 TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S rstd, W w, S sum,
                            S dot) {
@@ -53,7 +53,7 @@ TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S 
   }
 }
 
-// dots += (dy - shift) xhat, sums += dy - shift
+// dots += (dy - shift) * xhat, sums += dy - shift.
 template <class T, class P, class S, class R>
 TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n, P shift, S mean,
                             R rstd) {
@@ -64,7 +64,7 @@ TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n
   }
 }
 
-// Rows of `n` elements of the operands of one call, in T.
+// Reads rows of `n` elements of dy and x as T.
 template <class T> struct Rows {
   Reader<T> dy, x;
   int64_t n;
@@ -81,7 +81,7 @@ template <class T> struct Rows {
 
 template <class T> struct Statistics { T mean, rstd; };
 template <class T> Statistics<T> statistics_of(const T* z, int64_t n, const Norm& norm) {
-  // The second sum takes back what the first one rounded away.
+  // The second sum corrects the rounding error of the first.
   T mean = norm.rms ? T(0) : sum_of<T>(n, [=](int64_t i) { return z[i]; }) / T(n);
   if (!norm.rms) mean += sum_of<T>(n, [=](int64_t i) { return z[i] - mean; }) / T(n);
   const T squares = sum_of<T>(n, [=](int64_t i) { return (z[i] - mean) * (z[i] - mean); });
@@ -92,11 +92,11 @@ template <class T>
 void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
                const Tensor& totals) {
   const NormSizes& s = norm.sizes;
-  // Batch norm's rows are one channel of an image, or all channels of a pixel: what lies together.
+  // A row of batch norm is one channel of an image, or all channels of a pixel: what is contiguous.
   const bool batch = s.groups == 0, columns = s.inner == 1;
   const int64_t n = batch && columns ? s.channels : s.row_size(), per = s.per_group();
   const int64_t groups = !batch ? s.groups : columns ? 1 : s.channels;
-  // Of as many numbers as a row only those that are missing.
+  // Create arrays only for the missing parameters.
   const size_t channels = size_t(s.channels);
   const std::vector<T> ones(norm.weight.defined() ? 0 : channels, T(1));
   const std::vector<T> zeros(norm.bias.defined() ? 0 : channels, T(0));
@@ -116,7 +116,8 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
     for (int64_t r = begin; r < end; ++r) {
       const T *g = dy.defined() ? rows.read_dy(r) : nullptr, *z = rows.read_x(r);
       T* y = to.open(r * n, buffer.data());
-      // f(first element, size, of): of(p) are the numbers p[channel], an array or the Same.
+      // Calls f(first element, size, of), where of(p) gives the numbers p[channel], as an array or
+      // a Same.
       const auto for_parts = [&](auto f) {
         const int64_t c = r % groups * per;
         if (columns) return f(0, n, [=](const T* p) { return p + c; });
@@ -124,7 +125,7 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
           f(k * s.inner, s.inner, [=](const T* p) { return Same<T>{p[c + k]}; });
         }
       };
-      // each(of, array of channels or number of the row): what a loop reads.
+      // each(of, array over channels or number of the row) selects what a loop reads.
       const auto write = [&](auto each, auto mean, auto rstd, auto sum, auto dot) {
         for_parts([&](int64_t at, int64_t size, auto of) {
           const auto w = of(weight);
@@ -159,7 +160,7 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   });
 }
 
-// Channels side by side, a chunk of rows after the other.
+// Sums adjacent channels together, one chunk of rows after the other.
 template <class T>
 void sum_columns(const Norm& norm, T* dots, T* sums, const T* pivot, const Tensor& dy,
                  const Tensor& x, int64_t begin, int64_t end) {

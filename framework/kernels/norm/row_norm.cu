@@ -1,7 +1,7 @@
-// Normalisation of rows (`=`; statistics and sums in float, in double for double). Rows that fit
-// are read once into registers; longer ones again for each pass. Where weights and biases want
-// their gradients, too, a block goes over many rows and sums on the way; a second launch sums the
-// blocks.
+// Normalization of rows. Statistics and sums are in float (in double for double). Rows that fit are
+// read once into registers; longer rows are read again for each pass. If the gradients of weight
+// and bias are needed too, a block processes many rows and accumulates these sums, and a second
+// launch sums the blocks.
 #include <algorithm>
 #include <cstdint>
 
@@ -15,8 +15,8 @@ using taper::cuda::Scratch;
 
 // --- rows ---
 
-// A row of x, and of dy for kBackward, spread over the threads that own it: kItems elements each,
-// held in registers; for 0 it is read again.
+// A row of x, and of dy for kBackward, distributed over its threads. Each thread holds kItems
+// elements in registers; if kItems is 0, the row is read again.
 template <class T, class G, int kVec, int kLanes, int kItems, bool kBackward> struct Row {
   using C = Compute<T>;
   struct Vectors {
@@ -42,7 +42,7 @@ template <class T, class G, int kVec, int kLanes, int kItems, bool kBackward> st
     load_row<T, kVec>(v.x, x + i);
     if constexpr (kBackward) load_row<G, kVec>(v.dy, dy + i);
   }
-  // f(i, v, p) with the vectors at each i that this thread owns, its p-th.
+  // Calls f(i, v, p) with the vectors at each position i of this thread; p counts them.
   template <class F> __device__ void each(F f) {
     if constexpr (kItems > 0) {
 #pragma unroll
@@ -59,13 +59,13 @@ template <class T, class G, int kVec, int kLanes, int kItems, bool kBackward> st
   }
 };
 
-// Both over a row's threads, at the price of one.
+// Sums both over a row's threads with the synchronization of a single sum.
 template <int kLanes, class C> __device__ void row_sums(C& a, C& b) {
   a = warp_reduce(a, Plus{});
   b = warp_reduce(b, Plus{});
   if constexpr (kLanes > kWarp) {
     __shared__ C parts[2][kLanes / kWarp];
-    __syncthreads();  // a former call's parts have been read
+    __syncthreads();  // the parts of the previous call have been read
     const int lane = threadIdx.x % kWarp;
     if (lane == 0) parts[0][threadIdx.x / kWarp] = a;
     if (lane == 0) parts[1][threadIdx.x / kWarp] = b;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const Norm
       }
     });
     row_sums<kLanes>(rest, dot);
-    // What the mean's rounding took away comes back.
+    // Corrects the rounding error of the mean.
     const C lost = args.rms ? C(0) : rest / C(n);
     mean += lost;
     const C variance = dot / C(n) - lost * lost;
@@ -122,13 +122,13 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const Norm
   }
 }
 
-// Blocks of a multiprocessor that sum.
+// Number of blocks per multiprocessor that accumulate sums.
 template <int kLanes> inline constexpr int kFusedBlocks = 1024 / kRowThreads<kLanes>;
 template <> inline constexpr int kFusedBlocks<kWarp> = 2;
 
-// With g = dy * weight: dx = rstd (g - mean of g - xhat * mean of (g * xhat)). kSums, for held rows
-// of one group with inner 1: a block goes over every gridDim.x-th of its rows, and stores what they
-// come to in `parts` [2, blocks, n], sums of dy * xhat and of dy.
+// With g = dy * weight: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). kSums is for held rows
+// of one group with inner 1: a block processes every gridDim.x-th row and stores its sums of
+// dy * xhat and of dy in `parts` [2, blocks, n].
 template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
     });
   }
   if constexpr (kSums) {
-    // Warps that own rows of their own are summed in their order.
+    // Warps with separate rows are summed in their order.
     constexpr int kHeight = kLanes == kWarp ? kRowsPerBlock : 1;
     __shared__ C joined[kHeight][kLanes * kItems];
 #pragma unroll
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
 constexpr int kJoinColumns = 8;  // a sector of memory
 constexpr int kJoinThreads = 1024;
 
-// sums[k][c] = the sum of parts[k][...][c]; blockIdx.y: k.
+// sums[k][c] = sum over blocks of parts[k][...][c], where k is blockIdx.y.
 template <class C>
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   if (lane == 0 && first + warp < n) sums[k * n + first + warp] = sum;
 }
 
-// f(kVec, kLanes, kItems), integral constants, for rows of n elements.
+// Calls f(kVec, kLanes, kItems), all integral constants, for rows of n elements.
 template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, F f) {
   const int64_t n = args.sizes.row_size();
   with_vectors(args, [&](auto vec) {
@@ -238,7 +238,7 @@ template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, 
   });
 }
 
-// f(args) with NormArgs of the types of x and of y or dy.
+// Calls f(args), a NormArgs for the dtypes of x and of y or dy.
 template <class F>
 void with_args(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x, F f) {
   const DType other = (dy.defined() ? dy : out).dtype();
@@ -249,7 +249,8 @@ void with_args(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   }
 }
 
-// Whether it was done: for vectors alone, and double rows are nobody's bottleneck.
+// Returns whether it ran. Only for vector accesses, and not for double, which is rarely a
+// bottleneck.
 template <class T, class G>
 bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on) {
   using C = Compute<T>;
@@ -258,7 +259,8 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
   with_vectors(args, [&]<int kVec>(Int<kVec>) {
     if constexpr (kVec > 1 && sizeof(C) == sizeof(float)) {
       const auto launch = [&]<int kLanes, int kItems>(Int<kLanes>, Int<kItems>) {
-        constexpr int64_t kMultiprocessors = 132;  // of an H200; the same sums on any other
+        // The number of an H200, as a constant, so that sums are the same on every GPU.
+        constexpr int64_t kMultiprocessors = 132;
         const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
         const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);

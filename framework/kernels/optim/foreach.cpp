@@ -6,7 +6,8 @@
 namespace taper::v0::kernels {
 namespace {
 
-// Tensors with holes between their elements, or elements that share memory, lend a dense copy.
+// Tensors with gaps between their elements, or with elements that share memory, are processed
+// through a dense copy.
 void run(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
          const std::vector<Tensor>& ys, const Root& root) {
   const bool writes = std::visit([](const auto& r) { return r.kWrites; }, rule);

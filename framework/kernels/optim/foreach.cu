@@ -1,4 +1,4 @@
-// A block runs a chunk and joins in a fixed order; one block joins the chunks, in double.
+// A block runs a chunk and reduces it in a fixed order; one block reduces the chunks, in double.
 #include "framework/kernels/optim/foreach.h"
 
 #include "framework/kernels/optim/tensor_list.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 template <class R> struct ChunkJob {
   R rule;
-  double* parts;  // what the chunks come to
+  double* parts;  // the reduced values of the chunks
 
   __device__ void operator()(const ListChunk<2>& chunk) const {
     chunk.dtype[0] == kFloat64 ? run<double>(chunk) : run<float>(chunk);

@@ -80,8 +80,8 @@ struct Unscale : InPlace {
   }
 };
 
-// x += (y - x) * (1 - decay), or x = y if *n is 0. With warm_up, decay is at most (1 + n) / (10 +
-// n). With `equal`, decay is n / (1 + n), so x is the mean of all y.
+// x += (y - x) * (1 - decay), or x = y if *n is 0. With warm_up, decay is at most
+// (1 + n) / (10 + n). With `equal`, decay is n / (1 + n), so x is the mean of all y.
 struct Average : InPlace {
   static constexpr bool kPair = true;
   const int64_t* n;

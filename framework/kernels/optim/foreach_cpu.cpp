@@ -1,4 +1,4 @@
-// Chunks' sums are joined in double, in order.
+// The sums of chunks are added in double, in order.
 #include "framework/kernels/optim/foreach.h"
 
 #include "framework/kernels/optim/tensor_list_cpu.h"
@@ -15,7 +15,7 @@ TAPER_CLONES void step_span(const R& given, C* x, const C* y, C* values, int64_t
   for (int64_t i = 0; i < n; ++i) values[i] = rule.step(x[i], y[i], number);
 }
 
-// What the values of a chunk come to.
+// Returns the reduced values of a chunk.
 template <class C, class R> double run_chunk(const ListChunk<2>& chunk, const R& rule) {
   C wide[2][kListChunk], values[kListChunk];
   const int64_t n = chunk.end - chunk.begin;

@@ -30,7 +30,7 @@ template <int kRoles> inline constexpr int kMany = 32000 / (9 * kRoles + 12);
 // Returns the chunk of this block.
 template <int kRoles, int kMax>
 __device__ ListChunk<kRoles> chunk_of_block(const TensorList<kRoles, kMax>& list) {
-  // search the last tensor whose first chunk is not after this block
+  // Search the last tensor whose first chunk is not after this block.
   int low = 0, high = list.count;
   while (high - low > 1) {
     const int middle = (low + high) / 2;

@@ -11,14 +11,14 @@ namespace {
 
 bool is_channels_last(const Tensor& x) { return x.dim() == 4 && has_channels_last(x); }
 
-// Of results: [N, C, H, W] with channels innermost, or row-major.
+// Returns the strides of results: channels-last for [N, C, H, W], or row-major.
 Shape strides_of(const Shape& shape, const Axes& axes) {
   if (!axes.channels_last) return contiguous_strides(shape);
   const int64_t c = shape[1], w = shape[3] * c;
   return {shape[2] * w, 1, w, c};
 }
 
-// With the planes of results; transposed: of inputs.
+// Returns the shape with the spatial sizes of the outputs (transposed: of the inputs).
 Shape shape_of(Shape shape, const Axes& axes, bool transposed = false) {
   const auto side = transposed ? &Axis::in : &Axis::out;
   shape[shape.size() - 2] = axes.h.*side;
@@ -142,7 +142,7 @@ Tensor in_format(const Tensor& x, const Axes& axes) {
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   const Axis &h = axes.h, &w = axes.w;
   const Shape shape = shape_of(x.shape(), axes, transposed);
-  // Windows that lie in one run of memory each are rows.
+  // If every window is contiguous in memory, the mean is a reduction of rows.
   if (!transposed && shape.numel() > 0 && h.kind == Axis::Kind::adaptive && slides(h) &&
       slides(w) && (w.out == 1 || h.in == 1)) {
     const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
@@ -154,7 +154,7 @@ Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   }
   const Tensor y = make(shape, x.dtype(), x, axes);
   if (y.numel() == 0) return y;
-  // The gradient of a result without elements, whose other axis may be of any length.
+  // The gradient of an empty result. The other axis may have any length.
   if (x.numel() == 0) return filled_with_zeros(y);
   on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
   return y;

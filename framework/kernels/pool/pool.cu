@@ -1,6 +1,7 @@
-// Dense images whose places int counts go by quads of channels in channels-last memory, in
-// row-major memory by quads of columns that are made of one element each, else by single elements;
-// the rest is pool_kernels.h's, in the same order.
+// Pooling of dense images whose positions fit in int. In channels-last memory, threads process
+// quads of channels. In row-major memory, they process quads of columns if each depends on a single
+// element, and single elements otherwise. All else uses pool_kernels.h, with the same order of
+// sums.
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
@@ -15,10 +16,11 @@ using taper::cuda::Scratch;
 
 constexpr int kQuad = 4;
 
-// Results: dense images with channels innermost. Row-major ones are as many images of one channel.
+// The images of a result: dense with channels innermost. Row-major images count as images with one
+// channel.
 struct Images {
-  int channels, of_channels, of_columns;  // in all, and those that a thread computes
-  FastDivisor groups, width, height;      // the first two in what a thread computes
+  int channels, of_channels, of_columns;  // total, and per thread
+  FastDivisor groups, width, height;      // the first two in units of a thread
 
   Images(const Tensor& y, const Axes& axes, bool by_columns = false)
       : channels(axes.channels_last ? int(y.size(1)) : 1),
@@ -29,7 +31,7 @@ struct Images {
         height(uint32_t(y.size(-2))) {}
 };
 
-// V channels of a pixel, or the first of some columns.
+// V channels of a pixel, or the first of V columns.
 template <int V> struct Pixel {
   int c, h, w, image;
   __device__ Pixel(int64_t i, const Images& images) {
@@ -42,9 +44,9 @@ template <int V> struct Pixel {
   }
 };
 
-// --- the largest of windows that slide ---
+// --- maxima of sliding windows ---
 
-// A dimension in int: its windows, and their number.
+// The windows along one dimension, with int sizes.
 struct Side {
   int in, out, kernel, stride, padding, dilation;
   FastDivisor strides;
@@ -59,7 +61,7 @@ struct Side {
     if (a.kind == Axis::Kind::adaptive) kernel = stride = in / out;
     strides = FastDivisor(uint32_t(stride));
   }
-  // The outputs whose windows reach input i.
+  // Return the outputs whose windows contain input i.
   __device__ int first_output(int i) const {
     const int behind = i + padding - dilation * (kernel - 1);
     return behind <= 0 ? 0 : int(strides.divide(uint32_t(behind + stride - 1)));
@@ -136,8 +138,8 @@ template <class T, int V> struct MaxUnpoolWindows {
 
 // --- weighted sums ---
 
-// What the results along an axis are made of: of each its elements with their weights, as many for
-// one as for all (those that are too many weigh 0), and what the sum is divided by, if it is.
+// The results along an axis: the elements that each depends on with their weights, and the divisor
+// if there is one. All results have the same number of elements; surplus ones have weight 0.
 template <class C> struct AxisTaps {
   struct Tap {
     int from;
@@ -145,7 +147,7 @@ template <class C> struct AxisTaps {
   };
   Axis axis;
   bool transposed, divides;
-  int n, most;  // results, and elements of one
+  int n, most;  // number of results, and of elements per result
   Tap* taps;    // [most, n]
   C* divisors;  // [n]
 
@@ -214,7 +216,7 @@ bool countable(const Tensor& x, const Tensor& y) {
   return std::max(x.numel(), y.numel()) <= std::numeric_limits<int>::max();
 }
 
-// Functor<T, V>{images, operands...} for all of y.
+// Runs Functor<T, V>{images, operands...} for all of y.
 template <template <class, int> class Functor, class T, class... P>
 void run_images(const char* op, const Tensor& y, const Axes& axes, const P&... operands) {
   const Images images(y, axes);
@@ -244,7 +246,7 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
   Backend::run("resample", device, n, MakeTaps<C>{h, w});
   const int height = int(x.size(-2)), width = int(x.size(-1));
   const T* from = pointer<const T>(x);
-  // With several taps a column, neighbouring threads would read far apart.
+  // With several taps per column, adjacent threads would read distant addresses.
   if (!axes.channels_last && y.size(-1) % kQuad == 0 && w.most == 1) {
     return Backend::run("resample", y, y.numel() / kQuad, 1,
                         ResampleTaps<T, kQuad, true>{Images(y, axes, true), h, w, height, width,
@@ -259,7 +261,7 @@ void resample_taps(const Tensor& y, const Tensor& x, const Axes& axes, bool tran
 template <>
 void PoolKernels<cuda::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
                                           bool transposed) {
-  constexpr int64_t kFew = 1 << 14;  // not worth a second launch
+  constexpr int64_t kFew = 1 << 14;  // too small for a second launch
   if (y.numel() < kFew || !cuda::countable(x, y) || !have_room<float>(y, x, axes, transposed)) {
     if (transposed) return run<cuda::Backend, ToInputs>("resample", 1, y, x, axes);
     return run<cuda::Backend, ToOutputs>("resample", 1, y, x, axes);

@@ -24,8 +24,8 @@ struct Axes {
   bool channels_last = false;  // memory format of the results
 };
 
-// Whether the windows have one size and stride and their positions fit in an int. Adaptive windows
-// may.
+// Whether all windows have the same size and distance, as sliding windows do and adaptive ones may,
+// and their positions fit in an int.
 bool slides(const Axis& a);
 // Returns x itself if it is dense in the memory format of the results and aligned to 16 bytes, and
 // such a copy otherwise.

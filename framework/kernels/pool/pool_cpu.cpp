@@ -1,5 +1,5 @@
-// Pooling of float and double goes in runs of results that lie side by side in memory: all channels
-// of a pixel, or a row of pixels. The rest is pool_kernels.h's one element at a time.
+// Pooling of float and double processes runs of results that are contiguous in memory: all channels
+// of a pixel, or a row of pixels. All else is computed one element at a time by pool_kernels.h.
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +10,8 @@
 namespace taper::v0::kernels {
 namespace {
 
-// best[i] = max(best[i], x[i * step]), nan wins; where[i], at first -1, says whose it is.
+// best[i] = max(best[i], x[i * step]), where NaN takes precedence. where[i], initially -1, records
+// the position of the maximum.
 template <class Step, class T, class I>
 TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step, int64_t n) {
 #pragma omp simd
@@ -32,7 +33,8 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
-  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // as many in a vector as T
+  // Indices have the size of T, so that vectors hold equally many of both.
+  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   host::parallel_each(out.numel() / n, work, [&](int64_t r) {
     const Place at = y.at(r * n);
     T* best = y.data + r * n;
@@ -42,7 +44,7 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
       const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
       const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
       if (row < 0 || row >= h.in) continue;
-      // The part of the run that has its input within the row.
+      // Restrict the run to results whose input is within the row.
       int64_t lo = 0, hi = column < 0 || column >= w.in ? 0 : n;
       if (pixels) {
         lo = column < 0 ? (-column + w.stride - 1) / w.stride : 0;
@@ -62,10 +64,10 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   });
 }
 
-// Every result's gradient goes to the input that it came from, in the results' order.
+// Adds every result's gradient to the input that it came from, in the order of the results.
 template <class T>
 void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const Axes& axes) {
-  constexpr int64_t kChannels = 16;  // of a task
+  constexpr int64_t kChannels = 16;  // channels per task
   const Planes<T> dx(out);
   const Planes<const T> dy(given);
   const Planes<const int64_t> from(index);
@@ -89,8 +91,8 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
   });
 }
 
-// Of the results along an axis: the elements that each depends on, in order, with their weights, as
-// many for one as for all (those that are too many weigh 0), and what the sum is divided by.
+// For the results along an axis: the elements that each depends on, in order, their weights, and
+// the divisor of the sum. All results have the same number of elements; surplus ones have weight 0.
 template <class T> struct AxisWeights {
   int64_t n, taps;
   std::vector<int64_t> from;  // [taps, n]
@@ -113,7 +115,7 @@ template <class T> struct AxisWeights {
   }
 };
 
-// row[i] += part[i] * x[from[i] * step]; what weighs nothing is not looked at.
+// row[i] += part[i] * x[from[i] * step]. Elements with weight 0 are ignored, even if they are NaN.
 template <class T>
 TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* x, int64_t step,
                            int64_t n) {

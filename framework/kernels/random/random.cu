@@ -1,5 +1,5 @@
-// Random draws (`=`): a thread makes the elements of one Philox block. The words come from cuRAND's
-// device Philox, the elements from the formulas that the CPU uses too.
+// Random draws: a thread computes the elements of one Philox block. The words come from cuRAND's
+// device Philox, and the elements from the formulas shared with the CPU.
 #include "framework/kernels/random/random.h"
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
-// Counter: block number, then stream; key: seed. As framework/base/philox.h has it.
+// Counter: block number, then stream. Key: seed. As in framework/base/philox.h.
 __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
   const uint4 counter = make_uint4(uint32_t(block), uint32_t(block >> 32), uint32_t(key.stream),
                                    uint32_t(key.stream >> 32));
@@ -27,7 +27,7 @@ __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
   return {{words.x, words.y, words.z, words.w}};
 }
 
-// The elements that block b makes.
+// Writes the elements of block b.
 template <class Draw> struct DrawBlock {
   using T = typename Draw::Result::Element;
   static constexpr int kCount = Draw::Result::kCount;
@@ -54,15 +54,14 @@ template <class Draw> struct DrawBlock {
   }
 };
 
-// x is rounded to T, dropped or scaled, rounded again and added to the residual, where there is
-// one.
+// x is rounded to T, dropped or scaled, rounded again, and added to the residual if there is one.
 template <class X, class T, class Y> struct Dropout {
-  static constexpr int kVec = 8;  // two Philox blocks a thread
+  static constexpr int kVec = 8;  // two Philox blocks per thread
   Y* y;
   const X* x;
   const Y* residual;
   int64_t numel;
-  uint64_t block;  // the first of the draw's
+  uint64_t block;  // the first Philox block
   DropoutRule<T> rule;
   bool aligned;
 
@@ -127,7 +126,7 @@ namespace cuda {
 void randperm(const Tensor& out, PhiloxKey key) {
   const Tensor keys = empty_like_layout(out, kInt64), sorted = empty_like_layout(out, kInt64);
   const Tensor numbers = empty_like_layout(out, kInt64);
-  RandomKernels<Backend>::randint(keys, key, 0, int64_t(1) << 32);  // the words
+  RandomKernels<Backend>::randint(keys, key, 0, int64_t(1) << 32);  // the random words
   arange(numbers, 0, 1);
   sort_pairs(sorted, out, keys, numbers, 32);
 }

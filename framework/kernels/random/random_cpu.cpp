@@ -1,5 +1,5 @@
-// Random draws on the CPU (`=`). The loop runs over Philox blocks, which compilers turn into one
-// block a vector lane. What element i gets depends on the key and i alone.
+// Random draws on the CPU. The loop runs over Philox blocks, so that compilers compute one block
+// per vector lane. Element i depends only on the key and i.
 #include "framework/kernels/random/random.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace taper::v0::kernels {
 namespace cpu {
 namespace {
 
-// Element operations that a Philox block stands for when work is shared out.
+// Cost of a Philox block in element operations, for splitting work.
 constexpr int64_t kBlockWork = 16;
 
 template <class Draw> void draw_all(const Tensor& tensor, PhiloxKey key, Draw draw) {
@@ -38,7 +38,7 @@ struct Numbered {
   uint32_t word, index;
 };
 
-// One stable pass of a radix sort: by the 11 bits of `word` from `shift` on.
+// One stable pass of a radix sort, by the 11 bits of `word` starting at `shift`.
 void sort_pass(const std::vector<Numbered>& from, std::vector<Numbered>& to, int shift) {
   constexpr uint32_t kBuckets = 2048;
   std::array<size_t, kBuckets> next{};

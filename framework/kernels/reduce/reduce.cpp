@@ -10,7 +10,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// In the order of ReduceOp.
+// Names in the order of ReduceOp.
 constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", "any"};
 
 DType result_dtype(ReduceOp op, DType x, ReduceMap map) {
@@ -25,7 +25,7 @@ DType result_dtype(ReduceOp op, DType x, ReduceMap map) {
   }
 }
 
-// x with its reduced dimensions side by side as [outer, n, inner], and the sizes of the result.
+// x with its reduced dimensions adjacent, as [outer, n, inner], and the shape of the result.
 struct Plan {
   Tensor x;
   ReduceSizes sizes;
@@ -62,7 +62,7 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
     for (int i = last + 1; i < x.dim() && last >= 0; ++i) plan.sizes.inner *= x.shape()[i];
     return plan;
   }
-  // Otherwise the kept dimensions go to the front, in a copy.
+  // Otherwise a copy moves the kept dimensions to the front.
   Shape shape, strides;
   for (const bool wanted : {false, true}) {
     for (int i = 0; i < x.dim(); ++i) {

@@ -1,7 +1,7 @@
-// Reductions of a dense [outer, n, inner] tensor over n. out = op over n (never +=).
-// Half types and float accumulate in float, double in double, integers and bool in int64. Where
-// there are few results, n is split into chunks, a function of sizes and dtype alone, whose partial
-// results a second launch joins.
+// Reductions of a dense [outer, n, inner] tensor over n; out is overwritten. Half types and float
+// accumulate in float, double in double, integers and bool in int64. If there are few results, n is
+// split into chunks, which depend only on sizes and dtype; a second launch combines their partial
+// results.
 #include "framework/kernels/reduce/reduce.cuh"
 
 #include <cassert>
@@ -71,7 +71,7 @@ void run(const char* name, const Op& op, const void* x, const Tensor& out, Reduc
                     on);
 }
 
-// Floating types and int64 as they are, other integers by way of int64: f(tag, elements).
+// Calls f(tag, elements). Floating types and int64 are passed directly, other integers as int64.
 template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f) {
   if (is_floating_point(x.dtype())) {
     return visit_floating(x.dtype(), [&](auto tag) { f(tag, x.data_ptr()); });

@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
   using Acc = typename Op::Acc;
   constexpr int V = kVec<T>, kLoads = kLoadsOf<Op, V>;
-  // wide vectors already provide enough independent sums
+  // Wide vectors already provide enough independent sums.
   constexpr int kSets = V > 4 ? 1 : Op::kSets;
   const Op& op = args.op;
   const int tid = int(threadIdx.x), x = tid % block.width, y = tid / block.width;

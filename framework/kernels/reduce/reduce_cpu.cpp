@@ -1,5 +1,5 @@
-// Every sum is cut in blocks of fixed size: lanes or columns are added in order within a block, and
-// blocks in order after that (in double for float). So bits depend on the shape alone.
+// Every sum is cut into blocks of fixed size: lanes or columns are added in order within a block,
+// and then the blocks in order (in double for float). Therefore the bits depend only on the shape.
 #include "framework/kernels/reduce/reduce.h"
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace {
 
 constexpr int64_t kBlockRows = 128;  // rows that one task adds into columns
 
-// Blocks' results are joined in this type.
+// The type in which the results of blocks are combined.
 template <class T> using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
 template <class T> struct Results : Writer<T> {
-  double divisor;  // 1 but for a mean
+  double divisor;  // 1 except for a mean
 
   Results(const Tensor& out, DType as, double d) : Writer<T>(out, as), divisor(d) {}
 
-  // uint8_t is a truth value here, and all() of nothing still the identity.
+  // uint8_t represents a truth value here; all() of no elements still holds the identity.
   T finish(Wide<T> value) const {
     if constexpr (std::is_same_v<T, uint8_t>) {
       return value != 0;
@@ -39,7 +39,7 @@ template <class T> struct Results : Writer<T> {
 
 // --- rows: inner == 1 ---
 
-// Elements of which f(place, n, run, mapped) makes others.
+// Reads elements that f(position, n, run, mapped) maps to others.
 template <class T, class F> struct MappedReader : Reader<T> {
   F f;
   const T* read(int64_t at, int64_t n, T* buffer) const {
@@ -148,7 +148,7 @@ void reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes, doubl
 
 // --- the index of the largest or smallest ---
 
-// x comes before the best so far: only when it is strictly better, or the first nan.
+// Whether x replaces the best element so far: only if it is strictly better, or the first NaN.
 template <class F, class T> bool beats(T x, T best) {
   if (is_nan(best)) return false;
   return is_nan(x) || (std::is_same_v<F, MaxOf> ? x > best : x < best);
@@ -242,7 +242,8 @@ TAPER_CLONES void add_spread_of_columns(const T* x, int64_t n, const double* ori
   }
 }
 
-// [outer, n, inner] in blocks of n and tiles of inner; a row is a column that lies.
+// Processes [outer, n, inner] in blocks of n and tiles of inner. A row counts as a column with
+// inner 1.
 template <class T>
 void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes sizes,
                  double freedom) {
@@ -306,7 +307,7 @@ template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceS
     });
   };
   reduce_as<MaxOf, T>(peaks, x, sizes, dtype_of<T>, 1);
-  // Less the largest, but not less an infinity: inf - inf is nan.
+  // Subtract the maximum unless it is infinite, because inf - inf is NaN.
   each([=](int64_t i) { sum[i] = peak[i] = is_finite(peak[i]) ? peak[i] : T(0); });
   reduce_mapped<SumOf, T>(sums, x, sizes, [=](int64_t at, int64_t n, const T* run, T* y) {
     const T* const of = peak + at / stretch * inner + at % inner;
@@ -351,7 +352,7 @@ void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, 
     case ReduceOp::prod: return reduce_numbers<ProdOf>(out, x, sizes);
     case ReduceOp::amax: return reduce_numbers<MaxOf>(out, x, sizes);
     case ReduceOp::amin: return reduce_numbers<MinOf>(out, x, sizes);
-    // Elements as 0 or 1.
+    // Elements are read as 0 or 1.
     case ReduceOp::all: return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
     default: return reduce_as<MaxOf, uint8_t>(out, x, sizes, kBool, 1);
   }

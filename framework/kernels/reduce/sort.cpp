@@ -9,7 +9,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// A view of x whose last dimension is x's `dim`; and back.
+// Returns a view of x with dimension `dim` and the last one exchanged; its own inverse.
 Tensor swapped(const Tensor& x, int dim) {
   Shape shape = x.shape(), strides = x.strides();
   const int last = x.dim() - 1;
@@ -20,7 +20,7 @@ Tensor swapped(const Tensor& x, int dim) {
 
 int64_t row_length(const Tensor& rows) { return rows.dim() == 0 ? 1 : rows.size(-1); }
 
-// A half type's numbers end in zeros when they are float32.
+// Half-type values converted to float32 end in zero bits.
 int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat16 ? 13 : 0; }
 
 }  // namespace

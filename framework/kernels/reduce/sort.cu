@@ -1,6 +1,6 @@
-// Order, running sums and products (`=`). A block sorts a row that it can hold; longer ones are
-// sorted all at once, stably: by row and key, or, where that is more than 64 bits, by key, then
-// row.
+// Sorting, running sums and running products. A block sorts a row that it can hold. Longer rows are
+// sorted all at once with a stable sort: by row and key or, if these exceed 64 bits, by key and
+// then by row.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-// --- order ---
+// --- sorting ---
 
-// Rows of at most kThreads * kItems elements.
+// Sorts rows of at most kThreads * kItems elements.
 template <class T, int kItems>
 __global__ void __launch_bounds__(kThreads)
     sort_rows(int64_t* order, const T* x, int64_t rows, SortRows how) {
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kItems; ++i) {
       const int at = int(threadIdx.x) * kItems + i;
       place[i] = uint16_t(at);
-      // What is not there comes last, behind its equals.
+      // Missing elements come last, after equal keys.
       key[i] = at < n ? sort_key(x[row * n + at], how.descending) : Key(~Key(0));
     }
     Sort(storage).SortBlockedToStriped(key, place, how.unused, 8 * int(sizeof(Key)));
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(kThreads)
       const int at = int(threadIdx.x) + i * kThreads;
       if (at < n) order[row * n + at] = place[i];
     }
-    __syncthreads();  // storage serves the next row
+    __syncthreads();  // storage is reused for the next row
   }
 }
 
 constexpr int kSortItems = 16;
 
-// The bits of sort_key() that differ, with the row's number before them where `rows`.
+// The bits of sort_key() that differ, preceded by the row's number if `rows`.
 template <class T> struct JoinedKey {
   uint64_t* key;
   const T* x;
@@ -65,7 +65,7 @@ template <class T> struct JoinedKey {
     key[i] = row | sort_key(x[i], how.descending) >> how.unused;
   }
 };
-// The row of a position, or the place in it.
+// Writes the row of a position, or the index within the row.
 struct SplitPosition {
   int64_t* part;
   const int64_t* position;
@@ -76,12 +76,12 @@ struct SplitPosition {
 
 // --- running sums ---
 
-// Of y = offset + factor * (the y before): a stretch of these is one of them.
+// y[i] = offset + factor * y[i - 1]. Consecutive steps combine into one such step.
 template <class C> struct Step { C factor, offset; };
 template <class C> struct Linear {
   using Acc = Step<C>;
   static TAPER_HD Acc none() { return {C(1), C(0)}; }
-  // Where nothing came before, an infinite factor of nothing is not nan.
+  // Without this case, an infinite factor times an offset of 0 would give NaN.
   static TAPER_HD Acc join(Acc a, Acc b) {
     return {a.factor * b.factor, a.offset == C(0) ? b.offset : b.offset + b.factor * a.offset};
   }
@@ -90,13 +90,14 @@ template <class C> struct Linear {
 template <class C> TAPER_HD C value_of(C acc) { return acc; }
 template <class C> TAPER_HD C value_of(Step<C> acc) { return acc.offset; }
 
-// F: Sum, Product or Linear.
+// F is Sum, Product or Linear.
 template <class F, class T> struct Scan {
   using Acc = typename F::Acc;
   const T *x, *added;
   ReduceSizes sizes;
-  int64_t from, step;  // the first element's place, and how much further each next one is
-  int64_t writes;      // so many: all, or all but the last, each to the next one's place
+  int64_t from, step;  // offset of the first element, and the distance to each next one
+  // Number of results written: all or, if exclusive, all but the last, each to the next position.
+  int64_t writes;
   T* y;
 
   Scan(T* out, const T* in, const T* terms, ReduceSizes s, Running how)
@@ -109,7 +110,8 @@ template <class F, class T> struct Scan {
         y(how.exclusive ? out + step : out) {}
 
   static __device__ Acc join(Acc a, Acc b) { return F().join(a, b); }
-  // V columns of the element that comes as number t, from `base` on; none where it is not there.
+  // Loads V columns of element t in the order of the scan, from `base` on; neutral if it does not
+  // exist.
   template <int V> __device__ void load(Acc* acc, int64_t base, int64_t t, bool there) const {
     constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
 #pragma unroll
@@ -132,7 +134,7 @@ template <class F, class T> struct Scan {
     for (int j = 0; j < V; ++j) v.at[j] = value_of(acc[j]);
     if (t < writes) store_vec(y + base + from + t * step, v);
   }
-  // The first of those that have none before them.
+  // Stores the first results of an exclusive scan, which are neutral.
   template <int V> __device__ void begin(int64_t base) const {
     Acc none[V];
 #pragma unroll
@@ -141,17 +143,17 @@ template <class F, class T> struct Scan {
   }
 };
 
-constexpr int kItems = 4;  // neighbours that a thread owns
+constexpr int kItems = 4;  // adjacent elements per thread
 
-// Rows in `count` pieces of `length` elements each, the last one shorter.
+// Rows in `count` pieces of `length` elements each; the last one is shorter.
 template <class Acc> struct Pieces {
   int64_t length, count;
-  Acc* totals;         // [outer, count]: where defined, what each comes to is all that is asked
-  const Acc* carried;  // what stands before each; null: nothing
+  Acc* totals;         // [outer, count]; if not null, only the total of each piece is computed
+  const Acc* carried;  // result before each piece; null: neutral
 };
 
-// A block joins its piece of a row. kStep: scan.step, which the compiler then knows. Bounds: as
-// many threads a multiprocessor as it has.
+// A block scans its piece of a row. kStep is scan.step as a compile-time constant. The launch
+// bounds ask for the maximum number of threads per multiprocessor.
 template <int kStep, class F, class T>
 __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
     scan_rows(Scan<F, T> scan, const Pieces<typename F::Acc> pieces) {
@@ -180,13 +182,13 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
         }
       }
       before = join(before, all);
-      __syncthreads();  // storage serves the next piece
+      __syncthreads();  // storage is reused for the next piece
     }
     if (pieces.totals && threadIdx.x == 0) pieces.totals[piece] = before;
   }
 }
 
-// What stands before each of at most kThreads * kItems pieces of a row.
+// Computes the result before each of at most kThreads * kItems pieces of a row.
 template <class F, class Acc>
 __global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
   const auto join = [](Acc a, Acc b) { return F().join(a, b); };
@@ -209,7 +211,7 @@ __global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
 
 template <class F, class T> constexpr int kRun = sizeof(typename F::Acc) > sizeof(T) ? 4 : 8;
 
-// A thread joins kRun rows in a row, and the block those of its height.
+// A thread scans kRun consecutive rows, and the block combines those of its height.
 template <class F, class T, int V>
 __global__ void __launch_bounds__(kTileThreads, 2)
     scan_columns(const __grid_constant__ Scan<F, T> scan, ColumnBlock block) {
@@ -268,7 +270,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
   const ReduceSizes s = scan.sizes;
   if (s.inner == 1) {
-    // Few long rows are cut, as their sizes alone say.
+    // A few long rows are cut into pieces, depending only on the sizes.
     constexpr int64_t kFewRows = 128, kLength = 8 * kThreads * kItems, kMost = kThreads * kItems;
     using Acc = typename F::Acc;
     const bool cut = s.outer < kFewRows && s.n > 2 * kLength;
@@ -312,7 +314,7 @@ void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const T
 
 void argsort(const Tensor& order, const Tensor& x, SortRows how) {
   const int64_t n = how.n, count = order.numel(), rows = count / n;
-  // Below, most of a block would idle.
+  // For shorter rows, most of a block would be idle.
   if (n >= kThreads / 2 && n <= kThreads * kSortItems) {
     const Launch on(x);
     visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {

@@ -1,4 +1,5 @@
-// Order, running sums and products (`=`): one thread a row, or some neighbouring columns, in order.
+// Sorting, running sums and running products: one thread processes a row, or some adjacent columns,
+// in order.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ template <class T> std::vector<SortKey<T>> keys_of(const T* x, int64_t n, bool d
   return key;
 }
 
-// Each line along n is joined from its one end to the other; neighbouring ones side by side.
+// Combines the elements of each line along n from one end to the other, adjacent lines together.
 template <class T, class Join>
 void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T none, Join join) {
   const int64_t step = how.backwards ? -s.inner : s.inner;
@@ -57,7 +58,7 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
       const auto before = [&](int64_t a, int64_t b) {
         return key[a] != key[b] ? key[a] < key[b] : a < b;
       };
-      // Few are picked in one pass.
+      // A few elements are selected in one pass.
       if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
       if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
       std::sort(row, row + how.first, before);
@@ -73,7 +74,7 @@ void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
       auto split = key;
       const int64_t at = pointer<const int64_t>(rank)[r];
       std::ranges::nth_element(split, split.begin() + at);
-      // Of equals, those before it in the order are the first in the row.
+      // Equal elements keep their order in the row, so skip those that come before.
       int64_t equals = at - std::ranges::count_if(split, [&](auto k) { return k < split[at]; });
       int64_t i = 0;
       while (key[i] != split[at] || equals-- > 0) ++i;

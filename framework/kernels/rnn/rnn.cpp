@@ -20,7 +20,7 @@ void check(const char* op, int64_t gates, const Tensor& gx, const Tensor& gh, co
           " and ", state.shape());
 }
 
-// [B, count * H] for a state [B, H].
+// Creates [B, count * H] for a state [B, H].
 Tensor make(const Tensor& state, int64_t count) {
   return Tensor::make({state.size(0), count * state.size(1)}, state.dtype(), state.device());
 }

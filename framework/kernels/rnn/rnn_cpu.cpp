@@ -4,7 +4,7 @@
 
 namespace taper::v0::kernels {
 
-// Along a row all operands lie side by side.
+// The operands of a row are contiguous.
 template <> struct Units<cpu::Backend> {
   template <class F> static void run(const char* op, const Tensor& state, const F& f) {
     const int64_t H = state.size(1);
