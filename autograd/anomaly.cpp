@@ -10,8 +10,6 @@
 #include <execinfo.h>
 
 #include "autograd/module_scope.h"
-#include "autograd/ops/reduce_ops.h"
-#include "autograd/ops/unary_ops.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0 {
@@ -141,8 +139,8 @@ void check_no_nan(const char* name, std::span<const Tensor> gradients) {
   const NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Tensor& dx = gradients[i];
-    require(!dx.defined() || !dx.is_floating_point() || !any(isnan(dx)).item<bool>(), "Function '",
-            name, "' returned nan values in its ", i, "th output.");
+    require(!dx.defined() || !dx.is_floating_point() || !dx.isnan().any().item<bool>(),
+            "Function '", name, "' returned nan values in its ", i, "th output.");
   }
 }
 

@@ -8,7 +8,6 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/autocast.h"
-#include "autograd/ops/binary_ops.h"
 #include "autograd/tensor_hooks.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
@@ -68,7 +67,7 @@ class Pass {
     if (!edge.node || !dy.defined()) return;
     if (!into_leaves_ && !reached_.contains(edge.node.get())) return;
     Tensor& sum = gradients_of(edge.node)[edge.output];
-    sum = sum.defined() ? add(sum, dy) : std::move(dy);
+    sum = sum.defined() ? sum.add(dy) : std::move(dy);
   }
 
   // Keeps the gradient that reaches this edge in slot `slot` of the results.
@@ -159,7 +158,7 @@ class Pass {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     for (auto& [output, kept] : node.retained) {
-      if (dy[output].defined()) kept = kept.defined() ? add(kept, dy[output]) : dy[output];
+      if (dy[output].defined()) kept = kept.defined() ? kept.add(dy[output]) : dy[output];
     }
   }
 

@@ -6,7 +6,6 @@
 
 #include "autograd/activation_checkpoint.h"
 #include "autograd/anomaly.h"
-#include "autograd/ops/binary_ops.h"
 #include "autograd/tensor_hooks.h"
 #include "framework/factory/factories.h"
 #include "framework/memory/small_blocks.h"
@@ -54,7 +53,7 @@ struct Accumulate {
                        g.dy().is_contiguous();
       target.set_grad(own || is_grad_enabled() ? g.dy() : g.dy().clone());
     } else if (is_grad_enabled()) {
-      target.set_grad(grad + g.dy());
+      target.set_grad(grad.add(g.dy()));
     } else {
       grad.add_(g.dy());
     }

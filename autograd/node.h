@@ -157,6 +157,8 @@ Node* new_node(const char* name, size_t closure_size, std::span<const TensorRef>
                size_t num_outputs);
 void connect(Node* node, std::span<const Tensor> outputs);
 
+Tensor sum_to(const Tensor& dy, const Shape& shape);  // autograd/ops/binary_ops.h
+
 // What a backward pass must know about a tensor apart from its values.
 struct Meta {
   Shape shape;

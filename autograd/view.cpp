@@ -4,7 +4,6 @@
 #include <atomic>
 #include <mutex>
 
-#include "autograd/ops/binary_ops.h"
 #include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/copy.h"
 

@@ -13,6 +13,7 @@
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
+#include "framework/distributed/communicator.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::data {

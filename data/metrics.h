@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "framework/distributed/communicator.h"
+
+namespace taper::v0::distributed {
+class Communicator;  // framework/distributed/communicator.h
+}
 
 namespace taper::v0::data {
 

@@ -1,6 +1,6 @@
 #include "tests/layouts.h"
 
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/shape_ops.h"
 #include "framework/factory/factories.h"
 

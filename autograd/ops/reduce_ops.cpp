@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/op_helpers.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/reduce/reduce.h"
@@ -58,7 +57,7 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
   constexpr int64_t kLong = 32768, kWidth = 4096;
   if (x.numel() == n && n > kLong) {  // a lone row becomes many: its others, times other rows
     const int64_t rows = (n + kWidth - 1) / kWidth;
-    const Tensor t = reshape(pad(flatten(x), {0, rows * kWidth - n}, 1), {rows, kWidth});
+    const Tensor t = reshape(flatten(x).pad({0, rows * kWidth - n}, 1), {rows, kWidth});
     const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
     return reshape(narrow(flatten(y), 0, 0, n), x.shape());
   }

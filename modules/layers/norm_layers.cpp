@@ -6,6 +6,7 @@
 #include "autograd/ops/nn/sync_batch_norm.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
+#include "framework/distributed/communicator.h"
 #include "framework/factory/factories.h"
 #include "modules/init.h"
 #include "modules/layers/repr.h"

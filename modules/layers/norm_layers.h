@@ -5,9 +5,12 @@
 
 #include "framework/base/describe.h"
 #include "framework/callable.h"
-#include "framework/distributed/communicator.h"
 #include "framework/memory/pointers.h"
 #include "modules/members.h"
+
+namespace taper::v0::distributed {
+class Communicator;  // framework/distributed/communicator.h
+}
 
 namespace taper::v0 {
 

@@ -12,7 +12,7 @@
 #include "autograd/engine.h"
 #include "autograd/function.h"
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"

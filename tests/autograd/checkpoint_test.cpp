@@ -6,7 +6,7 @@
 #include "autograd/activation_checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/random_ops.h"
 #include "autograd/ops/unary_ops.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "autograd/print.h"

@@ -7,7 +7,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"

@@ -1,5 +1,5 @@
 // vjp, jvp, jacobian and hessian against derivatives written out.
-#include "autograd/functional.h"
+#include "autograd/functional/functional.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"

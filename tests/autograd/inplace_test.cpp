@@ -1,5 +1,5 @@
 // Changing tensors in place, with and without the tape watching.
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 
 #include <algorithm>
 #include <functional>

@@ -4,10 +4,10 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/sparse_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/ops/sparse_ops.h"
 #include "framework/factory/factories.h"
 #include "tests/testing.h"
 

@@ -12,7 +12,7 @@
 #include "autograd/engine.h"
 #include "autograd/function.h"
 #include "autograd/ops/binary_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/random_ops.h"

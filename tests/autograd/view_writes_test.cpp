@@ -6,7 +6,7 @@
 #include "autograd/function.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/indexing.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"

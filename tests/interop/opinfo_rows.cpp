@@ -3,10 +3,10 @@
 
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/index/order.h"
 #include "autograd/ops/index/scatter.h"
 #include "autograd/ops/index/search.h"
-#include "autograd/ops/inplace.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/nn/conv_ops.h"

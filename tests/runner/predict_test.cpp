@@ -9,7 +9,7 @@
 #include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/index/index_ops.h"
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/reduce_ops.h"
 #include "framework/factory/factories.h"
 #include "tests/data_files.h"

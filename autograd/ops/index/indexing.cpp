@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "autograd/ops/index/inplace.h"
 #include "autograd/ops/index/rows.h"
-#include "autograd/ops/inplace.h"
 #include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {

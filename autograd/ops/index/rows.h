@@ -37,7 +37,7 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const 
 
 // Overwrite (put) or increase (add) rows of x by the rows of src, in place, for the in-place
 // function `op`. If a row is selected several times, put keeps the last. src has x's dtype and
-// rows.key.numel() * rows.width elements. Defined in autograd/ops/inplace.cpp.
+// rows.key.numel() * rows.width elements. Defined in autograd/ops/index/inplace.cpp.
 Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
 Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
 // Returns the gradient of the tensor of `shape` that was put into a tensor with gradient dy.

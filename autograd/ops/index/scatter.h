@@ -4,8 +4,8 @@
 // An index is int64 or int32. An index out of range throws IndexError: on the CPU at once, on the
 // GPU at the next synchronizing call. If several values are written to one element, they are
 // applied in their order on every device: of overwritten values the last is stored and receives the
-// whole gradient. Functions whose names end in "_" change x (autograd/ops/inplace.h); the others
-// return a changed copy. All are differentiable with respect to x and the source and do not
+// whole gradient. Functions whose names end in "_" change x (autograd/ops/index/inplace.h); the
+// others return a changed copy. All are differentiable with respect to x and the source and do not
 // synchronize.
 #pragma once
 

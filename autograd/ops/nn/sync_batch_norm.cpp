@@ -1,6 +1,7 @@
 #include "autograd/ops/nn/sync_batch_norm.h"
 
 #include "autograd/ops/op_helpers.h"
+#include "framework/distributed/communicator.h"
 #include "framework/kernels/norm/norm.h"
 
 namespace taper::v0 {

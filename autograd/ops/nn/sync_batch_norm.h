@@ -2,8 +2,11 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html).
 #pragma once
 
-#include "framework/distributed/communicator.h"
 #include "framework/tensor/tensor.h"
+
+namespace taper::v0::distributed {
+class Communicator;  // framework/distributed/communicator.h
+}
 
 namespace taper::v0 {
 

@@ -1,4 +1,4 @@
-#include "autograd/functional.h"
+#include "autograd/functional/functional.h"
 
 #include "autograd/engine.h"
 #include "autograd/node.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/sparse_ops.h"
+#include "autograd/ops/index/sparse_ops.h"
 
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/inplace.h"
+#include "autograd/ops/index/inplace.h"
 
 #include <atomic>
 #include <cmath>
