@@ -28,6 +28,26 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"testing", {"framework", "autograd", "modules", "optim", "testing"}},
 };
 
+// The order of the folders within a folder: each may include those that are listed before it. "."
+// stands for the files that are directly in the folder.
+struct FolderOrder {
+  std::string folder;
+  std::vector<std::string> order;
+};
+const std::vector<FolderOrder> kOrders = {
+    {"framework",
+     {"base", "host", "cuda", "memory", "tensor", "profiler", "kernels", "factory", "io",
+      "distributed"}},
+    {"framework/kernels",
+     {"common", "elementwise", "reduce", "matmul", "index", "random", "loss", "norm", "pool", "rnn",
+      "sparse", "conv", "attention", "optim"}},
+    {"autograd", {".", "ops", "functional", "methods"}},
+    {"autograd/ops", {".", "index", "nn"}},
+    {"modules", {".", "layers", "models", "distributions", "onnx"}},
+    {"optim", {".", "algorithms"}},
+    {"data", {".", "images", "tables", "text"}},
+};
+
 struct Include {
   std::string file;  // path from the root
   int line;
@@ -98,6 +118,50 @@ TEST(Layers, IncludesPointOneWay) {
     const std::string to = layer_of(include.header);
     if (!kMayInclude.count(to)) continue;
     EXPECT_TRUE(kMayInclude.at(layer_of(include.file)).count(to)) << place(include);
+  }
+}
+
+// Headers that are to be replaced by those of the standard library.
+bool is_leaving(const std::string& header) {
+  return header == "framework/callable.h" || header == "framework/memory/atomic.h" ||
+         header == "framework/memory/pointers.h";
+}
+
+// Returns the part of `folder` that the file is in, "." for the folder itself, or "" for a file
+// elsewhere.
+std::string part_of(const std::string& folder, const std::string& file) {
+  if (file.rfind(folder + "/", 0) != 0) return "";
+  const std::string rest = file.substr(folder.size() + 1);
+  const size_t end = rest.find('/');
+  return end == std::string::npos ? "." : rest.substr(0, end);
+}
+
+TEST(Layers, FoldersWithinALayerIncludeThoseBeforeThem) {
+  const std::vector<Include> all = includes();
+  for (const auto& [folder, order] : kOrders) {
+    const auto place_of = [&order = order](const std::string& part) {
+      return std::find(order.begin(), order.end(), part) - order.begin();
+    };
+    for (const Include& include : all) {
+      if (is_leaving(include.header)) continue;
+      const std::string from = part_of(folder, include.file);
+      const std::string to = part_of(folder, include.header);
+      if (from.empty() || to.empty()) continue;
+      EXPECT_LE(place_of(to), place_of(from))
+          << place(include) << "; in " << folder << ", " << to << " comes after " << from;
+    }
+  }
+}
+
+TEST(Layers, TheOrdersNameEveryFolder) {
+  const std::vector<Source> all = sources();
+  for (const auto& [folder, order] : kOrders) {
+    for (const Source& source : all) {
+      if (is_leaving(source.path)) continue;
+      const std::string part = part_of(folder, source.path);
+      EXPECT_TRUE(part.empty() || std::count(order.begin(), order.end(), part) == 1)
+          << source.path << ": " << folder << " has no place for '" << part << "'";
+    }
   }
 }
 
