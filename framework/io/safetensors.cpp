@@ -113,7 +113,7 @@ struct Check : FileCheck<Error> {
                      : "the header is not valid JSON");
 }
 
-std::string names_of_dtypes() {
+std::string readable_dtype_names() {
   std::string names;
   for (const DTypeName& d : kDTypeNames) names += cat(names.empty() ? "" : ", ", d.name);
   return names;
@@ -169,7 +169,7 @@ Entry entry_of(const Check& check, const std::string& name, const Json& descript
   const auto known = std::ranges::find_if(kDTypeNames, [&](auto& d) { return type == d.name; });
   if (known == std::end(kDTypeNames)) {
     entry.unsupported = cat("dtype ", detail::shown(type.get_ref<const std::string&>(), 40),
-                            " is not supported; Taper reads ", names_of_dtypes());
+                            " is not supported; Taper reads ", readable_dtype_names());
   } else if (sizes.size() > kMaxDims) {
     entry.unsupported = cat("it has more than ", kMaxDims, " dimensions");
   } else {

@@ -31,14 +31,14 @@ std::string little_endian(uint64_t value, int size) {
 }
 
 // --- protobuf: a field is a varint of (number << 3 | kind), then the value ---
-enum Kind { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string varint(uint64_t value) {
   std::string out;
   for (; value > 127; value >>= 7) out += char((value & 127) | 128);
   return out += char(value);
 }
-std::string key(int field, Kind kind) { return varint(uint64_t(field << 3 | kind)); }
+std::string key(int field, WireType type) { return varint(uint64_t(field << 3 | type)); }
 std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) += value;
 }

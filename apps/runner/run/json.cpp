@@ -10,7 +10,7 @@
 namespace taper::v0::runner {
 namespace {
 
-using Kind = JsonEvent::Kind;
+using EventKind = JsonEvent::Kind;
 
 // Builds the tree from what is found in the text, in its order.
 class TreeBuilder {
@@ -31,24 +31,24 @@ class TreeBuilder {
   }
 
   void add(const JsonEvent& event) {
-    if (event.kind == Kind::kListEnd || event.kind == Kind::kMapEnd) return close();
+    if (event.kind == EventKind::kListEnd || event.kind == EventKind::kMapEnd) return close();
     const Place place = place_at(event.at);
-    if (event.kind == Kind::kKey) {
+    if (event.kind == EventKind::kKey) {
       key_ = event.text;
       key_place_ = place;
       return;
     }
     if (++values_ > kMaxJsonValues)
       throw Problem{place, cat("more than ", kMaxJsonValues, " values")};
-    const bool is_open = event.kind == Kind::kListStart || event.kind == Kind::kMapStart;
+    const bool is_open = event.kind == EventKind::kListStart || event.kind == EventKind::kMapStart;
     const bool is_child = !open_.empty() && open_.back().kind == Node::Kind::kMap;
-    Node node{.kind = event.kind == Kind::kNull        ? Node::Kind::kNull
-                      : event.kind == Kind::kListStart ? Node::Kind::kSequence
-                      : event.kind == Kind::kMapStart  ? Node::Kind::kMap
-                                                       : Node::Kind::kScalar,
-              .is_quoted = event.kind == Kind::kString,
+    Node node{.kind = event.kind == EventKind::kNull        ? Node::Kind::kNull
+                      : event.kind == EventKind::kListStart ? Node::Kind::kSequence
+                      : event.kind == EventKind::kMapStart  ? Node::Kind::kMap
+                                                            : Node::Kind::kScalar,
+              .is_quoted = event.kind == EventKind::kString,
               .place = place,
-              .text = event.kind == Kind::kNull ? "" : std::string(event.text),
+              .text = event.kind == EventKind::kNull ? "" : std::string(event.text),
               .key = is_child ? key_ : "",
               .key_place = is_child ? key_place_ : place};
     open_.push_back(std::move(node));

@@ -13,15 +13,13 @@
 namespace taper::v0::runner {
 namespace {
 
-using Json = nlohmann::json;
-
 // The final loss is the mean of so many logged steps, and may be so many times the first one.
 constexpr size_t kLastSteps = 10;
 constexpr double kWorse = 3;
 
 // The loss of a line of metrics.jsonl: nan where it was not finite, nothing for other lines.
 std::optional<double> training_loss(const std::string& line) {
-  const Json row = Json::parse(line, nullptr, false);
+  const nlohmann::json row = nlohmann::json::parse(line, nullptr, false);
   if (!row.is_object() || row.value("kind", "") != "train" || !row.contains("loss")) return {};
   return row["loss"].is_number() ? row["loss"].get<double>() : NAN;
 }

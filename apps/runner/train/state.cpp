@@ -18,13 +18,13 @@ namespace {
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 
-using Tensors = std::vector<NamedTensor>;
+using NamedTensors = std::vector<NamedTensor>;
 
-void add(Tensors& all, const std::string& prefix, const Tensors& part) {
+void add(NamedTensors& all, const std::string& prefix, const NamedTensors& part) {
   for (const auto& [name, tensor] : part) all.push_back({prefix + name, tensor});
 }
-Tensors part_of(const Tensors& all, const std::string& prefix) {
-  Tensors part;
+NamedTensors part_of(const NamedTensors& all, const std::string& prefix) {
+  NamedTensors part;
   for (const auto& [name, tensor] : all) {
     if (name.starts_with(prefix)) part.push_back({name.substr(prefix.size()), tensor});
   }
@@ -105,9 +105,9 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
 }
 
 void Learner::save(Checkpoint& out, bool has_begun) {
-  Tensors& rest = out.tensors[kOptimizer];
+  NamedTensors& rest = out.tensors[kOptimizer];
   each_part(*this, [&](const char* prefix, auto& part) { add(rest, prefix, part.state_dict()); });
-  Tensors& weights = out.tensors[kModel];
+  NamedTensors& weights = out.tensors[kModel];
   weights = model->state_dict();
   if (!ema || !has_begun) return;
   // The file of the model holds what is evaluated, the averages.
@@ -119,7 +119,7 @@ void Learner::save(Checkpoint& out, bool has_begun) {
 
 void Learner::return_schedule_to(int64_t epoch) {
   if (schedule->last_epoch() == epoch) return;
-  Tensors state = schedule->state_dict();
+  NamedTensors state = schedule->state_dict();
   for (auto& [name, x] : state) {
     if (name == "last_epoch") x = tensor(epoch);
   }
@@ -127,8 +127,8 @@ void Learner::return_schedule_to(int64_t epoch) {
 }
 
 void Learner::load(const Checkpoint& checkpoint, bool has_begun, double lr_factor) {
-  const Tensors& rest = checkpoint.tensors.at(kOptimizer);
-  const Tensors weights = part_of(rest, "weights.");
+  const NamedTensors& rest = checkpoint.tensors.at(kOptimizer);
+  const NamedTensors weights = part_of(rest, "weights.");
   model->load_state_dict(weights.empty() ? checkpoint.tensors.at(kModel) : weights);
   each_part(*this,
             [&](const char* prefix, auto& part) { part.load_state_dict(part_of(rest, prefix)); });
