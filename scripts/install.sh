@@ -11,7 +11,11 @@
 #                               and nothing of it elsewhere but the command g++-14 in /usr/local/bin
 #   scripts/install.sh distributed   MPI, for runs on several ranks, too. Debian has no NCCL, which GPUs
 #                               need: libnccl2 and libnccl-dev are in NVIDIA's repository of CUDA.
+#   scripts/install.sh --list [KIND]     prints the packages that are missing and installs nothing
 set -euo pipefail
+
+only_list=0
+if [[ ${1:-} == --list ]]; then only_list=1 && shift; fi
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-dev
@@ -40,6 +44,7 @@ for tool in g++:g++ cmake:cmake ninja:ninja-build ccache:ccache; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
 done
 
+if ((only_list)) && ! command -v apt-get >/dev/null; then exit 0; fi
 if ! command -v apt-get >/dev/null; then
   if ((${#missing[@]} == 0)); then exit 0; fi # CMake says which library it misses
   echo "Not a Debian system. Install what these packages of Debian's hold, then try again:" >&2
@@ -51,6 +56,10 @@ installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}"
 for package in "${packages[@]}"; do
   grep -qx "installed $package" <<<"$installed" || missing+=("$package")
 done
+if ((only_list)); then
+  printf '%s\n' "${missing[@]}"
+  exit 0
+fi
 if ((${#missing[@]} + wants_gcc == 0)); then exit 0; fi
 
 as_root=()

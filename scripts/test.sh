@@ -3,8 +3,9 @@
 #   scripts/test.sh [arguments of ctest, as -R Tensor]
 #   TAPER_CUDA=ON scripts/test.sh     compiles the CUDA part on a machine without a GPU, too
 #   TAPER_SANITIZE=address,undefined scripts/test.sh     in a build folder of its own, without CUDA
-# The CUDA part is compiled where a GPU and nvcc are present (scripts/choose_cuda.sh). Tests that need
-# a GPU are skipped where there is none.
+# Each source is compiled separately, unlike in a build folder that scripts/train.sh made, so that a
+# missing include is found. The CUDA part is compiled where a GPU and nvcc are present
+# (scripts/choose_cuda.sh). Tests that need a GPU are skipped where there is none.
 # Environment: BUILD_DIR (build), TAPER_CUDA (ON or OFF), CMAKE_ARGS (added to CMake's arguments),
 # TAPER_INSTALL=0 (installs nothing), JOBS (compilers at a time), CTEST_PARALLEL_LEVEL (tests at a
 # time: 3, because some tests wait).
@@ -13,30 +14,45 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 sanitize=${TAPER_SANITIZE:-}
 build=${BUILD_DIR:-$root/build${sanitize:+-${sanitize//,/-}}}
-echo "== testing the build in $build${sanitize:+ with sanitizers $sanitize}"
+echo "== Building and testing in $build${sanitize:+ with sanitizers $sanitize}"
 # shellcheck source=scripts/choose_cuda.sh
 source "$root/scripts/choose_cuda.sh"
+# shellcheck source=scripts/announce.sh
+source "$root/scripts/announce.sh"
 choose_cuda
 if [[ -n $sanitize ]]; then
   cuda=OFF cuda_reason="the sanitizers see the memory of the CPU only" cuda_options=(-DTAPER_CUDA=OFF)
 fi
 echo "== CUDA part: $cuda ($cuda_reason)"
 
+echo "== The next steps are to"
+if [[ ${TAPER_INSTALL:-1} != 0 ]]; then announce_install tests; fi
+if [[ -f $build/build.ninja && $(cached TAPER_CUDA) == "$cuda" && $(cached TAPER_TESTS) == ON &&
+  $(cached CMAKE_UNITY_BUILD) != ON ]]; then
+  announce_steps 'build everything' all
+elif [[ $cuda == OFF ]]; then
+  announce_build 'build everything, each source separately' 900
+else
+  announce_build 'build everything, each source separately' 1800
+fi
+if [[ -z $sanitize && $# == 0 ]]; then how_long=": about 4 minutes"; fi
+echo "==   run the tests${how_long:-}"
+
 if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" tests; fi
 
-echo "== configuring"
+echo "== Configuring"
 mkdir -p "$build"
 read -ra extra <<<"${CMAKE_ARGS:-}"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_TESTS=ON \
-  -DTAPER_SANITIZE="$sanitize" "${cuda_options[@]}" "${extra[@]}" \
+  -DCMAKE_UNITY_BUILD=OFF -DTAPER_SANITIZE="$sanitize" "${cuda_options[@]}" "${extra[@]}" \
   >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2 && exit 1; }
 
-echo "== building"
+echo "== Building"
 quiet=()
 if [[ ! -t 1 ]]; then quiet=(--quiet); fi
 ninja -C "$build" ${JOBS:+-j "$JOBS"} "${quiet[@]}"
 
-echo "== testing"
+echo "== Testing"
 # One thread for each test, because several tests run side by side and waiting threads spin.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
