@@ -1,5 +1,6 @@
 #include "autograd/activation_checkpoint.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -10,7 +11,7 @@
 namespace taper::v0 {
 
 struct CheckpointRegion : Region {
-  Callable<Tensor(const std::vector<Tensor>&)> fn;
+  std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
   std::vector<PhiloxKey> draws;  // of the first run
   AutocastState casts = autocast_state();
@@ -106,7 +107,7 @@ Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* 
       "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")");
 }
 
-Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
+Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs) {
   if (!is_grad_enabled()) return fn(inputs);
   auto owned = std::make_unique<CheckpointRegion>();

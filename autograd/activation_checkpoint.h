@@ -2,9 +2,9 @@
 // (https://pytorch.org/docs/stable/checkpoint.html).
 #pragma once
 
+#include <functional>
 #include <vector>
 
-#include "framework/callable.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -25,7 +25,7 @@ struct Region;
 // the first. With retain_graph the recomputed tensors stay in memory until the graph is destroyed.
 //
 //   const Tensor y = checkpoint([&](const auto& in) { return block(in[0]); }, {x});
-Tensor checkpoint(Callable<Tensor(const std::vector<Tensor>&)> fn,
+Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs);
 
 // --- used by Saved ---

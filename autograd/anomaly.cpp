@@ -109,7 +109,7 @@ ModuleScope::~ModuleScope() {
   if (entered_) forwards.pop_back();
 }
 
-Owned<ForwardCall> current_call() {
+std::unique_ptr<ForwardCall> current_call() {
   auto call = std::make_unique<ForwardCall>();
   call->depth = backtrace(call->addresses, ForwardCall::kDeepest);
   call->module = running_path();

@@ -11,12 +11,12 @@
 // resolves the printed offsets.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <typeinfo>
 
 #include "autograd/node.h"
-#include "framework/memory/pointers.h"
 
 namespace taper::v0 {
 
@@ -36,7 +36,7 @@ struct ForwardCall {
   void* addresses[kDeepest];
   int depth = 0;
 };
-Owned<ForwardCall> current_call();
+std::unique_ptr<ForwardCall> current_call();
 // Returns the demangled name of a function or type, or `name` itself if it is not a mangled name.
 std::string demangled(const char* name);
 // Returns a type's name without namespaces, enclosing classes and template arguments.

@@ -1,12 +1,12 @@
 // Runs backward passes over the tape (https://pytorch.org/docs/stable/autograd.html).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "autograd/node.h"
 #include "autograd/tensor_hooks.h"
-#include "framework/callable.h"
 
 namespace taper::v0 {
 
@@ -29,12 +29,12 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // may have any shape, and f may call grad() with create_graph. Returns true. At the first
 // difference above atol + rtol * |numeric| it throws Error naming the input, the element and both
 // values. Synchronizes.
-bool gradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
+bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                RealArg rtol = 1e-3);
 // Does the same for second derivatives: compares the gradients of f's gradients, with respect to
 // the inputs and to the incoming gradient, with central differences of f's gradients.
-bool gradgradcheck(const Callable<Tensor(const std::vector<Tensor>&)>& f,
+bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                    const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                    RealArg rtol = 1e-3);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "autograd/anomaly.h"
 
@@ -42,7 +43,7 @@ std::string backward_name(const std::type_info& type) {
 struct Context::Left {
   struct Value {
     const std::type_info* type = nullptr;
-    Shared<const void> held = {};
+    std::shared_ptr<const void> held = {};
   };
   std::vector<Tensor> to_save = {}, constant = {};
   std::vector<Saved> saved = {};
@@ -60,7 +61,8 @@ void Context::mark_non_differentiable(const std::vector<Tensor>& outputs) {
   left_->constant = outputs;
 }
 
-void Context::put(const std::string& name, const std::type_info& type, Shared<const void> value) {
+void Context::put(const std::string& name, const std::type_info& type,
+                  std::shared_ptr<const void> value) {
   left_->values[name] = {&type, std::move(value)};
 }
 
@@ -79,7 +81,7 @@ std::vector<Tensor> Context::saved_tensors() const {
 }
 
 FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
-    : name_(name), arguments_(std::move(arguments)), context_(Shared<Context::Left>::make()) {
+    : name_(name), arguments_(std::move(arguments)), context_(std::make_shared<Context::Left>()) {
   recorded_ = taper::needs_grad(std::span<const Tensor>(arguments_));
   for (const Tensor& x : arguments_) {
     context_.left_->needs.push_back(recorded_ && x.defined() && x.requires_grad());
@@ -87,7 +89,7 @@ FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
 }
 
 std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward backward) {
-  const Shared<Context::Left> ctx = context_.left_;
+  const std::shared_ptr<Context::Left> ctx = context_.left_;
   // An input that is returned as it is becomes a tensor of its own.
   for (Tensor& y : outputs) {
     if (!is_in(y, arguments_)) continue;

@@ -14,13 +14,13 @@
 //   const Tensor y = Cube::apply(x);
 #pragma once
 
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
 #include <vector>
 
 #include "autograd/node.h"
-#include "framework/memory/pointers.h"
 
 namespace taper::v0 {
 
@@ -35,7 +35,7 @@ class Context {
   // Stores values other than tensors: ctx.set("low", 0.5), then ctx.get<double>("low"). get throws
   // Error if nothing of that name and type was set.
   template <class T> void set(const std::string& name, T value) {
-    put(name, typeid(T), Shared<T>::make(std::move(value)));
+    put(name, typeid(T), std::make_shared<T>(std::move(value)));
   }
   template <class T> const T& get(const std::string& name) const {
     return *static_cast<const T*>(find(name, typeid(T)));
@@ -48,12 +48,12 @@ class Context {
  private:
   friend class FunctionCall;
   struct Left;
-  explicit Context(Shared<Left> left, const Gradients* pass = nullptr)
+  explicit Context(std::shared_ptr<Left> left, const Gradients* pass = nullptr)
       : left_(std::move(left)), pass_(pass) {}
-  void put(const std::string& name, const std::type_info& type, Shared<const void> value);
+  void put(const std::string& name, const std::type_info& type, std::shared_ptr<const void> value);
   const void* find(const std::string& name, const std::type_info& type) const;
 
-  Shared<Left> left_;
+  std::shared_ptr<Left> left_;
   const Gradients* pass_;  // in backward
 };
 

@@ -11,15 +11,15 @@
 // the same time: write in place, set or read grad(), or call requires_grad_ or retain_grad.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "framework/memory/atomic.h"
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -72,7 +72,7 @@ struct Node : NodeBase {
   uint32_t num_inputs = 0, num_outputs = 0;
   // Counts kRun for each pass that is running the closure. kUsed is set once the graph has been
   // consumed: the closure's saved tensors are then freed, at the latest by the last running pass.
-  Atomic<uint32_t> runs{0};
+  std::atomic<uint32_t> runs{0};
   static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
   const char* name = nullptr;
@@ -83,17 +83,17 @@ struct Node : NodeBase {
   void (*destroy_closure)(void* closure) = nullptr;
 
   // Identifies the pass whose output gradients are in `pending`; 0 if there is none.
-  Atomic<uint64_t> visit{0};
+  std::atomic<uint64_t> visit{0};
   Tensor* pending = nullptr;
   bool accumulates = false;  // adds into a leaf's grad
   // Hooks that run on the gradients of the outputs before the closure. Null until the first is
   // registered.
-  Atomic<Hooks*> hooks{nullptr};
+  std::atomic<Hooks*> hooks{nullptr};
   // Gradients of the outputs with retain_grad. They are stored here because the tensor already owns
   // this node; a gradient inside the tensor would be a reference cycle.
   std::vector<std::pair<uint32_t, Tensor>> retained;
   // The call site of the op. Recorded in anomaly mode only.
-  Shared<ForwardCall> origin;
+  std::shared_ptr<ForwardCall> origin;
 
   Node() : NodeBase([](NodeBase* node) noexcept { destroy(static_cast<Node*>(node)); }) {}
   ~Node();

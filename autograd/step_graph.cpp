@@ -101,7 +101,7 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
     if (entry->fits(inputs)) return entry.get();
   }
   if (entries_.size() == max_graphs_) return nullptr;
-  Owned<Entry> entry(new Entry);
+  std::unique_ptr<Entry> entry(new Entry);
   entry->metas = std::vector<Meta>(inputs.begin(), inputs.end());
   entry->stream = cuda::Stream::create(inputs[0].device().index());
   return entries_.emplace_back(std::move(entry)).get();

@@ -12,11 +12,11 @@
 //   for (...) { loss = step({x, y})[0]; schedule.step(); }
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "framework/callable.h"
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -37,7 +37,7 @@ namespace taper::v0 {
 // (TAPER_ALLOCATOR=plain). Capture is not retried for inputs for which it has failed.
 class StepGraph {
  public:
-  using Step = Callable<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+  using Step = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
   // Captures at most `max_graphs` graphs. Calls with further shapes run `step` normally. Each graph
   // keeps its own memory. `warm_up` is the number of normal calls before the capture.
   explicit StepGraph(Step step, int warm_up = 3, size_t max_graphs = 8);
@@ -69,7 +69,7 @@ class StepGraph {
   int warm_up_;
   size_t max_graphs_;
   std::string reason_;
-  std::vector<Owned<Entry>> entries_;
+  std::vector<std::unique_ptr<Entry>> entries_;
 };
 
 }  // namespace taper::v0

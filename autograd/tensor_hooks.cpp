@@ -1,5 +1,6 @@
 #include "autograd/tensor_hooks.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -24,7 +25,7 @@ HookList& list_of(Hooks& hooks) { return static_cast<HookList&>(hooks); }
 HookHandle add_hook(const Tensor& x, uint32_t output, TensorHook&& hook) {
   require(x.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
   const Edge place = edge_of(x);
-  Atomic<Hooks*>& known = place.node->hooks;
+  std::atomic<Hooks*>& known = place.node->hooks;
   if (!known) {
     auto made = std::make_unique<HookList>();
     Hooks* none = nullptr;

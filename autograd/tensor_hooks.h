@@ -4,21 +4,20 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
-#include "framework/callable.h"
-#include "framework/memory/atomic.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
 // A hook of a tensor: any Tensor(const Tensor& dy), whose result replaces the gradient, or any
 // void(const Tensor& dy), which only observes it.
-struct TensorHook : Callable<Tensor(const Tensor&)> {
+struct TensorHook : std::function<Tensor(const Tensor&)> {
   template <std::invocable<const Tensor&> F>
   TensorHook(F f)
-      : Callable([f = std::move(f)](const Tensor& x) mutable {
+      : function([f = std::move(f)](const Tensor& x) mutable {
           if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
             f(x);
             return Tensor();

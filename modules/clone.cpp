@@ -2,6 +2,7 @@
 // original.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "autograd/anomaly.h"
@@ -15,14 +16,14 @@ namespace {
 // The copies made so far, by their originals.
 struct Copies {
   std::map<const Module*, Module*> modules = {};
-  std::map<const ModuleSlot*, Shared<ModuleSlot>> slots = {};
+  std::map<const ModuleSlot*, std::shared_ptr<ModuleSlot>> slots = {};
   std::map<const TensorImpl*, Tensor> tensors = {};  // one copy for all tensors that are tied
 
-  Shared<ModuleSlot> slot(const Shared<ModuleSlot>& from) {
-    Shared<ModuleSlot>& to = slots[from.get()];
+  std::shared_ptr<ModuleSlot> slot(const std::shared_ptr<ModuleSlot>& from) {
+    std::shared_ptr<ModuleSlot>& to = slots[from.get()];
     if (!to) {
       const Tensor copy = from->tensor.defined() ? tensor(from->tensor) : Tensor();
-      to = Shared<ModuleSlot>::make(ModuleSlot{copy});
+      to = std::make_shared<ModuleSlot>(ModuleSlot{copy});
     }
     return to;
   }
@@ -85,15 +86,15 @@ Module::Module(Module& other) : children_(other.children_), training_(other.trai
   }
 }
 
-Owned<Module> Module::copied() {
+std::unique_ptr<Module> Module::copied() {
   throw Error("clone: of a ", type_name(),
               " behind a Module nothing says how it is copied: let it derive from ModuleOf<",
               type_name(), "> or Cloneable<", type_name(), ", its base>");
 }
 
-Owned<Module> Module::clone() const {
+std::unique_ptr<Module> Module::clone() const {
   const CloneScope scope;
-  Owned<Module> made = const_cast<Module*>(this)->copied();
+  std::unique_ptr<Module> made = const_cast<Module*>(this)->copied();
   scope.finish();
   return made;
 }

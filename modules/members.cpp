@@ -1,6 +1,7 @@
 #include "modules/members.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "framework/kernels/elementwise/copy.h"
 
@@ -8,7 +9,7 @@ namespace taper::v0 {
 
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
                            bool is_buffer)
-    : slot_(Shared<ModuleSlot>::make(ModuleSlot{value.detach()})) {
+    : slot_(std::make_shared<ModuleSlot>(ModuleSlot{value.detach()})) {
   owner.register_tensor(name, slot_, is_buffer);
 }
 
@@ -56,8 +57,8 @@ void Parameter::share(const Parameter& other) {
 
 // --- children ---
 
-ChildBase::ChildBase(Module& owner, const std::string& name, Owned<Module> module)
-    : module_(std::move(module)), name_(Shared<const std::string>::make(name)) {
+ChildBase::ChildBase(Module& owner, const std::string& name, std::unique_ptr<Module> module)
+    : module_(std::move(module)), name_(std::make_shared<const std::string>(name)) {
   owner.register_module(name, *module_);
   module_->is_held_ = true;
   enter(&owner);
@@ -68,7 +69,7 @@ ChildBase::ChildBase(ChildBase&& other) noexcept : name_(other.name_) {
   module_ = std::move(other.module_);
 }
 
-ChildBase::ChildBase(const ChildBase& other, Owned<Module> copy)
+ChildBase::ChildBase(const ChildBase& other, std::unique_ptr<Module> copy)
     : module_(std::move(copy)), name_(other.name_) {
   if (!module_) return;
   module_->is_held_ = true;
@@ -113,13 +114,14 @@ ChildBase& ChildBase::operator=(ChildBase&& other) {
     name_ = other.name_;
     enter(other.owner_of_module());
   }
-  const Owned<Module> old = std::move(module_);  // may own `other`, so it is destroyed last
+  const std::unique_ptr<Module> old =
+      std::move(module_);  // may own `other`, so it is destroyed last
   module_ = std::move(other.module_);
   if (module_) module_->is_held_ = true;
   return *this;
 }
 
-void ChildBase::assign(Owned<Module> fresh) {
+void ChildBase::assign(std::unique_ptr<Module> fresh) {
   ChildBase from(std::move(fresh));
   *this = std::move(from);
 }

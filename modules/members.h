@@ -3,12 +3,12 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 
-#include "framework/memory/pointers.h"
 #include "modules/module.h"
 
 namespace taper::v0 {
@@ -37,7 +37,7 @@ class ModuleTensor {
   ~ModuleTensor();
 
   // Shared with the module, for which an undefined tensor does not exist.
-  Shared<ModuleSlot> slot_;
+  std::shared_ptr<ModuleSlot> slot_;
 
  private:
   static inline const Tensor kUndefined = {};
@@ -66,14 +66,14 @@ class Buffer : public ModuleTensor {
 };
 
 // Takes ownership of a module that is passed as an rvalue. M is the type of its new object.
-template <class M> Owned<Module> take_module(M&& module) {
+template <class M> std::unique_ptr<Module> take_module(M&& module) {
   static_assert(!std::is_lvalue_reference_v<M>,
                 "a module is given away: std::move(layer), or clone(layer) for a copy");
   static_assert(!std::is_same_v<M, Module>,
                 "a Module is given away as a std::unique_ptr<Module>: its own type is not known "
                 "here");
   check_whole(module, typeid(M));
-  return Owned<Module>(new M(std::move(module)));
+  return std::make_unique<M>(std::move(module));
 }
 
 // Whether an argument of type D is the module that a Child<M> should hold. It is not if M itself
@@ -87,7 +87,7 @@ concept GivenAs = std::derived_from<D, M> && !TakesModules<M>;
 
 // Creates M(args...), or takes ownership of the given M; for M = Module, of a module of any type.
 // An invalid program gets a compile error of one sentence.
-template <class M, class... Args> Owned<Module> make_module(Args&&... args) {
+template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... args) {
   constexpr bool is_given = sizeof...(Args) == 1 && (GivenAs<M, std::remove_cvref_t<Args>> && ...);
   constexpr bool slices =
       is_given && !std::same_as<M, Module> && !(std::same_as<std::remove_cvref_t<Args>, M> && ...);
@@ -101,7 +101,7 @@ template <class M, class... Args> Owned<Module> make_module(Args&&... args) {
   } else {
     constexpr bool can_be_made = std::is_constructible_v<M, Args...>;
     static_assert(can_be_made, "no constructor of this Child's module takes these arguments");
-    if constexpr (can_be_made) return Owned<Module>(new M(std::forward<Args>(args)...));
+    if constexpr (can_be_made) return std::make_unique<M>(std::forward<Args>(args)...);
   }
 }
 
@@ -110,18 +110,18 @@ template <class M, class... Args> Owned<Module> make_module(Args&&... args) {
 class ChildBase {
  protected:
   // Registers the module with the owner.
-  ChildBase(Module& owner, const std::string& name, Owned<Module> module);
+  ChildBase(Module& owner, const std::string& name, std::unique_ptr<Module> module);
   // Takes over the module and its place.
   ChildBase(ChildBase&& other) noexcept;
   // Copies like Module. `copy` is the copy of the other's module.
-  ChildBase(const ChildBase& other, Owned<Module> copy);
+  ChildBase(const ChildBase& other, std::unique_ptr<Module> copy);
   ~ChildBase();
   // Puts the other's module into this place and destroys the previous one. If another Child holds
   // the module that is registered here, as within std::swap, the two modules are exchanged. If this
   // has no owner any more, the module keeps its place. Throws Error if this is below that module.
   ChildBase& operator=(ChildBase&& other);
   // Like the assignment, for a module that no Child holds.
-  void assign(Owned<Module> fresh);
+  void assign(std::unique_ptr<Module> fresh);
   // Throws Error if this was moved from.
   Module& module() const {
     if (!module_) refuse_moved();
@@ -132,7 +132,7 @@ class ChildBase {
  private:
   friend class Module;
   // Holds a module that is in no tree.
-  explicit ChildBase(Owned<Module> module) : module_(std::move(module)) {}
+  explicit ChildBase(std::unique_ptr<Module> module) : module_(std::move(module)) {}
   [[noreturn]] static void refuse_moved();
   // Returns the owner of the module.
   Module* owner_of_module() const;
@@ -148,9 +148,9 @@ class ChildBase {
   // Removes `fresh` from the tree.
   void remove(Module& fresh);
 
-  Owned<Module> module_;
+  std::unique_ptr<Module> module_;
   Module* owner_ = nullptr;
-  Shared<const std::string> name_;
+  std::shared_ptr<const std::string> name_;
   ChildBase *previous_ = nullptr, *next_ = nullptr;  // links of the owner's list
 };
 
@@ -185,7 +185,7 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
       : ChildBase(owner, name, make_module<M>(a, b, c, o)) {}
   Child(Child&&) = default;
   Child(const Child& other)  // only within clone(), like Module's
-      : ChildBase(other, other.holds() ? Module::copy_of(*other) : Owned<Module>()) {}
+      : ChildBase(other, other.holds() ? Module::copy_of(*other) : std::unique_ptr<Module>()) {}
   // Replaces the module under the same name by another one, an M or derived from it, which keeps
   // its own mode, device and hooks. The old module is destroyed. Optimizers keep the handles that
   // they had.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <unordered_set>
 
 #include "autograd/anomaly.h"
@@ -223,17 +224,18 @@ void Module::check_name(const char* kind, const std::string& name) {
           kind, " '", name, "' already defined");
 }
 
-void Module::register_tensor(const std::string& name, Shared<ModuleSlot> slot, bool is_buffer) {
+void Module::register_tensor(const std::string& name, std::shared_ptr<ModuleSlot> slot,
+                             bool is_buffer) {
   check_name(is_buffer ? "Buffer" : "Parameter", name);
   tensors_.push_back({name, std::move(slot), is_buffer});
 }
 
 void Module::register_parameter(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, Shared<ModuleSlot>::make(ModuleSlot{tensor}), false);
+  register_tensor(name, std::make_shared<ModuleSlot>(ModuleSlot{tensor}), false);
 }
 
 void Module::register_buffer(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, Shared<ModuleSlot>::make(ModuleSlot{tensor}), true);
+  register_tensor(name, std::make_shared<ModuleSlot>(ModuleSlot{tensor}), true);
 }
 
 void Module::register_module(const std::string& name, Module& child) {
@@ -273,7 +275,7 @@ std::vector<Module::Named> Module::named_modules() {
   return out;
 }
 
-Module& Module::apply(const Callable<void(Module&)>& f) {
+Module& Module::apply(const std::function<void(Module&)>& f) {
   for (const auto& [name, child] : children_) child->apply(f);
   f(*this);
   return *this;

@@ -19,6 +19,8 @@
 
 #include <concepts>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -29,9 +31,7 @@
 
 #include "autograd/module_scope.h"
 #include "framework/base/error.h"
-#include "framework/callable.h"
 #include "framework/io/loaded_tensors.h"
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 #include "modules/braced_calls.h"
 #include "modules/module_hooks.h"
@@ -82,7 +82,7 @@ class Module {
 
   // Returns a copy with its own memory, like clone(module) below, which is for a known type. Throws
   // Error if the class of this module or of one below it is neither a Cloneable nor a ModuleOf.
-  Owned<Module> clone() const;
+  std::unique_ptr<Module> clone() const;
 
   // In depth-first order of registration. A tensor that is registered twice is listed once.
   std::vector<Tensor> parameters() const;
@@ -94,7 +94,7 @@ class Module {
   // is listed once.
   std::vector<Named> named_modules();
   // Calls f on every module below this one, then on this one, and returns *this.
-  Module& apply(const Callable<void(Module&)>& f);
+  Module& apply(const std::function<void(Module&)>& f);
   // Freezes (false) or unfreezes (true) all parameters.
   Module& requires_grad_(BoolArg on = true);
   // Returns the number of elements in all parameters.
@@ -192,14 +192,14 @@ class Module {
   }
 
   // Returns a copy of this module with its complete type.
-  virtual Owned<Module> copied();
+  virtual std::unique_ptr<Module> copied();
   // Returns the copy of a tensor, for copy constructors of classes that have tensors as plain
   // members. For a registered tensor it is the registered copy.
   static Tensor copy_of(const Tensor& tensor);
   // Returns a copy by M's copy constructor. M must be the module's complete type.
-  template <std::derived_from<Module> M> static Owned<Module> copy_of(M& module) {
+  template <std::derived_from<Module> M> static std::unique_ptr<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
-      if (typeid(module) == typeid(M)) return Owned<Module>(new M(module));
+      if (typeid(module) == typeid(M)) return std::make_unique<M>(module);
     }
     return static_cast<Module&>(module).copied();
   }
@@ -213,7 +213,7 @@ class Module {
   template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
     std::string name;
-    Shared<ModuleSlot> slot;
+    std::shared_ptr<ModuleSlot> slot;
     bool is_buffer;
   };
   class Call {
@@ -231,10 +231,10 @@ class Module {
     Module& module_;
     Module* outer_;  // the module that called this one
     ModuleScope scope_;
-    Shared<BackwardCall> backward_;  // null unless there are backward hooks
+    std::shared_ptr<BackwardCall> backward_;  // null unless there are backward hooks
   };
 
-  void register_tensor(const std::string& name, Shared<ModuleSlot> slot, bool is_buffer);
+  void register_tensor(const std::string& name, std::shared_ptr<ModuleSlot> slot, bool is_buffer);
   void check_name(const char* kind, const std::string& name);
   // Returns whether this is the other module or is below it.
   bool is_in(const Module& other) const;
@@ -266,7 +266,7 @@ class Module {
   std::vector<Named> children_;
   std::vector<Module*> parents_;  // one entry per place; the first is the Child's own
   ChildBase* held_ = nullptr;     // linked list of the Child objects whose owner this is
-  Shared<ModuleHooks> hooks_;
+  std::shared_ptr<ModuleHooks> hooks_;
   bool training_ = true;
   bool is_held_ = false;         // held by a Child or a container, which keep it at one address
   bool was_moved_ = false;       // was moved from
@@ -305,7 +305,7 @@ template <std::derived_from<Module> M> M clone(const M& module) {
                 "clone(module) needs the module's own type: module.clone() copies any Module");
   check_whole(module, typeid(M));
   const CloneScope scope;
-  const Owned<Module> made = Module::copy_of(const_cast<M&>(module));
+  const std::unique_ptr<Module> made = Module::copy_of(const_cast<M&>(module));
   scope.finish();
   return std::move(static_cast<M&>(*made));
 }
@@ -317,10 +317,10 @@ template <class D, class Base = Module> class Cloneable : public Base {
   using Base::Base;
 
  private:
-  Owned<Module> copied() override {
+  std::unique_ptr<Module> copied() override {
     if constexpr (std::is_constructible_v<D, D&>) {
       if (typeid(*this) == typeid(D)) {
-        return Owned<Module>(new D(static_cast<D&>(*this)));
+        return std::make_unique<D>(static_cast<D&>(*this));
       }
     }
     return Module::copied();

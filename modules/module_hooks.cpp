@@ -1,5 +1,7 @@
 // Hooks of modules on the tensors of a call and on their gradients.
 #include <algorithm>
+#include <functional>
+#include <memory>
 
 #include "autograd/node.h"
 #include "modules/module.h"
@@ -20,7 +22,7 @@ Tensors with_first(Tensors tensors, const Tensor& by) {
 
 // Routes the tensors that require grad through a tape node. It passes their gradients (undefined
 // where there is none) to `see`, and propagates what `see` returns.
-bool watch(Tensors& tensors, Callable<Tensors(const Tensors&)> see) {
+bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
   std::vector<size_t> places;
   Tensors outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -62,7 +64,7 @@ void Module::drop_hooks() noexcept {
 
 // A call whose hooks wait for gradients. The module may be destroyed before they run.
 struct BackwardCall {
-  Shared<ModuleHooks> hooks;
+  std::shared_ptr<ModuleHooks> hooks;
   size_t num_inputs;
   bool has_inputs = false;  // whether any input requires grad
   Tensors grad_output = {};
@@ -89,7 +91,7 @@ void Module::Call::before(Tensors& inputs) {
   const auto hooks = module_.hooks_->before;
   for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
   if (module_.hooks_->backward.empty() || !is_grad_enabled()) return;
-  backward_ = Shared<BackwardCall>::make(BackwardCall{module_.hooks_, inputs.size()});
+  backward_ = std::make_shared<BackwardCall>(BackwardCall{module_.hooks_, inputs.size()});
   backward_->has_inputs =
       watch(inputs, [call = backward_](const Tensors& gradients) { return call->run(gradients); });
 }
@@ -115,7 +117,7 @@ void Module::Call::replace(Tensors& tensors, Tensors by, const char* whose) cons
 }
 
 ModuleHooks& Module::hooks() {
-  if (!hooks_) hooks_ = Shared<ModuleHooks>::make();
+  if (!hooks_) hooks_ = std::make_shared<ModuleHooks>();
   hooks_->module = this;
   return *hooks_;
 }

@@ -3,13 +3,13 @@
 // (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook).
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "framework/callable.h"
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -19,16 +19,17 @@ class Module;
 // Hooks on calls. They receive the tensors among the arguments, and after the call also those of
 // the result, in the order of each_tensor() below; missing ones are undefined. A hook that returns
 // the same number of tensors replaces them.
-using ForwardPreHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
-using ForwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
-                                                 const std::vector<Tensor>& outputs)>;
+using ForwardPreHook =
+    std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
+using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
+                                                      const std::vector<Tensor>& outputs)>;
 // Hooks on the first argument and the first result only. A defined tensor replaces it.
-using FirstPreHook = Callable<Tensor(Module&, const Tensor& x)>;
-using FirstHook = Callable<Tensor(Module&, const Tensor& x, const Tensor& y)>;
+using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
+using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
 // A hook on the gradients of a call's tensors; missing gradients are undefined. A hook that returns
 // as many tensors as there are inputs replaces the inputs' gradients.
-using BackwardHook = Callable<std::vector<Tensor>(Module&, const std::vector<Tensor>& grad_input,
-                                                  const std::vector<Tensor>& grad_output)>;
+using BackwardHook = std::function<std::vector<Tensor>(
+    Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks;  // hooks.cpp
 struct BackwardCall;
 // The handle that register_forward_hook() and the like return. The hook remains when the handle is
@@ -36,12 +37,13 @@ struct BackwardCall;
 class ModuleHookHandle {
  public:
   ModuleHookHandle() = default;
-  ModuleHookHandle(const Shared<ModuleHooks>& hooks, uint64_t id) : hooks_(hooks), id_(id) {}
+  ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
+      : hooks_(hooks), id_(id) {}
   // Removes the hook. Has no effect the second time, or after the module was destroyed.
   void remove();
 
  private:
-  Shared<ModuleHooks> hooks_;
+  std::shared_ptr<ModuleHooks> hooks_;
   uint64_t id_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "framework/factory/factories.h"
@@ -124,7 +125,7 @@ void AveragedModel::swap() {
   }
   std::vector<Tensor> originals;
   for (const Tensor& p : params_) originals.push_back(copy_of(p, p.dtype()));
-  swapped_ = Shared<SwappedParameters>::make(params_, name());
+  swapped_ = std::make_shared<SwappedParameters>(params_, name());
   originals_ = std::move(originals);
   write(params_, averages_);
 }

@@ -7,10 +7,10 @@
 //   { const EMA::Scope averaged(ema); update_bn(batches, model); evaluate(model); }
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::optim {
@@ -62,7 +62,7 @@ class AveragedModel {
   std::vector<std::string> names_;
   std::vector<Tensor> params_, averages_;
   std::vector<Tensor> originals_;  // while swapped
-  Shared<SwappedParameters> swapped_;
+  std::shared_ptr<SwappedParameters> swapped_;
   Tensor n_averaged_;  // 0-dim, where the first parameter is
   EMAOptions options_;
   bool is_ema_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "framework/factory/factories.h"
@@ -31,7 +32,7 @@ kernels::Update update_of(const Group::Slot& slot) {
 
 }  // namespace
 
-Group::Group(Owned<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {
+Group::Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {
   require<ValueError>(!recipe.initial || !recipe.states.empty(), recipe.optimizer,
                       ": recipe() gives an initial value, but names no state that it is for");
 }

@@ -1,6 +1,7 @@
 // Parameters that share their settings, and what an optimizer remembers of each.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "optim/rule.h"
@@ -9,7 +10,7 @@ namespace taper::v0::optim {
 
 class Group {
  public:
-  explicit Group(Owned<Rule> own);
+  explicit Group(std::unique_ptr<Rule> own);
 
   void add(const Tensor& param);
   void set_lr(double lr);
@@ -28,7 +29,7 @@ class Group {
   }
 
   std::vector<Slot> slots;
-  Owned<Rule> rule;
+  std::unique_ptr<Rule> rule;
   Recipe recipe;
 
  private:

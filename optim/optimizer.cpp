@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <string_view>
 
 #include "framework/factory/factories.h"
@@ -81,13 +83,13 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& r
     require<ValueError>(!members[i + 1].empty(), "no parameter matches the pattern \"", pattern,
                         "\"", max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
                         i > 0 ? ", or an earlier pattern has it" : "");
-    Owned<Rule> own = rule.clone();
+    std::unique_ptr<Rule> own = rule.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
   }
 }
 
-void Optimizer::add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule) {
+void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule) {
   Group group(std::move(rule));
   if (params.empty()) throw ValueError("optimizer got an empty parameter list");
   std::vector<Tensor> known = parameters();
@@ -133,7 +135,7 @@ void Optimizer::step() {
   for (Group& group : groups_) group.step(found_inf_);
 }
 
-Tensor Optimizer::step_by(const Callable<Tensor()>& closure) {
+Tensor Optimizer::step_by(const std::function<Tensor()>& closure) {
   const Tensor loss = closure();
   step();
   return loss;

@@ -11,13 +11,13 @@
 // One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include "framework/callable.h"
-#include "framework/memory/pointers.h"
 #include "optim/rule.h"
 
 namespace taper::v0::optim {
@@ -57,7 +57,7 @@ class Optimizer {
   virtual void step();
   // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
   // several times.
-  Tensor step(const Callable<Tensor()>& closure) { return step_by(closure); }
+  Tensor step(const std::function<Tensor()>& closure) { return step_by(closure); }
   // Drops the gradients of all parameters.
   void zero_grad();
 
@@ -103,7 +103,7 @@ class Optimizer {
   // What was moved from may be destroyed or assigned to; a step of it throws Error.
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
-  virtual Tensor step_by(const Callable<Tensor()>& closure);
+  virtual Tensor step_by(const std::function<Tensor()>& closure);
   // What every step begins with. Throws Error where a step would be lost (see step()), and for an
   // optimizer that was moved from.
   void check_step() const;
@@ -115,7 +115,7 @@ class Optimizer {
   const Group& group(size_t index) const;
   void add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
                   const std::vector<GroupRule>& rules);
-  void add_group(const std::vector<NamedTensor>& params, Owned<Rule> rule);
+  void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule);
 
   bool was_moved_ = false;  // from
 };

@@ -1,6 +1,7 @@
 #include "optim/rule.h"
 
 #include <cstring>
+#include <functional>
 
 #include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/binary.h"
@@ -60,7 +61,7 @@ Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {
 }
 
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
-                   const Callable<void(const ParamStep&)>& update) {
+                   const std::function<void(const ParamStep&)>& update) {
   const Tensor& found_inf = scalars.found_inf;
   const bool on_gpu = found_inf.defined() && found_inf.is_cuda();
   if (found_inf.defined() && !on_gpu && found_inf.item<float>() != 0) return;

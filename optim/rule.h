@@ -10,14 +10,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "framework/base/describe.h"
-#include "framework/callable.h"
 #include "framework/kernels/optim/update.h"
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::optim {
@@ -82,7 +82,7 @@ struct Recipe {
   // A number that PyTorch keeps beside the states and that follows from the count (NAdam).
   struct Derived {
     const char* name = nullptr;
-    Callable<double(double step)> of = {};
+    std::function<double(double step)> of = {};
   } derived = {};
 };
 
@@ -99,7 +99,7 @@ struct ParamStep {
 class Rule {
  public:
   virtual ~Rule() = default;
-  virtual Owned<Rule> clone() const = 0;
+  virtual std::unique_ptr<Rule> clone() const = 0;
   // In the order of the description.
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
@@ -113,12 +113,12 @@ class Rule {
 
 void check_ranges(const std::vector<Setting>& settings);
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
-                   const Callable<void(const ParamStep&)>& update);
+                   const std::function<void(const ParamStep&)>& update);
 
 template <class Options> class RuleOf : public Rule {
  public:
   explicit RuleOf(Options options) : options_(std::move(options)) {}
-  Owned<Rule> clone() const override { return Owned<Rule>(new RuleOf(*this)); }
+  std::unique_ptr<Rule> clone() const override { return std::make_unique<RuleOf>(*this); }
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numbers>
@@ -79,10 +80,10 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
   }};
 }
 
-Schedule lambda(Callable<double(int64_t)> factor) { return scaled(std::move(factor)); }
+Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
 
 // The products so far are kept, so that each factor is asked for once.
-Schedule multiplicative(Callable<double(int64_t)> factor) {
+Schedule multiplicative(std::function<double(int64_t)> factor) {
   const auto products = std::make_shared<std::vector<double>>(1, 1.0);
   return scaled([=](int64_t t) {
     while (std::ssize(*products) <= t) {

@@ -8,18 +8,18 @@
 // that PyTorch's optimizers see. Each argument is PyTorch's, with its default.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "framework/base/describe.h"
-#include "framework/callable.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
 
 struct Schedule {
   // The rate of a step (from 0) for a group that began with base_lr.
-  Callable<double(int64_t step, double base_lr)> lr;
+  std::function<double(int64_t step, double base_lr)> lr;
   // Replace the rates that the groups began with: none, one for all, or one for each group.
   std::vector<double> base_lrs = {};
 };
@@ -39,8 +39,8 @@ Schedule polynomial(int64_t total_iters = 5, double power = 1);
 // Half a cosine from base_lr at 0 to eta_min at T_max; beyond, it rises again.
 Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
 // factor(t), or the product of factor(1) ... factor(t).
-Schedule lambda(Callable<double(int64_t step)> factor);
-Schedule multiplicative(Callable<double(int64_t step)> factor);
+Schedule lambda(std::function<double(int64_t step)> factor);
+Schedule multiplicative(std::function<double(int64_t step)> factor);
 // To swa_lr, where it stays, in anneal_epochs steps (PyTorch: SWALR).
 enum class Anneal : uint8_t { cos, linear };
 Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::cos);

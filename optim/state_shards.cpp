@@ -1,6 +1,7 @@
 #include "optim/state_shards.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "framework/factory/factories.h"
@@ -37,7 +38,7 @@ void StateShards::step() {
   step([this] { optimizer_.step(); });
 }
 
-void StateShards::step(const Callable<void()>& step) {
+void StateShards::step(const std::function<void()>& step) {
   // An optimizer passes over what has no gradient.
   struct Hidden {
     std::vector<std::pair<Tensor, Tensor>> grads;

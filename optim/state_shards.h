@@ -7,9 +7,9 @@
 //   for (...) { ...; loss.backward(); shards.step(); }   // in place of optimizer.step()
 #pragma once
 
+#include <functional>
 #include <vector>
 
-#include "framework/callable.h"
 #include "framework/distributed/communicator.h"
 #include "optim/optimizer.h"
 
@@ -24,7 +24,7 @@ class StateShards {
   // With gradients that are equal on all ranks: the same as optimizer.step() on each, bit by bit.
   void step();
   // Another way to it: shards.step([&] { scaler.step(optimizer); }).
-  void step(const Callable<void()>& step);
+  void step(const std::function<void()>& step);
   // Elements of the parameters that this rank owns.
   int64_t num_owned() const;
 

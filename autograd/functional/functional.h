@@ -6,17 +6,17 @@
 // tape and can be differentiated again. An output that does not depend on an input gives zeros.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
-#include "framework/callable.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
 using Tensors = std::vector<Tensor>;
-using TensorsFunction = Callable<Tensors(const Tensors& inputs)>;
-using TensorFunction = Callable<Tensor(const Tensor& input)>;
+using TensorsFunction = std::function<Tensors(const Tensors& inputs)>;
+using TensorFunction = std::function<Tensor(const Tensor& input)>;
 
 // Returns f's outputs and the vector-Jacobian products, one for each input. v has the outputs'
 // shapes. It may be omitted if f has one output with one element.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
@@ -8,7 +9,7 @@
 namespace taper::v0 {
 namespace {
 
-using TensorsToTensor = Callable<Tensor(const std::vector<Tensor>&)>;
+using TensorsToTensor = std::function<Tensor(const std::vector<Tensor>&)>;
 
 struct Tolerance {
   double eps, atol, rtol;

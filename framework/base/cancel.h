@@ -1,19 +1,21 @@
 // A check that the host program installs to end long loops. By default there is none.
 #pragma once
 
-#include "framework/memory/atomic.h"
+#include <atomic>
+
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 
 namespace detail {
-inline Atomic<void (*)()> stop_check{nullptr};
+inline std::atomic<void (*)()> stop_check{nullptr};
 }  // namespace detail
 
 // Installs a check that loops of several seconds, such as reading of data, call now and then. It
 // throws if the loop should end. Bodies of parallel loops do not call it.
 inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
 inline void check_stop() {
-  if (const auto check = detail::stop_check.load(__ATOMIC_RELAXED)) check();
+  if (const auto check = detail::stop_check.load(std::memory_order_relaxed)) check();
 }
 
 }  // namespace taper::v0

@@ -2,8 +2,6 @@
 
 #include <charconv>
 
-#include "framework/callable.h"
-
 namespace taper::v0 {
 namespace {
 
@@ -35,8 +33,6 @@ void Error::compose() {
   if (!path_.empty()) located_ += " (in module " + path_ + ")";
   located_ += notes_;
 }
-
-void detail::refuse_empty_call() { throw Error("a Callable that holds no function was called"); }
 
 void append_number(std::string& out, int64_t value) { append_shortest(out, value); }
 void append_number(std::string& out, uint64_t value) { append_shortest(out, value); }

@@ -2,9 +2,10 @@
 // printed.
 #pragma once
 
+#include <functional>
 #include <string>
 
-#include "framework/callable.h"
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 
@@ -13,7 +14,7 @@ namespace taper::v0 {
 // run or program ended.
 enum class LogLevel { trace, debug, info, warning, error };
 // Receives one message without a newline at its end.
-using Logger = Callable<void(LogLevel level, const std::string& message)>;
+using Logger = std::function<void(LogLevel level, const std::string& message)>;
 
 // Installs the logger of this process and returns the one that was installed before. A logger is
 // called on any thread, one call at a time. It must neither throw nor log. It stays usable until
@@ -25,7 +26,7 @@ Logger set_logger(Logger logger);
 // message first. Scopes of a thread end in reverse order.
 class LogScope {
  public:
-  using Hear = Callable<bool(LogLevel level, std::string& message)>;
+  using Hear = std::function<bool(LogLevel level, std::string& message)>;
   explicit LogScope(Hear hear);
   ~LogScope();
   LogScope& operator=(LogScope&&) = delete;  // neither copied nor moved

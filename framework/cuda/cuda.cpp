@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <set>
 
 #include "framework/base/error.h"
@@ -51,6 +52,11 @@ std::string version_text(int version) {
   throw ValueError(what, ": a negative device index does not mean the CPU (got ", index,
                    "); for the CPU write Device(\"cpu\"), as in x.to(\"cpu\"), and leave out ",
                    what);
+}
+
+// Returns a pointer to a handle that Taper does not own and never destroys.
+[[maybe_unused]] std::shared_ptr<void> unowned(void* handle) {
+  return {std::shared_ptr<void>(), handle};
 }
 
 }  // namespace
@@ -226,13 +232,13 @@ Stream Stream::default_stream(int device) { return {driver::checked(device), nul
 
 Stream Stream::external(void* handle, int device) {
   const int index = driver::checked(device);
-  if constexpr (kHasCuda) return {index, Shared<void>::unowned(handle)};
+  if constexpr (kHasCuda) return {index, unowned(handle)};
   throw_unavailable();
 }
 
 Stream Stream::current(int device) {
   const int index = driver::checked(device);
-  if constexpr (kHasCuda) return {index, Shared<void>::unowned(driver::thread_stream(index))};
+  if constexpr (kHasCuda) return {index, unowned(driver::thread_stream(index))};
   throw_unavailable();
 }
 
@@ -269,7 +275,8 @@ void Event::record(const Stream& stream) {
   require<ValueError>(!handle_ || device_ == stream.device(), "Event device ", device_,
                       " does not match recording stream's device ", stream.device(), ".");
   if constexpr (kHasCuda) {
-    Shared<void> event = handle_ ? handle_ : driver::create_event(stream.device(), timing_);
+    std::shared_ptr<void> event =
+        handle_ ? handle_ : driver::create_event(stream.device(), timing_);
     driver::record_event(event.get(), stream.device(), stream.handle());
     device_ = stream.device();
     handle_ = std::move(event);

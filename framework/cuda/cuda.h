@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "framework/base/device.h"
-#include "framework/memory/pointers.h"
 
 namespace taper::v0 {
 
@@ -108,10 +108,10 @@ class Stream {
   }
 
  private:
-  Stream(int device, Shared<void> handle) : device_(device), handle_(std::move(handle)) {}
+  Stream(int device, std::shared_ptr<void> handle) : device_(device), handle_(std::move(handle)) {}
 
   int device_ = 0;
-  Shared<void> handle_;
+  std::shared_ptr<void> handle_;
 };
 
 // Makes a stream and its device current for this thread until the end of the scope.
@@ -152,7 +152,7 @@ class Event {
  private:
   bool timing_;
   int device_ = -1;
-  Shared<void> handle_;  // null until recorded
+  std::shared_ptr<void> handle_;  // null until recorded
 };
 
 }  // namespace cuda

@@ -2,15 +2,15 @@
 // (https://pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html).
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "framework/base/error.h"
-#include "framework/memory/atomic.h"
 
 namespace taper::v0 {
 
 namespace detail {
-inline Atomic<bool> tf32{false};
+inline std::atomic<bool> tf32{false};
 }
 
 // Sets the precision for the whole process. "highest" (the default): matrix products and
@@ -26,6 +26,6 @@ inline void set_float32_matmul_precision(const std::string& precision) {
 }
 inline std::string get_float32_matmul_precision() { return detail::tf32 ? "high" : "highest"; }
 // Returns whether the precision is "high".
-inline bool allows_tf32() { return detail::tf32.load(__ATOMIC_RELAXED); }
+inline bool allows_tf32() { return detail::tf32.load(std::memory_order_relaxed); }
 
 }  // namespace taper::v0

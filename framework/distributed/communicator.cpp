@@ -154,7 +154,7 @@ std::string to_string(const Call& call) {
              call.ranks->name_of(call.ranks->rank));
 }
 
-Work::Work(Owned<Pending> pending) : pending_(std::move(pending)) {}
+Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
 Work::~Work() {
   try {
@@ -165,7 +165,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  const Owned<Pending> pending = std::move(pending_);
+  const std::unique_ptr<Pending> pending = std::move(pending_);
   if (pending) pending->wait();
 }
 

@@ -10,11 +10,11 @@
 // RankError, and the communicator is of no use afterwards.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::distributed {
@@ -49,7 +49,7 @@ class Work {
   };
 
   Work() = default;  // a completed operation
-  explicit Work(Owned<Pending> pending);
+  explicit Work(std::unique_ptr<Pending> pending);
   ~Work();
   Work(Work&&) = default;
   Work& operator=(Work&& other) noexcept {
@@ -62,7 +62,7 @@ class Work {
   bool done() { return !pending_ || pending_->done(); }
 
  private:
-  Owned<Pending> pending_;
+  std::unique_ptr<Pending> pending_;
 };
 
 struct CommunicatorOptions {
@@ -151,9 +151,9 @@ class Communicator {
   void check() const;
 
  private:
-  explicit Communicator(Shared<Backend> backend) : backend_(std::move(backend)) {}
+  explicit Communicator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  Shared<Backend> backend_;
+  std::shared_ptr<Backend> backend_;
 };
 
 }  // namespace taper::v0::distributed

@@ -2,10 +2,10 @@
 // (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
-#include "framework/callable.h"
 #include "framework/factory/generator.h"
 #include "framework/tensor/tensor.h"
 
@@ -50,7 +50,7 @@ template <class T> Tensor tensor_of(const T* data, const Shape& shape, TensorOpt
 // elements; without them the tensor is contiguous. The memory must remain valid until the last
 // tensor that uses it is destroyed, which calls deleter(data). Throws ValueError for null and for a
 // negative size or stride.
-using BlobDeleter = Callable<void(void* data)>;
+using BlobDeleter = std::function<void(void* data)>;
 Tensor from_blob(void* data, const Shape& sizes, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, BlobDeleter deleter, TensorOptions options = {});
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOptions options = {});

@@ -3,13 +3,15 @@
 // std::exchange, for which compilers instantiate a dozen traits for each T.
 #pragma once
 
-#include "framework/memory/atomic.h"
+#include <atomic>
+
+#include "framework/base/namespace.h"
 
 namespace taper::v0 {
 
 // Base class of counted objects that are allocated by `new`.
 struct Counted {
-  Atomic<int> refs{1};
+  std::atomic<int> refs{1};
   virtual ~Counted() = default;
   static void destroy(Counted* object) noexcept { delete object; }
 };
@@ -25,19 +27,19 @@ template <class T> class IntrusivePtr {
   }
   // Adds a reference.
   static IntrusivePtr share(T* p) {
-    if (p) p->refs.fetch_add(1, __ATOMIC_RELAXED);
+    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
     return adopt(p);
   }
   // Like share(), but returns null if the object is being destroyed. Its memory must still exist.
   static IntrusivePtr try_share(T* p) {
-    int refs = p->refs.load(__ATOMIC_RELAXED);
+    int refs = p->refs.load(std::memory_order_relaxed);
     while (refs > 0) {
-      if (p->refs.compare_exchange_weak(refs, refs + 1, __ATOMIC_ACQUIRE)) return adopt(p);
+      if (p->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire)) return adopt(p);
     }
     return {};
   }
   IntrusivePtr(const IntrusivePtr& other) : p_(other.p_) {
-    if (p_) p_->refs.fetch_add(1, __ATOMIC_RELAXED);
+    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
   }
   IntrusivePtr(IntrusivePtr&& other) noexcept : p_(other.release()) {}
   IntrusivePtr& operator=(IntrusivePtr other) noexcept {
@@ -50,7 +52,7 @@ template <class T> class IntrusivePtr {
 
   void reset() {
     T* p = release();
-    if (p && p->refs.fetch_sub(1, __ATOMIC_ACQ_REL) == 1) T::destroy(p);
+    if (p && p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
   }
   // Returns the pointer and keeps its reference with the caller.
   T* release() {

@@ -1,11 +1,11 @@
 // The memory of tensors: one block on one device, shared by all views of it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "framework/base/device.h"
-#include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 
 namespace taper::v0 {
@@ -14,9 +14,9 @@ struct Storage;
 using StoragePtr = IntrusivePtr<Storage>;
 
 struct Storage {
-  Atomic<int> refs{1};
+  std::atomic<int> refs{1};
   // Counts in-place changes, so that the tape detects that a saved tensor was modified.
-  Atomic<uint32_t> version{0};
+  std::atomic<uint32_t> version{0};
   Device device;
   bool pinned = false;
   bool borrowed = false;  // created by borrow(): other owners may read and write the memory
@@ -27,7 +27,7 @@ struct Storage {
   void* context = nullptr;
   // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
   // the host calls it first.
-  Atomic<void (*)(Storage&)> settle{nullptr};
+  std::atomic<void (*)(Storage&)> settle{nullptr};
 
   static void destroy(Storage* storage) noexcept;
 };

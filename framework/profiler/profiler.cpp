@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "framework/base/error.h"
@@ -178,7 +179,7 @@ void RecordFunction::end() noexcept {
   }
 }
 
-Profiler::Profiler() : session_(Shared<Session>::make()) {
+Profiler::Profiler() : session_(std::make_shared<Session>()) {
   const std::lock_guard lock(mutex);
   if (session) throw Error("Profiler is already enabled: one at a time, of all threads");
   session_->number = ++sessions;

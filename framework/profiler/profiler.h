@@ -11,13 +11,13 @@
 // gaps.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/base/arguments.h"
 #include "framework/base/device.h"
-#include "framework/memory/atomic.h"
-#include "framework/memory/pointers.h"
 
 namespace taper::v0 {
 
@@ -25,12 +25,12 @@ namespace detail {
 // Flags of active recording: traced by a Profiler, or passed on to a tool of NVIDIA's. Usually
 // neither is set.
 inline constexpr int kTraced = 1, kMarked = 2;
-inline Atomic<int> observers{0};
+inline std::atomic<int> observers{0};
 }  // namespace detail
 
-inline bool is_observed() { return detail::observers.load(__ATOMIC_RELAXED) != 0; }
+inline bool is_observed() { return detail::observers.load(std::memory_order_relaxed) != 0; }
 inline bool is_profiling() {
-  return (detail::observers.load(__ATOMIC_RELAXED) & detail::kTraced) != 0;
+  return (detail::observers.load(std::memory_order_relaxed) & detail::kTraced) != 0;
 }
 
 // Records a range until the end of the scope (torch.profiler.record_function). Costs one branch if
@@ -78,7 +78,7 @@ class Profiler {
   struct Session;
 
  private:
-  Shared<Session> session_;
+  std::shared_ptr<Session> session_;
 };
 
 // From now on passes the same ranges to a listening tool such as Nsight Systems through NVTX

@@ -2,6 +2,7 @@
 // semantics are PyTorch's (https://pytorch.org/docs/stable/tensors.html) unless stated otherwise.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <optional>
 #include <span>
@@ -13,7 +14,6 @@
 #include "framework/base/dtype.h"
 #include "framework/base/scalar.h"
 #include "framework/base/shape.h"
-#include "framework/memory/atomic.h"
 #include "framework/memory/intrusive_ptr.h"
 #include "framework/memory/storage.h"
 
@@ -31,7 +31,7 @@ struct TensorImpl;  // below
 // The part of a tape node that this layer uses.
 struct NodeBase {
   explicit NodeBase(void (*at_end)(NodeBase*) noexcept) : end(at_end) {}
-  Atomic<int> refs{1};
+  std::atomic<int> refs{1};
   void (*end)(NodeBase*) noexcept;  // called when the last reference is released
   static void destroy(NodeBase* node) noexcept { node->end(node); }
 };
@@ -257,7 +257,7 @@ struct NamedTensor {
 
 // The object behind the handle. Users access it through Tensor; ops and the tape use it directly.
 struct TensorImpl {
-  Atomic<int> refs{1};
+  std::atomic<int> refs{1};
   DType dtype = kFloat32;
   bool requires_grad = false;
   bool is_parameter = false;
@@ -269,7 +269,7 @@ struct TensorImpl {
   uint32_t output = 0;
   // How often in-place functions gave this tensor another grad_fn. In a view: the base's count when
   // the view's own grad_fn was created. If they differ, the view's grad_fn is created again.
-  Atomic<uint32_t> history{0};
+  std::atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
   Shape shape, strides;
@@ -277,7 +277,7 @@ struct TensorImpl {
   // The node of the op that produced this tensor; null for leaves.
   IntrusivePtr<NodeBase> grad_fn;
   // The node that accumulates into `grad`. It is created on first use and freed with this tensor.
-  Atomic<Node*> accumulator{nullptr};
+  std::atomic<Node*> accumulator{nullptr};
   void (*free_accumulator)(Node*) = nullptr;
   IntrusivePtr<TensorImpl> grad;
   // The tensor that this is a view of, which is itself not a view; null if the tape does not need
@@ -291,7 +291,7 @@ struct TensorImpl {
   // Returns the address of the first element, for the host or a kernel. Waits if an asynchronous
   // copy still uses the host memory.
   void* data() const {
-    if (const auto settle = storage->settle.load(__ATOMIC_ACQUIRE)) settle(*storage);
+    if (const auto settle = storage->settle.load(std::memory_order_acquire)) settle(*storage);
     return address();
   }
   // Like data(), but without waiting: for copies in stream order.

@@ -1,6 +1,7 @@
 #include "modules/layers/containers.h"
 
 #include <algorithm>
+#include <memory>
 #include <typeinfo>
 
 #include "autograd/anomaly.h"
@@ -35,7 +36,7 @@ size_t place_of(int64_t index, size_t size) {
 ModuleContainer::ModuleContainer() = default;
 ModuleContainer::~ModuleContainer() = default;
 ModuleContainer::ModuleContainer(ModuleContainer& other) : Module(other) {
-  for (const Owned<Module>& child : other.owned_) {
+  for (const std::unique_ptr<Module>& child : other.owned_) {
     owned_.push_back(child->clone());
     owned_.back()->is_held_ = true;
   }
@@ -48,7 +49,7 @@ ModuleContainer& ModuleContainer::operator=(ModuleContainer&& other) {
   return *this;
 }
 
-Module& ModuleContainer::own(const std::string& name, Owned<Module> child) {
+Module& ModuleContainer::own(const std::string& name, std::unique_ptr<Module> child) {
   if (!child) throw TypeError("nullptr is not a Module subclass (child of ", type_name(), ")");
   register_module(name, *child);
   child->is_held_ = true;
@@ -56,10 +57,10 @@ Module& ModuleContainer::own(const std::string& name, Owned<Module> child) {
   return *owned_.emplace_back(std::move(child));
 }
 
-Module& ModuleContainer::exchange(Module& old, Owned<Module> fresh) {
+Module& ModuleContainer::exchange(Module& old, std::unique_ptr<Module> fresh) {
   old.give_place_to(*fresh);
   fresh->is_held_ = true;
-  Owned<Module>& place = *std::ranges::find(owned_, &old, &Owned<Module>::get);
+  std::unique_ptr<Module>& place = *std::ranges::find(owned_, &old, &std::unique_ptr<Module>::get);
   place = std::move(fresh);
   return *place;
 }

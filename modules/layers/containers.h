@@ -4,9 +4,9 @@
 // (.../torch.nn.ParameterList.html).
 #pragma once
 
+#include <memory>
 #include <typeinfo>
 
-#include "framework/memory/pointers.h"
 #include "modules/members.h"
 
 namespace taper::v0 {
@@ -31,7 +31,7 @@ class ModuleContainer : public Module {
   auto end() const { return children().end(); }
 
  protected:
-  Module& own(const std::string& name, Owned<Module> child);
+  Module& own(const std::string& name, std::unique_ptr<Module> child);
   template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
     return static_cast<M&>(own(name, make_module<M>(std::forward<Args>(args)...)));
   }
@@ -39,7 +39,7 @@ class ModuleContainer : public Module {
   template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
     return static_cast<M&>(exchange(old, take_module(std::move(fresh))));
   }
-  Module& exchange(Module& old, Owned<Module> fresh);
+  Module& exchange(Module& old, std::unique_ptr<Module> fresh);
   // Throws TypeError with both types if the child is not an M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
@@ -53,7 +53,7 @@ class ModuleContainer : public Module {
   [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted,
                                 const char* name) const;
 
-  std::vector<Owned<Module>> owned_;
+  std::vector<std::unique_ptr<Module>> owned_;
 };
 
 // A list of modules named "0", "1", and so on. Equal neighbors are printed once.
@@ -61,7 +61,7 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
-  void append(Owned<Module> child) { (void)own(cat(size()), std::move(child)); }
+  void append(std::unique_ptr<Module> child) { (void)own(cat(size()), std::move(child)); }
   // Appends a module constructed in place and returns it: layers.add<Linear>(3, 4).
   // add<Module>(module) accepts a module of any type.
   template <class M, class... Args> M& add(Args&&... args) {
@@ -114,7 +114,7 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
 
   using ModuleList::add;
   // Appends a module under the next number and returns *this.
-  Sequential& add(Owned<Module> module) {
+  Sequential& add(std::unique_ptr<Module> module) {
     append(std::move(module));
     return *this;
   }
@@ -122,7 +122,7 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
     return add(take_module(std::move(module)));
   }
   template <LayerFunction F> Sequential& add(F&& function) {
-    return add(Owned<Module>(new Lambda<std::decay_t<F>>(std::forward<F>(function))));
+    return add(std::make_unique<Lambda<std::decay_t<F>>>(std::forward<F>(function)));
   }
 
   Tensor forward(const Tensor& x) override;
@@ -137,7 +137,9 @@ class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleDict"; }
 
-  void insert(const std::string& key, Owned<Module> child) { (void)own(key, std::move(child)); }
+  void insert(const std::string& key, std::unique_ptr<Module> child) {
+    (void)own(key, std::move(child));
+  }
   // Adds a module constructed in place: heads.add<Linear>("left", 3, 4).
   template <class M, class... Args> M& add(const std::string& key, Args&&... args) {
     return make<M>(key, std::forward<Args>(args)...);

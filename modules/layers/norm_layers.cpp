@@ -1,5 +1,8 @@
 #include "modules/layers/norm_layers.h"
 
+#include <functional>
+#include <memory>
+
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/nn/norm_ops.h"
@@ -64,7 +67,7 @@ BatchNormBase::BatchNormBase(int dims, IntArg n, const BatchNormOptions& o)
 
 void BatchNormBase::set_ranks(const distributed::Communicator* ranks) {
   ranks_ = nullptr;
-  if (ranks) ranks_ = Shared<distributed::Communicator>::make(*ranks);
+  if (ranks) ranks_ = std::make_shared<distributed::Communicator>(*ranks);
 }
 
 Tensor BatchNormBase::forward(const Tensor& x) {
@@ -112,7 +115,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
   for_each_batch_norm(module, [&](BatchNormBase& norm) { norm.set_ranks(&ranks); });
 }
 
-void with_new_statistics(Module& module, const Callable<void()>& pass) {
+void with_new_statistics(Module& module, const std::function<void()>& pass) {
   // The previous state, which is restored however the pass ends.
   struct Before {
     std::vector<std::pair<Module*, bool>> modes = {};

@@ -1,11 +1,11 @@
 // Normalization layers (https://pytorch.org/docs/stable/nn.html#normalization-layers).
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "framework/base/describe.h"
-#include "framework/callable.h"
-#include "framework/memory/pointers.h"
 #include "modules/members.h"
 
 namespace taper::v0::distributed {
@@ -58,7 +58,7 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
 
   int dims_;
-  Shared<distributed::Communicator> ranks_;
+  std::shared_ptr<distributed::Communicator> ranks_;
 };
 
 // Normalizes x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims
@@ -81,7 +81,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 // Recomputes the running statistics of every BatchNorm in the module by one pass over the batches,
 // which are tensors or tuples that begin with the input. Nothing else in the module changes
 // (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
-void with_new_statistics(Module& module, const Callable<void()>& pass);
+void with_new_statistics(Module& module, const std::function<void()>& pass);
 template <class Batches> void update_bn(Batches&& batches, Module& module) {
   const auto run = [&] {
     for (const auto& batch : batches) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "framework/factory/factories.h"
 #include "framework/kernels/elementwise/binary.h"
@@ -172,7 +173,7 @@ Tensor LBFGS::direction(const Tensor& grad, int64_t history_size) {
   return q;
 }
 
-Tensor LBFGS::step_by(const Callable<Tensor()>& closure) {
+Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
   check_step();
   require<ValueError>(num_groups() == 1,
                       "LBFGS doesn't support per-parameter options (parameter groups)");

@@ -10,7 +10,8 @@
 //   });
 #pragma once
 
-#include "framework/callable.h"
+#include <functional>
+
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
@@ -55,7 +56,7 @@ class LBFGS : public Optimizer {
   void load_state_dict(const std::vector<NamedTensor>& state) override;
 
  protected:
-  Tensor step_by(const Callable<Tensor()>& closure) override;
+  Tensor step_by(const std::function<Tensor()>& closure) override;
 
  private:
   // What is remembered between steps; tensors hold all parameters, one after the other.

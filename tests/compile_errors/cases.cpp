@@ -12,26 +12,6 @@
 //
 // This file itself is not compiled.
 
-//! OwnedTakesNoDeleterOfItsOwn: Owned deletes with `delete`
-template <class T> struct PoolDelete {
-  void operator()(T* p) const { delete p; }
-};
-std::unique_ptr<Module, PoolDelete<Module>> pooled();
-Owned<Module> owned(pooled());
-
-//! OwnedTakesNoDeleterWithoutTemplate: Owned deletes with `delete`
-struct Keep {
-  void operator()(Module*) const {}
-};
-std::unique_ptr<Module, Keep> kept();
-Owned<Module> owned = kept();
-
-//! OwnedGoesToNoDeleterOfItsOwn: Owned deletes with `delete`
-struct Keep {
-  void operator()(Module*) const {}
-};
-std::unique_ptr<Module, Keep> kept = Linear(2, 2).clone();
-
 //! AChildOfADerivedClassWouldSlice: this would slice: name the module's own type
 struct Twice : Linear {
   using Linear::Linear;

@@ -1,5 +1,7 @@
 #include "autograd/ops/index/sparse_ops.h"
 
+#include <memory>
+
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
@@ -48,7 +50,7 @@ void check_values(const Tensor& values, int64_t count) {
 SparseTensor::PatternPtr SparseTensor::make_pattern(const Tensor& row, const Tensor& col,
                                                     const Shape& shape) {
   const Tensor order = argsort(col);
-  return PatternPtr::make(
+  return std::make_shared<const Pattern>(
       Pattern{shape, rows_of(row, col, shape[0]),
               rows_of(index_select(col, 0, order), index_select(row, 0, order), shape[1]), order});
 }
@@ -104,7 +106,7 @@ SparseTensor SparseTensor::with_values(const Tensor& values) const {
 }
 
 SparseTensor SparseTensor::t() const {
-  const auto flipped = PatternPtr::make(Pattern{
+  const auto flipped = std::make_shared<const Pattern>(Pattern{
       {shape()[1], shape()[0]}, pattern_->columns, pattern_->rows, argsort(pattern_->order)});
   return {flipped, index_select(values_, 0, pattern_->order)};
 }
@@ -119,9 +121,10 @@ SparseTensor SparseTensor::to(Device device) const {
   const auto moved = [&](const kernels::SparseRows& r) {
     return kernels::SparseRows{r.crow.to(device), r.row.to(device), r.col.to(device)};
   };
-  return {PatternPtr::make(Pattern{shape(), moved(pattern_->rows), moved(pattern_->columns),
-                                   pattern_->order.to(device)}),
-          values_.to(device)};
+  return {
+      std::make_shared<const Pattern>(Pattern{
+          shape(), moved(pattern_->rows), moved(pattern_->columns), pattern_->order.to(device)}),
+      values_.to(device)};
 }
 
 // Both products are each other's gradients.

@@ -5,9 +5,9 @@
 //   const Tensor y = mm(adjacency, linear(x));
 #pragma once
 
+#include <memory>
 #include <optional>
 
-#include "framework/memory/pointers.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -43,7 +43,7 @@ class SparseTensor {
   friend SparseTensor sparse_csr_tensor(const Tensor&, const Tensor&, const Tensor&,
                                         std::optional<Shape>);
   friend Tensor mm(const SparseTensor&, const Tensor&);
-  using PatternPtr = Shared<const Pattern>;
+  using PatternPtr = std::shared_ptr<const Pattern>;
   SparseTensor(PatternPtr pattern, Tensor values)
       : pattern_(std::move(pattern)), values_(std::move(values)) {}
   static PatternPtr make_pattern(const Tensor& row, const Tensor& col, const Shape& shape);
