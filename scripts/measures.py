@@ -33,7 +33,7 @@ LIMITS = {
     "functions nested deeper than 3": 9,
     "files over 500 lines": 0,
     "folders over 25 sources": 1,
-    "folders in include cycles": 13,
+    "folders in include cycles": 8,
 }
 
 

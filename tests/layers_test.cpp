@@ -121,12 +121,6 @@ TEST(Layers, IncludesPointOneWay) {
   }
 }
 
-// Headers that are to be replaced by those of the standard library.
-bool is_leaving(const std::string& header) {
-  return header == "framework/callable.h" || header == "framework/memory/atomic.h" ||
-         header == "framework/memory/pointers.h";
-}
-
 // Returns the part of `folder` that the file is in, "." for the folder itself, or "" for a file
 // elsewhere.
 std::string part_of(const std::string& folder, const std::string& file) {
@@ -143,7 +137,6 @@ TEST(Layers, FoldersWithinALayerIncludeThoseBeforeThem) {
       return std::find(order.begin(), order.end(), part) - order.begin();
     };
     for (const Include& include : all) {
-      if (is_leaving(include.header)) continue;
       const std::string from = part_of(folder, include.file);
       const std::string to = part_of(folder, include.header);
       if (from.empty() || to.empty()) continue;
@@ -157,7 +150,6 @@ TEST(Layers, TheOrdersNameEveryFolder) {
   const std::vector<Source> all = sources();
   for (const auto& [folder, order] : kOrders) {
     for (const Source& source : all) {
-      if (is_leaving(source.path)) continue;
       const std::string part = part_of(folder, source.path);
       EXPECT_TRUE(part.empty() || std::count(order.begin(), order.end(), part) == 1)
           << source.path << ": " << folder << " has no place for '" << part << "'";
