@@ -50,8 +50,8 @@ struct DataLoader::State {
       options.workers = std::min<int64_t>(o.workers, 1);
       if (!o.shuffle && !o.sampler) return;
       throw ValueError(
-          "DataLoader with IterableDataset: expected unspecified ",
-          o.shuffle ? "shuffle option, but got shuffle=True" : "sampler option, but got one");
+          "DataLoader of streams: ", o.shuffle ? "shuffle" : "sampler",
+          " is set, but the order of samples is that of the stream; leave the option out");
     }
     sampler = o.sampler ? o.sampler : dataset->sampler(o, seed);
     if (o.collate || !is_to_move(*dataset, o.on_device, device)) return;

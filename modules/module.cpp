@@ -326,10 +326,8 @@ Module& Module::cuda(Device device) {
 
 Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   if (dtype && !is_floating_point(*dtype)) {
-    throw TypeError(
-        "nn.Module.to only accepts floating point or complex dtypes, but got "
-        "desired dtype=",
-        *dtype);
+    throw TypeError("Module::to only accepts floating-point dtypes, but got desired dtype=",
+                    *dtype);
   }
   const NoGradGuard no_grad;
   const auto moved = [&](const Tensor& t) {

@@ -76,7 +76,7 @@ struct BackwardCall {
       if (by.empty() || (!has_inputs && std::ranges::none_of(by, &Tensor::defined))) continue;
       require(has_inputs,
               "Backward hook for Modules where no input requires gradient should always return "
-              "None or None for all gradients.");
+              "no tensors, or undefined ones.");
       require(by.size() == grad_input.size(),
               "Backward hook returned an invalid number of grad_input, got ", by.size(),
               ", but expected ", grad_input.size());

@@ -42,8 +42,8 @@ std::string strict_report(const IncompatibleKeys& keys) {
 // Returns an empty text if the shapes are equal.
 std::string size_mismatch(const std::string& name, const Shape& given, const Shape& own) {
   if (given == own) return "";
-  return cat("\n\tsize mismatch for ", name, ": copying a param with shape torch.Size(", given,
-             ") from checkpoint, the shape in current model is torch.Size(", own, ").");
+  return cat("\n\tsize mismatch for ", name, ": copying a param with shape ", given,
+             " from checkpoint, the shape in current model is ", own, ".");
 }
 
 // Returns an empty text unless the file has an unreadable entry of that name.

@@ -37,8 +37,8 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, RealArg norm_type,
   require(!error_if_nonfinite || std::isfinite(norms[0].item<double>()), "The total norm of order ",
           norm_type,
           " for gradients from `parameters` is non-finite, so it cannot be clipped. To "
-          "disable this error and scale the gradients by the non-finite norm anyway, set "
-          "`error_if_nonfinite=False`");
+          "disable this error and scale the gradients by the non-finite norm anyway, pass "
+          "false for `error_if_nonfinite`");
   return norms[0];
 }
 

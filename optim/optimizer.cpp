@@ -104,9 +104,8 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_pt
     require<ValueError>(is_dense(p.shape(), p.strides()), which,
                         " has holes in memory; only dense tensors are trained");
     require<ValueError>(!group.recipe.only_matrices || p.dim() == 2, group.recipe.optimizer,
-                        " only supports 2D parameters whereas we found a parameter with size: "
-                        "torch.Size(",
-                        p.shape(), ") (", which, ")");
+                        " only supports 2D parameters whereas we found a parameter with size: ",
+                        p.shape(), " (", which, ")");
     require<ValueError>(
         std::none_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); }),
         "some parameters appear in more than one parameter group (", which, ")");

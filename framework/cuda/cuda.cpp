@@ -300,7 +300,7 @@ bool Event::query() const {
 
 double Event::elapsed_time(const Event& end) const {
   require<ValueError>(timing_ && end.timing_,
-                      "Both events must be created with argument 'enable_timing=True'.");
+                      "Both events must be created with timing enabled: Event(true).");
   require<ValueError>(handle_ && end.handle_,
                       "Both events must be recorded before calculating elapsed time.");
   require<ValueError>(query() && end.query(),

@@ -63,7 +63,7 @@ std::string Tensor::type() const {
 }
 
 void Tensor::refuse_undefined() {
-  throw Error("Expected a proper Tensor but got None (or an undefined Tensor in C++)");
+  throw Error("Expected a proper Tensor but got an undefined Tensor");
 }
 
 Tensor Tensor::requires_grad_(BoolArg on) const {

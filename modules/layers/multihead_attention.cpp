@@ -17,8 +17,6 @@
 namespace taper::v0 {
 namespace {
 
-std::string torch_size(const Tensor& x) { return cat("torch.Size(", x.shape(), ")"); }
-
 // Returns what the mask adds to the scores.
 Tensor added(const Tensor& mask, DType dtype) {
   if (mask.dtype() != kBool) return mask.to(dtype);
@@ -31,7 +29,7 @@ void check_mask(const char* name, const Tensor& mask, const char* of, bool fits,
   if (!mask.defined()) return;
   require(mask.dtype() == kBool || mask.is_floating_point(), "only bool and floating types of ",
           name, " are supported");
-  require(fits, "For ", of, " `query`, expected `", name, "` to be `None`", dims, " but found ",
+  require(fits, "For ", of, " `query`, expected `", name, "` to be undefined", dims, " but found ",
           mask.dim(), "-D tensor instead");
 }
 
@@ -53,7 +51,7 @@ void check(const MultiheadAttention& m, const Tensor& query, const Tensor& key, 
   require(query.size(-1) == m.embed_dim, "was expecting embedding dimension of ", m.embed_dim,
           ", but got ", query.size(-1));
   if (key.shape() != value.shape()) {
-    throw Error("key shape ", torch_size(key), " does not match value shape ", torch_size(value));
+    throw Error("key shape ", key.shape(), " does not match value shape ", value.shape());
   }
   require(!batched || query.size(batch) == key.size(batch),
           "query and key must have the same batch size, got shapes ", query.shape(), " and ",
@@ -85,8 +83,8 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
     const bool flat = o.attn_mask.dim() == 2;
     const Shape want = flat ? Shape{L, S} : Shape{B * num_heads, L, S};
     if (o.attn_mask.shape() != want) {
-      throw Error("The shape of the ", o.attn_mask.dim(), "D attn_mask is ",
-                  torch_size(o.attn_mask), ", but should be ", py(want), ".");
+      throw Error("The shape of the ", o.attn_mask.dim(), "D attn_mask is ", o.attn_mask.shape(),
+                  ", but should be ", py(want), ".");
     }
     add(added(flat ? o.attn_mask : o.attn_mask.reshape({B, num_heads, L, S}), q.dtype()));
   }

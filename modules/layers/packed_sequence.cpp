@@ -36,9 +36,8 @@ PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, Boo
   if (enforce_sorted) {
     require(
         std::ranges::is_sorted(lengths, std::greater()),
-        "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
-        "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
-        "requirement if you do not need ONNX exportability.");
+        "`lengths` array must be sorted in decreasing order when `enforce_sorted` is true. Pass "
+        "false for `enforce_sorted` to let pack_padded_sequence sort the sequences.");
   } else {
     std::ranges::stable_sort(order, std::greater(), [&](int64_t b) { return lengths[size_t(b)]; });
   }

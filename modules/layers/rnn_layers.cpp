@@ -100,10 +100,9 @@ void RnnBase::check_input(const Tensor& x) const {
   require(x.size(-1) == input_size, "input.size(-1) must be equal to input_size. Expected ",
           input_size, ", got ", x.size(-1));
   const DType own = cells[0].weight_ih->dtype();
-  require<ValueError>(x.dtype() == own || autocasts(x), "RNN input dtype (torch.", x.dtype(),
-                      ") does not match weight dtype (torch.", own,
-                      "). Convert input: input.to(torch.", own,
-                      "), or convert model: model.to(torch.", x.dtype(), ")");
+  require<ValueError>(x.dtype() == own || autocasts(x), "RNN input dtype (", x.dtype(),
+                      ") does not match weight dtype (", own, "). Convert the input to ", own,
+                      ", or the model to ", x.dtype(), ", with to()");
 }
 
 void RnnBase::check_state(const Tensor& x, const RnnState& state,

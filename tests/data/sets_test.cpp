@@ -158,9 +158,10 @@ TEST(Streams, TellWhatFailedAndRefuseAnOrder) {
   EXPECT_TRUE(loader.next());
   EXPECT_EQ(refusal_of<ValueError>([&] { (void)loader.next(); }), "sample 5: torn");
   EXPECT_THROW((void)loader.steps_per_epoch(), Error);
-  EXPECT_EQ(refusal_of<ValueError>([] { DataLoader(counting, {.shuffle = true}); }),
-            "DataLoader with IterableDataset: expected unspecified shuffle option, but got "
-            "shuffle=True");
+  EXPECT_EQ(
+      refusal_of<ValueError>([] { DataLoader(counting, {.shuffle = true}); }),
+      "DataLoader of streams: shuffle is set, but the order of samples is that of the stream; "
+      "leave the option out");
 }
 
 // --- parts ---

@@ -181,7 +181,7 @@ TEST(CudaEvent, RefusalsThatNeedNoGpu) {
   EXPECT_EQ(refusal<ValueError>([&] { timed.elapsed_time(other); }),
             "Both events must be recorded before calculating elapsed time.");
   EXPECT_EQ(refusal<ValueError>([&] { timed.elapsed_time(plain); }),
-            "Both events must be created with argument 'enable_timing=True'.");
+            "Both events must be created with timing enabled: Event(true).");
   EXPECT_TRUE(timed.query());
   timed.synchronize();
 }

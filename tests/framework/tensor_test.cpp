@@ -52,8 +52,8 @@ TEST(Tensor, AnUndefinedOneIsRefusedByWhateverReadsIt) {
   for (const auto& [name, read] : readers) {
     EXPECT_THROW(read(), Error) << name;
   }
-  EXPECT_TRUE(
-      refuses<Error>([&] { return none.numel(); }, "Expected a proper Tensor but got None"));
+  EXPECT_TRUE(refuses<Error>([&] { return none.numel(); },
+                             "Expected a proper Tensor but got an undefined Tensor"));
 }
 
 TEST(Tensor, KnowsItsSizes) {

@@ -84,11 +84,7 @@ TEST(MultiheadAttention, RefusesInPyTorchsWords) {
        "For unbatched (2-D) `query`, expected `key` and `value` to be 2-D but found 3-D and 2-D "
        "tensors respectively"},
       {{3, 2, 7}, k, k, {}, "was expecting embedding dimension of 8, but got 7"},
-      {q,
-       k,
-       {5, 2, 8},
-       {},
-       "key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([5, 2, 8])"},
+      {q, k, {5, 2, 8}, {}, "key shape [4, 2, 8] does not match value shape [5, 2, 8]"},
       {q, {4, 3, 8}, {4, 3, 8}, {}, "query and key must have the same batch size, got shapes"},
       {q,
        k,
@@ -104,24 +100,25 @@ TEST(MultiheadAttention, RefusesInPyTorchsWords) {
        k,
        k,
        {.key_padding_mask = mask({4})},
-       "For batched (3-D) `query`, expected `key_padding_mask` to be `None` or 2-D but found 1-D "
+       "For batched (3-D) `query`, expected `key_padding_mask` to be undefined or 2-D but found "
+       "1-D "
        "tensor instead"},
       {q,
        k,
        k,
        {.attn_mask = mask({4})},
-       "For batched (3-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found 1-D "
+       "For batched (3-D) `query`, expected `attn_mask` to be undefined, 2-D or 3-D but found 1-D "
        "tensor instead"},
       {q,
        k,
        k,
        {.attn_mask = mask({3, 3})},
-       "The shape of the 2D attn_mask is torch.Size([3, 3]), but should be (3, 4)."},
+       "The shape of the 2D attn_mask is [3, 3], but should be (3, 4)."},
       {q,
        k,
        k,
        {.attn_mask = mask({2, 3, 4})},
-       "The shape of the 3D attn_mask is torch.Size([2, 3, 4]), but should be (4, 3, 4)."},
+       "The shape of the 3D attn_mask is [2, 3, 4], but should be (4, 3, 4)."},
       {q,
        k,
        k,

@@ -168,8 +168,8 @@ TEST(LoadStateDict, ReportsWhatDoesNotFit) {
       {"shape",
        {{"weight", b}, {"bias", b}},
        {},
-       head + "\n\tsize mismatch for weight: copying a param with shape torch.Size([2]) from "
-              "checkpoint, the shape in current model is torch.Size([2, 3])."},
+       head + "\n\tsize mismatch for weight: copying a param with shape [2] from "
+              "checkpoint, the shape in current model is [2, 3]."},
       {"shape counts without strict",
        {{"weight", b}},
        {.strict = false},

@@ -15,7 +15,7 @@
 namespace taper::v0::test {
 namespace {
 
-const char* const kText = "Expected a proper Tensor but got None (or an undefined Tensor in C++)";
+const char* const kText = "Expected a proper Tensor but got an undefined Tensor";
 
 // Where none may be given: weights, biases, masks, one of two bounds; and what a row does not pass.
 const std::map<std::string, std::set<size_t>> kOptional = {

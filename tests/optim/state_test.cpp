@@ -129,7 +129,7 @@ TEST(ParamGroups, WrongRulesAreRefused) {
   EXPECT_TRUE(refuses<ValueError>(make({{"w", {{"lr", -1}}}}), "Invalid learning rate: -1"));
   EXPECT_TRUE(refuses<ValueError>([] { return Muon(named({"w"}), MuonOptions{}).num_groups(); },
                                   "Muon only supports 2D parameters whereas we found a parameter "
-                                  "with size: torch.Size([2]) (parameter w)"));
+                                  "with size: [2] (parameter w)"));
   const Tensor holes = ones({4, 4}).narrow(1, 0, 2).detach().requires_grad_();
   EXPECT_TRUE(refuses<ValueError>([&] { return SGD({holes}, {}).num_groups(); },
                                   "parameter 0 of group 0 has holes in memory"));

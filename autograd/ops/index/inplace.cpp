@@ -196,8 +196,8 @@ Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor
 const Tensor& Tensor::assigned() const {
   if (!defined()) {
     throw Error(
-        "Expected a proper Tensor but got None (or an undefined Tensor in C++) to write to, on the "
-        "left of '='; a gradient is set with set_grad()");
+        "Expected a proper Tensor but got an undefined Tensor on the left of '='; to set a "
+        "gradient, call set_grad()");
   }
   if (owns_alone(*this)) {
     throw Error("the expression on the left of the assignment gives a copy of shape ", shape(),
