@@ -1,4 +1,4 @@
-// Finding the op behind a nan.
+// Anomaly mode finds the op that produced a nan.
 #include "autograd/anomaly.h"
 
 #include <exception>
@@ -22,7 +22,7 @@
 
 namespace taper::v0::test {
 
-// Not in an unnamed namespace, so that the linker knows its name.
+// Not in an unnamed namespace, so that the linker exports its name.
 [[gnu::noinline]] Tensor root_of_nothing(const Tensor& x) { return sqrt(x * 0); }
 
 namespace {
@@ -46,7 +46,7 @@ TEST(Anomaly, NamesTheFunctionThatReturnedNanAndItsCaller) {
           "Function 'SqrtBackward0' returned nan values in its 0th output.\nThe forward was called "
           "at:\n  "))
           << text;
-      // The first place is the user's function, where the symbols are known.
+      // The first place is the user's function, if symbols are known.
       EXPECT_NE(text.find("(test_autograd+0x"), std::string::npos) << text;
       EXPECT_NE(text.find("at:\n  taper::test::root_of_nothing(taper::Tensor const&) ("),
                 std::string::npos)
@@ -107,7 +107,7 @@ template <class E> struct Throws : Function<Throws<E>> {
   static std::vector<Tensor> backward(Context&, const std::vector<Tensor>&) { throw E("mine"); }
 };
 
-// E itself, and nothing that derives from it or that it derives from, comes out of a pass.
+// The pass throws exactly E, not a base class or a derived one.
 template <class E> void expect_kept() {
   const Tensor x = ones({2}, {.requires_grad = true});
   const auto exactly = [](const std::function<void()>& f) {

@@ -1,4 +1,4 @@
-// Calls as people write them compile, under `using namespace taper`, and mean what they say.
+// Calls in the usual forms compile under `using namespace taper` and select the intended function.
 #include <cmath>
 #include <sstream>
 
@@ -41,7 +41,7 @@ TEST(Calls, CompareByElement) {
   EXPECT_EQ(((x >= 2) & (y >= 2)).to_vector<bool>(), (std::vector<bool>{false, true, false}));
 }
 
-// Functions are methods, too.
+// Functions are also methods.
 TEST(Calls, AreMethods) {
   const Tensor x = tensor({{1., -2.}, {3., 4.}});
   EXPECT_EQ(x.abs().max().item<float>(), 4);
@@ -71,7 +71,7 @@ TEST(Calls, MakeLayersAndOptimizers) {
   EXPECT_NE(text.str().find("[3]"), std::string::npos);
 }
 
-// With `using namespace std` these would be the C library's.
+// With `using namespace std` these names would select functions of the C library.
 TEST(Calls, DoNotFallIntoTheCLibrary) {
   const Tensor x = tensor({4., 9.});
   EXPECT_EQ(sqrt(x).to_floats(), (std::vector<float>{2, 3}));

@@ -1,4 +1,4 @@
-// Computing again instead of keeping.
+// Checkpoints: recomputation instead of saved tensors.
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST(Checkpoint, GivesTheSameGradients) {
   }
 }
 
-// Bytes that a graph of eight segments holds.
+// Memory that a graph of eight segments uses.
 struct Use {
   size_t held;
   std::vector<double> dw;
@@ -164,7 +164,7 @@ Use use(bool checkpointed, bool nested) {
 TEST(Checkpoint, HoldsLessMemory) {
   constexpr size_t kTensor = 64 * 64 * sizeof(float);
   const Use plain = use(false, false), segments = use(true, false), nested = use(true, true);
-  // w, x and two outputs for each of 8 * 4 steps; with segments one for each of them.
+  // Saved are w, x and two outputs for each of 8 * 4 steps; with segments, one tensor per segment.
   EXPECT_GE(plain.held, 64 * kTensor);
   EXPECT_LE(segments.held, 11 * kTensor);
   EXPECT_LE(nested.held, 4 * kTensor);
@@ -198,7 +198,7 @@ TEST(Checkpoint, RunsOnceWithoutAGradient) {
   }
 }
 
-// The pass inside needs what was saved before it, for which the function runs up to there.
+// The inner pass needs tensors that were saved before it, so the function runs up to that point.
 TEST(Checkpoint, AGradientInsideRunsTheFunctionUpToIt) {
   int begun = 0, ended = 0;
   const auto f = [&](const Inputs& in) {

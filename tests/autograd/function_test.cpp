@@ -1,4 +1,4 @@
-// Functions of the user's own.
+// User-defined differentiable functions.
 #include "autograd/function.h"
 
 #include <stdexcept>
@@ -40,7 +40,7 @@ struct Cube : Function<Cube> {
   }
 };
 
-// exp from its saved output.
+// exp, computing its gradient from the saved output.
 struct Exponential : Function<Exponential> {
   static Tensor forward(Context& ctx, const Tensor& x) {
     const Tensor y = exp(x);
@@ -68,7 +68,7 @@ struct SumAndProduct : Function<SumAndProduct> {
   }
 };
 
-struct Scaled : Function<Scaled> {  // the input itself, with another gradient
+struct Scaled : Function<Scaled> {  // returns the input itself, with another gradient
   static Tensor forward(Context&, const Tensor& x) { return x; }
   static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy) {
     return {dy[0] * 5};
@@ -84,7 +84,7 @@ template <int kCase> struct Wrong : Function<Wrong<kCase>> {
   }
 };
 
-// Leaves a gradient for an argument that apply may leave at its default; throws when asked to.
+// Computes no gradient for an argument that has a default, and throws on request.
 struct Affine : Function<Affine> {
   static Tensor forward(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b = {},
                         bool throws = false) {

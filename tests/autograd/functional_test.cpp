@@ -1,4 +1,4 @@
-// vjp, jvp, jacobian and hessian against derivatives written out.
+// vjp, jvp, jacobian and hessian against derivatives computed by hand.
 #include "autograd/functional/functional.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Functional : public testing::Test {
 TEST_F(Functional, JacobianOfOneTensor) {
   EXPECT_TRUE(test::close(jacobian([](const Tensor& t) { return exp(t); }, x),
                           unsqueeze(exp(x), 1) * eye(3, kDouble), 1e-14));
-  // A sum has the shape [] + [3]; a matrix times x is that matrix.
+  // The Jacobian of a sum has the shape [] + [3]; that of a matrix times x is the matrix.
   EXPECT_TRUE(
       test::close(jacobian([](const Tensor& t) { return t.sum(); }, x), ones({3}, kDouble), 0));
   EXPECT_TRUE(test::close(jacobian([&](const Tensor& t) { return matmul(y, t); }, x), y, 0));
@@ -52,7 +52,7 @@ TEST_F(Functional, ProductsAreThoseWithTheJacobian) {
   EXPECT_TRUE(test::close(out, f(x), 0));
   EXPECT_TRUE(test::close(by_rows, matmul(v, j), 1e-13));
   EXPECT_TRUE(test::close(jvp(f, x, u).second, matmul(j, u), 1e-13));
-  // Neither is on the tape, whatever the inputs.
+  // Neither result is on the tape, whatever the inputs.
   EXPECT_FALSE(vjp(f, x.clone().requires_grad_(), v).second.requires_grad());
 }
 
@@ -72,7 +72,7 @@ TEST_F(Functional, StaysOnTheTapeWhereAsked) {
   const Tensor j = jacobian(f, t, true);
   j.sum().backward();
   EXPECT_TRUE(test::close(t.grad(), x * 6, 1e-13));
-  // The caller's mode is the caller's.
+  // The caller's grad mode is left as it was.
   const NoGradGuard no_grad;
   EXPECT_TRUE(test::close(jacobian(f, x).sum(), (x * x * 3).sum(), 1e-13));
   EXPECT_FALSE(is_grad_enabled());

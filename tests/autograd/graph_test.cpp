@@ -1,4 +1,4 @@
-// The graph as a structure: how it is freed, what exceptions leave behind, threads.
+// The graph as a data structure: how it is freed, its state after exceptions, threads.
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -39,7 +39,7 @@ TEST(Graph, AMillionOpsGoBackwardAndAreFreedWithoutRecursion) {
 TEST(Graph, AMillionOpsAreFreedWithoutHavingRun) {
   const Tensor x = ones({}, {.requires_grad = true});
   (void)chain(x, kDeep);
-  // Through closures too: each node keeps the output of the one before.
+  // Also through closures: each node keeps the output of the one before.
   Tensor y = x;
   for (int i = 0; i < kDeep / 4; ++i) y = y * y;
 }
@@ -62,8 +62,8 @@ TEST(Graph, LeavesNoMemoryBehind) {
   EXPECT_EQ(cpu::memory_stats().allocated, before);
 }
 
-// With create_graph a gradient holds the graph that it came from: one that is left in a node by an
-// exception would hold itself.
+// With create_graph a gradient holds the graph that it came from. If an exception left it in a
+// node, the graph would hold itself.
 TEST(Graph, AFailedPassLeavesNoMemoryBehind) {
   const auto fail = [] {
     const Tensor x = ones({64, 64}, {.requires_grad = true});
@@ -92,7 +92,7 @@ TEST(Graph, InPlaceChangesLeaveNoMemoryBehind) {
   EXPECT_EQ(cpu::memory_stats().allocated, before);
 }
 
-// An op whose backward pass throws as long as told to.
+// An op whose backward pass throws on request.
 Tensor fragile(const Tensor& x, const bool* fails) {
   return record("FragileBackward0", x.detach().clone(), {x}, [fails](Gradients& g) {
     if (*fails) throw std::runtime_error("no");
@@ -147,7 +147,7 @@ TEST(Graph, GradcheckNamesAWrongGradient) {
                              "gradcheck needs float64 inputs, got float32"));
 }
 
-// Functions that take a gradient themselves: a penalty on it, and a Hessian times a vector.
+// Functions that compute a gradient themselves: a gradient penalty, and a Hessian-vector product.
 Tensor penalty(const std::vector<Tensor>& in) {
   const Tensor y = (exp(in[0]) * in[1]).sum();
   const std::vector<Tensor> dx = grad({y}, {in[0], in[1]}, {}, false, true);
@@ -165,14 +165,14 @@ TEST(Graph, GradcheckFollowsFunctionsThatCallGrad) {
     for (const auto& f : {penalty, hessian_product}) {
       EXPECT_TRUE(gradcheck(f, in));
       EXPECT_TRUE(gradgradcheck(f, in));
-      const NoGradGuard no_grad;  // whatever the caller's mode
+      const NoGradGuard no_grad;  // independent of the caller's mode
       EXPECT_TRUE(gradcheck(f, in));
       EXPECT_TRUE(gradgradcheck(f, in));
     }
   }
 }
 
-// A gradient that is right, and no function of x: its own gradient is lost.
+// The gradient is right but does not depend on x, so its own gradient is lost.
 TEST(Graph, GradgradcheckNamesAWrongSecondGradient) {
   const auto once = [](const std::vector<Tensor>& in) {
     const Tensor& x = in[0];
@@ -188,7 +188,7 @@ TEST(Graph, GradgradcheckNamesAWrongSecondGradient) {
                              "gradgradcheck needs float64 inputs, got float32"));
 }
 
-// More than 16 bits count.
+// More nodes than 16 bits can count.
 constexpr int64_t kWide = 70'000;
 
 TEST(Graph, ANodeMayHaveSeventyThousandInputs) {

@@ -20,7 +20,7 @@ class HooksOn : public testing::TestWithParam<Device> {
   Tensor leaf(const TensorData& values) const {
     return tensor(values, {.dtype = kFloat64, .device = GetParam(), .requires_grad = true});
   }
-  // A hook that only looks.
+  // A hook that does not change the gradient.
   auto look() {
     return [this](const Tensor& dy) { log_.push_back(values_of(dy)); };
   }
@@ -47,7 +47,7 @@ TEST_P(HooksOn, ALeafRunInOrderBeforeAccumulation) {
   EXPECT_TRUE(close(grad({(a * 3).sum()}, {a})[0], {2}, {30, 30}, 0));
 }
 
-// Gradients of the last layers can be used while those of the first are not yet known.
+// Gradients of the last layers can be used before those of the first are known.
 TEST_P(HooksOn, ALeafRunAsSoonAsItsGradientIsWhole) {
   const Tensor first = leaf({1, 2}), last = leaf({3, 4}), both = leaf({5, 6});
   std::vector<std::string> order;
@@ -172,7 +172,8 @@ TEST_P(HooksOn, ABackwardPassInsideKeepsItsGradientsApart) {
     a.sum().backward();
   });
   a.set_grad({});
-  (a + z).sum().backward();  // the outer has a gradient of a already when the inner adds its own
+  // the outer pass has already computed a gradient of a when the inner pass adds its own
+  (a + z).sum().backward();
   EXPECT_TRUE(close(a.grad(), {2}, {5, 5}, 0));
 }
 

@@ -1,4 +1,4 @@
-// Changing tensors in place, with and without the tape watching.
+// In-place changes of tensors, with and without recording.
 #include "autograd/ops/index/inplace.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct InPlace {
   const char* name;
   void (*change)(const Tensor& x, const Tensor& other);
   double (*value)(double x, double other);
-  // d value / dx and d value / d other.
+  // The derivatives d value / dx and d value / d other.
   double (*dx)(double x, double other);
   double (*dother)(double x, double other);
 };
@@ -220,7 +220,7 @@ TEST(InPlace, CopyConvertsBroadcastsAndCrossesDevices) {
   }
 }
 
-// One check for what is recorded and what is not, for every operand.
+// One check covers recorded and unrecorded calls, for every operand.
 TEST(InPlace, OperandsThatDoNotFitAreRefusedOnTheTapeAndOffIt) {
   struct Row {
     Shape x, other;
@@ -255,7 +255,7 @@ TEST(InPlace, OperandsThatDoNotFitAreRefusedOnTheTapeAndOffIt) {
   }
 }
 
-// A handle, not a reference to the temporary that was changed.
+// The result is a handle, not a reference to the temporary that was changed.
 static_assert(std::is_same_v<decltype(zeros({3}).add_(1)), Tensor>);
 static_assert(std::is_same_v<decltype(zeros({3}) += zeros({3})), Tensor>);
 static_assert(std::is_same_v<decltype(zeros({3}).requires_grad_()), Tensor>);
@@ -269,7 +269,8 @@ TEST(InPlace, ResultsOutliveTheTemporaryThatWasChanged) {
   EXPECT_EQ(strides, Shape({3, 1}));
 }
 
-// As in LibTorch: an expression on the left of `=` is written to, a variable becomes the value.
+// As in LibTorch, assigning to an expression writes into its memory; assigning to a variable
+// rebinds it.
 TEST(Assignment, ToAnExpressionWritesIntoTheMemory) {
   for (const Device device : all_devices()) {
     const Tensor x = zeros({3, 2}, {.device = device});
@@ -308,7 +309,7 @@ TEST(Assignment, ToAnUndefinedExpressionIsRefused) {
   EXPECT_TRUE(refuses<Error>([&] { return (w.detach()[0] = Tensor()), 0; }, kText));
 }
 
-// Rows picked by a tensor are a copy: writing to it would be lost, so it does not compile.
+// Rows selected by a tensor are a copy. Writing to it would be lost, so it does not compile.
 template <class T>
 concept Assignable = requires(T x, T y) {
   x[y] = y;

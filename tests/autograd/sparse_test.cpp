@@ -1,4 +1,4 @@
-// Sparse matrices against the same ones dense: products, gradients of both orders, forms, refusals.
+// Sparse matrices compared with dense ones: products, first and second gradients, forms, refusals.
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -14,7 +14,7 @@
 namespace taper::v0 {
 namespace {
 
-// Rows 0, 2 and 4 of five; one place twice, one row and one column empty.
+// Rows 0, 2 and 4 of five. One position occurs twice; one row and one column are empty.
 const TensorData kRows = {4, 0, 2, 0, 2, 4, 4}, kColumns = {1, 3, 0, 0, 3, 1, 3};
 
 SparseTensor example(Device device, DType dtype = kFloat64, bool requires_grad = false) {
@@ -68,13 +68,13 @@ TEST(Sparse, DifferentiatesByValuesAndByTheDenseMatrixTwice) {
     const Tensor x = randn({4, 3}, {.dtype = kFloat64, .device = device, .requires_grad = true});
     const auto f = [&](const std::vector<Tensor>& in) {
       const SparseTensor a = sparse_coo_tensor(indices, in[0], Shape{5, 4});
-      // a^T (a x): both directions.
+      // a^T (a x) uses both directions.
       return mm(a.t(), mm(a, in[1]));
     };
     EXPECT_TRUE(gradcheck(f, {values, x}));
     const Tensor dy = randn({4, 3}, {.dtype = kFloat64, .device = device});
     const auto slope = [&](std::vector<Tensor> in) {
-      const GradMode on_the_tape(true);  // where gradcheck only wants values, too
+      const GradMode on_the_tape(true);  // also where gradcheck only needs values
       for (Tensor& t : in) {
         if (!t.requires_grad()) t = t.clone().requires_grad_();
       }

@@ -151,7 +151,7 @@ TEST_P(Tape, GradTouchesNoLeaf) {
   EXPECT_FALSE(w.grad().defined());
 }
 
-// What an input was computed of is not asked, and stays usable.
+// The graph from which an input was computed is not visited and stays usable.
 TEST_P(Tape, GradRunsOnlyWhatLiesBetween) {
   const Tensor x = ones({2}, {.device = GetParam(), .requires_grad = true});
   const Tensor h = exp(x), beside = exp(x * 2), y = (h * h * beside).sum();
@@ -163,7 +163,7 @@ TEST_P(Tape, GradRunsOnlyWhatLiesBetween) {
   EXPECT_EQ(asked, 0);
   h.sum().backward();
   EXPECT_EQ(asked, 1);
-  // An input that another one depends on.
+  // An input that another input depends on.
   const Tensor u = exp(x), v = exp(u);
   const std::vector<Tensor> both = grad({v.sum()}, {u, v, x}, {}, true);
   EXPECT_TRUE(close(both[0], v, 1e-6));
@@ -192,7 +192,7 @@ TEST_P(Tape, GradTakesInputsAsTheyCome) {
   EXPECT_TRUE(close(itself[0], {2}, {1, 10}, 0));
   EXPECT_TRUE(close(itself[1], {2}, {2, 20}, 0));
   EXPECT_TRUE(close(grad({x}, {x}, {constant({3, 4})})[0], {2}, {3, 4}, 0));
-  // Of another dtype: converted.
+  // A gradient of another dtype is converted.
   const Tensor ints = tensor({1, 2}, {.device = GetParam()});
   const Tensor dx = grad({x * 2}, {x}, {ints})[0];
   EXPECT_EQ(dx.dtype(), kFloat64);
@@ -342,7 +342,7 @@ TEST(TapeMoves, ANumberOnTheCpuGetsItsGradientThere) {
   EXPECT_TRUE(close(x.grad(), {3}, {2, 2, 2}, 0));
 }
 
-// --- prod and embedding: gradients that meet in one place ---
+// --- prod and embedding: gradients that accumulate in one element ---
 
 TEST_P(Tape, ProdHasAGradientWhereAFactorIsZero) {
   const Tensor one = leaf({2, 0, 3});

@@ -1,5 +1,5 @@
-// Graphs that share leaves, views and parts, built and run in several threads at once. What is
-// added up is exact in any order.
+// Graphs that share leaves, views and subgraphs, built and run on several threads at once. The sums
+// are exact in any order.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -26,10 +26,10 @@ namespace taper::v0::test {
 namespace {
 
 constexpr int kThreads = 3, kRounds = 150;
-// Fewer let two threads that are not in step pass by each other.
+// With fewer rounds, threads that are not in step may miss each other.
 constexpr int kManyRounds = 5000;
 
-// body(number) in each thread, so many times.
+// Runs body(number) `rounds` times on each thread.
 void in_threads(int rounds, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {

@@ -1,4 +1,4 @@
-// Writing to views, and to what has views, while the tape watches. Values and gradients are what
+// Recorded writes to views, and to tensors that have views. Values and gradients are those that
 // PyTorch 2.11 printed for the same programs.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ namespace {
 
 struct Program {
   const char* name;
-  // The result of a changed y; its loss is the sum of squares unless the program says otherwise.
+  // Returns the changed y. The loss is the sum of its squares unless the program defines another
+  // one.
   Tensor (*run)(const Tensor& a, const Tensor& b);
   std::vector<double> y, da, db;
 };
@@ -240,7 +241,7 @@ TEST(ViewWrites, HaveSecondDerivatives) {
     EXPECT_TRUE(close(gg[0], {4}, {30, 6144, 104976, 7680}, 0));
     EXPECT_TRUE(close(gg[1], {2}, {3072, 52488}, 0));
 
-    // What x was belongs to the gradient of the factor, and is differentiated too.
+    // The old value of x is needed for the factor's gradient, and is itself differentiated.
     const Tensor z = a * a;
     z.mul_(a);
     const Tensor dz = grad({(z * z).sum()}, {a}, {}, true, true)[0];
@@ -411,7 +412,7 @@ TEST(ViewWrites, LeaveNoMemoryBehind) {
     const Tensor y = a * 1, v = y[0];
     v.mul_(exp(v));
     if (backward) return (y * y).sum().backward();
-    // What an op saved of a tensor that comes to depend on it can only be refused; but it goes.
+    // A saved tensor that later depends on the op can only be refused, but it must be freed.
     const Tensor out = zeros({3, 64, 64});
     for (int i = 0; i < 2; ++i) out[i + 1].copy_(tanh(out[i] * a) * out[i]);
     y.add_(v * v);

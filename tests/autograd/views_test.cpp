@@ -1,4 +1,4 @@
-// Views share memory with their tensor and their gradients find the way back.
+// Views share memory with their tensor, and gradients flow back through them.
 #include <gtest/gtest.h>
 
 #include "autograd/node.h"
@@ -15,7 +15,7 @@ struct View {
   Tensor (*of)(const Tensor&);
 };
 
-// Of a [2, 3, 4] tensor.
+// Views of a [2, 3, 4] tensor.
 const View kViews[] = {
     {"view",
      [](const Tensor& x) {

@@ -1,5 +1,5 @@
-// Copies that nobody waits for: whoever looks at the result does. The GPU is kept busy first, so
-// that a missing wait shows.
+// Asynchronous copies: whoever accesses the result waits. The GPU is kept busy first, so that a
+// missing wait becomes visible.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary_ops.h"
@@ -14,7 +14,7 @@ namespace {
 
 const Shape kShape = {1 << 16};
 
-// Work of some milliseconds on the current stream of a device; its result is 0.
+// Runs some milliseconds of work on the current stream of a device. The result is 0.
 Tensor long_work(Device device) {
   Tensor x = zeros({2048, 2048}, {.device = device});
   for (int i = 0; i < 40; ++i) x = matmul(x, x);
@@ -38,7 +38,7 @@ struct HostAccess {
 class AsyncCopy : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!skip_without_cuda()) (void)long_work("cuda");  // loads what is loaded once
+    if (!skip_without_cuda()) (void)long_work("cuda");  // loads what is loaded only once
   }
 };
 
@@ -116,13 +116,13 @@ TEST_F(AsyncCopy, CopiesBetweenGpusKeepTheOrderOfBothStreams) {
   for (const bool on_streams : {false, true}) {
     const cuda::StreamGuard guard(on_streams ? cuda::Stream::create(1)
                                              : cuda::Stream::default_stream(1));
-    // The copy waits for what makes its source ...
+    // The copy waits for the kernel that computes its source.
     const Tensor x = long_work("cuda:0") + 3;
     const Tensor y = x.to("cuda:1");
-    // ... the source may be changed at once ...
+    // The source may be changed immediately.
     x.fill_(9);
     EXPECT_TRUE(all_are(y + 1, 4));
-    // ... and its target may still be read by what came before.
+    // The target may still be read by earlier work.
     const Tensor target = full(kShape, 5., {.device = "cuda:1"});
     const Tensor reader = long_work("cuda:1") + target;
     target.copy_(x);

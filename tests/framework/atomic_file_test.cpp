@@ -1,4 +1,4 @@
-// Files that are the old ones or the whole new ones, whoever writes them at the same time.
+// A file is the old one or the complete new one, whoever writes it at the same time.
 #include "framework/host/atomic_file.h"
 
 #include <filesystem>
@@ -102,7 +102,7 @@ TEST_F(AtomicFiles, WhatAKilledProcessLeftGoesWithTheNextSave) {
   if (child == 0) {
     AtomicFile file(dir_ / "f", 3);
     file.write("hal", 3);
-    ::_exit(0);  // as a kill: nothing is cleaned up
+    ::_exit(0);  // like a kill: no cleanup runs
   }
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(entries(), 1u);

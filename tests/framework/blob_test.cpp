@@ -1,4 +1,4 @@
-// Memory of others: from_blob and DLPack.
+// Memory of other owners: from_blob and DLPack.
 #include <vector>
 
 #include <dlpack/dlpack.h>
@@ -77,8 +77,8 @@ TEST(Dlpack, GoesOutAndComesBackWithTheSameMemory) {
   }
 }
 
-// What another framework gives: rows of three with the offset in bytes, dense where strides are
-// null.
+// A tensor of another framework: rows of three elements, with an offset in bytes; null strides mean
+// contiguous.
 struct Foreign {
   float memory[7] = {0, 1, 2, 3, 4, 5, 6};
   int64_t shape[2] = {2, 3};

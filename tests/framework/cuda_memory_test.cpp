@@ -1,4 +1,4 @@
-// The caching allocators, streams that are busy, and the bad-index report: all of it needs a GPU.
+// The caching allocators, busy streams, and the report of bad indices. All tests need a GPU.
 #include "framework/cuda/cuda.h"
 
 #ifdef TAPER_WITH_CUDA
@@ -25,8 +25,8 @@ namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;
 
-// Keeps a stream busy until it is opened. Nothing that might wait for the device (cudaMalloc) may
-// be called while one is closed.
+// Keeps a stream busy until open() is called. While a gate is closed, nothing that may wait for the
+// device (cudaMalloc) can be called.
 class Gate {
  public:
   explicit Gate(const Stream& stream) : stream_(stream) {

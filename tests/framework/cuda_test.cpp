@@ -18,7 +18,7 @@
 namespace taper::v0::cuda {
 namespace {
 
-// What a call throws; empty when nothing.
+// Returns the message of the exception that a call throws; empty if it throws none.
 template <class E, class F> std::string refusal(F f) {
   try {
     f();
@@ -120,7 +120,8 @@ TEST(CudaVisibleDevices, AreRefusedOnceCudaWasUsed) {
   EXPECT_EQ(kept, after ? after : "none");
 }
 
-// Run by the next one in a process of its own: the driver reads the variable once.
+// The next test runs this one in a separate process, because the driver reads the variable only
+// once.
 TEST(CudaVisibleDevices, DISABLED_HideTheGpus) {
   set_visible_devices("0");
   set_visible_devices("");

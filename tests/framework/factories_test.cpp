@@ -1,4 +1,4 @@
-// Making tensors (https://pytorch.org/docs/stable/torch.html#creation-ops).
+// Creation of tensors (https://pytorch.org/docs/stable/torch.html#creation-ops).
 #include "framework/factory/factories.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The 16-bit floats: all their values, and rounding of floats to them.
+// The 16-bit floating-point types: all their values, and the rounding of floats to them.
 #include "framework/base/half.h"
 
 #include <bit>
@@ -12,7 +12,7 @@
 namespace taper::v0 {
 namespace {
 
-// The value of a 16-bit pattern with `mantissa` bits of mantissa, from the definition.
+// Returns the value of a 16-bit pattern with `mantissa` mantissa bits, by the definition.
 double value_of(uint16_t bits, int mantissa) {
   const int exponents = 15 - mantissa;
   const int bias = (1 << (exponents - 1)) - 1;
@@ -48,12 +48,13 @@ template <class T> void expect_all_values_read_and_return(int mantissa) {
 TEST(Half, AllValuesReadAndReturn) { expect_all_values_read_and_return<Half>(10); }
 TEST(BFloat16, AllValuesReadAndReturn) { expect_all_values_read_and_return<BFloat16>(7); }
 
-// Between each two neighbours: just below, at and just above the middle.
+// Checks values just below, at and just above the midpoint of each two neighbors.
 template <class T> void expect_rounding_to_nearest_even(uint16_t largest) {
   for (uint16_t bits = 0; bits < largest; ++bits) {
     const double low = float(of_bits<T>(bits)), high = float(of_bits<T>(uint16_t(bits + 1)));
     const float middle = float((low + high) / 2);
-    if (double(middle) != (low + high) / 2) continue;  // below float's own steps
+    // the midpoint is finer than a float can represent
+    if (double(middle) != (low + high) / 2) continue;
     const uint16_t even = bits % 2 == 0 ? bits : uint16_t(bits + 1);
     ASSERT_EQ(T(middle).bits, even) << middle;
     ASSERT_EQ(T(-middle).bits, even | 0x8000) << middle;
@@ -75,7 +76,7 @@ TEST(Half, OverflowsToInfinityFromHalfAStepAboveTheLargest) {
 
 TEST(Half, TinyNumbersBecomeSubnormalsOrZero) {
   EXPECT_EQ(Half(0x1p-24f).bits, 1);
-  EXPECT_EQ(Half(0x1p-25f).bits, 0);  // half-way to the smallest: even
+  EXPECT_EQ(Half(0x1p-25f).bits, 0);  // halfway to the smallest value: rounds to even
   EXPECT_EQ(Half(0x1.8p-25f).bits, 1);
   EXPECT_EQ(Half(-0x1p-30f).bits, 0x8000);
   EXPECT_EQ(Half(std::numeric_limits<float>::denorm_min()).bits, 0);

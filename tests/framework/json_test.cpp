@@ -1,4 +1,4 @@
-// JSON from outside: what is told of it, and where its faults are.
+// JSON from outside: the reported elements, and the positions of errors.
 #include <string>
 #include <vector>
 

@@ -24,7 +24,7 @@ class NpyTest : public testing::Test {
   void write(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
-  // For a file of the same length: faster.
+  // For a file of the same length; faster.
   void overwrite(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::in) << bytes;
   }
@@ -106,7 +106,7 @@ TEST_F(NpyTest, LaterVersionsAndOtherSpellingsAreRead) {
     write(npy_of(dict("'<f4'", "(3,)"), data, version));
     EXPECT_EQ(load_npy(path_).to_floats(), (std::vector<float>{1, 2, 3})) << int(version);
   }
-  // Python 2 wrote its long integers so.
+  // Python 2 wrote long integers in this form.
   write(npy_of(dict("'<f4'", "(3L, 1L)"), data));
   EXPECT_EQ(load_npy(path_).shape(), Shape({3, 1}));
   write(npy_of("{\"shape\":(3),\"fortran_order\":True,\"descr\":\"=f4\"}", data));
@@ -194,7 +194,7 @@ TEST_F(NpyTest, WhatNumPyCannotHoldIsRefusedInPyTorchsWords) {
   EXPECT_EQ(save_refusal<Error>(zeros({2}, {.requires_grad = true})),
             "Can't call numpy() on Tensor that requires grad. Use save_npy(path, tensor.detach()) "
             "instead.");
-  // The device is looked at before the memory, so no GPU is needed.
+  // The device is checked before the memory is accessed, so no GPU is needed.
   float value = 0;
   StoragePtr storage = borrow(&value, sizeof value, Device(DeviceType::cuda, 0), nullptr);
   EXPECT_EQ(save_refusal<TypeError>(Tensor::make(std::move(storage), {1}, {1}, 0, kFloat32)),

@@ -1,4 +1,4 @@
-// Whom a rank names that waits in vain, by what it sees of the processes of its host.
+// Which rank a waiting rank blames, by what it sees of the processes on its host.
 #include "framework/distributed/peers.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace taper::v0::distributed {
 namespace {
 
-// Ranks 0 and 1 are here, rank 2 is on a host of another boot.
+// Ranks 0 and 1 run on this host, rank 2 on a host with another boot id.
 struct ThreeRanks {
   Peers here[2], far;
 
@@ -40,7 +40,7 @@ TEST(Peers, ARankThatWaitsInAnEarlierCallIsNotBlamed) {
   EXPECT_EQ(ranks.here[0].late_for(call).rank, 2);
 }
 
-// French and Russian separate groups of digits by blanks.
+// French and Russian locales separate groups of digits by blanks.
 TEST(Peers, RanksOfOneHostFindEachOtherInEveryLocale) {
   const test::GroupedLocaleGuard locale(' ');
   ThreeRanks ranks;
@@ -48,14 +48,15 @@ TEST(Peers, RanksOfOneHostFindEachOtherInEveryLocale) {
   EXPECT_EQ(ranks.here[0].late_for(call).text, ranks.here[0].name_of(1) + " has not called it");
 }
 
-// Who gives up because of another rank says so, and ends a moment later: whoever looks meanwhile
-// sees it alive, or that it has given up, and never a process that just ended.
+// A rank that gives up because of another rank says so and ends a moment later. An observer sees it
+// alive, or that it has given up, but never as a process that ended without reason.
 TEST(Peers, ARankThatEndsBecauseOfAnotherIsNotBlamed) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
-  sched_setaffinity(0, sizeof one, &one);  // the two take turns, at any moment
+  // the two processes alternate on one processor, at arbitrary moments
+  sched_setaffinity(0, sizeof one, &one);
   for (int i = 0; i < 200; ++i) {
     Peers own, third;
     int from_child[2], to_child[2];

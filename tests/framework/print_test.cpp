@@ -24,7 +24,7 @@ struct Case {
   const char* text;
 };
 
-// Texts are those of PyTorch 2.11, without the "torch." of dtypes.
+// Texts are those of PyTorch 2.11, without the prefix "torch." of dtypes.
 void check(std::initializer_list<Case> cases) {
   for (const Case& c : cases) EXPECT_EQ(format_tensor(c.x), c.text);
 }
@@ -111,7 +111,7 @@ TEST(Print, LongLinesBreakAtEightyColumns) {
        "        0.3103, 0.3448, 0.3793, 0.4138, 0.4483, 0.4828, 0.5172, 0.5517, 0.5862,\n"
        "        0.6207, 0.6552, 0.6897, 0.7241, 0.7586, 0.7931, 0.8276, 0.8621, 0.8966,\n"
        "        0.9310, 0.9655, 1.0000])"},
-      // These break only because PyTorch writes six characters more.
+      // These lines break only because PyTorch's text is six characters longer.
       {tensor({12, 95, 53, 66, 97, 79, 60, 23, 7, 79, 94, 40, 45, 79}, {.dtype = kUInt8}),
        "tensor([12, 95, 53, 66, 97, 79, 60, 23,  7, 79, 94, 40, 45, 79],\n"
        "       dtype=uint8)"},
@@ -148,7 +148,7 @@ TEST(Print, MoreThanAThousandElementsAreSummarised) {
   EXPECT_EQ(thousand.find("..."), std::string::npos);
   check({
       {arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"},
-      // Short dimensions are shown whole.
+      // Short dimensions are shown completely.
       {counting({2, 501}),
        "tensor([[   0,    1,    2,  ...,  498,  499,  500],\n"
        "        [ 501,  502,  503,  ...,  999, 1000, 1001]])"},
@@ -163,7 +163,7 @@ TEST(Print, FormIsChosenByTheShownElementsOnly) {
 }
 
 TEST(Print, ADeviceThatIsNotTheCpuIsNamedFirst) {
-  // Nothing is read of an empty tensor, so no GPU is needed.
+  // An empty tensor has no elements to read, so no GPU is needed.
   const auto empty = [](const Shape& shape) {
     return Tensor::make(borrow(nullptr, 0, Device(DeviceType::cuda, 1), nullptr), shape,
                         contiguous_strides(shape), 0, kFloat64);

@@ -15,7 +15,7 @@
 namespace taper::v0::test {
 namespace {
 
-// The known answers of Random123 (kat_vectors, philox4x32-10), in its counter and key order.
+// The known answers of Random123 (kat_vectors, philox4x32-10), with its order of counter and key.
 struct Known {
   uint64_t block, stream, seed;
   uint32_t word[4];

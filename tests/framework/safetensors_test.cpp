@@ -32,7 +32,7 @@ class SafeTensorsTest : public testing::Test {
   void write(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
-  // For a file of the same length: faster.
+  // For a file of the same length; faster.
   void overwrite(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::in) << bytes;
   }
@@ -41,7 +41,7 @@ class SafeTensorsTest : public testing::Test {
     out << std::ifstream(path_, std::ios::binary).rdbuf();
     return out.str();
   }
-  // What load says of a file that it must refuse.
+  // Returns the message with which load refuses the file.
   std::string refusal() const {
     try {
       (void)load_safetensors(path_);
@@ -73,7 +73,7 @@ const Tensor& find(const SafeTensors& file, const std::string& name) {
   throw Error("no tensor " + name);
 }
 
-// Numbers -3 .. 4 in a dtype, 2x4.
+// Returns the numbers -3 to 4 in a dtype, as 2x4.
 Tensor sample(DType dtype) {
   const Tensor x = Tensor::make({2, 4}, dtype, Device());
   kernels::copy_into(x, view_as(arange(-3, 5), {2, 4}, {4, 1}, 0));
@@ -120,7 +120,7 @@ TEST_F(SafeTensorsTest, NoTensorsAreAFileToo) {
   EXPECT_TRUE(load_safetensors(path_).tensors.empty());
 }
 
-// The text was written by version 0.8 of the Python library.
+// The bytes were written by version 0.8 of the Python library.
 TEST_F(SafeTensorsTest, BytesAreThoseOfThePythonLibrary) {
   const Tensor x = tensor({1.0, 2.0});
   save_safetensors(path_,
@@ -177,7 +177,7 @@ TEST_F(SafeTensorsTest, UnalignedDataIsReadAndBoolsAreMadeZeroOrOne) {
   EXPECT_EQ(file.tensors[0].name, "b");
 }
 
-// The format has dtypes, and ranks, that Taper lacks.
+// The format has dtypes and numbers of dimensions that Taper lacks.
 TEST_F(SafeTensorsTest, AnEntryThatTaperHasNoTypeForLeavesTheOthersReadable) {
   const std::string long_name = '"' + std::string(1000, 'a') + '"';
   const struct {
@@ -274,7 +274,7 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {one("\"F32\"", "[1]", "[0,4]"), "expected 4 bytes of data after the header, got 8"},
       {R"({"w":)" + ok + R"(,"v":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
        "tensor 'v': expected its data to begin at 8, where the previous ends, got 4 (an overlap)"},
-      // Numbers that are none, or too large.
+      // Invalid or too large numbers.
       {one("\"F32\"", "[NaN]", "[0,8]"), "not valid JSON"},
       {one("\"F32\"", "[Infinity]", "[0,8]"), "not valid JSON"},
       {one("\"F32\"", "[0x2]", "[0,8]"), "not valid JSON"},
@@ -289,7 +289,7 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
       {one("\"U8\"", "[8]", "[9223372036854775808,9223372036854775816]"), "do not lie within"},
       {one("\"U8\"", "[8]", "[18446744073709551608,0]"), "do not lie within"},
       {one("\"U8\"", "[8]", "[0,18446744073709551615]"), "do not lie within"},
-      // Much of something: refused before its end is read.
+      // Very long input, which is refused before its end is read.
       {std::string(100'000, '[').replace(0, 1, "{\"a\":"), "got a list"},
       {one(std::string(100'000, '['), "", ""), "expected no list within a list"},
       {"{\"a\":" + repeated("{\"a\":", 100'000), "expected no object within"},
@@ -312,7 +312,7 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
   EXPECT_NE(refusal().find("No such file"), std::string::npos) << refusal();
   write("short");
   EXPECT_NE(refusal().find("at least 8 bytes, got 5"), std::string::npos) << refusal();
-  // Lengths of the header that the file does not have.
+  // Header lengths that exceed the file.
   for (const uint64_t length : {uint64_t(3), uint64_t(1) << 63, ~uint64_t(0) - 7}) {
     std::string file = file_of("{}", "");
     std::memcpy(file.data(), &length, sizeof length);
@@ -331,12 +331,12 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
 TEST_F(SafeTensorsTest, AHeaderBeyondTheFormatsLimitIsRefused) {
   const uint64_t length = 100'000'001;
   write(std::string(reinterpret_cast<const char*>(&length), sizeof length) + "{}");
-  fs::resize_file(path_, length + sizeof length);  // sparse
+  fs::resize_file(path_, length + sizeof length);  // a sparse file
   EXPECT_NE(refusal().find("at most 100000000 bytes, got 100000001"), std::string::npos)
       << refusal();
 }
 
-// Every dtype's width, a scalar, an empty tensor, metadata.
+// Every element size, a scalar, an empty tensor, and metadata.
 std::vector<NamedTensor> a_bit_of_everything() {
   return {{"a", arange(5)},        {"b", tensor({true, false})}, {"c", sample(kBFloat16)},
           {"d", zeros({2, 0, 3})}, {"e", tensor(2.5)},           {"f.weight", sample(kFloat64)}};
@@ -353,8 +353,8 @@ TEST_F(SafeTensorsTest, EveryTruncationAndExtensionIsRefused) {
   EXPECT_NE(refusal(), "accepted");
 }
 
-// A file that is accepted says what its bytes are: every tensor's values are those that lie where
-// the format has them, and together they are all the data.
+// If a file is accepted, its header describes its bytes: every tensor's values are those at its
+// offsets, and the tensors together cover all of the data.
 void expect_read_correctly(const SafeTensors& file, const std::string& whole) {
   uint64_t length;
   std::memcpy(&length, whole.data(), sizeof length);
@@ -407,7 +407,7 @@ TEST_F(SafeTensorsTest, NamesThatCannotBeWrittenAreRefused) {
   EXPECT_TRUE(fs::is_empty(directory_));
 }
 
-// A limit on file size stands for a full disk.
+// A limit on the file size simulates a full disk.
 TEST_F(SafeTensorsTest, AFailedSaveLeavesTheOldFileAndSaysWhatItNeeds) {
   save_safetensors(path_, {{"a", tensor({1.0})}});
   const std::string before = bytes();

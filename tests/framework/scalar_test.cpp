@@ -1,4 +1,5 @@
-// Numbers as elements of a dtype: what it cannot hold is refused, by every function that takes one.
+// Numbers as elements of a dtype: every function that takes a number refuses one that the dtype
+// cannot hold.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -23,7 +24,7 @@ struct Row {
   bool held;
 };
 
-// As PyTorch 2.11's fill_ has it.
+// As in PyTorch 2.11's fill_.
 const Row kNumbers[] = {{300, kInt8, false},
                         {-128, kInt8, true},
                         {127, kInt8, true},
@@ -167,7 +168,7 @@ TEST(Numbers, ItemIsRefusedAnIntegerTypeForAFraction) {
   }
 }
 
-// The elements of one dtype as those of another: which are refused, and the first that is.
+// Converts elements of one dtype to another: which are refused, and the first one that is.
 struct Narrowing {
   const char* name;
   TensorData values;
@@ -221,7 +222,7 @@ TEST(Numbers, AnIntegerBeyondInt64IsRefused) {
   EXPECT_EQ(full({1}, uint64_t(kLargest)).item<int64_t>(), kLargest);
 }
 
-// 2^60 + 1 is no double.
+// 2^60 + 1 is not representable as a double.
 TEST(Numbers, BoundsOfInt64AreExact) {
   const int64_t bound = (int64_t(1) << 60) + 1;
   for (const Device device : all_devices()) {

@@ -25,7 +25,7 @@
 namespace taper::v0 {
 namespace {
 
-// The numbers of a small step, as a word.
+// Returns the results of a small step as a text.
 std::string numbers() {
   manual_seed(3);
   const Tensor x = randn({40, 30}), w = randn({30, 20}).requires_grad_();
@@ -35,7 +35,7 @@ std::string numbers() {
       std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
-// Runs one test of this program in a process of its own.
+// Runs one test of this program in a separate process.
 int run_again(const std::string& environment, const std::string& test) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const std::string to = " --gtest_brief=1 --gtest_filter=" + test + " >/dev/null 2>&1";
@@ -53,7 +53,7 @@ TEST(PlainAllocator, GivesEachTensorMemoryOfItsOwnAndTheSameNumbers) {
   for (const size_t nbytes : {4, 100, 2000, 5000, 100'000}) {
     const StoragePtr a = allocate(nbytes, Device());
     EXPECT_NE(a->context, a.get()) << "inside its header's block";
-    // What the system gives is a few words more than what was asked for, not the next class.
+    // The system returns a few words more than requested, not the next size class.
     EXPECT_LT(malloc_usable_size(a->data), nbytes + 192) << nbytes;
   }
   EXPECT_EQ(cpu::memory_stats().cached, 0u);

@@ -1,4 +1,4 @@
-// The tensor itself: shapes, reading on the host, moving, copying between layouts and dtypes.
+// Tensor: shapes, reading on the host, moving, copying between layouts and dtypes.
 #include "framework/tensor/tensor.h"
 
 #include <cmath>
@@ -201,7 +201,7 @@ TEST(Tensor, PinnedCopiesAreOnTheHost) {
 
 // --- casts ---
 
-// What each dtype makes of a float.
+// The result of converting a float to each dtype.
 struct Cast {
   double value;
   DType to;

@@ -26,7 +26,7 @@ struct Seen {
   mutable int tasks = 0;
 };
 
-// Tasks long enough that other threads take some.
+// A task that is long enough for other threads to take some.
 void note(const void* context, int64_t) {
   const auto& seen = *static_cast<const Seen*>(context);
   {
@@ -78,7 +78,7 @@ TEST(ThreadPool, TheNumberOfThreadsHasABound) {
   set_num_threads(before);
 }
 
-// --- a guest's manners ---
+// --- a guest in the host's process ---
 
 long threads_of_the_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
@@ -104,7 +104,7 @@ TEST(ThreadPool, AForkGoesOnInBothProcesses) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
-// A thread that was joined may be listed for a moment longer.
+// A joined thread may still be listed for a moment.
 long threads_once_ended(long wanted) {
   for (int tries = 0; tries < 1000 && threads_of_the_process() != wanted; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -115,7 +115,7 @@ long threads_once_ended(long wanted) {
 TEST(ThreadPool, WithOneThreadNoOtherIsLeft) {
   const int before = get_num_threads();
   set_num_threads(1);
-  std::thread([] {}).join();  // the thread sanitizer's own begins with the first
+  std::thread([] {}).join();  // the thread sanitizer's own thread starts with the first one
   const long alone = threads_of_the_process();
   set_num_threads(3);
   const Seen seen;

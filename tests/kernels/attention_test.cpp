@@ -1,5 +1,5 @@
 // Attention beyond its rows in the op table: queries without keys, tied arguments, exact
-// repetition, and what it keeps in memory.
+// repetition, and the memory that it keeps.
 #include "framework/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Attention, QueriesWithoutKeysGiveZerosAndNoGradient) {
     EXPECT_TRUE(close(y.select(1, 1), zeros({2, 4}), 0));
     const Tensors dx = grad({y}, {q, k, v}, {ones_like(y)}, true);
     EXPECT_TRUE(close(dx[0].select(1, 1), zeros({2, 4}), 0));
-    // The other queries do not notice.
+    // The other queries are unaffected.
     const Tensor some = scaled_dot_product_attention(q.select(1, 2).unsqueeze(1), k, v);
     EXPECT_TRUE(close(y.narrow(1, 2, 1), some, 1e-12));
     const Tensors again = grad({y}, {q, k, v}, {ones_like(y)}, true, true);
@@ -145,7 +145,7 @@ TEST(Attention, KeepsNoScoresOnTheGpu) {
   EXPECT_LT(cuda::max_memory_allocated() - before, size_t(kScores * kHeads / 2));
 }
 
-// One of the kernels for half types: whether it takes a case, and what it makes of it.
+// A kernel for half types: whether it accepts a case, and its results.
 struct Way {
   const char* name;
   bool (*forward)(const kernels::AttentionResult&, const Tensor&, const Tensor&, const Tensor&,
@@ -173,7 +173,7 @@ struct Case {
   DType dtype;
 };
 
-// As a Linear makes them: heads in the rows.
+// In the layout of a Linear's output: the heads are in the rows.
 Tensor random_heads(int64_t B, int64_t H, int64_t rows, int64_t D, DType dtype) {
   return random({B, rows, H, D}, Device(DeviceType::cuda, 0), dtype).transpose(1, 2);
 }
@@ -183,7 +183,7 @@ kernels::AttentionResult room_for(const Case& c, const Tensor& q) {
           empty({c.B, c.H, c.T}, {.dtype = kFloat32, .device = q.device()})};
 }
 
-// y, logsumexp, dq, dk, dv; fewer where the kernel does not take the backward pass.
+// Returns y, logsumexp, dq, dk and dv; fewer if the kernel has no backward pass for the case.
 Tensors run(const Way& way, const Case& c, const Tensors& x, const Tensor& dy,
             const kernels::AttentionArgs& args) {
   const kernels::AttentionResult out = room_for(c, x[0]);
@@ -212,14 +212,14 @@ void expect_agrees(const Way& way, const Case& c) {
     EXPECT_TRUE(got.empty());
     return;
   }
-  // To cuDNN's backward pass heads must not lie in rows; older versions also leave keys that do not
-  // fill a tile of 128 to the other kernel.
+  // cuDNN's backward pass does not accept heads within rows. Older versions also leave numbers of
+  // keys that are not multiples of 128 to the other kernel.
   ASSERT_TRUE(got.size() == 5 || (got.size() == 2 && !is_flash && (c.H > 1 || c.S % 128 != 0)));
   ASSERT_EQ(got.size(), again.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i]));
 
   const double tolerance = c.dtype == kBFloat16 ? 0.03 : 0.005;
-  // In float32 it is the composition of other ops.
+  // In float32, attention is a composition of other ops.
   Generator drawn;
   drawn.set_state(key);
   Tensors wide;
@@ -230,7 +230,7 @@ void expect_agrees(const Way& way, const Case& c) {
   Tensor s = matmul(wide[0] * args.scale, wide[1].transpose(2, 3));
   if (c.causal) s = s + log(lower_triangle(c.T, c.S, s.device()).to(kFloat32));
   EXPECT_TRUE(close(got[1], logsumexp(s, {3}), 1e-4));
-  // A backward pass that is itself recorded is the composition of other ops.
+  // A recorded backward pass is a composition of other ops.
   Tensors leaves;
   for (const Tensor& t : x) leaves.push_back(t.detach().requires_grad_());
   Generator generator;
@@ -262,7 +262,7 @@ TEST(Attention, KernelsForHalvesAgree) {
   }
 }
 
-// q, k and v by head of one [B, T, 3 C], as a model without packed_attention has it.
+// q, k and v per head from one [B, T, 3 C] tensor, as in a model without packed_attention.
 Tensor by_parts(const Tensor& qkv, int64_t H, double dropout_p, Generator* generator) {
   Tensors parts;
   for (const Tensor& part : chunk(qkv, 3, -1)) {

@@ -1,5 +1,5 @@
-// What the rows of the op table do not ask of a convolution: its memory format, slices of the batch
-// and threads, and columns of several rounds.
+// Properties of convolution that the op table does not cover: memory format, slices of the batch
+// and threads, and several rounds of columns.
 #include "framework/kernels/conv/conv.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace taper::v0::test {
 namespace {
 
-// Fixed values in [-1, 1], multiples of 1/8.
+// Fixed multiples of 1/8 in [-1, 1].
 Tensor pattern(const Shape& shape, DType dtype, Device device) {
   std::vector<double> values;
   for (int64_t i = 0; i < shape.numel(); ++i) values.push_back(double(i * 37 % 17 - 8) / 8);
@@ -48,7 +48,7 @@ TEST(Conv, ResultsLieInChannelsLastAndTheGradientOfTheWeightIsRowMajor) {
   }
 }
 
-// A library's kernel that works in whole vectors must not write past the last channel.
+// A library's kernel that works in whole vectors must not write beyond the last channel.
 TEST(Conv, CpuKernelsWriteNothingBesideTheirResult) {
   using namespace kernels;
   constexpr int64_t kBefore = 64, kN = 3, kIn = 8;
@@ -99,7 +99,7 @@ TEST(Conv, OtherOperatorsTakeItsMemoryFormat) {
   }
 }
 
-// 67 images: more than one in a slice, and a smaller last slice.
+// 67 images: more than one per slice, and a smaller last slice.
 TEST(Conv, BatchesOfSeveralSlicesAgreeWithDouble) {
   for (const Device device : all_devices()) {
     for (const int64_t groups : {1, 3}) {
@@ -114,7 +114,7 @@ TEST(Conv, BatchesOfSeveralSlicesAgreeWithDouble) {
   }
 }
 
-// More than 2^24 elements of columns, so several rounds: one image at a time by itself.
+// More than 2^24 elements of columns need several rounds; a single image needs one.
 TEST(Conv, ColumnsOfSeveralRoundsAgreeWithOne) {
   const auto together = run({3, 64, 96, 96}, {1, 64, 5, 5}, kFloat64, Device(), {}).y;
   const Tensor x = pattern({3, 64, 96, 96}, kFloat64, Device());

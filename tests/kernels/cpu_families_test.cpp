@@ -1,4 +1,5 @@
-// CPU kernels of matmul, softmax, cross entropy, embedding and optimizers against plain loops.
+// CPU kernels of matmul, softmax, cross entropy, embedding and optimizers, compared with plain
+// loops.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -40,7 +41,7 @@ Tensor small_integers(int64_t n, DType dtype, uint64_t stream) {
   return x;
 }
 
-// Small integers, so that every dtype is exact.
+// Small integers, which every dtype represents exactly.
 TEST(Gemm, FollowsItsContractForEveryDtypeAndLayout) {
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32}) {
     for (int row = 0; row < 32; ++row) {
@@ -207,7 +208,7 @@ TEST(Index, TakesRowsAndSumsThemBack) {
   }
 }
 
-// Three steps of two parameters against the formulas in double.
+// Three steps of two parameters, compared with the formulas in double.
 TEST(Optim, FollowsPyTorchsFormulas) {
   for (const DType t : kFloating) {
     for (int row = 0; row < 8; ++row) {
@@ -250,7 +251,7 @@ TEST(Optim, FollowsPyTorchsFormulas) {
         }
       }
       const std::vector<double> got = updates[1].param.to_vector<double>();
-      // Settings are rounded to float where parameters are.
+      // Settings are rounded to float if the parameters are float.
       const double near = std::max(3 * tolerance(t), 1e-10);
       for (size_t i = 0; i < p.size(); ++i) {
         ASSERT_NEAR(got[i], p[i], near * (1 + std::abs(p[i]))) << name_of(t) << " row " << row;
@@ -259,7 +260,7 @@ TEST(Optim, FollowsPyTorchsFormulas) {
   }
 }
 
-// Strides of dimensions of size 1 say nothing.
+// Strides of dimensions of size 1 are irrelevant.
 TEST(Pools, TakeDenseImagesAsTheyLie) {
   const struct {
     Shape shape, strides;

@@ -1,5 +1,5 @@
-// CPU kernels that work in tiles: sizes on both sides of every tile, and the same bits however the
-// work is shared out.
+// CPU kernels that work in tiles: sizes on both sides of every tile boundary, and the same bits for
+// any distribution of the work.
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -23,7 +23,7 @@ struct Threads {
   ~Threads() { set_num_threads(before); }
 };
 
-// [rows, cols], perhaps as a transposed view.
+// [rows, cols], optionally as a transposed view.
 Tensor matrix(int64_t rows, int64_t cols, bool turned) {
   return turned ? randn({cols, rows}).transpose(0, 1) : randn({rows, cols});
 }

@@ -1,6 +1,6 @@
-// philox() against cuRAND's host generator, which is an independent implementation of the same
-// function and needs no GPU (https://docs.nvidia.com/cuda/curand/host-api-overview.html). Compiled
-// where CMake finds cuRAND.
+// philox() compared with cuRAND's host generator, an independent implementation of the same
+// function that needs no GPU (https://docs.nvidia.com/cuda/curand/host-api-overview.html). Compiled
+// if CMake finds cuRAND.
 #include <memory>
 #include <vector>
 
@@ -12,8 +12,8 @@
 namespace taper::v0 {
 namespace {
 
-// The generator advances so many streams side by side: words 4s to 4s + 3 of its output are block 0
-// of stream s, and block 1 of all streams follows.
+// The generator advances this many streams in parallel: words 4s to 4s + 3 of its output are block
+// 0 of stream s, followed by block 1 of all streams.
 constexpr size_t kStreams = 65536;
 
 struct DestroyGenerator {

@@ -1,4 +1,4 @@
-// Ops that do the work of several in one pass give the bits of the several.
+// A fused op gives the same bits as the ops that it replaces.
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
@@ -80,8 +80,8 @@ TEST(Fused, DropoutAddHasTheBitsOfTwoOps) {
   }
 }
 
-// Rows of one warp, of shared memory (with the gradient made in the forward pass), and longer ones;
-// dloss of 1 and another one; twice through one graph.
+// Rows for one warp, for shared memory (with the gradient computed in the forward pass), and longer
+// ones; dloss of 1 and another value; two passes through one graph.
 TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
   for (const Device device : all_devices()) {
     for (const Shape& shape :
@@ -116,7 +116,7 @@ TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
   }
 }
 
-// A dloss of 1 leaves what the forward pass made; another one makes it anew.
+// A dloss of 1 keeps the gradient of the forward pass; any other value recomputes it.
 TEST(Fused, CrossEntropyGradientsAgreeWithTheirFormula) {
   for (const Device device : all_devices()) {
     for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {

@@ -1,5 +1,5 @@
-// What the op table's small samples do not reach: split sums, tiles beyond one block, rows that do
-// not begin at multiples of 16 bytes, and the same bits from run to run.
+// Cases that the op table's small samples do not reach: split sums, tiles beyond one block, rows
+// that do not start at multiples of 16 bytes, and the same bits in every run.
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -71,7 +71,7 @@ TEST(Matmul, ProductsOfAllLayoutsAgreeWithDouble) {
           const Tensor y = mm(left, right);
           EXPECT_TRUE(close(y, mm(left.to(kFloat64), right.to(kFloat64)).to(kFloat32), 1e-4));
           EXPECT_TRUE(close(y, mm(left, right), 0));
-          // Views that do not begin at 16 bytes.
+          // Views that do not start at a multiple of 16 bytes.
           if (s.k < 2) continue;
           const Tensor u = slice(left, 1, 1, s.k), v = slice(right, 0, 1, s.k);
           EXPECT_TRUE(close(mm(u, v), mm(u.to(kFloat64), v.to(kFloat64)).to(kFloat32), 1e-4));
@@ -81,7 +81,7 @@ TEST(Matmul, ProductsOfAllLayoutsAgreeWithDouble) {
   }
 }
 
-// Large products of half types with odd rows go through padded copies on the GPU.
+// On the GPU, large products of half types with odd rows use padded copies.
 TEST(Matmul, OddRowsOfHalfTypes) {
   if (skip_without_cuda()) return;
   const Device d = DeviceType::cuda;

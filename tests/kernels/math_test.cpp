@@ -1,5 +1,5 @@
-// The float functions of the CPU against double: errors in units of the last place over sweeps of
-// all magnitudes, and what they do at the edges.
+// The float functions of the CPU compared with double: errors in units in the last place over all
+// magnitudes, and special values.
 #include "framework/kernels/common/math.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
 
-// The distance of y from the exact value in units of its last place.
+// Returns the distance of y from the exact value in units of its last place.
 double ulps(float y, double exact) {
   if (std::isnan(exact) || std::isnan(y)) return std::isnan(exact) && std::isnan(y) ? 0 : kInf;
   const float nearest = float(exact);
@@ -51,7 +51,7 @@ const MathCase kCases[] = {
     {"log1p", math::log1p, std::log1p, -1, kMax, 2.0},
     {"tanh", math::tanh, std::tanh, -20, 20, 2.5},
     {"erf", math::erf, std::erf, -10, 10, 2.0},
-    {"normal_cdf", kernels::normal_cdf, exact_cdf, -5, 10, 16},  // a part in a million
+    {"normal_cdf", kernels::normal_cdf, exact_cdf, -5, 10, 16},  // one part in a million
     {"sigmoid", math::sigmoid<float>, exact_sigmoid, -110, 110, 2.5},
     {"exp2", math::exp2, std::exp2, -160, 130, 1.0},
     {"log2", math::log2, std::log2, 0, kMax, 2.0},
@@ -63,7 +63,7 @@ const MathCase kCases[] = {
     {"cosh", math::cosh, std::cosh, -91, 91, 1.0},
 };
 
-// Forms for a part of all floats.
+// Functions that are defined for a part of all floats.
 constexpr float kLeast = std::numeric_limits<float>::min(), kTurns = math::wide::kTurns;
 const MathCase kPartCases[] = {
     {"sin", kernels::Sin::fast, std::sin, -kTurns, kTurns, 1.5},
@@ -73,7 +73,7 @@ const MathCase kPartCases[] = {
     {"digamma", kernels::Digamma::fast, math::digamma<double>, kLeast, kMax, 1.0},
 };
 
-// Calls f with floats of every magnitude between low and high, dense where floats are dense, and
+// Calls f with floats of every magnitude between low and high, densely where floats are dense, and
 // with equidistant ones.
 void sweep(float low, float high, const std::function<void(float)>& f) {
   const auto in_range = [&](float x) {
@@ -187,7 +187,7 @@ TEST(Math, EdgesAreExact) {
   for (const MathCase& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
 }
 
-// Whatever instructions the CPU offers, a vector loop gives the bits of the scalar formula.
+// A vector loop gives the bits of the scalar formula, for every instruction set of the CPU.
 TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
   using kernels::UnaryOp;
   Tensor x = Tensor::make({4099}, kFloat32, Device());
@@ -220,7 +220,7 @@ TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
   }
 }
 
-// Of pairs of all magnitudes, and of the edges.
+// Pairs of all magnitudes, and special values.
 TEST(Math, FormsOfTwoNumbersAgreeWithTheExactOnes) {
   std::vector<float> numbers = {0,    -0.0f, 1,     -1,    2,   -3,       kInf, -kInf, kNan,
                                 kMax, kTiny, -7.5f, 0.25f, 1e7, 16777216, 0.1f, -0.3f};
@@ -251,14 +251,14 @@ TEST(Math, FormsOfTwoNumbersAgreeWithTheExactOnes) {
   }
 }
 
-// Box and Muller's formula in double (or long double), by std's functions.
+// Box and Muller's formula in double (or long double) with std's functions.
 template <class T> void expect_normals_follow_the_formula(double tolerance) {
   using Exact = long double;
   const Exact two_pi = 6.283185307179586476925286766559L;
   constexpr int kSide = 400;
   for (int i = 0; i < kSide; ++i) {
     for (int j = 0; j < kSide; ++j) {
-      // The last of each is the largest number below 1.
+      // The last value of each is the largest number below 1.
       const T largest = T(1) - std::numeric_limits<T>::epsilon() / 2;
       const T u = i + 1 == kSide ? largest : T(i) / T(kSide), v = T(j) / T(kSide);
       const auto z = math::normal_from_uniform(u, j + 1 == kSide ? largest : v);

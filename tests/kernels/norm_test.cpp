@@ -1,5 +1,5 @@
-// What the op table cannot say of normalisation: running statistics, mixed dtypes, layouts, large
-// means and the same bits for any number of threads.
+// Properties of normalization that the op table does not cover: running statistics, mixed dtypes,
+// layouts, large means, and the same bits for any number of threads.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(BatchNorm, TrainingMovesRunningStatisticsByMomentum) {
       const Tensor var = ones({2}, {.dtype = dtype, .device = d});
       const Tensor x = two_channels(d).to(dtype);
       (void)batch_norm(x, mean, var, {}, {}, true, 0.5);
-      // Half of the means 3 and 1; half of 1 and half of the unbiased variances 7 and 13.
+      // The averages of the means 3 and 1 with 0, and of the unbiased variances 7 and 13 with 1.
       EXPECT_TRUE(close(mean, {2}, {1.5, 0.5}, 1e-6));
       EXPECT_TRUE(close(var, {2}, {4, 7}, 1e-6));
       EXPECT_EQ(mean.version(), 1u);
@@ -69,15 +69,15 @@ TEST(Norm, HalfInputsTakeFloatParameters) {
   }
 }
 
-// Values 1000 + u / 100 in float32, whose spacing there is 6e-5 or 0.009 deviations: the mean may
-// be off by half of that, the variance by nothing that counts.
+// Values 1000 + u / 100 in float32, whose spacing is 6e-5, or 0.009 standard deviations. The mean
+// may be off by half of that; the variance must be accurate.
 TEST(Norm, LargeMeansLeaveTheVarianceAccurate) {
   constexpr int64_t kRows = 600, kColumns = 40;
   std::vector<double> values;
   for (int64_t i = 0; i < kRows * kColumns; ++i) {
     values.push_back(float(1000 + 0.01 * std::sin(double(i * i % 1009))));
   }
-  values[0] = 0;  // an outlier where a pivot might be taken
+  values[0] = 0;  // an outlier where an algorithm might choose its shift
   values[kColumns] = 1000;
   const auto check = [&](const Tensor& y, const Tensor& want) {
     EXPECT_TRUE(close(y, want, 1e-2));
@@ -97,7 +97,7 @@ TEST(Norm, LargeMeansLeaveTheVarianceAccurate) {
                  wide_planes = wide.view({1, kRows - 1, kColumns});
     check(batch_norm(planes, {}, {}, {}, {}, true, 0.1, 1e-12),
           batch_norm(wide_planes, {}, {}, {}, {}, true, 0.1, 1e-12));
-    // With the outlier: its channel alone has a variance that one element makes.
+    // With the outlier, the variance of its channel is dominated by one element.
     EXPECT_TRUE(close(batch_norm(all.to(kFloat32), {}, {}, {}, {}, true, 0.1, 1e-3),
                       batch_norm(all, {}, {}, {}, {}, true, 0.1, 1e-3), 1e-2));
   }

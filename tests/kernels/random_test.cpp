@@ -1,4 +1,4 @@
-// Random draws: known answers, statistics, and that an element depends on its index alone.
+// Random draws: known answers, statistics, and that an element depends only on its index.
 #include "framework/kernels/random/random.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ TEST(Uniform, UsesWordOfItsElement) {
   }
 }
 
-// One parallel draw is the beginning of every longer one, for every floating dtype.
+// A draw of n numbers equals the first n of every longer draw, for every floating-point dtype.
 TEST(Draws, PartsEqualTheWhole) {
   for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
     const Tensor whole = empty({kMany}, {.dtype = t});
@@ -184,7 +184,7 @@ TEST(Dropout, KeepsTheSameElementsForEveryDtype) {
     const Tensor x = ones({10007}, {.dtype = t});
     for (const double p : {0.0, 0.25, 0.5, 1.0}) {
       const Tensor y = kernels::dropout(x, p, kKey);
-      // A part of it is drawn by itself.
+      // A part of it is drawn separately.
       const Tensor part = kernels::dropout(ones({5007}, {.dtype = t}), p, kKey, t, 5000);
       const std::vector<double> whole = y.to_vector<double>(), end = part.to_vector<double>();
       EXPECT_TRUE(std::equal(end.begin(), end.end(), whole.begin() + 5000)) << name_of(t) << p;

@@ -1,4 +1,4 @@
-// MultiheadAttention and the transformer's encoder; tests/interop compares them with PyTorch.
+// MultiheadAttention and the transformer's encoder. tests/interop compares them with PyTorch.
 #include <cmath>
 #include <limits>
 
@@ -195,7 +195,7 @@ TEST(TransformerEncoderLayer, NamesThePathOfAnError) {
   }
 }
 
-// --- attention whose keys are all masked ---
+// --- attention with all keys masked ---
 
 struct Masked {
   const char* name;
@@ -268,7 +268,7 @@ TEST(Transformer, SamplesOfPaddingAloneKeepGradientsFinite) {
   }
 }
 
-// --- layers of one's own in a transformer ---
+// --- user-defined layers in a transformer ---
 
 struct DoublingLayer : TransformerEncoderLayer {
   using TransformerEncoderLayer::TransformerEncoderLayer;

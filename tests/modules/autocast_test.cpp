@@ -1,5 +1,5 @@
-// Mixed precision (https://pytorch.org/docs/stable/amp.html): scopes, gradients, and the half
-// weights that are kept. Which op computes in which type: tests/interop/autocast_test.cpp.
+// Mixed precision (https://pytorch.org/docs/stable/amp.html): scopes, gradients, and the cached
+// low-precision weights. tests/interop/autocast_test.cpp tests the dtype of each op.
 #include "autograd/autocast.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(Autocast, OptimizersRefreshTheKeptWeightsInPlace) {
       EXPECT_TRUE(same_bits(kept, layer.weight->detach().to(kBFloat16)));
       loss().backward();
     }
-    // What the tape saved is of the step before.
+    // The tape saved values of the previous step.
     const Tensor late = loss();
     optimizer.step();
     EXPECT_TRUE(refuses<Error>(
@@ -138,7 +138,7 @@ TEST(MatmulPrecision, RoundsToTf32OnlyOnAGpuAndOnlyWhenAsked) {
       refuses<ValueError>([] { set_float32_matmul_precision("low"); },
                           "set_float32_matmul_precision: expected highest or high, got 'low'"));
   for (const Device device : all_devices()) {
-    // 1 + 2^-12 is 1 in TF32.
+    // 1 + 2^-12 is rounded to 1 in TF32.
     const Tensor x = full({64, 64}, 1 + 0x1p-12, {.device = device});
     const Tensor one = ones({64, 64}, {.device = device});
     const Tensor image = x.view({1, 1, 64, 64}), pixel = ones({1, 1, 1, 1}, {.device = device});

@@ -1,5 +1,5 @@
-// Calls of modules: arguments in braces, as people write them within a module, and the module that
-// an exception came from.
+// Calls of modules: arguments in braces, also within a module, and the module that threw an
+// exception.
 #include <exception>
 #include <functional>
 #include <memory>
@@ -27,14 +27,14 @@ struct PairState {
   Tensor h, c;
   auto tensors() { return std::tie(h, c); }
 };
-// Any arguments by ModuleOf.
+// Any arguments, through ModuleOf.
 struct StatefulLayer : ModuleOf<StatefulLayer> {
   Tensor forward(const Tensor& x, const PairState& state) { return x + state.h - state.c; }
 };
 struct OfAStateAlone : ModuleOf<OfAStateAlone> {
   Tensor forward(const PairState& state) { return state.h - state.c; }
 };
-// A class of a program's own, with several calls.
+// A user's class with several calls.
 struct Scaling : Module {
   struct Options {
     double by = 1;
@@ -98,7 +98,7 @@ TEST(ChildCalls, TakeArgumentsInBraces) {
     same(net.of_a_state({row * 3, row}), row * 3 - row);
     same(net.scaling(row, {.by = 3}), row * 3);
     same(net.scaling(row, row, {.by = 3, .negate = true}), row * -6);
-    // Without braces, as before: constants, variables, temporaries and defaults.
+    // Calls without braces are unchanged: constants, variables, temporaries and defaults.
     Tensor variable = x;
     AttendOptions how;
     how.need_weights = false;
@@ -133,7 +133,7 @@ TEST(ModuleOfAnException, IsThatOfThisVeryException) {
   Around net;
   const auto call = [&] { (void)net(ones({1})); };
   EXPECT_EQ(module_of_caught(call), "layer");
-  // Another exception, which would have the same memory if that were free.
+  // Another exception, which would get the same memory if that were free.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(module_of_caught([] { throw std::runtime_error("elsewhere"); }), "");
     EXPECT_EQ(module_of_caught([] { throw std::logic_error("elsewhere"); }), "");
@@ -143,7 +143,7 @@ TEST(ModuleOfAnException, IsThatOfThisVeryException) {
               try {
                 call();
               } catch (const std::exception& error) {
-                throw std::runtime_error(error.what());  // a copy is another exception
+                throw std::runtime_error(error.what());  // a copy is a different exception
               }
             }),
             "");

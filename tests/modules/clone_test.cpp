@@ -1,5 +1,5 @@
-// Copies of modules, modules of any forward, functions as layers, gradients that hooks see, and
-// modules as people write them.
+// Copies of modules, modules with any forward(), functions as layers, gradients in hooks, and
+// modules in the forms that users write.
 #include <memory>
 #include <optional>
 
@@ -24,7 +24,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// Members of every kind that a tree is made of, with a tied weight and a child in two places.
+// Every kind of member that a tree can have, with a tied weight and a child in two places.
 struct ClonedNet : ModuleOf<ClonedNet> {
   Child<Linear> first{*this, "first", 4, 4}, second{*this, "second", 4, 4};
   std::vector<Child<Linear>> row;
@@ -61,7 +61,7 @@ TEST(Clone, HasTheSameTreeInMemoryOfItsOwn) {
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
     EXPECT_NE(a[i].tensor.data_ptr(), b[i].tensor.data_ptr()) << a[i].name;
   }
-  // Tied stays tied, and one in two places is one.
+  // Tied tensors stay tied, and a child in two places is copied once.
   EXPECT_EQ(copy.parameters().size(), net.parameters().size());
   EXPECT_TRUE(copy.second->weight->is_same(*copy.first->weight));
   EXPECT_EQ(copy.children().back().second, &*copy.first);
@@ -133,7 +133,7 @@ struct Beside : ModuleOf<Beside> {
 
 TEST(Clone, RefusesWhatItCannotCopy) {
   Plain plain;
-  EXPECT_EQ(to_string(clone(plain)), to_string(plain));  // of a known type it can
+  EXPECT_EQ(to_string(clone(plain)), to_string(plain));  // possible for a known type
   Sequential net(std::move(plain));
   EXPECT_TRUE(
       refuses<Error>([&] { return clone(net).size(); }, "clone: of a Plain behind a Module"));
@@ -248,7 +248,7 @@ TEST(BackwardHooks, RunWithoutInputsThatRequireGradAndAfterAMove) {
                              "Backward hook for Modules where no input requires gradient"));
 }
 
-// Both inputs and results of an LSTM, whose c nobody differentiates.
+// All inputs and results of an LSTM, of which c is not differentiated.
 TEST(BackwardHooks, SeeEveryTensorOfACall) {
   LSTM layer(3, 4);
   size_t inputs = 0, outputs = 0;
@@ -266,7 +266,7 @@ TEST(BackwardHooks, SeeEveryTensorOfACall) {
   EXPECT_TRUE(x.grad().defined() && h.grad().defined());
 }
 
-// --- as people write it ---
+// --- modules in the forms that users write ---
 
 struct Written : Module {
   Child<Conv2d> conv{*this, "conv", 1, 8, 3, {.padding = 1}};
@@ -315,7 +315,7 @@ TEST(Lambda, IsALayerAmongLayers) {
   EXPECT_TRUE(close(net(ones({2, 2})), full({2, 2}, 12.0), 1e-6));
 }
 
-// Modules that are registered by hand may lie where they move; what holds them says their names.
+// Modules that are registered by hand may be moved; whatever holds them knows their names.
 TEST(Places, ModulesInVectorsAndOptionalsStayInTheTree) {
   struct Stack : Module {
     std::vector<Linear> layers;

@@ -1,4 +1,4 @@
-// Modules in lists and by name.
+// Containers of modules, by index and by name.
 #include "modules/layers/containers.h"
 
 #include <memory>

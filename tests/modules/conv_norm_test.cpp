@@ -1,4 +1,4 @@
-// Layers with parameters: how they start, how they learn. (What they compute: tests/interop.)
+// Layers with parameters: initialization and training. (tests/interop tests what they compute.)
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(BatchNorm2d, TracksStatisticsWhileTrainingAndUsesThemAfterwards) {
                        4.1599579, 5.5303688, 7.0835009, 5.3413677, 6.5522571, 7.878469},
                       1e-6));
     EXPECT_EQ(layer.num_batches_tracked->item<int64_t>(), 1);
-    // A batch that is refused is not counted.
+    // A refused batch is not counted.
     layer.train();
     EXPECT_THROW((void)layer(ones({2, 3, 1, 1}, {.device = device})), Error);
     EXPECT_EQ(layer.num_batches_tracked->item<int64_t>(), 1);
@@ -95,8 +95,8 @@ TEST(Embedding, TakesRowsOfANormalTable) {
   EXPECT_EQ(padded.padding_idx, 3);
 }
 
-// A small network of all of them learns one batch by heart on every device, also when it moves
-// there in the middle, its optimizer made before.
+// A small network of all of these layers learns one batch by heart on every device, also if it is
+// moved halfway, after its optimizer was created.
 TEST(Layers, LearnTogetherAcrossAMove) {
   for (const Device device : all_devices()) {
     manual_seed(5);

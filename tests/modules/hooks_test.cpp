@@ -24,7 +24,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// "[2, 3] none": shapes, in the order in which a hook sees the tensors.
+// Returns the shapes in the order in which a hook sees the tensors: "[2, 3] none".
 std::string shapes(const Tensors& tensors) {
   std::string text;
   for (const Tensor& t : tensors) {
@@ -97,7 +97,7 @@ TEST(ModuleHooks, SeeEveryTensorOfACall) {
       seen.push_back(shapes(outputs));
       return Tensors();
     });
-    // One for the first of them stands beside those for all.
+    // A hook on the first tensor works together with hooks on all of them.
     module->register_forward_hook([&](Module&, const Tensor& x0, const Tensor& y0) {
       seen.push_back(shapes({x0}) + " to " + shapes({y0}));
       return Tensor();
@@ -132,7 +132,7 @@ TEST(ModuleHooks, ReplaceArgumentsAndResults) {
   }
 }
 
-// --- a module of the user's own ---
+// --- a user-defined module ---
 
 struct Scores {
   Tensor best;

@@ -1,4 +1,4 @@
-// Initial values: distributions, bounds, orthogonality; the same bits on every device.
+// Initial values: distributions, bounds, orthogonality, and the same bits on every device.
 #include "modules/init.h"
 
 #include <cmath>
@@ -38,7 +38,7 @@ struct Case {
   double low = -INFINITY, high = INFINITY;  // bounds that values come close to
 };
 
-// Of a weight [300, 40, 2]: fan_in 80, fan_out 600.
+// For a weight [300, 40, 2]: fan_in 80, fan_out 600.
 std::vector<Case> cases() {
   const double glorot = std::sqrt(6.0 / 680), he = std::sqrt(3.0 / 80 * 2 / (1 + 0.04));
   return {
@@ -57,7 +57,7 @@ std::vector<Case> cases() {
                                       {.mode = "fan_out", .nonlinearity = "relu", .generator = g});
        },
        0, 2.0 / 600},
-      // The variance of N(0, 1) within 2 is 1 - 4 phi(2) / (Phi(2) - Phi(-2)).
+      // The variance of N(0, 1) truncated to [-2, 2] is 1 - 4 phi(2) / (Phi(2) - Phi(-2)).
       {"trunc_normal", [](auto& x, auto g) { return init::trunc_normal_(x, 1, 3, -5, 7, g); }, 1,
        9 * 0.7737413, -5, 7},
   };
@@ -119,7 +119,7 @@ TEST(Init, TakesParametersOfLayers) {
   EXPECT_TRUE(close(layer.state_dict()[0].tensor, {2, 3}, {2, 2, 2, 2, 2, 2}, 0));
 }
 
-// What torch.nn.init.calculate_gain and _calculate_fan_in_and_fan_out give.
+// The results of torch.nn.init.calculate_gain and _calculate_fan_in_and_fan_out.
 TEST(Init, GainsAndFansArePyTorchs) {
   EXPECT_EQ(init::calculate_gain("linear"), 1);
   EXPECT_EQ(init::calculate_gain("conv2d"), 1);
@@ -138,7 +138,7 @@ TEST(Init, GainsAndFansArePyTorchs) {
   EXPECT_EQ(fans({6, 2, 3, 4}), std::pair(24.0, 72.0));
 }
 
-// The distribution function of the values gives the uniform numbers back.
+// Applying the distribution function to the values returns the uniform numbers.
 TEST(Init, TruncNormalInvertsItsDistributionFunction) {
   const auto cdf = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
   const Tensor x = empty({5000}, {.dtype = kFloat64});

@@ -1,4 +1,4 @@
-// Layers: what they compute, how they start, how they print.
+// Layers: what they compute, how they are initialized, how they print.
 #include <cmath>
 #include <memory>
 

@@ -27,7 +27,7 @@ struct Net : Module {
   std::string type_name() const override { return "Net"; }
 };
 
-// A layer whose weight is another one's.
+// A layer whose weight belongs to another one.
 struct Tied : Module {
   Child<Linear> first{*this, "first", 3, 3, LinearOptions{.bias = false}};
   Tied() { register_parameter("again", *first->weight); }
@@ -127,7 +127,7 @@ void expect_moved_in_place(Device device, DType dtype) {
   }
   EXPECT_EQ(values_of(held[1]), before);
   EXPECT_EQ(values_of(held[1].grad()), grad_before);
-  // Integer buffers move but keep their dtype.
+  // Integer buffers are moved but keep their dtype.
   EXPECT_EQ(net.count->dtype(), kInt64);
   EXPECT_EQ(net.count->device(), device);
   EXPECT_EQ(net.average->dtype(), dtype);
@@ -245,7 +245,7 @@ TEST(Module, ErrorsNameThePathOfTheModule) {
   }
 }
 
-// A program's own exceptions stay what they are; whoever catches them may ask.
+// A program's own exceptions keep their type, and their module can be queried.
 TEST(Module, OfAnExceptionThatIsNoErrorThePathCanBeAsked) {
   struct Thrown : std::runtime_error {
     using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// What several tests of modules share.
+// Shared parts of the tests of modules.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ inline Names names_of(const std::vector<NamedTensor>& tensors) {
   return names;
 }
 
-// The same numbers at every call.
+// Returns the same numbers in every call.
 inline Tensor numbers(const Shape& shape, Device device = Device()) {
   Generator generator(3);
   return randn(shape, {.device = device}, &generator);

@@ -1,4 +1,4 @@
-// Modules as values: moved, assigned, swapped, returned and kept in vectors, alone and in trees.
+// Modules as values: moved, assigned, swapped, returned and stored in vectors, alone and in trees.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -27,7 +27,7 @@
 namespace taper::v0::test {
 namespace {
 
-// Members of every kind that a tree is made of, [N, 4] to [N, 4].
+// Every kind of member that a tree can have. Maps [N, 4] to [N, 4].
 struct MovedNet : ModuleOf<MovedNet> {
   Child<Linear> first{*this, "first", 4, 4}, second{*this, "second", 4, 4};
   std::vector<Child<Linear>> row;
@@ -51,7 +51,7 @@ struct MovedNet : ModuleOf<MovedNet> {
     register_module("plain", plain);
     register_parameter("by_hand", ones({4}).requires_grad_());
   }
-  // As a class with a tensor that is a plain member has to.
+  // Required for a class with a tensor as a plain member.
   MovedNet(MovedNet& other)
       : ModuleOf(other),
         first(other.first),
@@ -101,7 +101,7 @@ std::vector<Tensor> tensors_in(const Module& module) {
   return out;
 }
 
-// What a module is: its keys, its tensors (as objects), and what it computes.
+// The observable state of a module: its keys, its tensors (as objects), and what it computes.
 template <class M> struct Seen {
   Names names;
   std::vector<Tensor> tensors;
@@ -132,7 +132,7 @@ template <class M> M chosen(bool first, M a, M b) {
   return b;
 }
 
-// The rules for all kinds of modules. `make(i)` creates the i-th one of a type; they may differ.
+// The rules for all kinds of modules. `make(i)` creates the i-th module of a type; they may differ.
 template <class Make> void check_moves(const Make& make, const Tensor& on_cpu) {
   using M = decltype(make(0));
   for (const Device device : all_devices()) {
@@ -159,7 +159,7 @@ template <class Make> void check_moves(const Make& make, const Tensor& on_cpu) {
     std::swap(a, b);
     sb.expect_is(a, x);
     sa.expect_is(b, x);
-    a = std::move(b);  // which drops what a had
+    a = std::move(b);  // drops the previous content of a
     sa.expect_is(a, x);
     b = made(1);
     EXPECT_EQ(names_of(b.state_dict()), sb.names);
@@ -183,7 +183,8 @@ template <class Make> void check_moves(const Make& make, const Tensor& on_cpu) {
       EXPECT_EQ(names_of(each.state_dict()), sa.names);
       EXPECT_TRUE(same_bits(each(x).detach(), sa.y.detach()));
     }
-    // What is left of a module that was assigned to is whole: moved, saved and cloned once more.
+    // The moved-from module is complete after an assignment to it: it is moved, saved and cloned
+    // again.
     all[1] = std::move(all[0]);
     all[1].to(Device()).to(device);
     all[1].load_state_dict(all[1].state_dict());
@@ -306,7 +307,7 @@ struct PairNet : Module {
   Tensor forward(const Tensor& x) override { return fc2(fc1(x)); }
 };
 
-// What the state dict has under a name is what the Child of that name computes with.
+// The tensors that the state dict has under a name are those that the Child of that name uses.
 void expect_named(const PairNet& net, const Tensor& one, const Tensor& two) {
   EXPECT_EQ(names_of(net.state_dict()),
             (Names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}));
@@ -343,7 +344,7 @@ TEST(MovedChildren, MayBeAssignedToAfterTheyWereMovedFrom) {
   net.fc1 = Linear(2, 2);  // `taken` loses its place in the tree
   expect_named(net, *net.fc1->weight, two);
   EXPECT_EQ(taken(ones({1, 2})).shape(), (Shape{1, 2}));
-  // Out of a tree that is gone, and back.
+  // Out of a tree that was destroyed, and back.
   {
     PairNet gone;
     taken = std::move(gone.fc1);

@@ -1,4 +1,4 @@
-// Modules that come, go and move: the tree follows them.
+// Modules that are created, destroyed and moved: the tree stays consistent.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -54,7 +54,7 @@ static_assert(std::is_constructible_v<Sequential, Sequential>);
 static_assert(std::is_constructible_v<TransformerEncoder, EncoderMaker, int, LayerNorm>);
 static_assert(!std::is_constructible_v<TransformerEncoder, EncoderMaker, int, LayerNorm&>);
 
-// Modules are moved and swapped, and not copied. A Module whose type is not known is neither.
+// Modules can be moved and swapped, but not copied. A Module of unknown type can do neither.
 template <class... Modules>
 constexpr bool kMoveOnly = ((std::is_nothrow_move_constructible_v<Modules> &&
                              !std::is_copy_constructible_v<Modules> &&
@@ -67,7 +67,7 @@ static_assert(kMoveOnly<PlacedNet, Linear, Conv2d, Sequential, ModuleList, Modul
 static_assert(!std::is_move_constructible_v<Module> && !std::is_move_assignable_v<Module>);
 static_assert(!std::is_assignable_v<Module&, Linear>);
 
-// A Child moves, and takes a module of its type, or derived from it, that is given away.
+// A Child can be moved, and can be assigned an rvalue of its type or of a derived type.
 static_assert(std::is_nothrow_move_constructible_v<Child<Linear>>);
 static_assert(!std::is_assignable_v<Child<Linear>&, Child<Linear>&>);
 static_assert(std::is_assignable_v<Child<Linear>&, Child<Linear>>);
@@ -83,7 +83,7 @@ concept Replaceable = requires(Sequential& net, M&& m) {
 };
 static_assert(Replaceable<Linear> && !Replaceable<Linear&> && !Replaceable<Unrelated>);
 
-// --- children that go ---
+// --- children that are destroyed ---
 
 TEST(Places, AChildThatGoesLeavesTheTreeAndTheOthersKeepTheirOrder) {
   struct Optional : Module {
@@ -158,17 +158,17 @@ TEST(Places, ALayerIsReplacedUnderItsName) {
     EXPECT_TRUE(net.parameters()[2].is_same(*net.fc2->weight));
     EXPECT_FALSE(net.parameters()[2].is_same(old));
     EXPECT_EQ(net.children()[1].second, &*net.fc2);
-    // The new one is in its own mode, as in PyTorch.
+    // The new module keeps its own mode, as in PyTorch.
     EXPECT_TRUE(net.fc2->is_training());
     EXPECT_FALSE(net.fc1->is_training());
-    // An optimizer that was made before knows the old one alone.
+    // An optimizer that was created before knows only the old module.
     const Tensor before = net.fc2->weight->detach().clone(), first = net.fc1->weight->clone();
     sum(net(ones({2, 3}).to(device))).backward();
     EXPECT_TRUE(net.fc2->weight->grad().defined());
     optimizer.step();
     EXPECT_TRUE(same_bits(net.fc2->weight->detach(), before));
     EXPECT_FALSE(same_bits(net.fc1->weight->detach(), first));
-    // Its name is that of the place when something goes wrong.
+    // Errors name it by the name of its place.
     net.fc2 = Linear(5, 2, {.device = device});
     EXPECT_TRUE(refuses<Error>(
         [&] {
@@ -371,7 +371,7 @@ TEST(Places, AMovedParameterStaysInTheTreeAndLeavesAnUndefinedOne) {
   other.mean = full({2}, 4.);
   net.mean = other.mean;
   EXPECT_TRUE(close(*net.mean, full({2}, 4.), 0));
-  // Values are assigned, never handles.
+  // Assignment copies values, never handles.
   Linear a(2, 2), b(2, 2);
   const Tensor held = *a.weight;
   a.weight = std::move(b.weight);

@@ -1,4 +1,4 @@
-// What layers refuse, in the words of PyTorch 2.11: one row each.
+// Calls that layers refuse, with the messages of PyTorch 2.11: one row each.
 #include <cmath>
 #include <functional>
 
@@ -20,7 +20,7 @@ struct Row {
   const char* text;
 };
 
-// A layer made and called with ones of a shape.
+// Creates a layer and calls it with ones of a shape.
 template <class M, class... Args>
 std::function<void()> on(const Shape& shape, const Args&... args) {
   return [=] {

@@ -1,4 +1,4 @@
-// LSTM and GRU; tests/interop compares them with PyTorch.
+// LSTM and GRU. tests/interop compares them with PyTorch.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A captured step gives the same bits as the step itself; what cannot be captured runs as it is.
+// A captured step gives the same bits as the step itself. A step that cannot be captured runs op by
+// op.
 #include "autograd/step_graph.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@
 namespace taper::v0::test {
 namespace {
 
-// Convolution, batch norm, attention and dropout; images [N, 1, 8, 8].
+// Convolution, batch norm, attention and dropout on images [N, 1, 8, 8].
 struct StepNet : Module {
   Child<Conv2d> conv{*this, "conv", 1, 4, 3, ConvOptions{.padding = 1}};
   Child<BatchNorm2d> bn{*this, "bn", 4};
@@ -53,7 +54,7 @@ struct How {
   bool scaler, clip, ema;
 };
 
-// What ten steps leave behind.
+// The state after ten steps.
 struct Trace {
   std::vector<Tensor> losses, weights;
   PhiloxKey generator;
@@ -88,7 +89,7 @@ Trace train(const How& how, Device device, bool graph) {
   StepGraph captured(body, 2);
   Trace trace;
   for (int step = 0; step < 12; ++step) {
-    // Every third batch is smaller: another graph.
+    // Every third batch is smaller and needs another graph.
     const int64_t n = step % 3 == 2 ? 5 : 8;
     Generator generator{uint64_t(step)};
     const Tensor x = randn({n, 1, 8, 8}, {.device = device}, &generator);
@@ -125,7 +126,7 @@ TEST(StepGraph, ReplaysTheBitsOfTheStepItself) {
   }
 }
 
-// The same tensor again need not be copied, but must be after a change to it, or by the step.
+// A tensor that is passed again need not be copied, unless it was changed since, or by the step.
 TEST(StepGraph, SeesWhatAnInputHoldsNow) {
   if (skip_without_cuda() || skip_without_cache()) return;
   const NoGradGuard guard;
@@ -255,7 +256,7 @@ TEST(StepGraph, KeepsItsMemoryWhenUnusedMemoryIsGivenBack) {
   (void)step({x});
   const Tensor want = step({x})[0].clone();
   cuda::empty_cache();
-  // Whoever gets memory now must not get what the graph uses.
+  // New allocations must not get memory that the graph uses.
   std::vector<Tensor> others;
   for (int i = 0; i < 8; ++i) others.push_back(zeros({1 << 20}, {.device = "cuda"}));
   EXPECT_TRUE(same_bits(step({x})[0], want));

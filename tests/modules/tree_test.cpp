@@ -1,5 +1,5 @@
-// The machinery of Module: hooks, traversal, freezing, sharing, strict loading, summaries, and what
-// stands outside the tree.
+// The mechanisms of Module: hooks, traversal, freezing, sharing, strict loading, summaries, and
+// tensors outside of the tree.
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ TEST(ModuleHooks, MayRemoveThemselves) {
   EXPECT_EQ(calls, 1);
 }
 
-// An output layer that is the embedding's own weight.
+// An output layer that uses the embedding's weight.
 struct TiedHead : Module {
   Child<Embedding> embedding{*this, "embedding", 5, 3};
   Child<Linear> head{*this, "head", 3, 5, LinearOptions{.bias = false}};
@@ -228,7 +228,7 @@ TEST(LoadStateDict, ReturnsWhatDidNotMatch) {
   EXPECT_EQ(keys.unexpected_keys, std::vector<std::string>{"more"});
 }
 
-// A layer that is a plain member: no Child, no name.
+// A layer as a plain member: without Child and name.
 struct Forgetful : Module {
   Linear layer{2, 2};
   Tensor forward(const Tensor& x) override { return layer(x); }
@@ -248,7 +248,7 @@ TEST(OutsideTheTree, ALayerThatWasNotRegisteredIsRefusedWhenItRuns) {
   }
   net.layer.requires_grad_(false);
   EXPECT_EQ(net(ones({1, 2})).shape(), (Shape{1, 2}));
-  // Alone, or without parameters, a module needs no tree.
+  // A module that is used alone, or without parameters, needs no tree.
   Linear alone(2, 2);
   (void)alone(ones({1, 2}));
 }
@@ -291,11 +291,11 @@ TEST(Summary, CountsParametersMultiplyAddsAndActivations) {
     EXPECT_EQ(all.parameters, 224 + 1290);
     EXPECT_EQ(all.trained, 224);
     EXPECT_EQ(all.output, (Shape{2, 10}));
-    // Half the outputs are kept by ReLU's and Linear's backward alone.
+    // Half of the outputs are kept only by the backward passes of ReLU and Linear.
     EXPECT_GE(all.activation_bytes, 2 * 128 * 4);
     EXPECT_EQ(relu.calls, 1);
     EXPECT_EQ(flat.parameters, 0);
-    // Its hooks are gone.
+    // Its hooks have been removed.
     (void)net(x);
   }
 }
