@@ -203,9 +203,9 @@ bool in_apps_or_data(const std::string& file) {
 bool in_cuda(const std::string& file) {
   if (file == "framework/cuda/cuda.h") return false;  // users' header
   return ends_with(file, ".cu") || ends_with(file, ".cuh") || ends_with(file, "_cudnn.cpp") ||
-         starts_with_any(file,
-                         {"framework/cuda/", "framework/memory/cuda_allocator",
-                          "framework/memory/device_allocator", "framework/kernels/common/launch"});
+         starts_with_any(
+             file, {"framework/cuda/", "framework/memory/cuda_allocator",
+                    "framework/memory/device_allocator", "framework/kernels/common/kernel_launch"});
 }
 bool in_cpu_kernels(const std::string& file) {
   return ends_with(file, "_cpu.cpp") || ends_with(file, "_cpu.h");

@@ -15,7 +15,7 @@
 
 #include "framework/base/error.h"
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/memory/cuda_allocator.h"
 #include "framework/memory/cuda_memory.h"
 #include "framework/memory/small_blocks.h"

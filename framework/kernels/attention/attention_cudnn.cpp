@@ -15,7 +15,7 @@
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/plans.h"
 
 namespace taper::v0::kernels::cuda {

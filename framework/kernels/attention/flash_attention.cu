@@ -10,7 +10,7 @@
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/attention/attention.h"
 #include "framework/kernels/common/dispatch.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 
 namespace taper::v0::kernels::cuda {

@@ -7,7 +7,7 @@
 #include "framework/base/host_device.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/dispatch.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 
 namespace taper::v0::kernels::cuda {
 

@@ -6,7 +6,7 @@
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/elements.cuh"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/conv/conv_fma.cuh"
 #include "framework/kernels/conv/conv_kernels.h"

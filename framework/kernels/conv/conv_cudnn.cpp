@@ -11,7 +11,7 @@
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/plans.h"
 #include "framework/kernels/conv/conv.h"
 

@@ -14,7 +14,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/elements.cuh"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
 

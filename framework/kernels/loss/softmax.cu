@@ -6,7 +6,7 @@
 
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/dispatch.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/math.h"
 #include "framework/kernels/reduce/columns.cuh"
 #include "framework/kernels/reduce/row_reduce.cuh"

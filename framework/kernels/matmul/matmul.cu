@@ -17,7 +17,7 @@
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
 #include "framework/kernels/common/elements.cuh"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/unary.h"

@@ -4,7 +4,7 @@
 #include "framework/kernels/norm/norm.cuh"
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/norm/norm_kernels.h"
 #include "framework/kernels/reduce/reduce.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/optim/tensor_list.h"
 

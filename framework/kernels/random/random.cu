@@ -7,7 +7,7 @@
 #include <curand_kernel.h>
 
 #include "framework/cuda/runtime.h"
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"

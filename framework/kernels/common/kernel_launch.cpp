@@ -1,4 +1,4 @@
-#include "framework/kernels/common/launch.h"
+#include "framework/kernels/common/kernel_launch.h"
 
 #include <cstdlib>
 #include <string_view>
