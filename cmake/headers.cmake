@@ -1,6 +1,6 @@
 # cmake -P: copies the public HEADERS, and the headers that they include, from ROOT to OUT in the form
 # in which they are installed: included as <taper/...>, so that they cannot be confused with a user's
-# headers, and with generated files from MADE in place of their includes.
+# headers, and with the methods of Tensor within their class.
 cmake_minimum_required(VERSION 3.25)
 
 # installed(PATH RESULT): the path of a source header below OUT.
@@ -26,10 +26,11 @@ while(todo)
   file(READ ${ROOT}/${header} text)
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" name "${line}")
-    if(EXISTS ${MADE}/${name})
-      string(APPEND sources " ${MADE}/${name}")
-      file(READ ${MADE}/${name} made)
-      string(REPLACE "#include \"${name}\"\n" "${made}" text "${text}")
+    if(name STREQUAL "framework/tensor/tensor_methods.h")
+      string(APPEND sources " ${ROOT}/${name}")
+      file(READ ${ROOT}/${name} methods)
+      string(REGEX REPLACE "^.*#pragma once\n" "" methods "${methods}")
+      string(REPLACE "#include \"${name}\"\n" "${methods}" text "${text}")
       continue()
     endif()
     list(APPEND todo ${name})

@@ -165,7 +165,6 @@ def compile_cost():
         text = (ROOT / header).read_text()
         todo += re.findall(r'^#include "([^"]+)"', text, re.M)
         standard |= set(re.findall(r"^#include <([^>.]+)>", text, re.M))
-    made = ROOT / "build" / "made"
 
     def seconds(text):
         with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
@@ -174,7 +173,7 @@ def compile_cost():
             times = []
             for _ in range(5):
                 start = time.monotonic()
-                subprocess.run(["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT}", f"-I{made}", file.name], check=True)
+                subprocess.run(["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT}", file.name], check=True)
                 times.append(time.monotonic() - start)
             return statistics.median(times)
 

@@ -1,4 +1,4 @@
-// The methods of Tensor that belong to the tape, but for the operators (scripts/methods.sh).
+// The methods of Tensor that belong to the tape. Operators are defined in autograd/ops/.
 #include <algorithm>
 
 #include "autograd/engine.h"

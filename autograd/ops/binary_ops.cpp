@@ -281,4 +281,79 @@ bool equal(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && all(eq(a, b)).item<bool>();
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::add(const Tensor& b, Scalar alpha) const { return taper::add(*this, b, alpha); }
+Tensor Tensor::sub(const Tensor& b, Scalar alpha) const { return taper::sub(*this, b, alpha); }
+Tensor Tensor::mul(const Tensor& b) const { return taper::mul(*this, b); }
+Tensor Tensor::div(const Tensor& b) const { return taper::div(*this, b); }
+Tensor Tensor::div(const Tensor& b, const std::string& rounding_mode) const {
+  return taper::div(*this, b, rounding_mode);
+}
+Tensor Tensor::floor_divide(const Tensor& b) const { return taper::floor_divide(*this, b); }
+Tensor Tensor::remainder(const Tensor& b) const { return taper::remainder(*this, b); }
+Tensor Tensor::fmod(const Tensor& b) const { return taper::fmod(*this, b); }
+Tensor Tensor::pow(const Tensor& exponent) const { return taper::pow(*this, exponent); }
+Tensor Tensor::pow(Scalar exponent) const { return taper::pow(*this, exponent); }
+Tensor Tensor::atan2(const Tensor& x) const { return taper::atan2(*this, x); }
+Tensor Tensor::logaddexp(const Tensor& b) const { return taper::logaddexp(*this, b); }
+Tensor Tensor::xlogy(const Tensor& b) const { return taper::xlogy(*this, b); }
+Tensor Tensor::lerp(const Tensor& end, const Tensor& weight) const {
+  return taper::lerp(*this, end, weight);
+}
+Tensor Tensor::lerp(const Tensor& end, Scalar weight) const {
+  return taper::lerp(*this, end, weight);
+}
+Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, Scalar value) const {
+  return taper::addcmul(*this, a, b, value);
+}
+Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, Scalar value) const {
+  return taper::addcdiv(*this, a, b, value);
+}
+Tensor Tensor::maximum(const Tensor& b) const { return taper::maximum(*this, b); }
+Tensor Tensor::minimum(const Tensor& b) const { return taper::minimum(*this, b); }
+Tensor Tensor::eq(const Tensor& b) const { return taper::eq(*this, b); }
+Tensor Tensor::ne(const Tensor& b) const { return taper::ne(*this, b); }
+Tensor Tensor::lt(const Tensor& b) const { return taper::lt(*this, b); }
+Tensor Tensor::le(const Tensor& b) const { return taper::le(*this, b); }
+Tensor Tensor::gt(const Tensor& b) const { return taper::gt(*this, b); }
+Tensor Tensor::ge(const Tensor& b) const { return taper::ge(*this, b); }
+Tensor Tensor::logical_and(const Tensor& b) const { return taper::logical_and(*this, b); }
+Tensor Tensor::logical_or(const Tensor& b) const { return taper::logical_or(*this, b); }
+Tensor Tensor::logical_xor(const Tensor& b) const { return taper::logical_xor(*this, b); }
+Tensor Tensor::bitwise_and(const Tensor& b) const { return taper::bitwise_and(*this, b); }
+Tensor Tensor::bitwise_or(const Tensor& b) const { return taper::bitwise_or(*this, b); }
+Tensor Tensor::bitwise_xor(const Tensor& b) const { return taper::bitwise_xor(*this, b); }
+Tensor Tensor::isclose(const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) const {
+  return taper::isclose(*this, b, rtol, atol, equal_nan);
+}
+bool Tensor::allclose(const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) const {
+  return taper::allclose(*this, b, rtol, atol, equal_nan);
+}
+bool Tensor::equal(const Tensor& b) const { return taper::equal(*this, b); }
+Tensor Tensor::add(Scalar b) const { return taper::add(*this, b); }
+Tensor Tensor::sub(Scalar b) const { return taper::sub(*this, b); }
+Tensor Tensor::mul(Scalar b) const { return taper::mul(*this, b); }
+Tensor Tensor::div(Scalar b) const { return taper::div(*this, b); }
+Tensor Tensor::div(Scalar b, const std::string& rounding_mode) const {
+  return taper::div(*this, b, rounding_mode);
+}
+Tensor Tensor::floor_divide(Scalar b) const { return taper::floor_divide(*this, b); }
+Tensor Tensor::remainder(Scalar b) const { return taper::remainder(*this, b); }
+Tensor Tensor::fmod(Scalar b) const { return taper::fmod(*this, b); }
+Tensor Tensor::atan2(Scalar x) const { return taper::atan2(*this, x); }
+Tensor Tensor::logaddexp(Scalar b) const { return taper::logaddexp(*this, b); }
+Tensor Tensor::xlogy(Scalar b) const { return taper::xlogy(*this, b); }
+Tensor Tensor::bitwise_and(Scalar b) const { return taper::bitwise_and(*this, b); }
+Tensor Tensor::bitwise_or(Scalar b) const { return taper::bitwise_or(*this, b); }
+Tensor Tensor::bitwise_xor(Scalar b) const { return taper::bitwise_xor(*this, b); }
+Tensor Tensor::maximum(Scalar b) const { return taper::maximum(*this, b); }
+Tensor Tensor::minimum(Scalar b) const { return taper::minimum(*this, b); }
+Tensor Tensor::eq(Scalar b) const { return taper::eq(*this, b); }
+Tensor Tensor::ne(Scalar b) const { return taper::ne(*this, b); }
+Tensor Tensor::lt(Scalar b) const { return taper::lt(*this, b); }
+Tensor Tensor::le(Scalar b) const { return taper::le(*this, b); }
+Tensor Tensor::gt(Scalar b) const { return taper::gt(*this, b); }
+Tensor Tensor::ge(Scalar b) const { return taper::ge(*this, b); }
+
 }  // namespace taper::v0

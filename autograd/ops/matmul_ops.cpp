@@ -180,4 +180,23 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   });
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::matmul(const Tensor& b) const { return taper::matmul(*this, b); }
+Tensor Tensor::mm(const Tensor& b) const { return taper::mm(*this, b); }
+Tensor Tensor::bmm(const Tensor& b) const { return taper::bmm(*this, b); }
+Tensor Tensor::addmm(const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) const {
+  return taper::addmm(*this, a, b, beta, alpha);
+}
+Tensor Tensor::baddbmm(const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) const {
+  return taper::baddbmm(*this, a, b, beta, alpha);
+}
+Tensor Tensor::tensordot(const Tensor& b, IntArg dims) const {
+  return taper::tensordot(*this, b, dims);
+}
+Tensor Tensor::tensordot(const Tensor& b, const Shape& dims_a, const Shape& dims_b) const {
+  return taper::tensordot(*this, b, dims_a, dims_b);
+}
+Tensor Tensor::outer(const Tensor& b) const { return taper::outer(*this, b); }
+
 }  // namespace taper::v0

@@ -261,4 +261,65 @@ Tensor any(const Tensor& x, const Shape& dims, BoolArg keepdim) {
   return kernels::reduce(ReduceOp::any, x, dims, keepdim);
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::sum(std::optional<DType> dtype) const { return taper::sum(*this, dtype); }
+Tensor Tensor::sum(const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) const {
+  return taper::sum(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::mean(std::optional<DType> dtype) const { return taper::mean(*this, dtype); }
+Tensor Tensor::mean(const Shape& dims, BoolArg keepdim, std::optional<DType> dtype) const {
+  return taper::mean(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::prod(std::optional<DType> dtype) const { return taper::prod(*this, dtype); }
+Tensor Tensor::prod(IntArg dim, BoolArg keepdim, std::optional<DType> dtype) const {
+  return taper::prod(*this, dim, keepdim, dtype);
+}
+Tensor Tensor::var(const Shape& dims, RealArg correction, BoolArg keepdim) const {
+  return taper::var(*this, dims, correction, keepdim);
+}
+Tensor Tensor::std(const Shape& dims, RealArg correction, BoolArg keepdim) const {
+  return taper::std(*this, dims, correction, keepdim);
+}
+VarMean Tensor::var_mean(const Shape& dims, RealArg correction, BoolArg keepdim) const {
+  return taper::var_mean(*this, dims, correction, keepdim);
+}
+StdMean Tensor::std_mean(const Shape& dims, RealArg correction, BoolArg keepdim) const {
+  return taper::std_mean(*this, dims, correction, keepdim);
+}
+Tensor Tensor::norm(RealArg p, const Shape& dims, BoolArg keepdim,
+                    std::optional<DType> dtype) const {
+  return taper::norm(*this, p, dims, keepdim, dtype);
+}
+Tensor Tensor::cdist(const Tensor& b, RealArg p) const { return taper::cdist(*this, b, p); }
+Tensor Tensor::logsumexp(const Shape& dims, BoolArg keepdim) const {
+  return taper::logsumexp(*this, dims, keepdim);
+}
+Tensor Tensor::softmax(IntArg dim, std::optional<DType> dtype) const {
+  return taper::softmax(*this, dim, dtype);
+}
+Tensor Tensor::log_softmax(IntArg dim, std::optional<DType> dtype) const {
+  return taper::log_softmax(*this, dim, dtype);
+}
+Tensor Tensor::amax(const Shape& dims, BoolArg keepdim) const {
+  return taper::amax(*this, dims, keepdim);
+}
+Tensor Tensor::amin(const Shape& dims, BoolArg keepdim) const {
+  return taper::amin(*this, dims, keepdim);
+}
+Tensor Tensor::argmax() const { return taper::argmax(*this); }
+Tensor Tensor::argmin() const { return taper::argmin(*this); }
+Tensor Tensor::argmax(IntArg dim, BoolArg keepdim) const {
+  return taper::argmax(*this, dim, keepdim);
+}
+Tensor Tensor::argmin(IntArg dim, BoolArg keepdim) const {
+  return taper::argmin(*this, dim, keepdim);
+}
+Tensor Tensor::all(const Shape& dims, BoolArg keepdim) const {
+  return taper::all(*this, dims, keepdim);
+}
+Tensor Tensor::any(const Shape& dims, BoolArg keepdim) const {
+  return taper::any(*this, dims, keepdim);
+}
+
 }  // namespace taper::v0

@@ -343,4 +343,65 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   });
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::view(const Shape& shape) const { return taper::view(*this, shape); }
+Tensor Tensor::reshape(const Shape& shape) const { return taper::reshape(*this, shape); }
+Tensor Tensor::view_as(const Tensor& other) const { return taper::view_as(*this, other); }
+Tensor Tensor::flatten(IntArg start_dim, IntArg end_dim) const {
+  return taper::flatten(*this, start_dim, end_dim);
+}
+Tensor Tensor::unflatten(IntArg dim, const Shape& sizes) const {
+  return taper::unflatten(*this, dim, sizes);
+}
+Tensor Tensor::squeeze() const { return taper::squeeze(*this); }
+Tensor Tensor::squeeze(const Shape& dims) const { return taper::squeeze(*this, dims); }
+Tensor Tensor::unsqueeze(IntArg dim) const { return taper::unsqueeze(*this, dim); }
+Tensor Tensor::transpose(IntArg dim0, IntArg dim1) const {
+  return taper::transpose(*this, dim0, dim1);
+}
+Tensor Tensor::permute(const Shape& order) const { return taper::permute(*this, order); }
+Tensor Tensor::movedim(IntArg source, IntArg destination) const {
+  return taper::movedim(*this, source, destination);
+}
+Tensor Tensor::expand(const Shape& shape) const { return taper::expand(*this, shape); }
+Tensor Tensor::expand_as(const Tensor& other) const { return taper::expand_as(*this, other); }
+Tensor Tensor::narrow(IntArg dim, IntArg start, IntArg length) const {
+  return taper::narrow(*this, dim, start, length);
+}
+Tensor Tensor::select(IntArg dim, IntArg index) const { return taper::select(*this, dim, index); }
+Tensor Tensor::diagonal(IntArg offset, IntArg dim1, IntArg dim2) const {
+  return taper::diagonal(*this, offset, dim1, dim2);
+}
+Tensor Tensor::slice(IntArg dim, std::optional<IntArg> start, std::optional<IntArg> end,
+                     IntArg step) const {
+  return taper::slice(*this, dim, start, end, step);
+}
+std::vector<Tensor> Tensor::split(IntArg size, IntArg dim) const {
+  return taper::split(*this, size, dim);
+}
+std::vector<Tensor> Tensor::split(const std::vector<int64_t>& sizes, IntArg dim) const {
+  return taper::split(*this, sizes, dim);
+}
+std::vector<Tensor> Tensor::chunk(IntArg chunks, IntArg dim) const {
+  return taper::chunk(*this, chunks, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(IntArg sections, IntArg dim) const {
+  return taper::tensor_split(*this, sections, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(const std::vector<int64_t>& indices, IntArg dim) const {
+  return taper::tensor_split(*this, indices, dim);
+}
+std::vector<Tensor> Tensor::unbind(IntArg dim) const { return taper::unbind(*this, dim); }
+Tensor Tensor::roll(const Shape& shifts, const Shape& dims) const {
+  return taper::roll(*this, shifts, dims);
+}
+Tensor Tensor::diag_embed(IntArg offset, IntArg dim1, IntArg dim2) const {
+  return taper::diag_embed(*this, offset, dim1, dim2);
+}
+Tensor Tensor::diag(IntArg diagonal) const { return taper::diag(*this, diagonal); }
+Tensor Tensor::repeat(const Shape& repeats) const { return taper::repeat(*this, repeats); }
+Tensor Tensor::clone() const { return taper::clone(*this); }
+Tensor Tensor::contiguous() const { return taper::contiguous(*this); }
+
 }  // namespace taper::v0

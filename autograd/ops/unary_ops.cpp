@@ -280,4 +280,80 @@ Tensor isnan(const Tensor& x) { return pointwise(Op::isnan, x); }
 Tensor isinf(const Tensor& x) { return pointwise(Op::isinf, x); }
 Tensor isfinite(const Tensor& x) { return pointwise(Op::isfinite, x); }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::neg() const { return taper::neg(*this); }
+Tensor Tensor::abs() const { return taper::abs(*this); }
+Tensor Tensor::sign() const { return taper::sign(*this); }
+Tensor Tensor::square() const { return taper::square(*this); }
+Tensor Tensor::sqrt() const { return taper::sqrt(*this); }
+Tensor Tensor::rsqrt() const { return taper::rsqrt(*this); }
+Tensor Tensor::reciprocal() const { return taper::reciprocal(*this); }
+Tensor Tensor::exp() const { return taper::exp(*this); }
+Tensor Tensor::expm1() const { return taper::expm1(*this); }
+Tensor Tensor::log() const { return taper::log(*this); }
+Tensor Tensor::log2() const { return taper::log2(*this); }
+Tensor Tensor::log10() const { return taper::log10(*this); }
+Tensor Tensor::exp2() const { return taper::exp2(*this); }
+Tensor Tensor::log1p() const { return taper::log1p(*this); }
+Tensor Tensor::sin() const { return taper::sin(*this); }
+Tensor Tensor::cos() const { return taper::cos(*this); }
+Tensor Tensor::tan() const { return taper::tan(*this); }
+Tensor Tensor::asin() const { return taper::asin(*this); }
+Tensor Tensor::acos() const { return taper::acos(*this); }
+Tensor Tensor::atan() const { return taper::atan(*this); }
+Tensor Tensor::sinh() const { return taper::sinh(*this); }
+Tensor Tensor::cosh() const { return taper::cosh(*this); }
+Tensor Tensor::tanh() const { return taper::tanh(*this); }
+Tensor Tensor::sigmoid() const { return taper::sigmoid(*this); }
+Tensor Tensor::erf() const { return taper::erf(*this); }
+Tensor Tensor::lgamma() const { return taper::lgamma(*this); }
+Tensor Tensor::digamma() const { return taper::digamma(*this); }
+Tensor Tensor::floor() const { return taper::floor(*this); }
+Tensor Tensor::ceil() const { return taper::ceil(*this); }
+Tensor Tensor::round() const { return taper::round(*this); }
+Tensor Tensor::trunc() const { return taper::trunc(*this); }
+Tensor Tensor::frac() const { return taper::frac(*this); }
+Tensor Tensor::relu() const { return taper::relu(*this); }
+Tensor Tensor::leaky_relu(RealArg negative_slope) const {
+  return taper::leaky_relu(*this, negative_slope);
+}
+Tensor Tensor::elu(RealArg alpha) const { return taper::elu(*this, alpha); }
+Tensor Tensor::gelu(BoolArg tanh_form) const { return taper::gelu(*this, tanh_form); }
+Tensor Tensor::silu() const { return taper::silu(*this); }
+Tensor Tensor::softplus(RealArg beta, RealArg threshold) const {
+  return taper::softplus(*this, beta, threshold);
+}
+Tensor Tensor::selu() const { return taper::selu(*this); }
+Tensor Tensor::celu(RealArg alpha) const { return taper::celu(*this, alpha); }
+Tensor Tensor::hardsigmoid() const { return taper::hardsigmoid(*this); }
+Tensor Tensor::hardswish() const { return taper::hardswish(*this); }
+Tensor Tensor::mish() const { return taper::mish(*this); }
+Tensor Tensor::logsigmoid() const { return taper::logsigmoid(*this); }
+Tensor Tensor::softsign() const { return taper::softsign(*this); }
+Tensor Tensor::tanhshrink() const { return taper::tanhshrink(*this); }
+Tensor Tensor::hardshrink(RealArg lambd) const { return taper::hardshrink(*this, lambd); }
+Tensor Tensor::softshrink(RealArg lambd) const { return taper::softshrink(*this, lambd); }
+Tensor Tensor::glu(IntArg dim) const { return taper::glu(*this, dim); }
+Tensor Tensor::prelu(const Tensor& weight) const { return taper::prelu(*this, weight); }
+Tensor Tensor::clamp(std::optional<Scalar> min, std::optional<Scalar> max) const {
+  return taper::clamp(*this, min, max);
+}
+Tensor Tensor::clamp(const Tensor& min, const Tensor& max) const {
+  return taper::clamp(*this, min, max);
+}
+Tensor Tensor::hardtanh(RealArg min_val, RealArg max_val) const {
+  return taper::hardtanh(*this, min_val, max_val);
+}
+Tensor Tensor::relu6() const { return taper::relu6(*this); }
+Tensor Tensor::nan_to_num(RealArg nan, std::optional<double> posinf,
+                          std::optional<double> neginf) const {
+  return taper::nan_to_num(*this, nan, posinf, neginf);
+}
+Tensor Tensor::logical_not() const { return taper::logical_not(*this); }
+Tensor Tensor::bitwise_not() const { return taper::bitwise_not(*this); }
+Tensor Tensor::isnan() const { return taper::isnan(*this); }
+Tensor Tensor::isinf() const { return taper::isinf(*this); }
+Tensor Tensor::isfinite() const { return taper::isfinite(*this); }
+
 }  // namespace taper::v0

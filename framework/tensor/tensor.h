@@ -223,9 +223,8 @@ class Tensor {
   Tensor operator*=(Scalar other) const&& { return assigned().mul_(other); }
   Tensor operator/=(Scalar other) const&& { return assigned().div_(other); }
 
-  // --- operators: x.exp() is exp(x), whose contract stands in autograd/ops/ ---
-  // One for each function there whose first argument is a tensor, but for those of nn/. The build
-  // makes them (scripts/methods.sh); in the header that is installed they stand here.
+  // --- operators: x.exp() calls exp(x); the contracts are in autograd/ops/ ---
+  // The installed copy of this header contains the declarations in place of the include.
 #include "framework/tensor/tensor_methods.h"
 
  private:

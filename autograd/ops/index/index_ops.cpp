@@ -225,4 +225,37 @@ Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   });
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::index_select(IntArg dim, const Tensor& index) const {
+  return taper::index_select(*this, dim, index);
+}
+Tensor Tensor::gather(IntArg dim, const Tensor& index) const {
+  return taper::gather(*this, dim, index);
+}
+Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
+  return taper::masked_fill(*this, mask, value);
+}
+Tensor Tensor::tril(IntArg diagonal) const { return taper::tril(*this, diagonal); }
+Tensor Tensor::triu(IntArg diagonal) const { return taper::triu(*this, diagonal); }
+Tensor Tensor::flip(const Shape& dims) const { return taper::flip(*this, dims); }
+Tensor Tensor::pad(const std::vector<int64_t>& padding, Scalar value) const {
+  return taper::pad(*this, padding, value);
+}
+Sorted Tensor::sort(IntArg dim, BoolArg descending) const {
+  return taper::sort(*this, dim, descending);
+}
+Tensor Tensor::argsort(IntArg dim, BoolArg descending) const {
+  return taper::argsort(*this, dim, descending);
+}
+Sorted Tensor::topk(IntArg k, IntArg dim, BoolArg largest) const {
+  return taper::topk(*this, k, dim, largest);
+}
+Tensor Tensor::cumsum(IntArg dim, std::optional<DType> dtype) const {
+  return taper::cumsum(*this, dim, dtype);
+}
+Tensor Tensor::cumprod(IntArg dim, std::optional<DType> dtype) const {
+  return taper::cumprod(*this, dim, dtype);
+}
+
 }  // namespace taper::v0

@@ -288,4 +288,30 @@ Tensor nonzero(const Tensor& x) {
   return stack(columns, 1);
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::index(const Tensor& index) const { return taper::index(*this, index); }
+Tensor Tensor::index(const std::vector<TensorIndex>& indices) const {
+  return taper::index(*this, indices);
+}
+Tensor Tensor::index(std::initializer_list<TensorIndex> indices) const {
+  return taper::index(*this, indices);
+}
+Tensor Tensor::index_put_(const std::vector<TensorIndex>& indices, const Tensor& value,
+                          BoolArg accumulate) const {
+  return taper::index_put_(*this, indices, value, accumulate);
+}
+Tensor Tensor::index_put_(const std::vector<TensorIndex>& indices, Scalar value) const {
+  return taper::index_put_(*this, indices, value);
+}
+Tensor Tensor::index_put(const std::vector<TensorIndex>& indices, const Tensor& value,
+                         BoolArg accumulate) const {
+  return taper::index_put(*this, indices, value, accumulate);
+}
+Tensor Tensor::masked_select(const Tensor& mask) const { return taper::masked_select(*this, mask); }
+Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& source) const {
+  return taper::masked_scatter(*this, mask, source);
+}
+Tensor Tensor::nonzero() const { return taper::nonzero(*this); }
+
 }  // namespace taper::v0

@@ -255,4 +255,20 @@ Tensor Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   return apply("masked_fill_", *this, mask, f);
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::copy_(const Tensor& source, BoolArg non_blocking) const {
+  return taper::copy_(*this, source, non_blocking);
+}
+Tensor Tensor::fill_(Scalar value) const { return taper::fill_(*this, value); }
+Tensor Tensor::uniform_(RealArg low, RealArg high, Generator* generator) const {
+  return taper::uniform_(*this, low, high, generator);
+}
+Tensor Tensor::normal_(RealArg mean, RealArg std, Generator* generator) const {
+  return taper::normal_(*this, mean, std, generator);
+}
+Tensor Tensor::bernoulli_(RealArg p, Generator* generator) const {
+  return taper::bernoulli_(*this, p, generator);
+}
+
 }  // namespace taper::v0

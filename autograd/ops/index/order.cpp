@@ -127,4 +127,31 @@ Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim, BoolArg k
   return quantile(x, full({}, q, options_of(x)), dim, keepdim, mode);
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::max() const { return taper::max(*this); }
+Tensor Tensor::min() const { return taper::min(*this); }
+Sorted Tensor::max(IntArg dim, BoolArg keepdim) const { return taper::max(*this, dim, keepdim); }
+Sorted Tensor::min(IntArg dim, BoolArg keepdim) const { return taper::min(*this, dim, keepdim); }
+Tensor Tensor::max(const Tensor& b) const { return taper::max(*this, b); }
+Tensor Tensor::min(const Tensor& b) const { return taper::min(*this, b); }
+Tensor Tensor::median() const { return taper::median(*this); }
+Sorted Tensor::median(IntArg dim, BoolArg keepdim) const {
+  return taper::median(*this, dim, keepdim);
+}
+Tensor Tensor::quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim) const {
+  return taper::quantile(*this, q, dim, keepdim);
+}
+Tensor Tensor::quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim,
+                        QuantileMode interpolation) const {
+  return taper::quantile(*this, q, dim, keepdim, interpolation);
+}
+Tensor Tensor::quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim) const {
+  return taper::quantile(*this, q, dim, keepdim);
+}
+Tensor Tensor::quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim,
+                        QuantileMode interpolation) const {
+  return taper::quantile(*this, q, dim, keepdim, interpolation);
+}
+
 }  // namespace taper::v0

@@ -209,4 +209,49 @@ Tensor index_fill(const Tensor& x, IntArg dim, const Tensor& index, Scalar value
   return index_fill_(clone(x), dim, index, value);
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::scatter(IntArg dim, const Tensor& index, const Tensor& src) const {
+  return taper::scatter(*this, dim, index, src);
+}
+Tensor Tensor::scatter(IntArg dim, const Tensor& index, Scalar value) const {
+  return taper::scatter(*this, dim, index, value);
+}
+Tensor Tensor::scatter_add(IntArg dim, const Tensor& index, const Tensor& src) const {
+  return taper::scatter_add(*this, dim, index, src);
+}
+Tensor Tensor::scatter_reduce(IntArg dim, const Tensor& index, const Tensor& src,
+                              const std::string& reduce, BoolArg include_self) const {
+  return taper::scatter_reduce(*this, dim, index, src, reduce, include_self);
+}
+Tensor Tensor::index_add(IntArg dim, const Tensor& index, const Tensor& source,
+                         Scalar alpha) const {
+  return taper::index_add(*this, dim, index, source, alpha);
+}
+Tensor Tensor::index_copy(IntArg dim, const Tensor& index, const Tensor& source) const {
+  return taper::index_copy(*this, dim, index, source);
+}
+Tensor Tensor::index_fill(IntArg dim, const Tensor& index, Scalar value) const {
+  return taper::index_fill(*this, dim, index, value);
+}
+Tensor Tensor::scatter_(IntArg dim, const Tensor& index, const Tensor& src) const {
+  return taper::scatter_(*this, dim, index, src);
+}
+Tensor Tensor::scatter_(IntArg dim, const Tensor& index, Scalar value) const {
+  return taper::scatter_(*this, dim, index, value);
+}
+Tensor Tensor::scatter_add_(IntArg dim, const Tensor& index, const Tensor& src) const {
+  return taper::scatter_add_(*this, dim, index, src);
+}
+Tensor Tensor::index_add_(IntArg dim, const Tensor& index, const Tensor& source,
+                          Scalar alpha) const {
+  return taper::index_add_(*this, dim, index, source, alpha);
+}
+Tensor Tensor::index_copy_(IntArg dim, const Tensor& index, const Tensor& source) const {
+  return taper::index_copy_(*this, dim, index, source);
+}
+Tensor Tensor::index_fill_(IntArg dim, const Tensor& index, Scalar value) const {
+  return taper::index_fill_(*this, dim, index, value);
+}
+
 }  // namespace taper::v0

@@ -158,4 +158,33 @@ Uniques unique(const Tensor& x, BoolArg /*sorted*/, BoolArg return_inverse, Bool
   return y;
 }
 
+// --- methods of Tensor ---
+
+Tensor Tensor::count_nonzero(const Shape& dims) const { return taper::count_nonzero(*this, dims); }
+Tensor Tensor::bincount(const Tensor& weights, IntArg minlength) const {
+  return taper::bincount(*this, weights, minlength);
+}
+Tensor Tensor::repeat_interleave(IntArg repeats, std::optional<IntArg> dim) const {
+  return taper::repeat_interleave(*this, repeats, dim);
+}
+Tensor Tensor::repeat_interleave(const Tensor& repeats, std::optional<IntArg> dim,
+                                 std::optional<IntArg> output_size) const {
+  return taper::repeat_interleave(*this, repeats, dim, output_size);
+}
+Tensor Tensor::take_along_dim(const Tensor& indices, std::optional<IntArg> dim) const {
+  return taper::take_along_dim(*this, indices, dim);
+}
+Tensor Tensor::searchsorted(const Tensor& x, BoolArg right) const {
+  return taper::searchsorted(*this, x, right);
+}
+Tensor Tensor::searchsorted(Scalar value, BoolArg right) const {
+  return taper::searchsorted(*this, value, right);
+}
+Tensor Tensor::bucketize(const Tensor& boundaries, BoolArg right) const {
+  return taper::bucketize(*this, boundaries, right);
+}
+Uniques Tensor::unique(BoolArg sorted, BoolArg return_inverse, BoolArg return_counts) const {
+  return taper::unique(*this, sorted, return_inverse, return_counts);
+}
+
 }  // namespace taper::v0
