@@ -23,6 +23,7 @@ class ModuleTensor {
   bool defined() const { return slot_ && slot_->tensor.defined(); }
   // Throws Error if the shapes differ, or if this tensor is undefined.
   ModuleTensor& operator=(const Tensor& value);
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): the assignment of the tensor handles it
   ModuleTensor& operator=(const ModuleTensor& other) { return *this = *other; }
   // Copies the values of the other tensor. Only during an assignment of whole modules does this
   // become the other's tensor.
@@ -73,6 +74,7 @@ template <class M> std::unique_ptr<Module> take_module(M&& module) {
                 "a Module is given away as a std::unique_ptr<Module>: its own type is not known "
                 "here");
   check_whole(module, typeid(M));
+  // NOLINTNEXTLINE(bugprone-move-forwarding-reference): M is not a reference, as checked above
   return std::make_unique<M>(std::move(module));
 }
 
@@ -190,6 +192,7 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
   // its own mode, device and hooks. The old module is destroyed. Optimizers keep the handles that
   // they had.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
+    // NOLINTNEXTLINE(bugprone-move-forwarding-reference): take_module() refuses lvalues
     assign(take_module(std::move(fresh)));
     return *this;
   }

@@ -33,8 +33,8 @@ struct Registry {
   std::multimap<const TensorImpl*, const char*> names;
 };
 Registry& registry() {
-  static Registry* const all = new Registry;  // never destroyed, for models may be so after it
-  return *all;
+  static Registry* const kAll = new Registry;  // never destroyed, for models may be so after it
+  return *kAll;
 }
 std::atomic<size_t> num_swapped = 0;  // elements of the registry, to look without its mutex
 

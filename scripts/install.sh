@@ -6,6 +6,7 @@
 #   scripts/install.sh docs     what scripts/docs.sh needs, too
 #   scripts/install.sh package  what scripts/package.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
+#   scripts/install.sh lint     clang-format and clang-tidy, too
 #   scripts/install.sh compilers     clang 19 and GCC 14, by which the tests compile a consumer, too.
 #                               Where Debian has no GCC 14, the next Debian's goes to /opt/gcc-14,
 #                               and nothing of it elsewhere but the command g++-14 in /usr/local/bin
@@ -27,6 +28,8 @@ if [[ ${1:-} == tests || ${1:-} == onnx ]]; then packages+=(libonnx-dev libproto
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi
 
 if [[ ${1:-} == docs ]]; then packages+=(doxygen); fi
+
+if [[ ${1:-} == lint ]]; then packages+=(clang-format-14 clang-tidy-14); fi
 
 if [[ ${1:-} =~ ^(fuzz|compilers)$ ]] && ! command -v clang++-19 >/dev/null; then
   packages+=(clang-19 libclang-rt-19-dev libomp-19-dev)

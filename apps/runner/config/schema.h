@@ -138,6 +138,7 @@ using Target = std::variant<Value, Section, Union, UnionList, Custom>;
 
 // What std::visit calls: that of the functions which takes the alternative.
 template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> Overloaded(F...) -> Overloaded<F...>;  // for clang 14
 
 struct Field {
   std::string name;
