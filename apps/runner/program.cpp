@@ -1,21 +1,19 @@
 #include "apps/runner/program.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 
-#include "apps/runner/gate/gate.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
-#include "apps/runner/verbs/verbs.h"
+#include "apps/runner/run/run_metadata.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -94,13 +92,6 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 }  // namespace
-
-int print(const std::string& text, bool passed) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    throw DiskError(cat("cannot write to stdout: ", std::strerror(errno)));
-  }
-  return passed ? kExitOk : kExitGate;
-}
 
 int main(int argc, char** argv, const std::vector<Command>& more) try {
   install_console();

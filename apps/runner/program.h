@@ -1,33 +1,11 @@
 // The program `taper` as a function, for programs that register parts of their own.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "apps/runner/config/schema.h"
+#include "apps/runner/commands/command.h"
 
 namespace taper::v0::runner {
-
-// A command: `taper NAME`, with what it is told.
-struct Command {
-  const char *name, *doc, *examples;
-  std::function<int()> run;  // gives the exit code
-  // Bound to what `run` uses: texts, lists of texts, numbers, and flags. A name that begins with
-  // '-' is an option's ("-o,--to"), another one an argument's in its place.
-  Schema arguments{};
-};
-
-// Of a struct that describes what it is told (framework/base/describe.h) and gives the exit code
-// when it is called then.
-template <class Told> Command command_of(const char* name, const char* doc, const char* examples) {
-  const auto told = std::make_shared<Told>();
-  return {name, doc, examples, [told] { return (*told)(); }, schema_of(*told)};
-}
-
-// Writes to stdout. Returns the exit code of what passed, or did not; throws DiskError.
-int print(const std::string& text, bool passed = true);
 
 // The program: runs a command line, with Taper's own commands and those given. Returns the exit
 // code (docs/exit_codes.md). Log messages, and at the end what a command throws, are printed to

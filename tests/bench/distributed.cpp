@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/storage.h"
 #include "taper.h"

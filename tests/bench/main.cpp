@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "tests/bench/bench.h"
 
 int main(int argc, char** argv) try {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "framework/io/safetensors.h"
 #include "taper.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "taper.h"

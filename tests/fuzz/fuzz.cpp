@@ -12,11 +12,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/verbs/verbs.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/run/run_metadata.h"
+#include "apps/runner/settings/run_config.h"
 #include "data/images/cifar.h"
 #include "data/images/image_files.h"
 #include "data/images/images.h"

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::runner {

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/string_utils.h"
 #include "framework/base/error.h"
 #include "tests/text.h"
 

@@ -1,6 +1,4 @@
 // Wrong input points at its place; right input comes back as the same bytes.
-#include "apps/runner/config/config.h"
-
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -8,8 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/config/schema.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/settings/run_config.h"
 #include "data/tables/csv.h"
 #include "data/text/text_dataset.h"
 

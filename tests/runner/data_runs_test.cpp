@@ -6,11 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/run/data_info.h"
 #include "apps/runner/train/train.h"
-#include "apps/runner/verbs/verbs.h"
 #include "autograd/ops/binary_ops.h"
 #include "data/images/image_files.h"
 #include "data/tables/csv.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <memory>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/unary_ops.h"

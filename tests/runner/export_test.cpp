@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/train/train.h"
-#include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/factory/factories.h"

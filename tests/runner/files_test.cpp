@@ -1,5 +1,5 @@
 // Files that lie, and files that are none.
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/files.h"
 
 #include <functional>
 #include <memory>
@@ -8,13 +8,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/train.h"
-#include "apps/runner/verbs/verbs.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "data/text/text_dataset.h"

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
 #include "apps/runner/train/train.h"
 #include "tests/testing.h"
 

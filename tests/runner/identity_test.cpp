@@ -11,14 +11,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/gate/gate.h"
+#include "apps/runner/report/report.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
-#include "apps/runner/verbs/verbs.h"
 #include "tests/runner/run_process.h"
 
 namespace taper::v0::runner {

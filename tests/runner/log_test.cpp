@@ -14,9 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/text.h"
+#include "framework/base/log.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 #include "tests/text.h"

@@ -3,8 +3,9 @@
 #include <set>
 #include <tuple>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/settings/run_config.h"
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
@@ -449,7 +450,7 @@ TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
   const DataInfo data = values({2, 3}, 10);
   manual_seed(1);
   const auto model = build_model(c.model, data, DeviceType::cpu);
-  const auto optimizer = build_optimizer(c.optimizer, *model);
+  const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
   const Tensor x = randn({8, 2, 3});
   const auto loss = [&] { return mean(square((*model)(x))); };
   const float before = loss().item<float>();
@@ -484,7 +485,7 @@ TEST_F(ModelTest, EveryOptimizerLearns) {
     const RunConfig c = config("{type: mlp, hidden: [8, 8]}", text);
     manual_seed(1);
     const auto model = build_model(c.model, data, DeviceType::cpu);
-    const auto optimizer = build_optimizer(c.optimizer, *model);
+    const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
     EXPECT_EQ(optimizer->parameters().size(), model->parameters().size());
     const Tensor x = randn({16, 4});
     const auto loss = [&] { return mean(square((*model)(x))); };
@@ -495,7 +496,7 @@ TEST_F(ModelTest, EveryOptimizerLearns) {
       optimizer->step();
     }
     EXPECT_LT(loss().item<float>(), before);
-    const auto again = build_optimizer(c.optimizer, *model);
+    const auto again = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
     again->load_state_dict(optimizer->state_dict());
   }
 }
@@ -508,7 +509,7 @@ TEST_F(ModelTest, AProgramRegistersOptimizersOfItsOwn) {
             std::string::npos);
   EXPECT_NE(config_reference().find("| `lion_test` | `lr` |"), std::string::npos);
   const auto model = build_model(c.model, values({3}, 2), DeviceType::cpu);
-  const auto optimizer = build_optimizer(c.optimizer, *model);
+  const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
   EXPECT_EQ(optimizer->lr(), 0.5);
   EXPECT_EQ(optimizer->num_groups(), 2u);
   EXPECT_THROW(register_optimizer<optim::LionOptions>("sgd"), ValueError);
@@ -517,19 +518,22 @@ TEST_F(ModelTest, AProgramRegistersOptimizersOfItsOwn) {
 TEST_F(ModelTest, NoDecayMakesAGroupOfVectors) {
   const RunConfig c = config("{type: mlp, hidden: [8]}", "{type: adamw, no_decay: true}");
   const auto model = build_model(c.model, values({4}, 2), DeviceType::cpu);
-  EXPECT_EQ(build_optimizer(c.optimizer, *model)->num_groups(), 2u);
+  EXPECT_EQ(build_optimizer(c.optimizer, {*model, c.optimizer.no_decay})->num_groups(), 2u);
   const RunConfig plain =
       config("{type: sequential, layers: [linear: {out_features: 2, bias: false}]}",
              "{type: adamw, no_decay: true}");
   const auto matrix = build_model(plain.model, values({4}, 2), DeviceType::cpu);
-  EXPECT_EQ(build_optimizer(plain.optimizer, *matrix)->num_groups(), 1u);
+  EXPECT_EQ(build_optimizer(plain.optimizer, {*matrix, plain.optimizer.no_decay})->num_groups(),
+            1u);
 }
 
 TEST_F(ModelTest, ModelsThatCannotBeTrainedAreRefused) {
   const auto refusal = [&](const char* model, const char* optimizer) {
     const RunConfig c = config(model, optimizer);
     const auto built = build_model(c.model, values({3}, 3), DeviceType::cpu);
-    return refusal_of<ConfigError>([&] { (void)build_optimizer(c.optimizer, *built); });
+    return refusal_of<ConfigError>([&] {
+      (void)build_optimizer(c.optimizer, {*built, c.optimizer.no_decay});
+    });
   };
   EXPECT_EQ(refusal("{type: sequential, layers: [relu]}", "{type: sgd}"),
             "the model has no parameters to train");
@@ -567,7 +571,7 @@ TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
     SCOPED_TRACE(row.schedule);
     const RunConfig c =
         config("{type: mlp}", "{type: sgd, lr: 1}", cat("schedule: ", row.schedule));
-    const optim::Schedule schedule = build_schedule(c.schedule, 1, 10, 5);
+    const optim::Schedule schedule = build_schedule(c.schedule, c.schedule.warmup, {1, 10, 5});
     const double base = schedule.base_lrs.empty() ? 1 : schedule.base_lrs[0];
     for (size_t t = 0; t < row.rates.size(); ++t) {
       EXPECT_NEAR(schedule.lr(int64_t(t), base), row.rates[t], 1e-12) << "step " << t;

@@ -2,11 +2,11 @@
 #include <cmath>
 #include <sstream>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
-#include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/inplace.h"

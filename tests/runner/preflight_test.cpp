@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/files.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/files.h"
 #include "apps/runner/train/validate.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/unary_ops.h"

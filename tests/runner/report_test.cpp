@@ -1,4 +1,6 @@
 // The report of written runs: one well-formed page with everything in it.
+#include "apps/runner/report/report.h"
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -11,9 +13,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/report/svg.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/verbs/verbs.h"
 #include "tests/testing.h"
 #include "tests/text.h"
 

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/buffer_snapshot.h"

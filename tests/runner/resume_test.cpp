@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/run/signals.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "framework/base/cancel.h"

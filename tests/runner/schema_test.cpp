@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "apps/runner/config/config.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/base/error.h"
 #include "tests/runner/run_process.h"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -17,8 +17,8 @@
 #include <pty.h>
 #include <sys/ioctl.h>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/train/bad_tensor.h"
 #include "autograd/engine.h"
 #include "autograd/ops/nn/loss_ops.h"

@@ -1,7 +1,7 @@
 // Random changes of training images, as a config names them.
 #include "data/transforms.h"
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/index/index_ops.h"

@@ -1,15 +1,15 @@
-// What a config names, made: models, losses, optimizers, schedules and metrics.
+// Builds what a config names: data sources, models, losses, optimizers, schedules and metrics.
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
-#include "autograd/autocast.h"
+#include "apps/runner/components/tables.h"
 #include "data/metrics.h"
 #include "framework/kernels/loss/softmax.h"
 #include "modules/module.h"
@@ -17,6 +17,13 @@
 #include "optim/schedule.h"
 
 namespace taper::v0::runner {
+
+// --- data ---
+
+// Returns the source that `config` names. Relative paths of files that exist below `base` are
+// looked up there. An option that the data do not allow throws ConfigError at the config's place.
+std::unique_ptr<data::Source> build_source(const Component& config,
+                                           const std::filesystem::path& base = {});
 
 // --- models ---
 
@@ -47,12 +54,6 @@ void try_model(Module& model, const Component& config, const DataInfo& data, Dev
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 
-// While it lives, ops compute in the half type that the precision names, if it names one.
-inline Autocast autocast_of(Precision precision, DeviceType device) {
-  return Autocast(device, precision == Precision::kFp16 ? kFloat16 : kBFloat16,
-                  precision == Precision::kFp16 || precision == Precision::kBf16);
-}
-
 // --- losses ---
 
 struct Loss {
@@ -78,7 +79,7 @@ Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs
 // Muon gets the matrices of hidden layers; embeddings, the last linear layer, biases and norms go
 // to AdamW with the same lr and weight_decay (so take `adjust_lr_fn: match_rms_adamw`). Throws
 // ConfigError for a model without parameters, or one that the optimizer refuses.
-std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config, Module& model);
+std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config, const OptimizerSite& at);
 
 // The groups that the config asks for beside that of all parameters.
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
@@ -99,12 +100,12 @@ template <class Options> void register_optimizer(const std::string& name) {
 
 // --- schedules ---
 
-// The rate of each step (from 0), warm-up included; lr is the optimizer's. A plateau has no such
-// function: it gets a constant one here, and options for optim::ReduceLROnPlateau from plateau_of,
-// of which others have none.
-optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
-                               int64_t steps_per_epoch);
-std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config);
+// Returns the learning rate of each step, from 0. The rate climbs along a line from lr / (warmup +
+// 1) at step 0 to lr at step `warmup`, where the schedule begins. A plateau is no function of the
+// step: it gets a constant schedule here.
+optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at);
+// Returns the options for optim::ReduceLROnPlateau of a plateau; nothing for other schedules.
+std::optional<optim::PlateauOptions> plateau_of(const Component& config);
 
 // --- metrics ---
 

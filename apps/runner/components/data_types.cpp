@@ -1,8 +1,8 @@
 // The types of data, and where their files are found.
 #include <memory>
 
-#include "apps/runner/config/config.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/components/components.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"
 #include "data/images/image_files.h"
@@ -85,14 +85,13 @@ DataTypes& data_types() { return DataTypes::only("data type", {kDataTypes}); }
 
 ImageTransforms& image_transforms() { return ImageTransforms::only("transform", {kTransforms}); }
 
-std::unique_ptr<data::Source> source_of(const DataConfig& config) {
+std::unique_ptr<data::Source> build_source(const Component& config, const fs::path& base) {
   Component chosen = config;
   for (const Field& field : chosen.schema().fields) {
-    if (config.base.empty() || field.form != kPathWords) continue;
+    if (base.empty() || field.form != kPathWords) continue;
     const Value& value = std::get<Value>(field.target);
     if (value.is_given && !value.is_given()) continue;
-    for (const Scalar& path : value.scalars({}))
-      find_below(config.base, *std::get<std::string*>(path));
+    for (const Scalar& path : value.scalars({})) find_below(base, *std::get<std::string*>(path));
   }
   return std::make_unique<ConfiguredSource>(data_types().make(chosen), config.place);
 }

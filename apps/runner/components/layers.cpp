@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "apps/runner/components/made.h"
-#include "apps/runner/config/tables.h"
+#include "apps/runner/components/inline_factory.h"
+#include "apps/runner/components/tables.h"
 #include "autograd/anomaly.h"
 #include "autograd/ops/shape_ops.h"
 #include "modules/layers/conv_layers.h"

@@ -1,6 +1,6 @@
+#include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/components/made.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/components/inline_factory.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/reduce_ops.h"

@@ -2,9 +2,9 @@
 #include <numbers>
 #include <span>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
 #include "autograd/ops/index/index_ops.h"
 #include "framework/factory/factories.h"
 
@@ -65,6 +65,16 @@ MetricTypes& metric_types() { return MetricTypes::only("metric", {kMetrics}); }
 
 Metric metric(const std::string& name) {
   return metric_types().make(metric_types().component(name), {}, Device());
+}
+
+std::vector<std::string> goals() {
+  std::vector<std::string> names = metric_types().names();
+  std::ranges::replace(names, "confusion", "loss");
+  return names;
+}
+
+bool is_better_when_greater(const std::string& goal) {
+  return goal != "loss" && metric(goal).grows;
 }
 
 }  // namespace taper::v0::runner

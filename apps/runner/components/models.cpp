@@ -3,9 +3,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
 #include "autograd/node.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -70,9 +70,10 @@ std::vector<optim::GroupRule> rules_of(const OptimizerSite& at) {
   return rules_for(at.no_decay, at.model.named_parameters());
 }
 
-std::unique_ptr<optim::Optimizer> build_optimizer(const OptimizerConfig& config, Module& model) {
-  if (model.parameters().empty()) throw ConfigError("the model has no parameters to train");
-  return optimizers().make(config, {model, config.no_decay});
+std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config,
+                                                  const OptimizerSite& at) {
+  if (at.model.parameters().empty()) throw ConfigError("the model has no parameters to train");
+  return optimizers().make(config, at);
 }
 
 }  // namespace taper::v0::runner

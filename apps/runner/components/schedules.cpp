@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/components/made.h"
+#include "apps/runner/components/inline_factory.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -116,16 +116,15 @@ constexpr Schedules::Entry kSchedules[] = {
 
 Schedules& schedules() { return Schedules::only("schedule", {kSchedules}); }
 
-optim::Schedule build_schedule(const ScheduleConfig& config, double lr, int64_t total_steps,
-                               int64_t steps_per_epoch) {
-  if (config.warmup >= total_steps && config.warmup > 0) {
-    warn(cat("schedule.warmup has ", config.warmup, " steps and the run ", total_steps,
-             ": the learning rate never reaches ", lr));
+optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at) {
+  if (warmup >= at.steps && warmup > 0) {
+    warn(cat("schedule.warmup has ", warmup, " steps and the run ", at.steps,
+             ": the learning rate never reaches ", at.lr));
   }
-  const int64_t rest = std::max<int64_t>(total_steps - config.warmup, 1);
-  const Schedule then = schedules().make(config, {lr, rest, steps_per_epoch});
-  if (config.warmup == 0) return then;
-  return schedule::warm_up(config.warmup, then, 1 / double(config.warmup + 1));
+  const int64_t rest = std::max<int64_t>(at.steps - warmup, 1);
+  const Schedule then = schedules().make(config, {at.lr, rest, at.steps_per_epoch});
+  if (warmup == 0) return then;
+  return schedule::warm_up(warmup, then, 1 / double(warmup + 1));
 }
 
 std::optional<std::string> metric_of(const Component& schedule) {
@@ -133,12 +132,12 @@ std::optional<std::string> metric_of(const Component& schedule) {
   return plateau ? std::optional(plateau->metric) : std::nullopt;
 }
 
-std::optional<optim::PlateauOptions> plateau_of(const ScheduleConfig& config) {
+std::optional<optim::PlateauOptions> plateau_of(const Component& config) {
   const auto* plateau = config.get_if<PlateauSpec>();
   if (plateau == nullptr) return std::nullopt;
   optim::PlateauOptions o = plateau->options;
   o.min_lr = {plateau->min_lr};
-  if (GoalConfig{plateau->metric}.is_max()) o.mode = optim::PlateauOptions::Mode::max;
+  if (is_better_when_greater(plateau->metric)) o.mode = optim::PlateauOptions::Mode::max;
   return o;
 }
 

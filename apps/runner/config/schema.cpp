@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/table.h"
-#include "apps/runner/run/text.h"
 #include "framework/base/error.h"
 
 namespace taper::v0::runner {

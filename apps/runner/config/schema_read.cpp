@@ -4,9 +4,9 @@
 #include <ranges>
 #include <string_view>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/table.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <set>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 
 namespace taper::v0::runner {
 

@@ -12,7 +12,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/string_utils.h"
 #include "framework/base/error.h"
 
 namespace taper::v0::runner {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <system_error>
 
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/yaml.h"
-#include "apps/runner/run/text.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/files.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/json.h"
 #include "autograd/tensor_hooks.h"
 #include "framework/factory/factories.h"
 
@@ -213,20 +213,6 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   text += cat("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ", found.b, "\n");
   const int64_t last = std::min(parsed(found.a).step, parsed(found.b).step);
   return {false, text + search(left, right, last)};
-}
-
-Command diff_command() {
-  struct Diff {
-    std::string run, other;
-    void describe(Schema& v) {
-      v("run", run, "the run's directory").required();
-      v("other", other, "another run's directory").required();
-    }
-    int operator()() const { return print(diff(run, other)); }
-  };
-  return command_of<Diff>("diff",
-                          "Find the first step, module and element in which two runs differ",
-                          "taper diff runs/a runs/b");
 }
 
 }  // namespace taper::v0::runner

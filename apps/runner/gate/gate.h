@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "apps/runner/program.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/train.h"
 
 namespace taper::v0::runner {
@@ -28,16 +27,12 @@ struct RecordOptions {
   Tolerances tolerances = {};
 };
 
-// The commands of that name; beside them what they do.
-Command record_command(), check_command(), reproduce_command(), diff_command();
-
 // What a comparison found, as text for stdout; where it did not pass the exit code is 1
 // (kExitGate).
 struct Verdict {
   bool passed = false;
   std::string text;
 };
-inline int print(const Verdict& verdict) { return print(verdict.text, verdict.passed); }
 
 // RUN in all of these: a run's directory, which is run again from its config.yaml, in a directory
 // of its own that goes afterwards; `check` takes a recording too. All throw InputError for a file

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include "apps/runner/base/files.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/json.h"
 
 namespace taper::v0::runner {
 namespace {

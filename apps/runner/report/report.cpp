@@ -1,3 +1,5 @@
+#include "apps/runner/report/report.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -5,12 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/report/svg.h"
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/json.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/run/text.h"
-#include "apps/runner/verbs/verbs.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -254,23 +255,6 @@ void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   page += "<h2>System</h2>\n" + table(runs, [](const RunFiles& run) { return run.env; });
   for (const RunFiles& run : runs) page += block("Config: " + run.name, run.config);
   write_file(to, page + "</body></html>\n");
-}
-
-Command report_command() {
-  struct Report {
-    std::vector<std::string> runs;
-    std::string page = "report.html";
-    void describe(Schema& v) {
-      v("runs", runs, "directories of runs").required();
-      v("-o,--to", page, "the HTML file (report.html)");
-    }
-    int operator()() const {
-      write_report({runs.begin(), runs.end()}, page);
-      return print(page + "\n");
-    }
-  };
-  return command_of<Report>("report", "Write runs as one HTML file",
-                            "taper report runs/a runs/b --to report.html");
 }
 
 }  // namespace taper::v0::runner

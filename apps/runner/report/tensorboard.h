@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 
 namespace taper::v0::runner {
 

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
 #include "framework/base/log.h"
 #include "framework/io/safetensors.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::runner {

@@ -1,4 +1,6 @@
 // DataInfo as JSON.
+#include "apps/runner/run/data_info.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/json.h"
+#include "apps/runner/config/json_reader.h"
 #include "data/tables/csv.h"
 
 namespace taper::v0::data {

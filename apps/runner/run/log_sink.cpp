@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
 
 #define SPDLOG_PREVENT_CHILD_FD  // log files are not inherited by processes that are started
 #include <spdlog/formatter.h>

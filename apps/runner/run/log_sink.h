@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

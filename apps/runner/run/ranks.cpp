@@ -6,10 +6,10 @@
 
 #include <unistd.h>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
-#include "framework/base/log.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/host_state.h"
+#include "apps/runner/run/run_metadata.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
 

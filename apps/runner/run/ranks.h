@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/base/errors.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/distributed/communicator.h"
 
 namespace taper::v0::runner {

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
 

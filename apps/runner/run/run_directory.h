@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
 
 namespace taper::v0::runner {
 

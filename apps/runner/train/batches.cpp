@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "data/sampler.h"
 #include "data/transforms.h"
 #include "framework/factory/factories.h"

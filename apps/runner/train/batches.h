@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/distributed/communicator.h"
 
 namespace taper::v0::runner {

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/settings/autocast.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/reduce_ops.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/config/config.h"
-#include "apps/runner/config/tables.h"
+#include "apps/runner/components/tables.h"
+#include "apps/runner/settings/run_config.h"
 #include "data/metrics.h"
 #include "framework/distributed/communicator.h"
 #include "framework/tensor/tensor.h"

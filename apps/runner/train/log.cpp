@@ -11,8 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "apps/runner/base/process.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/process.h"
 
 namespace taper::v0::runner {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
 #include "apps/runner/report/tensorboard.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/files.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/state.h"
 
 namespace taper::v0::runner {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/parts.h"
 #include "autograd/node.h"

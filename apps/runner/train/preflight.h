@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/batches.h"
 #include "modules/module.h"
 

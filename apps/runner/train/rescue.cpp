@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/process.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/run/signals.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/base/log.h"
 #include "framework/distributed/communicator.h"

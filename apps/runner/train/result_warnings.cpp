@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/run_metadata.h"
 
 namespace taper::v0::runner {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/evaluate.h"
 
 namespace taper::v0::runner {

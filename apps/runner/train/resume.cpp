@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/state.h"
 #include "framework/base/log.h"
 

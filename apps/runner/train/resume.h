@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/errors.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/train/train.h"
 

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/train/preflight.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/norm_layers.h"
@@ -87,12 +87,12 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
         "their own, whatever the number of ranks; leave out one of the two keys");
   }
   params = model->parameters();
-  optimizer = build_optimizer(config.optimizer, *model);
+  optimizer = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay});
   check_batches(*model, config, data, sizes, ranks.device());
   if (config.distributed.sync_batch_norm && ranks.size() > 1) sync_batch_norms(*model, ranks);
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
-  const optim::Schedule given =
-      build_schedule(config.schedule, optimizer->lr(), length.steps, length.per_epoch);
+  const optim::Schedule given = build_schedule(config.schedule, config.schedule.warmup,
+                                               {optimizer->lr(), length.steps, length.per_epoch});
   const auto scaled = [&lr_scale, given](int64_t t, double base) {
     return lr_scale * given.lr(t, base);
   };

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
 #include "apps/runner/run/checkpoint.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
 #include "framework/factory/generator.h"

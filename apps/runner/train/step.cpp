@@ -4,7 +4,8 @@
 #include <chrono>
 #include <memory>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/bad_tensor.h"
 #include "apps/runner/train/parts.h"
 #include "autograd/node.h"

@@ -7,13 +7,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/run/run_metadata.h"
+#include "apps/runner/run/signals.h"
 #include "apps/runner/train/result_warnings.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/trainer.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/evaluate.h"
 #include "modules/module.h"
 

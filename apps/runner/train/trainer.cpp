@@ -7,9 +7,10 @@
 #include <sstream>
 #include <utility>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/run/data_info.h"
 #include "apps/runner/run/ranks.h"
+#include "apps/runner/run/signals.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/validate.h"
 #include "framework/base/log.h"

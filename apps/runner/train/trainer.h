@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "apps/runner/train/log.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/train.h"

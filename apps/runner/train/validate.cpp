@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/run/host_state.h"
+#include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/preflight.h"
@@ -112,7 +113,7 @@ struct Probe {
 // What the optimizer keeps, by one parameter of each rank: a group's are all treated alike.
 int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   constexpr int64_t kLeast = 16;  // so that a count of steps does not matter
-  const auto optimizer = build_optimizer(config, model);
+  const auto optimizer = build_optimizer(config, {model, config.no_decay});
   std::map<int, std::vector<Tensor>> by_rank;
   for (const Tensor& p : model.parameters()) by_rank[p.dim()].push_back(p);
   int64_t total = 0, before = bytes_of(optimizer->state_dict(), "state.");
@@ -317,14 +318,15 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   std::optional<kernels::SkipDraws> uninitialised;
   if (!losses().make(config.loss, {data.task}).takes_probabilities) uninitialised.emplace();
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
-  const double lr = build_optimizer(config.optimizer, *model)->lr();
+  const double lr = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay})->lr();
   try_model(*model, config.model, data, DeviceType::cpu);
   const Evaluator measurable(config, data, DeviceType::cpu);
   check_batches(*model, config, data, run_sizes(config, data, ranks), DeviceType::cpu);
   const std::string parts =
       summary_of(*model, config, data) + memory_of(config, data, *model, ranks);
   const auto [steps, per_epoch] = length_of(config.train, loader.steps_per_epoch());
-  (void)build_schedule(config.schedule, lr, steps, per_epoch);  // says what is odd about it
+  (void)build_schedule(config.schedule, config.schedule.warmup,
+                       {lr, steps, per_epoch});  // says what is odd about it
   const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
   const std::string note = data.note.empty() ? "" : cat("data: ", data.note, "\n");
   return parts + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 
 namespace taper::v0::runner {
 

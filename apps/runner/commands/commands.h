@@ -1,19 +1,21 @@
-// The program's commands but for the gate's and the report's, and what they do, as functions: a
-// file each. These give text for stdout.
+// The program's commands, and what those that use a trained run do, as functions. These functions
+// return the text for stdout.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "apps/runner/program.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/verbs/saved_run.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/commands/command.h"
+#include "apps/runner/commands/saved_run.h"
 
 namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     info_command(), schema_command(), report_command(), export_command();
+// The gate's (apps/runner/gate/gate.h).
+Command record_command(), check_command(), reproduce_command(), diff_command();
 
 // predict()'s body, which may be traced.
 Tensor of_raw(const SavedRun& run, const Tensor& raw);
@@ -40,12 +42,6 @@ std::string generate(const SavedRun& run, const GenerateOptions& options);
 // what `predict` does, or a language model's logits; "pt": its weights for PyTorch. Says what it
 // wrote. Throws ConfigError for another format, and as export_onnx and save_pt.
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file);
-
-// Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
-// matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing
-// fetched. A run that is still going is shown as far as it is. Throws InputError for a directory
-// that is no run's, and naming file and line for a damaged one.
-void write_report(const std::vector<fs::path>& runs, const fs::path& to);
 
 // What a command is told of the run that it looks at.
 struct RunArguments {

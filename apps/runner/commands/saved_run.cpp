@@ -1,14 +1,15 @@
 // A run's model as its directory has it.
 #include <algorithm>
 
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/run/host_state.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/run/text.h"
-#include "apps/runner/verbs/verbs.h"
+#include "apps/runner/run/run_metadata.h"
 #include "framework/kernels/random/random.h"
 
 namespace taper::v0::runner {

@@ -1,4 +1,4 @@
-#include "apps/runner/run/json.h"
+#include "apps/runner/config/json_reader.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // `taper export`: a run's model for other programs.
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/verbs/verbs.h"
+#include "apps/runner/commands/commands.h"
 #include "autograd/ops/binary_ops.h"
 #include "data/tables/csv.h"
 #include "framework/factory/factories.h"

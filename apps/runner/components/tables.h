@@ -85,6 +85,10 @@ Optimizers& optimizers();
 using data::Metric;
 using MetricTypes = Table<Metric(const DataInfo&, Device)>;
 MetricTypes& metric_types();
+// What a run may aim at: the loss, and the metrics that are a number.
+std::vector<std::string> goals();
+// Whether a greater value of this goal is better.
+bool is_better_when_greater(const std::string& goal);
 
 using DataTypes = Table<std::unique_ptr<data::Source>()>;
 DataTypes& data_types();

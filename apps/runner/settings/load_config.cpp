@@ -4,12 +4,12 @@
 #include <ranges>
 #include <system_error>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/config/config.h"
 #include "apps/runner/config/schema.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/process.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/settings/run_config.h"
 
 namespace taper::v0::runner {
 namespace {

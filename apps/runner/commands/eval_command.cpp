@@ -1,11 +1,12 @@
 // `taper eval`.
 #include <algorithm>
 
-#include "apps/runner/run/facts.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/result_warnings.h"
-#include "apps/runner/verbs/verbs.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

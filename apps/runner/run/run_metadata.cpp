@@ -1,15 +1,15 @@
-#include "apps/runner/run/facts.h"
+#include "apps/runner/run/run_metadata.h"
 
 #include <algorithm>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/json.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/run/text.h"
 #include "framework/base/cancel.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"

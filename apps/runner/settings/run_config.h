@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/tables.h"
+#include "apps/runner/components/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
 #include "framework/base/log.h"
@@ -20,9 +20,6 @@ namespace taper::v0::runner {
 
 using data::Batch;
 using data::DataLoader;
-
-// What a run may aim at: the loss, and the metrics that are a number.
-std::vector<std::string> goals();
 
 // "90", "30m", "1.5h", "2d" in seconds; nothing for another text or a time that is not positive.
 std::optional<double> seconds_of(const std::string& time);

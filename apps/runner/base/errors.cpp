@@ -1,4 +1,4 @@
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 
 #include <typeinfo>
 

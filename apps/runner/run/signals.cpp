@@ -1,50 +1,25 @@
-#include "apps/runner/run/process.h"
+#include "apps/runner/run/signals.h"
 
 #include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <initializer_list>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/errors.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
-#include "framework/cuda/cuda.h"
-#include "framework/cuda/driver.h"
-#include "framework/host/thread_pool.h"
-#include "framework/profiler/profiler.h"
 
 namespace taper::v0::runner {
 namespace {
 
-// "auto" takes the current GPU, or the CPU where no GPU can be used; anything else is taken as
-// named.
-Device choose_device(const std::string& name) {
-  if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::cuda) : Device();
-  const Device device(name);
-  if (device.is_cpu()) return Device();
-  const std::string head = cat("device '", name, "' cannot be used: ");
-  require<DeviceUnavailable>(cuda::is_available(), head, cuda::unavailable_reason());
-  const int count = cuda::device_count();
-  require<DeviceUnavailable>(!device.has_index() || device.index() < count, head, count,
-                             " GPU(s) are visible, the last is cuda:", count - 1);
-  return cuda::resolve(device);
-}
-
 // The last one is ignored: a file over the limit of `ulimit -f` is a failed write with a message.
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 
-bool owned = false;
 bool listens = false;  // between the constructor and the destructor of a SignalScope
 volatile std::sig_atomic_t last_signal = 0, asked_to_end = 0, quiet = 0;
 timespec asked_at;  // when the first SIGINT or SIGTERM came
@@ -114,70 +89,6 @@ void stop_if_asked() {
 }
 
 }  // namespace
-
-std::string matmul_precision_of(const RunConfig& config) {
-  return config.train.precision == Precision::kTf32 ? "high" : "highest";
-}
-
-void apply_settings(const RunConfig& config) {
-  set_float32_matmul_precision(matmul_precision_of(config));
-  if (config.threads > 0) set_num_threads(int(config.threads));
-}
-
-Device set_up(const RunConfig& config) {
-  apply_settings(config);
-  if (const auto& visible = config.visible_devices) {
-    failing_as<DeviceUnavailable>(cat("visible_devices: '", *visible, "' cannot be applied: "),
-                                  [&] { cuda::set_visible_devices(*visible); });
-  }
-  return choose_device(config.device);
-}
-
-void report_device(const RunConfig& config, Device device) {
-  if (config.device != "auto") return;
-  inform(cat("device: ", to_string(device), " (auto: ",
-             device.is_cuda() ? cuda::get_device_name(device.index())
-                              : cuda::driver::unavailable_summary(),
-             ")"));
-}
-
-// Nsight Systems and its like set this variable for the programs that they start.
-static bool begin_nvtx() {
-  const bool is_on = (detail::observers.load() & detail::kMarked) != 0;
-  if (is_on || std::getenv("NVTX_INJECTION64_PATH") == nullptr) return false;
-  emit_nvtx();
-  return true;
-}
-
-HostStateGuard::HostStateGuard() : threads_(get_num_threads()), emits_nvtx_(begin_nvtx()) {}
-HostStateGuard::~HostStateGuard() {
-  if (get_num_threads() != threads_) set_num_threads(threads_);
-  if (emits_nvtx_) emit_nvtx(false);
-}
-
-bool owns_process() { return owned; }
-OwnProcessGuard::OwnProcessGuard() : previous_(std::exchange(owned, true)) {
-  // Where stdout or stderr is closed, no file that is opened shall be taken for it.
-  int file;
-  do file = ::open("/dev/null", O_RDONLY);
-  while (file >= 0 && file <= STDERR_FILENO);
-  if (file >= 0) ::close(file);
-}
-OwnProcessGuard::~OwnProcessGuard() { owned = previous_; }
-
-std::vector<std::string> command_line() {
-  return lines_of(read_file("/proc/self/cmdline", "command line"), '\0');
-}
-
-int64_t peak_resident_memory() {
-  // Not getrusage(): its maximum is inherited from the program that started this one.
-  constexpr std::string_view kKey = "VmHWM:";
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) << 10;  // from KiB
-  }
-  return 0;
-}
 
 SignalScope::SignalScope(bool is_quiet) {
   last_signal = 0;

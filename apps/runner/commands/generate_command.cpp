@@ -1,8 +1,8 @@
 // `taper generate`.
 #include <algorithm>
 
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"

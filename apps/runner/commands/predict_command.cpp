@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/run/host_state.h"
 #include "apps/runner/train/batches.h"
-#include "apps/runner/verbs/verbs.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/base/cancel.h"

@@ -1,13 +1,12 @@
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 
 #include <algorithm>
 #include <ranges>
 #include <system_error>
 
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/errors.h"
-#include "apps/runner/run/text.h"
-#include "framework/base/device.h"
 #include "framework/cuda/cuda.h"
 
 namespace taper::v0::runner {
@@ -27,12 +26,8 @@ bool is_device(const std::string& text) try {
 
 }  // namespace
 
-Callbacks& callbacks() { return Callbacks::only("callback"); }
-
-std::vector<std::string> goals() {
-  std::vector<std::string> names = metric_types().names();
-  std::ranges::replace(names, "confusion", "loss");
-  return names;
+std::unique_ptr<data::Source> source_of(const DataConfig& config) {
+  return build_source(config, config.base);
 }
 
 Task task_of(const DataConfig& config) { return data_types().make(config)->learns(); }
@@ -58,7 +53,7 @@ std::vector<std::string> metrics_of(const RunConfig& config) {
 
 bool GoalConfig::is_max() const {
   if (mode != Mode::kAuto) return mode == Mode::kMax;
-  return metric != "loss" && runner::metric(metric).grows;
+  return is_better_when_greater(metric);
 }
 
 GoalConfig best_goal(const TrainConfig& c) {

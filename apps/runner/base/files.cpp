@@ -1,4 +1,4 @@
-#include "apps/runner/run/files.h"
+#include "apps/runner/base/files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/runner/run/text.h"
+#include "apps/runner/base/string_utils.h"
 #include "framework/host/atomic_file.h"
 
 namespace taper::v0::runner {

@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "apps/runner/run/facts.h"
+#include "apps/runner/commands/commands.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/verbs/verbs.h"
-#include "framework/base/error.h"
+#include "apps/runner/run/run_metadata.h"
 #include "framework/cuda/cuda.h"
 #include "framework/distributed/backend.h"
 #include "framework/distributed/links.h"

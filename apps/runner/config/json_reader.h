@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/yaml.h"
-#include "apps/runner/run/errors.h"
 #include "framework/io/input_file.h"
 
 namespace taper::v0::runner {

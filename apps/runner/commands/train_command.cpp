@@ -1,17 +1,16 @@
 // `taper train`.
-#include "apps/runner/train/train.h"
-
 #include <ctime>
 #include <random>
 
 #include <fmt/chrono.h>
 
-#include "apps/runner/run/facts.h"
-#include "apps/runner/run/files.h"
-#include "apps/runner/run/process.h"
+#include "apps/runner/base/files.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/run/host_state.h"
 #include "apps/runner/run/ranks.h"
+#include "apps/runner/run/run_metadata.h"
+#include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
-#include "apps/runner/verbs/verbs.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

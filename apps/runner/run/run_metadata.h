@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/base/device.h"
 
 namespace taper::v0::runner {
@@ -63,13 +63,6 @@ RunFacts facts_of_run(const fs::path& dir);
 // A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
 // where all are, or where it says nothing.
 std::string changed_data(const fs::path& dir, const RunConfig& config);
-
-std::string to_json(const DataInfo& info);
-// Returns whether both describe the same data. Statistics may differ by what float32 rounds:
-// earlier versions stored them so.
-bool are_same_data(const DataInfo& a, const DataInfo& b);
-// InputError, with the place in what the name says: not what to_json() gave, or not consistent.
-DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 // --- what differs ---
 

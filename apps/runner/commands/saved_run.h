@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "framework/tensor/tensor.h"
 #include "modules/module.h"
 

@@ -1,0 +1,84 @@
+// `taper record`, `taper check`, `taper reproduce` and `taper diff`.
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/gate/gate.h"
+
+namespace taper::v0::runner {
+
+namespace {
+
+int print_verdict(const Verdict& verdict) { return print(verdict.text, verdict.passed); }
+
+// What record and check are told of tolerances.
+struct ToleranceWords {
+  std::vector<std::string> words{};
+  void describe(Schema& v) {
+    v("--tolerance,--rtol", words,
+      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
+      "be repeated; 0 without it: the same bits");
+  }
+};
+
+}  // namespace
+
+Command record_command() {
+  struct Record : RecordOptions {
+    std::string run, to;
+    ToleranceWords rtol;
+    void describe(Schema& v) {
+      v("run", run, "the run's directory").required();
+      v("--to", to, "the recording, a JSON file").required();
+      v("--steps", steps, Range{1}, "the first steps alone, not all");
+      v("--state-every", state_every, Range{1}, "steps between two checksums of the weights (1)");
+      rtol.describe(v);
+    }
+    int operator()() {
+      tolerances = parse_tolerances(rtol.words);
+      return print_verdict(record(run, to, *this));
+    }
+  };
+  return command_of<Record>("record", "Run again and record the numbers of every step",
+                            "taper record runs/d --to golden.json --tolerance loss=1e-5");
+}
+Command check_command() {
+  struct Check {
+    std::string run, golden;
+    ToleranceWords rtol;
+    void describe(Schema& v) {
+      v("run", run, "the run's directory, or another recording of it").required();
+      v("--against", golden, "the recording").required();
+      rtol.describe(v);
+    }
+    int operator()() const {
+      return print_verdict(check(run, golden, parse_tolerances(rtol.words)));
+    }
+  };
+  return command_of<Check>("check",
+                           "Run again and compare with a recording; exit code 1 where they differ",
+                           "taper check runs/d --against golden.json");
+}
+Command reproduce_command() {
+  struct Reproduce {
+    std::string run;
+    void describe(Schema& v) { v("run", run, "the run's directory").required(); }
+    int operator()() const { return print_verdict(reproduce(run)); }
+  };
+  return command_of<Reproduce>("reproduce",
+                               "Run again from the directory of a run and compare byte for byte",
+                               "taper reproduce runs/d");
+}
+
+Command diff_command() {
+  struct Diff {
+    std::string run, other;
+    void describe(Schema& v) {
+      v("run", run, "the run's directory").required();
+      v("other", other, "another run's directory").required();
+    }
+    int operator()() const { return print_verdict(diff(run, other)); }
+  };
+  return command_of<Diff>("diff",
+                          "Find the first step, module and element in which two runs differ",
+                          "taper diff runs/a runs/b");
+}
+
+}  // namespace taper::v0::runner
