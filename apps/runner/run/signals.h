@@ -9,7 +9,7 @@ namespace taper::v0::runner {
 
 // Receives SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
 // handlers from before. The first signal prints a line on stderr at once, says what happens next,
-// and makes check_stop() (framework/base/log.h) throw Interrupted. A second SIGINT or SIGTERM
+// and makes check_stop() (framework/base/cancel.h) throw Interrupted. A second SIGINT or SIGTERM
 // ends the process at once, with exit code 130 or 143, after a line that names the newest
 // checkpoint.
 class SignalScope {
