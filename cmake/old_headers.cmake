@@ -51,7 +51,11 @@ set(old_headers
   modules/layers/loss.h=modules/layers/loss_layers.h
   modules/layers/norm.h=modules/layers/norm_layers.h
   modules/layers/rnn.h=modules/layers/rnn_layers.h
-  optim/optimizers.h=optim/algorithms/optimizers.h)
+  optim/optimizers.h=optim/algorithms/optimizers.h
+  runner/config/config.h=runner/settings/run_config.h
+  runner/config/tables.h=runner/components/tables.h
+  runner/run/errors.h=runner/base/errors.h
+  runner/verbs/saved_run.h=runner/commands/saved_run.h)
 
 # taper_install_old_headers(INCLUDE OUT): writes the headers of those rows whose new headers are below
 # INCLUDE to OUT, and installs them.

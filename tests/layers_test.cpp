@@ -46,6 +46,9 @@ const std::vector<FolderOrder> kOrders = {
     {"modules", {".", "layers", "models", "distributions", "onnx"}},
     {"optim", {".", "algorithms"}},
     {"data", {".", "images", "tables", "text"}},
+    {"apps/runner",
+     {"base", "config", "components", "settings", "run", "report", "train", "gate", "commands",
+      "."}},
 };
 
 struct Include {

@@ -13,9 +13,9 @@ namespace {
 using EventKind = JsonEvent::Kind;
 
 // Builds the tree from what is found in the text, in its order.
-class TreeBuilder {
+class JsonTreeBuilder {
  public:
-  TreeBuilder(std::string_view text, std::shared_ptr<const Source> source)
+  JsonTreeBuilder(std::string_view text, std::shared_ptr<const Source> source)
       : text_(text), source_(std::move(source)) {}
 
   Node root;
@@ -82,7 +82,7 @@ void take_scalar(const Node& node, T& out, Problems& problems, const char* expec
 
 Document parse_json(std::string_view text, Source about) {
   const auto source = source_of(text, std::move(about));
-  TreeBuilder builder(text, source);
+  JsonTreeBuilder builder(text, source);
   try {
     const auto fault = scan_json(text, [&](const JsonEvent& event) { builder.add(event); });
     if (!fault) return {std::move(builder.root), {}};

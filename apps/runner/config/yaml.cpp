@@ -59,9 +59,9 @@ std::size_t count_of(const Node& node) {
 }
 
 // Builds the tree from yaml-cpp's events; throws the Problem that ends the reading at once.
-class TreeBuilder : public YAML::EventHandler {
+class YamlTreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(SourcePtr source) : source_(std::move(source)) {
+  explicit YamlTreeBuilder(SourcePtr source) : source_(std::move(source)) {
     root.place = root.key_place = {source_, 1, 1};
   }
 
@@ -202,7 +202,7 @@ class TreeBuilder : public YAML::EventHandler {
 
 // yaml-cpp stands still at some stray characters and would report empty documents for ever: hence
 // one look for a second document and no loop.
-void read_events(std::string_view text, TreeBuilder& builder) {
+void read_events(std::string_view text, YamlTreeBuilder& builder) {
   // yaml-cpp closes an open quote by itself when the text ends in a newline; so it ends in '#'.
   std::istringstream stream{cat(text, "\n#")};
   YAML::Parser parser(stream);
@@ -219,7 +219,7 @@ int line_of_open_quote(const SourcePtr& source) {
     std::string text;
     for (int i = 0; i < lines; ++i) text += source->lines[std::size_t(i)] + "\n";
     try {
-      TreeBuilder ignored(source);
+      YamlTreeBuilder ignored(source);
       read_events(text, ignored);
       return true;
     } catch (const YAML::Exception& error) {
@@ -233,7 +233,7 @@ int line_of_open_quote(const SourcePtr& source) {
 }
 
 // yaml-cpp's words and place, or better ones for the commonest slips.
-Problem explain(const YAML::Exception& error, const TreeBuilder& builder) {
+Problem explain(const YAML::Exception& error, const YamlTreeBuilder& builder) {
   Place place = builder.place_of(error.mark);
   // Its place for a bracket that is never closed is the end of the text.
   const bool is_unclosed = error.msg.find("flow not found") != std::string::npos;
@@ -312,7 +312,7 @@ std::shared_ptr<const Source> source_of(std::string_view text, Source about) {
 Document parse_yaml(std::string_view text, Source about) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const SourcePtr source = source_of(text, std::move(about));
-  TreeBuilder builder(source);
+  YamlTreeBuilder builder(source);
   try {
     check_bytes(text, source);
     read_events(text, builder);
