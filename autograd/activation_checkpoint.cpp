@@ -13,20 +13,21 @@ namespace taper::v0 {
 struct CheckpointRegion : Region {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<Saved> inputs;
-  std::vector<PhiloxKey> draws;  // of the first run
+  std::vector<PhiloxKey> draws;  // the first run's keys of default_generator()
   AutocastState casts = autocast_state();
   bool in_first_run = true;
-  uint32_t count = 0;         // of what the first run has saved
-  std::vector<Saved> values;  // what the second run saved; empty before
-  std::mutex mutex{};         // of the second run, which any thread's pass may ask for
+  uint32_t count = 0;         // number of tensors saved by the first run
+  std::vector<Saved> values;  // saved by the second run; empty before
+  std::mutex mutex{};         // guards the second run, which a pass on any thread may start
 
-  // Thrown to end a second run that is needed during the first one (fn calls grad()), when it has
-  // saved as much as the first run has so far.
+  // Thrown to stop a second run that was started during the first one because fn calls grad(). It
+  // is thrown when the second run has saved as many tensors as the first one has so far.
   struct CaughtUp {
     const CheckpointRegion* region;
   };
 
-  // The region whose function runs on this thread; where a second run puts what it saves.
+  // The region whose function is running on this thread, and the destination of what a second run
+  // saves.
   struct Run {
     CheckpointRegion* region = nullptr;
     std::vector<Saved>* again = nullptr;
@@ -47,7 +48,7 @@ struct CheckpointRegion : Region {
       return;
     }
     const uint32_t index = count++;
-    // Parameters take no memory of their own.
+    // Parameters stay in memory anyway, so nothing is gained by dropping them.
     if (saved.x_.requires_grad() && saved.x_.is_leaf()) return;
     saved.x_ = alias_of(saved.x_);
     saved.x_.impl()->storage = {};
@@ -75,7 +76,7 @@ struct CheckpointRegion : Region {
     values = std::move(saved);
   }
 
-  // Has the tensor number `index` in `values`; returns whether the runs agree.
+  // Ensures that `values` contains tensor number `index`. Returns whether the two runs agree.
   bool recompute(uint32_t index) {
     const bool is_known = in_first_run ? index < values.size() : !values.empty();
     if (!is_known) run_again();
@@ -94,17 +95,17 @@ Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* 
   const std::lock_guard lock(region.mutex);
   const bool agrees = region.recompute(index);
   require(agrees,
-          "torch.utils.checkpoint: A different number of tensors was saved during the original "
+          "taper::checkpoint: A different number of tensors was saved during the original "
           "forward and recomputation.\nNumber of tensors saved during forward: ",
           region.count, "\nNumber of tensors saved during recomputation: ", region.values.size(),
-          " (asked for by ", reader, ")");
+          " (requested by ", reader, ")");
   Tensor x = region.values[index].read(reader);
   if (x.shape() == like.shape() && x.dtype() == like.dtype()) return x;
   throw Error(
-      "torch.utils.checkpoint: Recomputed values for the following tensors have different "
+      "taper::checkpoint: Recomputed values for the following tensors have different "
       "metadata than during the forward pass.\ntensor at position ",
       index, ":\nsaved metadata: ", like.shape(), " ", like.dtype(),
-      "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (asked for by ", reader, ")");
+      "\nrecomputed metadata: ", x.shape(), " ", x.dtype(), " (requested by ", reader, ")");
 }
 
 Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,

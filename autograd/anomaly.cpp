@@ -17,7 +17,7 @@ namespace {
 
 thread_local bool detects = false;
 
-// The modules that run, outermost first.
+// The modules whose forward is running, outermost first.
 struct Running {
   std::string name;
   std::unique_ptr<RecordFunction> range{};
@@ -36,7 +36,7 @@ struct Frame {
 
 Frame frame_at(void* address) {
   Dl_info info{};
-  // A return address: the call is one byte before it at the latest.
+  // The address is a return address; the byte before it belongs to the call instruction.
   const char* call = static_cast<char*>(address) - 1;
   if (!dladdr(call, &info) || !info.dli_fname) return {"", "?"};
   Frame frame;
@@ -49,8 +49,8 @@ Frame frame_at(void* address) {
   return frame;
 }
 
-// Whether a function is the library's, by its name without template arguments, parameters and
-// return type. Tests are not the library.
+// Whether a function belongs to the library: decided by its name without template arguments,
+// parameters and return type. Tests do not count as the library.
 bool is_own(const std::string& function) {
   static const std::string unnamed = "(anonymous namespace)";
   std::string name;
@@ -74,7 +74,7 @@ std::string demangled(const char* name) {
   const std::unique_ptr<char, decltype(&std::free)> whole(
       abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
   std::string text = whole ? whole.get() : name;
-  // Nobody writes the namespace of the version.
+  // Nobody writes the version namespace in source code.
   for (size_t at = 0; (at = text.find("taper::v0::", at)) != std::string::npos;) {
     text.erase(at + 7, 4);
   }
@@ -121,9 +121,9 @@ std::string to_string(const ForwardCall& call) {
   if (!call.module.empty()) text += " in module " + call.module + ",";
   text += " at:";
   std::vector<Frame> frames;
-  // The first two are this file and new_node.
+  // Skip the frames of current_call (this file) and new_node.
   for (int i = 2; i < call.depth; ++i) frames.push_back(frame_at(call.addresses[i]));
-  // From the first that has a name and is not the library's; all, where none has a name.
+  // Start at the first named frame outside the library, or print all frames if there is none.
   auto first = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
     return !frame.function.empty() && !is_own(frame.function);
   });

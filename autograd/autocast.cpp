@@ -13,8 +13,8 @@ const std::optional<DType>& low_type(const Tensor& x) {
 
 AutocastState changed(DeviceType device, std::optional<DType> dtype, BoolArg enabled) {
   const DType low = dtype.value_or(device == DeviceType::cuda ? kFloat16 : kBFloat16);
-  require<ValueError>(is_half(low),
-                      "Autocast only supports dtypes of torch.bfloat16, torch.float16, got ", low);
+  require<ValueError>(is_half(low), "Autocast only supports dtypes of bfloat16 and float16, got ",
+                      low);
   AutocastState state = current;
   (device == DeviceType::cuda ? state.cuda : state.cpu) =
       enabled ? std::optional(low) : std::nullopt;

@@ -19,12 +19,12 @@ namespace {
 constexpr const char* kUsedUp =
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
-    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "backward() or grad(). Specify retain_graph = true if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward.";
 
 bool is_earlier(const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; }
 
-// While one lives, its node has what the closure saved.
+// Keeps the closure's saved tensors of a node alive while it exists.
 class Run {
  public:
   explicit Run(Node& node) : node_(node) {
@@ -41,7 +41,7 @@ class Run {
     if (after == Node::kUsed) node_.release_saved();
   }
   Run& operator=(Run&&) = delete;  // neither copied nor moved
-  // What was saved goes with the last run.
+  // Makes the last run free the saved tensors.
   void use_up() { uses_up_ = true; }
 
  private:
@@ -49,15 +49,15 @@ class Run {
   bool uses_up_ = false;
 };
 
-// One run of the tape. Nodes are visited from the highest sequence number down: all that feed a
-// node come before it.
+// One backward pass. It visits nodes in descending order of their sequence numbers, so every node
+// runs after all nodes that send gradients to it.
 class Pass {
  public:
   Pass(bool keep_graph, bool into_leaves) : keep_graph_(keep_graph), into_leaves_(into_leaves) {
     static std::atomic<uint64_t> passes{0};
     visit_ = ++passes;
   }
-  // A pass that ends in an exception leaves no gradient behind in the nodes.
+  // If the pass ends with an exception, no gradients remain in the nodes.
   ~Pass() {
     if (running_) clear(*running_);
     for (const NodePtr& node : ready_) clear(*node);
@@ -70,11 +70,11 @@ class Pass {
     sum = sum.defined() ? sum.add(dy) : std::move(dy);
   }
 
-  // Keeps the gradient that reaches this edge in slot `slot` of the results.
+  // Stores the gradient that reaches this edge as element `slot` of the results.
   void capture(const Edge& edge, size_t slot) { captures_.push_back({edge, slot}); }
 
-  // For grad(), after the captures: finds the nodes between them and the outputs. No other node
-  // runs, whatever history the inputs have.
+  // Used by grad() after the captures are known. Restricts the pass to nodes between the outputs
+  // and the captures; other nodes of the inputs' history do not run.
   void limit_to_captures(std::span<const Tensor> outputs) {
     uint64_t least = UINT64_MAX;
     for (const Capture& c : captures_) {
@@ -97,7 +97,7 @@ class Pass {
   }
 
   std::vector<Tensor> run(size_t slots) {
-    // Gradients have the types of the forward pass.
+    // Gradients have the dtypes of the forward pass.
     const AutocastScope no_casts{AutocastState()};
     std::vector<Tensor> results(slots);
     while (!ready_.empty()) {
@@ -122,8 +122,8 @@ class Pass {
     size_t slot;
   };
 
-  // The gradients of the outputs so far: in the node, unless another pass, of another thread or
-  // around this one, has its own there.
+  // Returns the gradients accumulated so far for the outputs. They are stored in the node, unless
+  // another pass (on another thread, or one that surrounds this one) is using that space.
   std::span<Tensor> gradients_of(const NodePtr& node) {
     Node& n = *node;
     if (n.visit.load(std::memory_order_relaxed) == visit_) return {n.pending, n.num_outputs};
@@ -197,9 +197,10 @@ class Pass {
   uint64_t visit_;
   std::vector<NodePtr> ready_;  // a heap
   std::vector<Capture> captures_;
-  // Of grad(): where gradients go, and whether the node runs, for captures lie beyond it.
+  // For grad(): the nodes that gradients may reach, and whether each of them runs, which it does if
+  // a capture lies beyond it.
   std::unordered_map<const Node*, bool> reached_;
-  NodePtr running_;  // the node that is visited, or was last
+  NodePtr running_;  // the node being visited, or the last one visited
   std::unordered_map<const Node*, std::vector<Tensor>> elsewhere_;
 };
 
@@ -251,7 +252,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   for (size_t i = 0; i < results.size() && !allow_unused; ++i) {
     require(results[i].defined(),
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
-            "allow_unused=True if this is the desired behavior. (input ",
+            "allow_unused = true if this is the desired behavior. (input ",
             i, ")");
   }
   return results;

@@ -17,7 +17,8 @@ bool can_reduce_to(const Shape& from, const Shape& to) {
   }
 }
 
-// The gradient that backward returned for argument i, as the argument needs it.
+// Checks the gradient that backward returned for argument i and converts it to the form that the
+// argument needs.
 Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
   const auto check = [&](bool holds, const auto&... what) {
     require(holds, "Function ", name, " returned an invalid gradient at index ", i, " - ", what...);
@@ -90,7 +91,7 @@ FunctionCall::FunctionCall(const char* name, std::vector<Tensor> arguments)
 
 std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward backward) {
   const std::shared_ptr<Context::Left> ctx = context_.left_;
-  // An input that is returned as it is becomes a tensor of its own.
+  // An input that is returned unchanged becomes a separate tensor.
   for (Tensor& y : outputs) {
     if (!is_in(y, arguments_)) continue;
     const bool constant = is_in(y, ctx->constant);
@@ -99,7 +100,7 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
     if (constant) ctx->constant.push_back(y);
   }
   if (!recorded_ || outputs.empty()) return outputs;
-  // An output that is saved as it is would keep its own node alive.
+  // An output saved as an input would keep its own node alive, so it is saved as an output.
   for (const Tensor& x : ctx->to_save) {
     const auto found = std::find_if(outputs.begin(), outputs.end(),
                                     [&](const Tensor& y) { return x.defined() && y.is_same(x); });

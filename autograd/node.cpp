@@ -30,7 +30,7 @@ void free_node(Node* node) {
 
 bool wants_grad(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
-// Adds what arrives into a leaf's grad.
+// Adds the incoming gradient to the leaf's grad.
 struct Accumulate {
   TensorImpl* leaf;
   std::mutex mutex{};
@@ -48,7 +48,8 @@ struct Accumulate {
     const std::lock_guard lock(mutex);
     const Tensor grad = target.grad();
     if (!grad.defined()) {
-      // The engine hands over tensors that nobody else writes to; views and sharing are copied.
+      // The engine passes tensors that nobody else writes to. Views and tensors with shared memory
+      // are copied.
       const bool own = g.dy().impl()->refs.load() == 1 && g.dy().storage()->refs.load() == 1 &&
                        g.dy().is_contiguous();
       target.set_grad(own || is_grad_enabled() ? g.dy() : g.dy().clone());
@@ -75,12 +76,12 @@ Node* make_accumulator(TensorImpl* leaf) {
     leaf->free_accumulator = free_node;
     return node;
   }
-  free_node(node);  // another thread was quicker
+  free_node(node);  // another thread created one first
   return first;
 }
 
-// The node is the leaf's, so that it can be had at any time without a lock; while a graph holds
-// the node, the node holds the leaf.
+// The leaf owns its accumulator, so that the pointer can be read at any time without a lock. While
+// a graph references the accumulator, the accumulator references the leaf.
 Edge accumulator_of(TensorImpl* leaf) {
   Node* node = leaf->accumulator.load(std::memory_order_acquire);
   if (!node) node = make_accumulator(leaf);
@@ -90,8 +91,8 @@ Edge accumulator_of(TensorImpl* leaf) {
     int nobody = 0;
     if (!node->refs.compare_exchange_strong(nobody, kPlacing, std::memory_order_acquire)) continue;
     (void)IntrusivePtr<TensorImpl>::share(leaf).release();
-    // Below the first op of these graphs that takes the leaf: so its gradient is whole, and its
-    // hooks run, as soon as that op has run backward.
+    // The number is lower than that of the first op that uses the leaf in these graphs. The leaf's
+    // gradient is therefore complete, and its hooks run, as soon as that op's backward has run.
     node->sequence = next_sequence++;
     node->refs.store(1, std::memory_order_release);
     held = NodePtr::adopt(node);
@@ -116,8 +117,8 @@ void Node::release_saved() {
   destroy_closure = nullptr;
 }
 
-// A chain of a million ops must not be freed by a million nested calls: nodes that go while another
-// one is being freed wait in a list.
+// Destroying a chain of a million nodes must not recurse a million levels: nodes released while
+// another one is being destroyed are queued.
 void Node::destroy(Node* node) noexcept {
   static thread_local std::vector<Node*>* waiting = nullptr;
   if (waiting) return waiting->push_back(node);
@@ -227,8 +228,8 @@ void Saved::keep(const Tensor& x) {
   note_saved(*this);
 }
 
-// A view is kept without its base: what is written there later may depend on this very op, and the
-// graph would hold itself.
+// A view is saved without its base. A later write to the base may depend on this op, which would
+// make the graph own itself.
 Saved::Saved(const Tensor& x) {
   if (!x.defined()) return;
   const bool bare = !x.impl()->base || (x.impl()->requires_grad && !x.impl()->on_tape());

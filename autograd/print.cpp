@@ -25,7 +25,7 @@ Listing list_nodes(const Node* from) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (uint32_t j = 0; j < nodes[i]->num_inputs; ++j) add(nodes[i]->edges[j].node.get());
   }
-  // Leaves last, as they were met.
+  // Leaves come last, in the order in which they were found.
   const auto place = [](const Node* node) { return node->accumulates ? 0 : node->sequence; };
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](const Node* a, const Node* b) { return place(a) > place(b); });
@@ -52,7 +52,8 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// "#0 AddBackward0 <- #3, -": a node and its inputs, with the output where there are several.
+// Formats "#0 AddBackward0 <- #3, -": a node and its inputs. An input's output number is appended
+// if it has several outputs.
 std::string text_line(const Listing& listing, size_t i, const std::string& label) {
   const Node& node = *listing.nodes[i];
   std::string line = cat("#", i, " ", label);
@@ -77,7 +78,7 @@ std::string dot_lines(const Listing& listing, size_t i, const std::string& label
 }
 
 std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool dot) {
-  // The edge is held, because the accumulator of a leaf lives only as long as somebody holds it.
+  // Hold the edge: the accumulator of a leaf exists only while someone references it.
   const Edge from = edge_of(y);
   const Listing listing = list_nodes(from.node.get());
   std::string out;

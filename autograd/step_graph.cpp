@@ -15,8 +15,8 @@
 
 namespace taper::v0 {
 
-// The step for inputs of one list of shapes. It has a stream, and with it memory, of its own: what
-// a graph uses between its kernels must not be handed out to anybody else.
+// A step captured for one combination of shapes. It has its own stream and therefore its own
+// memory: memory that a graph uses between its kernels must not be handed out to anyone else.
 struct StepGraph::Entry {
   struct Given {
     Tensor tensor;
@@ -26,11 +26,11 @@ struct StepGraph::Entry {
   cuda::Stream stream;
   int calls = 0;
   std::shared_ptr<void> graph;
-  std::vector<Tensor> inputs, outputs;  // what the graph reads and writes
-  std::vector<Given> copied;            // what was copied into `inputs` last
-  Tensor base;                          // 0-dim int64: the number of the first draw
+  std::vector<Tensor> inputs, outputs;  // the tensors that the graph reads and writes
+  std::vector<Given> copied;            // the tensors that were copied into `inputs` last
+  Tensor base;                          // 0-dim int64: the index of the first random draw
   uint64_t draws = 0;
-  std::vector<LowPrecisionCopy> low_precision_copies;  // that the graph reads and updates
+  std::vector<LowPrecisionCopy> low_precision_copies;  // parameter copies that the graph uses
   uint64_t low_precision_changes = 0;
   std::string failure;  // why the capture failed, if it did
 
@@ -43,7 +43,7 @@ struct StepGraph::Entry {
 
 namespace {
 
-// The stream of a graph for this scope, in order with the one of the caller.
+// Switches to the graph's stream for this scope and orders it with the caller's stream.
 class OnStream {
  public:
   explicit OnStream(const cuda::Stream& stream)
@@ -75,12 +75,12 @@ StepGraph::~StepGraph() {
   if constexpr (kHasCuda) {
     for (const auto& entry : entries_) {
       if (!entry->graph) continue;
-      // A replay may still run; its memory goes back in the order of the entry's stream.
+      // A replay may still be running. Its memory is released in stream order.
       try {
         const OnStream scope(entry->stream);
         cuda::hold_memory(entry->stream, false);
       } catch (const Error&) {
-        continue;  // the driver is going: the memory stays held
+        continue;  // the driver is shutting down: keep the memory
       }
     }
   }
@@ -108,7 +108,7 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
 }
 
 std::string StepGraph::reason_against(const std::vector<Tensor>& inputs) {
-  if (inputs.empty()) return "the step has no inputs that would say where it runs";
+  if (inputs.empty()) return "the step has no inputs, so its device is unknown";
   for (const Tensor& x : inputs) {
     if (!x.is_cuda()) return cat("an input is on ", x.device());
     if (x.device() != inputs[0].device()) {
@@ -116,7 +116,7 @@ std::string StepGraph::reason_against(const std::vector<Tensor>& inputs) {
     }
   }
   if (allocates_plainly()) {
-    return "freed memory is returned at once, under a sanitizer or TAPER_ALLOCATOR=plain";
+    return "the plain allocator is in use (a sanitizer or TAPER_ALLOCATOR=plain)";
   }
   return "";
 }
@@ -147,7 +147,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
   if constexpr (kHasCuda) {
     const int device = entry.stream.device();
     cuda::hold_memory(entry.stream, true);
-    // The captured kernels draw from where `base` says at each replay.
+    // At each replay, the captured kernels start drawing at the index stored in `base`.
     Generator replayed;
     replayed.set_state({default_generator().initial_seed(), 0,
                         static_cast<const uint64_t*>(entry.base.data_ptr())});
@@ -162,7 +162,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     entry.draws = replayed.state().stream;
     entry.graph = cuda::driver::end_capture(device, entry.stream.handle());
     if (!entry.graph && entry.failure.empty()) {
-      entry.failure = "the step does what a CUDA graph cannot hold";
+      entry.failure = "the step contains operations that a CUDA graph cannot contain";
     }
     if (!entry.failure.empty()) entry.graph.reset();
     if (!entry.graph) cuda::hold_memory(entry.stream, false);
@@ -178,7 +178,7 @@ std::vector<Tensor> StepGraph::replay(Entry& entry, const std::vector<Tensor>& i
     Entry::Given& last = entry.copied[i];
     if (inputs[i].is_same(last.tensor) && inputs[i].version() == last.version) continue;
     kernels::copy_into(entry.inputs[i], inputs[i]);
-    // One that the step writes to, since captured, has to be copied each time.
+    // An input that the step itself has written to since the capture must be copied each time.
     if (entry.inputs[i].version() == 0) last = {inputs[i], inputs[i].version()};
   }
   if (entry.low_precision_changes != low_precision_changes()) {

@@ -68,7 +68,7 @@ void HookHandle::remove() {
 
 void run_hooks(Hooks& hooks, uint32_t output, Tensor& dy) {
   HookList& list = list_of(hooks);
-  // A copy, for a hook may remove itself.
+  // Copy the list, because a hook may remove itself.
   std::unique_lock lock(list.mutex);
   const std::vector<HookList::Entry> entries = list.entries;
   lock.unlock();

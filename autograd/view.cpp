@@ -10,10 +10,10 @@
 namespace taper::v0 {
 namespace {
 
-// A part of a tensor of base_shape that lies in memory with base_strides.
+// Describes a view as a strided window of its base.
 struct Window {
   Shape base_shape, base_strides, shape, strides;
-  int64_t offset;  // in elements, from the base's first
+  int64_t offset;  // in elements, relative to the base's first element
   Window(const Tensor& base, const Tensor& view)
       : base_shape(base.shape()),
         base_strides(base.strides()),
@@ -22,7 +22,7 @@ struct Window {
         offset(view.storage_offset() - base.storage_offset()) {}
 };
 
-// x's values in memory of their own, with the strides of the window's base.
+// Returns x's values in new memory with the strides of the window's base.
 Tensor laid_out(const Tensor& x, const Window& w) {
   int64_t extent = x.numel() == 0 ? 0 : 1;
   for (int i = 0; extent > 0 && i < x.dim(); ++i) extent += (x.shape()[i] - 1) * w.base_strides[i];
@@ -54,7 +54,7 @@ bool repeats(const Tensor& x) {
   return false;
 }
 
-// The gradient of window_of: dy where the window looks, else 0. An expanded window sums.
+// The gradient of window_of: dy inside the window and 0 outside. Expanded dimensions are summed.
 Tensor scatter(const Tensor& dy, Window w) {
   struct Step {
     int64_t stride, size;
@@ -77,14 +77,15 @@ Tensor scatter(const Tensor& dy, Window w) {
   return with_window(zero, sum_to(dy, w.shape), w);
 }
 
-// What the window shows of x, which has base_shape and any strides. Differentiable.
+// Returns the window's part of x. x has base_shape and any strides. Differentiable.
 Tensor window_of(const Tensor& x, const Window& w) {
   Tensor y = look(x.strides() == w.base_strides ? x : laid_out(x, w), w);
   if (!needs_grad({x})) return y;
   return record("AsStridedBackward0", y, {x}, [w](Gradients& g) { g.dx(0) = scatter(g.dy(), w); });
 }
 
-// x with `part` (undefined: zeros) in the window, which must not overlap itself. Differentiable.
+// Returns x with the window replaced by `part`, or by zeros if it is undefined. The window must not
+// overlap itself. Differentiable.
 Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
   Tensor y = laid_out(x, w);
   if (part.defined()) {
@@ -96,14 +97,14 @@ Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
   return record("CopySlices", y, {x, part}, WindowReplaced{w});
 }
 
-// The grad_fn of a view, made anew from its base's.
+// Recreates the grad_fn of a view from its base's.
 void renew(const Tensor& view) {
   static std::mutex mutex;  // several threads may use the view
   const std::lock_guard lock(mutex);
   const Tensor base(view.impl()->base);
   const uint32_t latest = base.impl()->history;
   if (view.impl()->history == latest) return;
-  const GradMode recording(true);  // whoever asks
+  const GradMode recording(true);  // independent of the caller's mode
   const Tensor y = window_of(base, Window(base, view));
   set_node(view, NodePtr::share(node_of(y)), 0);
   view.impl()->history = latest;
@@ -121,7 +122,7 @@ Node* node_of(const Tensor& x) {
 void track_view(const Tensor& y, const Tensor& x) {
   TensorImpl *view = y.impl(), *from = x.impl();
   if (!is_grad_enabled()) {
-    // No base: it would keep the graph and the gradient of x alive.
+    // Setting a base would keep the graph and the gradient of x alive.
     const bool recorded = x.requires_grad() || from->no_grad_view == TensorImpl::of_recorded;
     view->no_grad_view = recorded ? TensorImpl::of_recorded : TensorImpl::of_constant;
     return;
@@ -162,7 +163,8 @@ void rebase(const Tensor& x, const Tensor& y) {
     ++impl->history;
     return set_node(x, NodePtr::share(node_of(y)), y.impl()->output);
   }
-  // The view itself becomes stale, and is made anew like every other.
+  // The view itself becomes outdated, and its grad_fn is recreated on the next use, like that of
+  // every other view.
   const Tensor base(impl->base), before = alias_of(base);
   const Tensor changed =
       record("CopySlices", base.detach(), {before, y}, WindowReplaced{Window(base, x)});

@@ -8,7 +8,7 @@
 namespace taper::v0 {
 namespace {
 
-// Recorded whatever the caller's mode.
+// Returns the tensors that f is called with. The caller's grad mode does not matter.
 Tensors own(const Tensors& inputs, bool create_graph) {
   Tensors out;
   for (const Tensor& x : inputs) {
@@ -24,7 +24,7 @@ Tensors outside(Tensors tensors, bool create_graph) {
   return tensors;
 }
 
-// grad(), with zeros for what does not depend on an input.
+// Like grad(), but returns zeros for inputs that the outputs do not depend on.
 Tensors gradients(const Tensors& outputs, const Tensors& inputs, const Tensors& v,
                   bool create_graph) {
   Tensors from, by;
@@ -41,11 +41,12 @@ Tensors gradients(const Tensors& outputs, const Tensors& inputs, const Tensors& 
   return out;
 }
 
-// v, which may lack where there is one tensor of one element.
+// Returns v after checking it against `like`. An empty v is replaced by 1 if there is one tensor
+// with one element.
 Tensors checked(const char* op, const char* what, const Tensors& v, const Tensors& like) {
   if (v.empty()) {
     require(like.size() == 1 && like[0].numel() == 1,
-            "The vector v can only be None if the user-provided function ",
+            "The vector v can only be omitted if the user-provided function ",
             what[0] == 'o' ? "returns" : "takes", " a single Tensor with a single element (in ", op,
             ")");
     return {ones_like(like[0])};
@@ -102,7 +103,8 @@ std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs,
   const GradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph), y = f(x);
   const Tensors by = checked("jvp", "inputs", v, x);
-  // The gradient is linear in what backward is called with, and its derivative is the Jacobian.
+  // The gradient is linear in the vector that backward is called with; differentiating it by that
+  // vector gives the Jacobian.
   Tensors dy;
   for (const Tensor& t : y) dy.push_back(zeros_like(t).requires_grad_());
   const Tensors g = gradients(y, x, dy, true);

@@ -30,8 +30,8 @@ Tensor direction_for(const Tensor& y, uint64_t seed) {
   return rand(y.shape(), {.dtype = kFloat64, .device = y.device()}, &generator);
 }
 
-// Compares the gradient of sum(f(leaves) * dy) by each element of each leaf with a central
-// difference. f runs in grad mode each time, since it may call grad() itself.
+// Compares the gradient of sum(f(leaves) * dy) with respect to each element of each leaf with a
+// central difference. f is evaluated with recording on, since it may call grad() itself.
 void compare(const char* check, const TensorsToTensor& f, const std::vector<Tensor>& leaves,
              Tolerance tolerance) {
   const Tensor y = f(leaves), dy = direction_for(y, 20200229);
@@ -52,8 +52,8 @@ void compare(const char* check, const TensorsToTensor& f, const std::vector<Tens
       const auto [eps, atol, rtol] = tolerance;
       const double numeric = (value_at(eps) - value_at(-eps)) / (2 * eps);
       require(std::abs(slope[j] - numeric) <= atol + rtol * std::abs(numeric), check, ": input ", i,
-              " of shape ", leaves[i].shape(), ", element ", j, ": the tape gives ", slope[j],
-              ", differences give ", numeric);
+              " of shape ", leaves[i].shape(), ", element ", j, ": the analytic gradient is ",
+              slope[j], ", the numerical one is ", numeric);
     }
   }
 }
@@ -72,7 +72,7 @@ bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, 
   const GradMode recording(true);
   std::vector<Tensor> leaves = new_leaves("gradgradcheck", inputs);
   leaves.push_back(direction_for(f(leaves), 20200301).requires_grad_());
-  // The gradients of f's inputs, one after the other, as a function of the inputs and of dy.
+  // The flattened and concatenated gradients of f's inputs, as a function of the inputs and dy.
   const auto gradients = [&f](const std::vector<Tensor>& given) {
     const std::vector<Tensor> x(given.begin(), given.end() - 1);
     std::vector<Tensor> parts;

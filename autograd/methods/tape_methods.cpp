@@ -57,7 +57,7 @@ const char* Tensor::grad_fn() const {
 }
 
 void Tensor::retain_grad() const {
-  require(requires_grad(), "can't retain_grad on Tensor that has requires_grad=False");
+  require(requires_grad(), "can't retain_grad on a Tensor that does not require grad");
   if (is_leaf()) return;
   auto& retained = node_of(*this)->retained;
   const bool known = std::any_of(retained.begin(), retained.end(),

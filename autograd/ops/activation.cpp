@@ -1,4 +1,4 @@
-// Activations, and bounds, that are more than a row of the table of derivatives (unary.cpp).
+// Activations and bounds that need more than an entry in the table of derivatives (unary.cpp).
 #include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
@@ -45,7 +45,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
           scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
   require(weight.dim() <= 1,
           "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
-  (void)kernels::common_device("prelu", {&x, &weight});  // a view below may be a number
+  // Check the devices here, because a reshaped weight may count as a number below.
+  (void)kernels::common_device("prelu", {&x, &weight});
   Tensor w = weight;
   if (weight.numel() != 1) {
     require(x.dim() != 0, "Not allow zero-dim input tensor.");

@@ -1,4 +1,4 @@
-// Laying out tensors by other views and joins.
+// Functions that rearrange tensors by means of other views and concatenations.
 #include <algorithm>
 
 #include "autograd/ops/shape_ops.h"
@@ -11,7 +11,7 @@ void check_has_dims(const Tensor& x) {
   require<IndexError>(x.dim() != 0, "Dimension specified as 0 but tensor has no dimensions");
 }
 
-// Dimensions of size 1 in front, where some are missing.
+// Adds dimensions of size 1 in front of tensors with fewer than `dims` dimensions.
 std::vector<Tensor> at_least(int dims, const char* op, const std::vector<Tensor>& tensors) {
   require(!tensors.empty(), op, " expects a non-empty TensorList");
   std::vector<Tensor> out = tensors;
@@ -49,7 +49,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, MeshIndexing in
             axes[i].dtype());
     require(
         axes[i].dim() <= 1,
-        "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axes[i].shape());
+        "taper::meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axes[i].shape());
   }
   const bool exchanged = indexing == MeshIndexing::xy && axes.size() > 1;
   if (exchanged) std::swap(axes[0], axes[1]);

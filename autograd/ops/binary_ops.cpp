@@ -19,7 +19,7 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
   });
 }
 
-// Of maximum and minimum: the loser gets no gradient, equals share it.
+// maximum or minimum. The operand that is not selected gets no gradient; equal operands share it.
 Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
   const auto part = [larger](auto& dy, auto& own, auto& other) {
     const Tensor lost = larger ? own < other : own > other;
@@ -30,7 +30,7 @@ Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
                         [part](auto& dy, auto& x, auto& z) { return part(dy, z, x); });
 }
 
-// x + value * a * b, or a / b; db: of b from dy, a, b.
+// Computes x + value * a * b, or x + value * a / b. `da` and `db` give the gradients of a and b.
 template <class Da, class Db>
 Tensor add_combined(const char* name, TernaryOp op, const Tensor& x, const Tensor& a,
                     const Tensor& b, const Scalar& value, Da da, Db db) {
@@ -74,7 +74,7 @@ Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
 Tensor mul(const Tensor& a, const Tensor& b) {
   Tensor y = binary(BinaryOp::mul, a, b);
   if (!needs_grad({a, b})) return y;
-  // Each operand is kept only for the other's gradient.
+  // An operand is saved only if the gradient of the other operand needs it.
   Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
   Saved keep_b = a.requires_grad() ? Saved(b) : Saved();
   return record(
@@ -101,8 +101,8 @@ Tensor div(const Tensor& a, const Tensor& b) {
 Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
   const bool down = rounding_mode == "floor";
   require(down || rounding_mode == "trunc",
-          "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
-          rounding_mode, "'");
+          "div expected rounding_mode to be \"trunc\" or \"floor\" but found \"", rounding_mode,
+          "\"");
   Tensor y = kernels::binary(down ? BinaryOp::floor_divide : BinaryOp::div_trunc, a, b);
   if (!needs_grad({a, b})) return y;
   return record("DivBackward0", y, {a, b}, [a = Meta(a), b = Meta(b)](Gradients& g) {
@@ -117,7 +117,7 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 }
 
 Tensor remainder(const Tensor& a, const Tensor& b) {
-  // a - b * floor(a / b), with the quotient taken as constant.
+  // a - b * floor(a / b), with the quotient treated as constant.
   return differentiable(
       "RemainderBackward0", BinaryOp::remainder, a, b, [](auto& dy, auto&, auto&) { return dy; },
       [](auto& dy, auto& x, auto& z) { return -(dy * floor_divide(x.detach(), z.detach())); });
@@ -130,7 +130,7 @@ Tensor fmod(const Tensor& a, const Tensor& b) {
 }
 
 Tensor atan2(const Tensor& y, const Tensor& x) {
-  // At the origin 0.
+  // The gradient at the origin is 0.
   const auto squares = [](const Tensor& u, const Tensor& v) {
     const Tensor r = u * u + v * v;
     return where(eq(r, 0), 1, r);
@@ -163,14 +163,15 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
   return record("PowBackward0", y, {base, exponent},
                 [a = Saved(base), b = Saved(exponent), y = Saved::output(y)](Gradients& g) {
                   const Tensor x = a.get(g), e = b.get(g);
-                  const Tensor typed = x.to(g.dy().dtype());  // beside a tensor x may be a number
-                  // Where the exponent is 0 the slope is 0, also at x = 0. What is not taken is
-                  // computed of 1, lest its own slopes be inf or nan.
+                  // Combined with a tensor, x may be a number.
+                  const Tensor typed = x.to(g.dy().dtype());
+                  // The gradient is 0 where the exponent is 0, also at x = 0. Values that are not
+                  // selected are computed from 1, so that their own derivatives are not inf or NaN.
                   if (g.needs(0)) {
                     const Tensor root = where(eq(e, 0), 1, typed);
                     g.dx(0) = reduce_to(g.dy() * masked(e * pow(root, e - 1), e), x);
                   }
-                  // x^e log x, and 0 where x = 0 and e >= 0.
+                  // x^e * log(x), and 0 where x = 0 and e >= 0.
                   if (g.needs(1)) {
                     const Tensor flat = logical_and(eq(x, 0), e >= 0);
                     const Tensor slope = y.get(g) * log(where(flat, 1, typed));
@@ -240,7 +241,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked(const Tensor& x, const Tensor& mask) {
-  // false keeps x's dtype.
+  // A number, and false is of the lowest kind, so the result keeps x's dtype.
   Tensor y = kernels::where(mask, x, wrap_scalar(false));
   if (!needs_grad({x})) return y;
   return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {

@@ -1,6 +1,6 @@
-// Sums of products by the names of dimensions. Each dimension of an operand has a name of one
-// character: the equation's letter, and for those of an ellipsis digits from the right, '0' the
-// last.
+// Einstein summation. Each dimension of an operand has a name of one character: its letter in the
+// equation or, for a dimension covered by an ellipsis, a digit that counts from the right, starting
+// with '0' for the last.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -23,7 +23,7 @@ struct Named {
 
 bool has(const Names& names, char name) { return names.find(name) != Names::npos; }
 
-// What stands between commas, '.' for an ellipsis, without spaces.
+// The equation's terms without spaces, with '.' for an ellipsis.
 struct Equation {
   std::vector<std::string> inputs = {""};
   std::optional<std::string> output;
@@ -61,7 +61,7 @@ Equation parsed(const std::string& text, size_t operands) {
   return e;
 }
 
-// The term with `dims` digits for its ellipsis: "i210j".
+// Replaces the ellipsis of a term by `dims` digits: "i210j".
 Names with_digits(const std::string& term, int dims) {
   Names digits;
   while (dims > 0) digits += char('0' + --dims);
@@ -80,7 +80,7 @@ Names names_of(const std::string& term, int dims, size_t operand) {
   return with_digits(term, dims - letters);
 }
 
-// Letters that come once in all terms, in order, behind the ellipsis.
+// The ellipsis, followed by the letters that occur exactly once, in alphabetical order.
 std::string implicit_output(const Equation& e) {
   std::map<char, int> count;
   for (const std::string& term : e.inputs) {
@@ -93,7 +93,7 @@ std::string implicit_output(const Equation& e) {
   return output;
 }
 
-// A name that comes twice stands for the diagonal.
+// Replaces dimensions with the same name by their diagonal.
 Named without_repeats(Named a, size_t operand) {
   for (size_t i = 0; i < a.names.size(); ++i) {
     for (size_t j; (j = a.names.find(a.names[i], i + 1)) != Names::npos; a.names.erase(j, 1)) {
@@ -108,7 +108,7 @@ Named without_repeats(Named a, size_t operand) {
 
 using Sizes = std::map<char, int64_t>;
 
-// The size of each name; one of 1 gives way to another.
+// Records the size of each name. A size of 1 is replaced by any other size.
 void add_sizes(Sizes& sizes, const Named& a, size_t operand) {
   for (size_t d = 0; d < a.names.size(); ++d) {
     const int64_t size = a.x.size(int64_t(d));
@@ -124,7 +124,7 @@ void add_sizes(Sizes& sizes, const Named& a, size_t operand) {
   }
 }
 
-// Without the dimensions of size 1 that stand for a larger one.
+// Removes dimensions of size 1 that are broadcast to a larger size.
 Named without_broadcast(Named a, const Sizes& sizes) {
   for (size_t d = a.names.size(); d-- > 0;) {
     if (a.x.size(int64_t(d)) == sizes.at(a.names[d])) continue;
@@ -134,7 +134,7 @@ Named without_broadcast(Named a, const Sizes& sizes) {
   return a;
 }
 
-// Summed over what is not wanted.
+// Sums over all dimensions whose names are not in `wanted`.
 Named summed(const Named& a, const Names& wanted) {
   Shape dims;
   Names rest;
@@ -147,7 +147,7 @@ Named summed(const Named& a, const Names& wanted) {
   return dims.empty() ? a : Named{sum(a.x, dims), rest};
 }
 
-// In the order of `names`, of which a may lack some: those have size 1.
+// Returns a's dimensions in the order of `names`, with size 1 for names that a does not have.
 Tensor ordered(const Named& a, const Names& names) {
   Shape order;
   for (const char name : names) {
@@ -160,7 +160,7 @@ Tensor ordered(const Named& a, const Names& names) {
   return y;
 }
 
-// The product of two, summed over what is not kept.
+// Returns the product of a and b, summed over the dimensions that are not kept.
 Named contracted(Named a, Named b, const Names& kept, const Sizes& sizes) {
   a = summed(a, kept + b.names);
   b = summed(b, kept + a.names);
@@ -190,12 +190,11 @@ Named contracted(Named a, Named b, const Names& kept, const Sizes& sizes) {
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
   require<ValueError>(!operands.empty(),
-                      "einsum(): must specify the equation string and at least one operand, or at "
-                      "least one operand and its subscripts list");
+                      "einsum(): must specify the equation string and at least one operand");
   const Equation e = parsed(equation, operands.size());
   std::vector<Named> all;
   Sizes sizes;
-  int dotted = 0;  // dimensions that an ellipsis stands for, at most
+  int dotted = 0;  // largest number of dimensions covered by an ellipsis
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];
     if (x.dim() > 0) kernels::common_device("einsum", {&operands[0], &x});
@@ -222,7 +221,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
 Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims) {
   require(dims >= 0, "tensordot expects dims >= 0, but got dims=", dims);
   require(dims <= a.dim() && dims <= b.dim(),
-          "tensordot expects dims < ndim_a or ndim_b, but got dims=", dims);
+          "tensordot expects dims <= a.dim() and b.dim(), but got dims=", dims);
   Shape last, first;
   for (int64_t d = 0; d < dims; ++d) {
     last.push_back(a.dim() - dims + d);
@@ -246,12 +245,12 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Sh
   };
   for (int i = 0; i < dims_a.size(); ++i) {
     const int dx = wrap_dim(dims_a[i], a.dim()), dy = wrap_dim(dims_b[i], b.dim());
-    if (a.dim() == 0 || b.dim() == 0) continue;  // a number's one dimension
+    if (a.dim() == 0 || b.dim() == 0) continue;  // a 0-dim tensor counts as having one dimension
     const int64_t size = a.size(dx), other = b.size(dy);
     require(size == other || size == 1 || other == 1,
             "contracted dimensions need to match, but first has size ", size, " in dim ", dx,
             " and second has size ", other, " in dim ", dy);
-    // One element stands for all: they are summed, in their dtype.
+    // A dimension of size 1 broadcasts, so the other operand is summed, in its own dtype.
     if (other == 1) x = sum(x, {dx}, true, a.dtype());
     if (size == 1) y = sum(y, {dy}, true, b.dtype());
     take(rest_x, char('a' + dx), dx);

@@ -1,4 +1,4 @@
-// Cutting a tensor up, and joining tensors.
+// Splitting and concatenating tensors.
 #include <algorithm>
 #include <utility>
 
@@ -10,18 +10,18 @@
 namespace taper::v0 {
 namespace {
 
-// What cat makes of its tensors: dtype and shape, with the joined dimension's size.
+// The result of cat: its dtype and shape, including the size of the joined dimension.
 struct Joined {
   DType dtype;
   Shape shape = {0};
   int dim = 0;
 };
 
-// Whether cat joins x: an empty 1-d one is left out, as ever.
+// Whether cat includes x. Empty 1-d tensors are skipped, as in PyTorch.
 bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
 
 Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty()) throw ValueError("torch.cat(): expected a non-empty list of Tensors");
+  if (tensors.empty()) throw ValueError("taper::cat(): expected a non-empty list of Tensors");
   Joined y{tensors[0].dtype()};
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
@@ -82,7 +82,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, In
                   "got split_sizes=", listed(sizes));
     }
     if (size > x.size(d) - at) {
-      at = x.size(d) + 1;  // too many, however many more
+      at = x.size(d) + 1;  // too many, whatever sizes follow
       continue;
     }
     parts.push_back(narrow(plain, d, at, size));
@@ -94,8 +94,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, In
                 " (input tensor's size at dimension ", d, "), but got split_sizes=", listed(sizes));
   }
   if (parts.empty() || !needs_grad({x})) return parts;
-  // One node for all, so that the gradient is put together once; neighbours that none has reached
-  // are one piece of zeros.
+  // Record one node for all parts, so that the gradient is assembled once. Adjacent parts without a
+  // gradient become a single block of zeros.
   const TensorRef input = x;
   record_many("SplitWithSizesBackward0", parts, {&input, 1},
               [whole = Meta(x), sizes, d](Gradients& g) {
@@ -206,7 +206,8 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   while (shape.size() < repeats.size()) shape.insert(0, 1);
   for (int d = 0; d < shape.size(); ++d) result[d] = checked_mul(result[d], shape[d]);
   (void)result.nbytes(x.element_size());
-  // [..., 1, size, ...] is spread over [..., repeats, size, ...]; what finds no room, afterwards.
+  // [..., 1, size, ...] is expanded to [..., repeats, size, ...]. Dimensions beyond kMaxDims are
+  // repeated afterwards.
   Shape later = repeats;
   for (int d = 0; d < shape.size(); ++d) {
     const bool apart = repeats[d] != 1 && shape[d] != 1;

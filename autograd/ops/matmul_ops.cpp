@@ -6,10 +6,10 @@
 namespace taper::v0 {
 namespace {
 
-// Last two dimensions swapped.
+// Swaps the last two dimensions.
 Tensor turned(const Tensor& x) { return transpose(x, -2, -1); }
 
-// Products of matrices, 2-d or 3-d on both sides.
+// The product of two matrices or of two 3-d batches.
 Tensor product(const char* name, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::matmul(a, b);
   trace("matmul", y, {a, b});
@@ -25,18 +25,18 @@ void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
           " got ", x.shape(), ")");
 }
 
-// Of [..., k] as one matrix.
+// The number of rows of [..., k] viewed as one matrix.
 int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
 
-// Rows of every matrix of a batch x at once: y = f(x as one matrix), with x's dimensions but for
-// the last.
+// Multiplies all matrices of a batch x at once: applies f to x viewed as one matrix and restores
+// x's leading dimensions.
 template <class F> Tensor by_rows(const Tensor& x, int64_t width, F f) {
   Shape result = x.shape();
   result[result.size() - 1] = width;
   return reshape(f(reshape(x, {rows_of(x), x.size(-1)})), result);
 }
 
-// [..., n, k] or [k] times a vector [k].
+// Checks the product of [..., n, k] or [k] and a vector [k].
 void check_vector(const Tensor& a, const Tensor& b) {
   const int64_t k = a.shape().back(), n = b.size(0);
   if (k == n) return;
@@ -47,7 +47,7 @@ void check_vector(const Tensor& a, const Tensor& b) {
               n, ")");
 }
 
-// Batches of any rank, as one batch dimension each.
+// Broadcasts the batch dimensions and multiplies with them folded into one.
 Tensor batched(const Tensor& a, const Tensor& b) {
   const auto batch_of = [](const Tensor& x) {
     return Shape(x.shape().begin(), x.shape().end() - 2);
@@ -60,7 +60,7 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   return reshape(bmm(as_3d(a), as_3d(b)), joined(batch, {a.size(-2), b.size(-1)}));
 }
 
-// beta bias + alpha y. Of integers the factors lose their fractions.
+// Returns beta * bias + alpha * y. For integers the factors are truncated.
 Tensor with_bias(const Tensor& bias, const Tensor& y, Scalar beta, Scalar alpha) {
   if (!y.is_floating_point()) {
     beta = beta.to_int();
@@ -70,7 +70,8 @@ Tensor with_bias(const Tensor& bias, const Tensor& y, Scalar beta, Scalar alpha)
   return beta.to_double() == 0 ? scaled : add(scaled, full, beta);
 }
 
-// Of a linear's input and weight, from that of its result before the activation.
+// Sets the gradients of a linear's input and weight from dz, the gradient of its result before the
+// activation.
 void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tensor& dz) {
   if (g.needs(0)) g.dx(0) = mm(dz, weight.get(g));
   if (g.needs(1)) g.dx(1) = mm(turned(dz), x.get(g));

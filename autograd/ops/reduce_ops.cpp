@@ -12,7 +12,7 @@ namespace {
 
 using kernels::ReduceOp;
 
-// The sizes of a reduction's result as keepdim would give them.
+// Returns the shape of a reduction's result with keepdim.
 Shape kept_shape(const Tensor& x, const Shape& dims) {
   Shape shape = x.shape();
   if (dims.empty()) std::fill(shape.begin(), shape.end(), 1);
@@ -22,7 +22,7 @@ Shape kept_shape(const Tensor& x, const Shape& dims) {
   return shape;
 }
 
-// sum and mean: each element gets the gradient, times `factor`.
+// sum and mean: every element receives the gradient times `factor`.
 Tensor linear_reduction(const char* name, ReduceOp op, const Tensor& x, const Shape& dims,
                         bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
@@ -49,13 +49,15 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
   return kernels::arg_reduce(largest, flatten(x.detach()), 0);
 }
 
-// For each element along dim the product of all others, without division: of those before times of
-// those behind.
+// Returns, for each element along dim, the product of all others without division: the product of
+// the elements before it times that of the elements after it.
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
   constexpr int64_t kLong = 32768, kWidth = 4096;
-  if (x.numel() == n && n > kLong) {  // a lone row becomes many: its others, times other rows
+  // One long row is split into parts: the product of the others is that of the others in the same
+  // part times that of all other parts.
+  if (x.numel() == n && n > kLong) {
     const int64_t rows = (n + kWidth - 1) / kWidth;
     const Tensor t = reshape(flatten(x).pad({0, rows * kWidth - n}, 1), {rows, kWidth});
     const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
@@ -91,7 +93,7 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
   });
 }
 
-// The variance or its root, which has no slope at 0.
+// The variance or standard deviation. The gradient of the latter is 0 where it is 0.
 Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, double correction,
               bool keepdim) {
   require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",
@@ -104,7 +106,7 @@ Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, d
                 [x = Saved(x), y = root ? Saved::output(y) : Saved(x), root, dims, factor,
                  kept = kept_shape(x, dims)](Gradients& g) {
                   const Tensor given = x.get(g), s = y.get(g);
-                  // Half types would lose the distance to a mean far from 0.
+                  // Half types would lose the distance to a mean that is far from 0.
                   const Tensor z = is_half(given.dtype()) ? given.to(kFloat32) : given;
                   const Tensor slope = root ? masked(g.dy() / s, s) : g.dy();
                   const Tensor dx = reshape(slope, kept) * ((z - mean(z, dims, true)) * factor);
@@ -188,7 +190,7 @@ Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
   Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
              : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
                       : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
-  // sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0.
+  // sign(x) * (|x| / y)^(p - 1), and 0 where x or y is 0.
   const auto back = [p, kept = kept_shape(x, dims)](auto& dy, auto& z, auto& all) {
     const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
     if (p == 1) return own * reshape(dy, kept);
@@ -227,7 +229,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, RealArg p) {
   if (is_half(a.dtype())) return cdist(a.to(kFloat32), b.to(kFloat32), p).to(a.dtype());
   require(!(p < 0), "cdist only supports non-negative p values, got ", p);
   const Tensor apart = unsqueeze(a, -2) - unsqueeze(b, -3);
-  // Of no elements the largest has no value, but the distance is 0.
+  // The maximum of no elements is undefined, but the distance between empty vectors is 0.
   return a.size(-1) == 0 ? sum(apart, {-1}) : norm(apart, p, {-1});
 }
 

@@ -40,13 +40,13 @@ VarMean var_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1
                  BoolArg keepdim = false);
 StdMean std_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,
                  BoolArg keepdim = false);
-// Returns the p-norm (sum |x|^p)^(1/p). p = inf gives the largest |x|, p = -inf the smallest, and p
-// = 0 the number of nonzero elements, which is not differentiable. The gradient at 0 is 0. Floating
-// dtypes only. Throws Error for a `dtype` narrower than x's.
+// Returns the p-norm (sum |x|^p)^(1/p). p = inf gives the largest |x| and p = -inf the smallest.
+// p = 0 gives the number of nonzero elements, which is not differentiable. The gradient at 0 is 0.
+// Floating dtypes only. Throws Error for a `dtype` narrower than x's.
 Tensor norm(const Tensor& x, RealArg p = 2, const Shape& dims = {}, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
-// Returns the p-norms of the differences between the rows of a [..., n, d] and those of b [..., m,
-// d] as [..., n, m]. Stores all differences: n * m * d elements.
+// Returns the p-norms of the differences between the rows of a [..., n, d] and the rows of
+// b [..., m, d], as [..., n, m]. Stores all differences: n * m * d elements.
 Tensor cdist(const Tensor& a, const Tensor& b, RealArg p = 2);
 // Returns log(sum(exp(x))) without overflow.
 Tensor logsumexp(const Tensor& x, const Shape& dims, BoolArg keepdim = false);

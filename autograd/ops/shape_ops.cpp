@@ -10,12 +10,13 @@
 namespace taper::v0 {
 namespace {
 
-// The strides that show x with other sizes without a copy, if there are such.
+// Returns strides that show x with another shape without a copy, or nullopt if there are none.
 std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return contiguous_strides(shape);
   Shape strides = shape;
   int v = shape.size() - 1;
-  // Runs of x's dimensions that lie in memory like one are split into dimensions of the view.
+  // Groups of x's dimensions that are contiguous with each other are split into dimensions of the
+  // view.
   int64_t run_step = x.strides()[x.dim() - 1], run = 1, viewed = 1;
   for (int d = x.dim() - 1; d >= 0; --d) {
     run *= x.shape()[d];
@@ -35,8 +36,8 @@ std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-// x's memory with other sizes from element `start` on. The gradient is the same view turned round:
-// dx = back(dy).
+// Creates a view of x with the given shape and strides, starting at element `start`. Its gradient
+// is dx = back(dy), the inverse view.
 template <class F>
 Tensor make_view(const char* name, const Tensor& x, const Shape& shape, const Shape& strides,
                  F back, int64_t start = 0) {
@@ -50,13 +51,13 @@ struct Reshaped {
   Tensor operator()(const Tensor& x) const { return reshape(x, shape); }
 };
 
-// A view of all elements in their order.
+// Creates a view of all elements in the same order.
 Tensor reshaped(const char* name, const Tensor& x, const Shape& shape, const Shape& strides) {
   return traced("view", make_view(name, x, shape, strides, Reshaped{x.shape()}), {x});
 }
 
-// A view of some elements, given by what picks them. Its gradient is placed among zeros, and that
-// one's is picked again.
+// Creates a view of the elements that `part` selects. The gradient puts dy into zeros, and the
+// gradient of that selects again.
 template <class Part>
 Tensor make_part(const Tensor& x, const Shape& shape, const Shape& strides, Part part,
                  int64_t start) {
@@ -70,7 +71,7 @@ template <class Part> Tensor placed(const Tensor& dy, const Shape& whole, Part p
   return linear_in(dy, Part::kName, dx, part);
 }
 
-// `length` elements of dimension `dim`.
+// Selects `length` elements of dimension `dim`.
 struct Sliced {
   static constexpr const char* kName = "SliceBackward0";
   int dim;
@@ -115,7 +116,7 @@ Diagonal diagonal_of(int64_t offset, int64_t dim1, int64_t dim2, int dims) {
   return d;
 }
 
-// x without those of these dimensions that have size 1.
+// Removes those of the given dimensions that have size 1.
 Tensor without(const char* name, const Tensor& x, const Shape& dims) {
   bool named[kMaxDims] = {};
   for (const int64_t dim : dims) {
@@ -138,7 +139,7 @@ Shape numbered(int64_t n) {
   return dims;
 }
 
-// Dimension i of the result is dimension order[i] of x.
+// Permutes dimensions: dimension i of the result is dimension order[i] of x.
 Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
   Shape shape = x.shape(), strides = x.strides(), inverse = order;
   bool seen[kMaxDims] = {};
@@ -154,7 +155,7 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
   return traced("permute", make_view(name, x, shape, strides, back), {x}, order);
 }
 
-// Fills y, new memory, with x.
+// Copies x into y, which is new memory.
 Tensor copied(const Tensor& x, Tensor y) {
   kernels::copy_into(y, x);
   trace("clone", y, {x});
@@ -233,7 +234,7 @@ Tensor permute(const Tensor& x, const Shape& order) {
   require(order.size() == x.dim(),
           "permute: number of dimensions in the tensor input does not match the length of the "
           "desired ordering of dimensions i.e. input.dim() = ",
-          x.dim(), " is not equal to len(dims) = ", order.size());
+          x.dim(), " is not equal to dims.size() = ", order.size());
   return permuted("PermuteBackward0", x, order);
 }
 
@@ -303,7 +304,7 @@ Tensor slice(const Tensor& x, IntArg dim, std::optional<IntArg> start, std::opti
     return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size);
   };
   const int64_t from = place(start.value_or(0)), to = place(end.value_or(size));
-  // A step past the end leads nowhere: it need not be a stride.
+  // A step beyond the end selects one element, so the stride may be smaller than the step.
   const int64_t stride = std::min<int64_t>(step, std::max<int64_t>(size, 1));
   return Sliced{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
 }

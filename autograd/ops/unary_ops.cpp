@@ -18,32 +18,32 @@ using Op = kernels::UnaryOp;
 using T = const Tensor&;
 using A = const UnaryArgs&;
 
-// y = scale * x above 0, scale * alpha * (exp(inner * x) - 1) below.
+// y = scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
 Tensor exponential_slope(T dy, T x, double alpha, double scale, double inner) {
-  // Above 0 exp may overflow, and 0 * inf would reach the next derivative.
+  // Above 0 exp may overflow, and 0 * inf would give NaN in the next derivative.
   const Tensor below = exp(masked(x, x < 0) * inner) * (scale * alpha * inner);
   return where(x <= 0, dy * below, dy * scale);
 }
 
-// y is 0 where |x| <= a, and has slope 1 elsewhere.
+// The gradient of functions that are 0 where |x| <= a and have slope 1 elsewhere.
 Tensor shrunk_slope(T dy, T x, A args) { return masked(dy, logical_not(abs(x) <= args.a)); }
 
 Tensor no_slope(T dy, T, A) { return zeros_like(dy); }
 
-// The derivatives of digamma, of order 1 and 2.
+// The derivatives of digamma of orders 1 and 2.
 Tensor polygamma(int order, T x);
 
-// What is kept for the backward pass: nothing, the input or the result.
+// The tensor saved for the backward pass: none, the input or the result.
 enum class Keep : uint8_t { none, x, y };
 
-// A row of the table of derivatives: dx of dy and of what is kept, in public functions, so that it
-// differentiates again. No function: no derivative.
+// An entry of the table of derivatives. dx is computed from dy and the saved tensor by public
+// functions, so that it can be differentiated again. An op without dx is not differentiable.
 struct Derivative {
   Op op;
   const char* node = nullptr;  // PyTorch's name
   Keep keep = Keep::none;
   Tensor (*dx)(T dy, T kept, A args) = nullptr;
-  std::optional<BinaryOp> fused = std::nullopt;  // a kernel of the same, for a single derivative
+  std::optional<BinaryOp> fused = std::nullopt;  // kernel that computes dx when it is not recorded
 };
 
 constexpr Derivative kDerivatives[] = {
@@ -65,7 +65,7 @@ constexpr Derivative kDerivatives[] = {
      BinaryOp::tanh_backward},
     {Op::sigmoid, "SigmoidBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * (1 - y)); },
      BinaryOp::sigmoid_backward},
-    // y > 0 exactly where x > 0, and y is kept alive by the next op anyway.
+    // y > 0 exactly where x > 0, and the next op usually saves y anyway.
     {Op::relu, "ReluBackward0", Keep::y, [](T dy, T y, A) { return where(y <= 0, 0, dy); },
      BinaryOp::relu_backward},
     {Op::leaky_relu, "LeakyReluBackward0", Keep::x,
@@ -119,7 +119,7 @@ constexpr Derivative kDerivatives[] = {
     {Op::digamma, "DigammaBackward0", Keep::x, [](T dy, T x, A) { return dy * polygamma(1, x); }},
     {Op::polygamma, "PolygammaBackward0", Keep::x,
      [](T dy, T x, A args) {
-       require<NotImplementedError>(args.a == 1, "digamma has no third derivative here");
+       require<NotImplementedError>(args.a == 1, "digamma can be differentiated only twice");
        return dy * polygamma(2, x);
      }},
     {Op::selu, "EluBackward0", Keep::x,
@@ -224,13 +224,13 @@ Tensor softplus(const Tensor& x, RealArg beta, RealArg threshold) {
 }
 Tensor selu(const Tensor& x) { return pointwise(Op::selu, x); }
 Tensor celu(const Tensor& x, RealArg alpha) {
-  require(alpha != 0, "ZeroDivisionError: alpha cannot be 0 for CELU");
+  require(alpha != 0, "alpha cannot be 0 for CELU");
   return pointwise(Op::celu, x, {.a = alpha});
 }
 Tensor hardsigmoid(const Tensor& x) { return pointwise(Op::hardsigmoid, x); }
 Tensor hardswish(const Tensor& x) { return pointwise(Op::hardswish, x); }
 Tensor mish(const Tensor& x) { return pointwise(Op::mish, x); }
-// -log(1 + exp(-x)): the slope is that of softplus with beta -1.
+// -log(1 + exp(-x)): the gradient of softplus with beta = -1.
 Tensor logsigmoid(const Tensor& x) { return pointwise(Op::logsigmoid, x, {.a = -1, .b = 40}); }
 Tensor hardshrink(const Tensor& x, RealArg lambd) {
   return pointwise(Op::hardshrink, x, {.a = lambd});
@@ -243,7 +243,7 @@ Tensor softshrink(const Tensor& x, RealArg lambd) {
 
 Tensor softsign(const Tensor& x) { return pointwise(Op::softsign, x); }
 Tensor tanhshrink(const Tensor& x) {
-  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // refuses bool
+  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // sub throws for bool
 }
 
 Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
@@ -255,15 +255,15 @@ Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
 }
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
-  require(min || max, "torch.clamp: At least one of 'min' or 'max' must not be None");
-  // Numbers of a higher kind than x's raise it.
+  require(min || max, "taper::clamp: At least one of min or max must not be std::nullopt");
+  // Bounds of a higher kind than x promote it.
   const Tensor low = wrap_scalar(min ? *min : *max), high = wrap_scalar(max ? *max : *min);
   const DType type = kernels::result_type({&x, &low, &high});
   for (const auto& bound : {min, max}) {
     if (bound) bound->check_holds(type);
   }
   if (!taper::is_floating_point(type)) {
-    // Exact beyond 2^53, where the kernel's bounds are not.
+    // The kernel's bounds are doubles, which are not exact beyond 2^53.
     const Tensor above = min ? maximum(x, low) : x.to(type);
     return max ? minimum(above, high) : above;
   }

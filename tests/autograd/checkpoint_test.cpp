@@ -225,7 +225,7 @@ TEST(Checkpoint, RefusesAFunctionThatDoesSomethingElse) {
     return std::exchange(again, true) ? exp(y) : y;
   };
   EXPECT_TRUE(refuses<Error>([&] { return checkpoint(more, {x}).sum().backward(), 0; },
-                             "torch.utils.checkpoint: A different number of tensors was saved "
+                             "taper::checkpoint: A different number of tensors was saved "
                              "during the original forward and recomputation.\nNumber of tensors "
                              "saved during forward: 1\nNumber of tensors saved during "
                              "recomputation: 2"));
@@ -234,7 +234,7 @@ TEST(Checkpoint, RefusesAFunctionThatDoesSomethingElse) {
     return exp(std::exchange(again, true) ? in[0].to(kFloat64) : in[0]);
   };
   EXPECT_TRUE(refuses<Error>([&] { return checkpoint(other, {x}).sum().backward(), 0; },
-                             "torch.utils.checkpoint: Recomputed values for the following tensors "
+                             "taper::checkpoint: Recomputed values for the following tensors "
                              "have different metadata than during the forward pass."));
   const Tensor h = x * 1;
   const Tensor y = checkpoint([](const Inputs& in) { return exp(in[0]); }, {h});

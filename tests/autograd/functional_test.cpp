@@ -81,7 +81,7 @@ TEST_F(Functional, StaysOnTheTapeWhereAsked) {
 TEST_F(Functional, Refuses) {
   const auto f = [](const Tensor& t) { return t * 2; };
   EXPECT_TRUE(test::refuses<Error>([&] { return vjp(f, x); },
-                                   "The vector v can only be None if the user-provided function "
+                                   "The vector v can only be omitted if the user-provided function "
                                    "returns a single Tensor with a single element"));
   EXPECT_TRUE(test::refuses<Error>([&] { return jvp(f, x, ones({2}, kDouble)); },
                                    "jvp: v[0] has invalid size: should be [3] but got [2]"));

@@ -141,8 +141,9 @@ TEST(Graph, GradcheckNamesAWrongGradient) {
     return record("WrongBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy() * 2.1; });
   };
   const Tensor x = ones({2}, {.dtype = kFloat64});
-  EXPECT_TRUE(refuses<Error>([&] { return gradcheck(wrong, {x}); },
-                             "gradcheck: input 0 of shape [2], element 0: the tape gives "));
+  EXPECT_TRUE(
+      refuses<Error>([&] { return gradcheck(wrong, {x}); },
+                     "gradcheck: input 0 of shape [2], element 0: the analytic gradient is "));
   EXPECT_TRUE(refuses<Error>([&] { return gradcheck(wrong, {ones({2})}); },
                              "gradcheck needs float64 inputs, got float32"));
 }
@@ -181,9 +182,10 @@ TEST(Graph, GradgradcheckNamesAWrongSecondGradient) {
   };
   const Tensor x = ones({2}, {.dtype = kFloat64});
   EXPECT_TRUE(gradcheck(once, {x}));
-  EXPECT_TRUE(refuses<Error>([&] { return gradgradcheck(once, {x}); },
-                             "gradgradcheck: input 0 of shape [2], element 0: the tape gives 0, "
-                             "differences give "));
+  EXPECT_TRUE(
+      refuses<Error>([&] { return gradgradcheck(once, {x}); },
+                     "gradgradcheck: input 0 of shape [2], element 0: the analytic gradient is 0, "
+                     "differences give "));
   EXPECT_TRUE(refuses<Error>([&] { return gradgradcheck(once, {ones({2})}); },
                              "gradgradcheck needs float64 inputs, got float32"));
 }

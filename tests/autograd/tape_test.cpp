@@ -20,7 +20,7 @@ namespace {
 const std::string kUsedUp =
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
-    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "backward() or grad(). Specify retain_graph = true if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward.";
 
 class Tape : public testing::TestWithParam<Device> {
@@ -136,7 +136,7 @@ TEST_P(Tape, GradientsOfIntermediatesAreKeptOnRequestOnly) {
   EXPECT_TRUE(close(y.grad(), {1}, {12}, 0));
   EXPECT_FALSE(z.grad().defined());
   EXPECT_TRUE(refuses<Error>([&] { return constant({1}).retain_grad(), 0; },
-                             "can't retain_grad on Tensor that has requires_grad=False"));
+                             "can't retain_grad on a Tensor that does not require grad"));
 }
 
 // --- grad ---
@@ -178,7 +178,7 @@ TEST_P(Tape, GradRefusesInputsThatAreNotInTheGraph) {
   EXPECT_TRUE(refuses<Error>(
       [&] { return grad({x.sum()}, {other}); },
       "One of the differentiated Tensors appears to not have been used in the graph. Set "
-      "allow_unused=True if this is the desired behavior."));
+      "allow_unused = true if this is the desired behavior."));
   EXPECT_FALSE(grad({x.sum()}, {other}, {}, false, false, true)[0].defined());
 }
 

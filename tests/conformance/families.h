@@ -24,6 +24,8 @@ void compute_rows(Rows& rows);
 void module_rows(Rows& rows);
 void runtime_rows(Rows& rows);
 
+// The reason of every row in which only PyTorch's Python wording is replaced by C++.
+inline constexpr const char* kCppWording = "C++ wording";
 // The reason of every row in which only the "torch." before a dtype or type is missing.
 inline constexpr const char* kCppWording = "C++ wording";
 inline constexpr const char* kNoTorchPrefix = "names of dtypes and types stand without 'torch.'";

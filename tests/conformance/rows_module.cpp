@@ -155,7 +155,13 @@ void of_modules(Rows& rows) {
 void of_the_tape(Rows& rows) {
   rows("backward.nonscalar", 0, [] { return after_backward(leaf({1., 2.}) * 2); });
   rows("backward.no_grad_tensor", 0, [] { return after_backward(tensor({1.}).sum()); });
-  rows("backward.twice", 0, backward_twice);
+  rows("backward.twice", 0, backward_twice)
+      .differs_in(kCppWording,
+                  "RuntimeError: Trying to backward through the graph a second time (or directly "
+                  "access saved tensors after they have already been freed). Saved intermediate "
+                  "values of the graph are freed when you call backward() or grad(). Specify "
+                  "retain_graph = true if you need to backward through the graph a second time or "
+                  "if you need to access saved tensors after calling backward.");
   rows("backward.accumulates", 0, backward_accumulates);
   rows("inplace.leaf", 0, [] { return to_string(leaf({1., 2.}).add_(ones({2}))); });
   rows("grad.int_requires_grad", 0, [] { return to_string(leaf({1, 2})); });

@@ -35,9 +35,9 @@ TEST(Autocast, EndsWithItsScopeAndCanBeOffForAPart) {
     EXPECT_EQ(mm(x, x).dtype(), kBFloat16);
   }
   EXPECT_EQ(mm(x, x).dtype(), kFloat32);
-  EXPECT_TRUE(refuses<ValueError>(
-      [] { const Autocast guard(DeviceType::cpu, kFloat32); },
-      "Autocast only supports dtypes of torch.bfloat16, torch.float16, got float32"));
+  EXPECT_TRUE(
+      refuses<ValueError>([] { const Autocast guard(DeviceType::cpu, kFloat32); },
+                          "Autocast only supports dtypes of bfloat16 and float16, got float32"));
 }
 
 TEST(Autocast, GivesFloat32GradientsOfTheProductsInHalf) {

@@ -51,7 +51,7 @@ std::vector<Row> layers() {
       {made<Conv2d>(4, 3, 3, ConvOptions{.padding = "full"}),
        "Invalid padding string 'full', should be one of {'valid', 'same'}"},
       {made<Conv2d>(4, 3, 3, ConvOptions{.stride = {1, 2}, .padding = "same"}),
-       "padding='same' is not supported for strided convolutions"},
+       "padding \"same\" is not supported for strided convolutions"},
       {on<Conv2d>({2, 4, 2, 2}, 4, 3, 3,
                   ConvOptions{.padding = 2, .padding_mode = PadMode::reflect}),
        "Argument #4: Padding size should be less than the corresponding input dimension, but got: "
@@ -141,7 +141,7 @@ std::vector<Row> losses() {
       {of<SmoothL1Loss>(x, x, Reduction::mean, -1),
        "smooth_l1_loss does not support negative values for beta."},
       {of<BCEWithLogitsLoss>(ones({2}), ones({3})),
-       "Target size (torch.Size([3])) must be the same as input size (torch.Size([2]))"},
+       "Target size ([3]) must be the same as input size ([2])"},
   };
 }
 

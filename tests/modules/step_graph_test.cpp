@@ -188,7 +188,7 @@ TEST(StepGraph, ReasonIsThatOfTheLastCall) {
   StepGraph step(doubled_inputs, 1);
   EXPECT_EQ(step.reason(), "");
   (void)step({});
-  EXPECT_EQ(step.reason(), "the step has no inputs that would say where it runs");
+  EXPECT_EQ(step.reason(), "the step has no inputs, so its device is unknown");
   (void)step({ones({2})});
   EXPECT_EQ(step.reason(), "an input is on cpu");
 }

@@ -155,7 +155,7 @@ std::vector<Row> grids() {
       samples, grids(0),
       {{"none", [](Device) { return meshgrid({})[0]; }, "meshgrid expects a non-empty TensorList"},
        {"matrix", refused({{2, 2}}, [](const Tensors& x) { return meshgrid(x)[0]; }),
-        "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "},
+        "taper::meshgrid: Expected 0D or 1D tensor in the tensor list but got: "},
        {"dtypes",
         [](Device d) {
           return meshgrid({ones({2}, {.device = d}), ones({2}, {.dtype = kInt64, .device = d})})[0];

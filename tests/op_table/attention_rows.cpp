@@ -255,7 +255,7 @@ std::vector<Refusal> refusals() {
        kBool,
        0,
        true,
-       "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"},
+       "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal is true"},
       {"integer mask",
        {q, k, v, mask},
        kFloat32,

@@ -136,9 +136,8 @@ std::vector<Row> rankings() {
                      const Tensor x = ones({2}, {.device = d});
                      return margin_ranking_loss(x, x, ones({}, {.device = d}));
                    },
-                   "margin_ranking_loss : All input tensors should have same dimension but got "
-                   "sizes: input1: torch.Size([2]), input2: torch.Size([2]), target: "
-                   "torch.Size([])"}};
+                   "margin_ranking_loss: All input tensors should have same dimension but got "
+                   "sizes: input1: [2], input2: [2], target: []"}};
   return reductions(
       row,
       [](const Tensors& x, Reduction r) { return margin_ranking_loss(x[0], x[1], x[2], 0.3, r); },

@@ -81,16 +81,17 @@ std::vector<Refusal> refusals() {
   const Tensor starts = tensor(std::vector<int64_t>{0, 2});
   const Bag mean{"", BagMode::mean};
   return {
-      refused("no offsets", four, {}, mean, "offsets has to be a 1D Tensor but got None"),
+      refused("no offsets", four, {}, mean,
+              "offsets has to be a 1D Tensor but got an undefined Tensor"),
       refused("factors of a mean", four, starts, {"", BagMode::mean, {}, true},
-              "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
-              "supported for mode='sum' (got mode='mean')."),
+              "embedding_bag: per_sample_weights was defined. per_sample_weights is only "
+              "supported for BagMode::sum (got 'mean')."),
       refused("too many factors", zeros({3}, {.dtype = kInt64}), starts,
               {"", BagMode::sum, {}, true},
-              "embedding_bag: If per_sample_weights ([4]) is not None, then it must have the "
+              "embedding_bag: If per_sample_weights ([4]) is defined, then it must have the "
               "same shape as the input ([3])"),
       refused("offsets of two dimensions", zeros({4, 2}, {.dtype = kInt64}), starts, mean,
-              "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+              "if input is 2D, then offsets must be undefined, as input is treated as a mini-batch "
               "of fixed length sequences."),
       refused("three dimensions", zeros({4, 2, 2}, {.dtype = kInt64}), {}, mean,
               "input has to be 1D or 2D Tensor, but got Tensor of dimension 3"),

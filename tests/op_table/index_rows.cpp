@@ -251,12 +251,13 @@ Row one_hot_row() {
           .dtypes = {kInt64},
           .gives = Gives::int64,
           .derivative = Derivative::none,
-          .refusals = {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
-                        "one_hot is only applicable to index tensor of type LongTensor"},
-                       {"no classes", [](Device d) { return one_hot(longs({0}, d), -1); },
-                        "one_hot needs num_classes, got -1: finding the largest index would wait"},
-                       {"beyond", [](Device d) { return one_hot(longs({2}, d), 2).cpu(); },
-                        "Class values must be", kBeyondOnCuda}}};
+          .refusals =
+              {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
+                "one_hot is only applicable to index tensor of type LongTensor"},
+               {"no classes", [](Device d) { return one_hot(longs({0}, d), -1); },
+                "one_hot needs num_classes, got -1: finding the largest index would synchronize"},
+               {"beyond", [](Device d) { return one_hot(longs({2}, d), 2).cpu(); },
+                "Class values must be", kBeyondOnCuda}}};
 }
 
 // --- places chosen by their position ---

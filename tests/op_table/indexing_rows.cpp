@@ -717,12 +717,12 @@ std::vector<Row> found_rows() {
                      [](Device d) {
                        return take_along_dim(ones({2}, {.device = d}), ones({1}, {.device = d}), 0);
                      },
-                     "torch.take_along_dim(): dtype of indices should be Long but got Float"},
+                     "taper::take_along_dim(): dtype of indices should be Long but got Float"},
                     {"dims",
                      [](Device d) {
                        return take_along_dim(ones({2, 2}, {.device = d}), longs({0}, d), 0);
                      },
-                     "torch.take_along_dim(): input and indices should have the same number of "
+                     "taper::take_along_dim(): input and indices should have the same number of "
                      "dimensions, but got 2 dimensions for input, and 1 dimensions for indices"}}},
       unique_row("values", Gives::same, [](const Uniques& u) { return u.output; },
                  [](const Array&, const Line& values) {
@@ -754,12 +754,13 @@ std::vector<Row> found_rows() {
   };
   rows[rows.size() - 4].refusals = {
       {"0-dim", sequence({}, {2}),
-       "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0"},
+       "taper::searchsorted(): boundaries tensor should have positive dimension, but got 0"},
       {"a number", sequence({2, 3}, {}),
-       "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is "
+       "taper::searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+       "is "
        "1"},
       {"shapes", sequence({3, 4}, {2, 2}),
-       "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+       "taper::searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
        "dimensions"}};
   rows[rows.size() - 3].refusals = {
       {"matrix",

@@ -398,8 +398,8 @@ std::vector<Row> loss_rows() {
   };
   refuse(rows, "binary_cross_entropy",
          {pair_refusal("shapes", plain_bce, {2, 3}, {3},
-                       "Using a target size (torch.Size([3])) that is different to the input size "
-                       "(torch.Size([2, 3])) is deprecated."),
+                       "Using a target size ([3]) that is different to the input size "
+                       "([2, 3]) is not supported."),
           {"dtypes",
            [](Device d) {
              return binary_cross_entropy(ones({2}, {.device = d}),
@@ -415,8 +415,8 @@ std::vector<Row> loss_rows() {
          {pair_refusal(
               "broadcast", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {3, 1},
               {3},
-              "Using a target size (torch.Size([3])) that is different to the input size "
-              "(torch.Size([3, 1])). This will likely lead to incorrect results due to "
+              "Using a target size ([3]) that is different to the input size "
+              "([3, 1]). This will likely lead to incorrect results due to "
               "broadcasting. Please ensure they have the same size."),
           pair_refusal(
               "shapes", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {2, 3},
@@ -428,11 +428,11 @@ std::vector<Row> loss_rows() {
   refuse(rows, "l1_loss",
          {pair_refusal(
              "a number", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }, {3}, {},
-             "Using a target size (torch.Size([])) that is different to the input size")});
+             "Using a target size ([]) that is different to the input size")});
   refuse(rows, "huber_loss",
          {pair_refusal(
               "broadcast", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }, {3},
-              {3, 1}, "Using a target size (torch.Size([3, 1])) that is different to the input"),
+              {3, 1}, "Using a target size ([3, 1]) that is different to the input"),
           pair_refusal(
               "delta",
               [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::mean, 0); },
@@ -440,7 +440,7 @@ std::vector<Row> loss_rows() {
   refuse(rows, "smooth_l1_loss",
          {pair_refusal(
               "broadcast", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y); },
-              {2, 3}, {3}, "Using a target size (torch.Size([3])) that is different to the input"),
+              {2, 3}, {3}, "Using a target size ([3]) that is different to the input"),
           pair_refusal(
               "beta",
               [](const Tensor& x, const Tensor& y) {
@@ -453,8 +453,8 @@ std::vector<Row> loss_rows() {
           "shapes",
           [](const Tensor& x, const Tensor& y) { return binary_cross_entropy_with_logits(x, y); },
           {2, 3}, {3},
-          "Target size (torch.Size([3])) must be the same as input size "
-          "(torch.Size([2, 3]))")});
+          "Target size ([3]) must be the same as input size "
+          "([2, 3])")});
   refuse(rows, "kl_div",
          {{"integers",
            [](Device d) {

@@ -309,7 +309,8 @@ std::vector<Row> named_sums() {
   };
   rows.back().refusals = {
       {"negative", dot(int64_t(-1)), "tensordot expects dims >= 0, but got dims=-1"},
-      {"too many", dot(int64_t(3)), "tensordot expects dims < ndim_a or ndim_b, but got dims=3"},
+      {"too many", dot(int64_t(3)),
+       "tensordot expects dims <= a.dim() and b.dim(), but got dims=3"},
       {"lengths", dot(Shape{0, 1}, Shape{0}), "both dimension lists should have same length"},
       {"sizes", dot(Shape{0}, Shape{0}),
        "contracted dimensions need to match, but first has size 2 in dim 0 and second has size 3 "

@@ -265,7 +265,7 @@ std::vector<Refusal> batch_refusals() {
            [](Device d) {
              return batch_norm(make({2, 3}, d), make({3}, d), {}, {}, {}, true);
            },
-           "running_mean and running_var must either both be None or neither be None"},
+           "running_mean and running_var must either both be defined or both be undefined"},
           {"one value",
            [](Device d) {
              return batch_norm(make({1, 3, 1}, d), {}, {}, {}, {}, true);
@@ -365,7 +365,7 @@ std::vector<Row> instance_norms() {
             [](Device d) {
               return instance_norm(make({2, 3, 4}, d), make({3}, d));
             },
-            "running_mean and running_var must either both be None or neither be None"},
+            "running_mean and running_var must either both be defined or both be undefined"},
            {"weight",
             [](Device d) {
               return instance_norm(make({2, 3, 4}, d), {}, {}, make({2}, d));

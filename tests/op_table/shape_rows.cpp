@@ -139,7 +139,7 @@ std::vector<Row> orders() {
   permuted.refusals = {
       {"length", refused({2, 3}, [](const Tensor& x) { return permute(x, {0}); }),
        "permute: number of dimensions in the tensor input does not match the length of the desired "
-       "ordering of dimensions i.e. input.dim() = 2 is not equal to len(dims) = 1"},
+       "ordering of dimensions i.e. input.dim() = 2 is not equal to dims.size() = 1"},
       {"twice",
        refused({2, 3},
                [](const Tensor& x) {
@@ -441,7 +441,7 @@ std::vector<Row> joins() {
        {{2, 1025}, {2, 3}}},
       [](const std::vector<Array>& x) { return joined(x[0], x[1], 1); });
   cat_row.refusals = {
-      {"none", failing({}, 0, cat), "torch.cat(): expected a non-empty list of Tensors"},
+      {"none", failing({}, 0, cat), "taper::cat(): expected a non-empty list of Tensors"},
       {"0-dim", failing({{}, {1}}, 0, cat),
        "zero-dimensional tensor (at position 0) cannot be concatenated"},
       {"ranks", failing({{2, 3}, {2}}, 0, cat),

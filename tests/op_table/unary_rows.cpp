@@ -173,7 +173,7 @@ std::vector<Row> clamps() {
   return {
       with_refusal(
           both, {"no bound", [](Device d) { return clamp(ones({2}, {.device = d}), std::nullopt); },
-                 "torch.clamp: At least one of 'min' or 'max' must not be None"}),
+                 "taper::clamp: At least one of min or max must not be std::nullopt"}),
       floats,
       clamped(
           "min", [](const Tensor& x) { return clamp(x, -1); }, between(-1, INFINITY)),
@@ -200,7 +200,7 @@ std::vector<Row> activations() {
                        "celu", [](const Tensor& x) { return celu(x, 1.7); },
                        [](double x) { return x > 0 ? x : 1.7 * std::expm1(x / 1.7); }),
                    {"alpha", [](Device d) { return celu(ones({2}, {.device = d}), 0); },
-                    "ZeroDivisionError: alpha cannot be 0 for CELU"}),
+                    "alpha cannot be 0 for CELU"}),
       smooth("hardsigmoid", hardsigmoid, [](double x) { return six(x + 3) / 6; }, {-5, 5}),
       smooth("hardswish", hardswish, [](double x) { return x * six(x + 3) / 6; }, {-5, 5}),
       smooth("mish", mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }),

@@ -14,13 +14,13 @@ namespace {
 using kernels::IndexRules;
 using kernels::ReduceOp;
 
-// The elements of x that a sorted order of it names.
+// Gathers the elements of x in the given order.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
   const Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order, true);
   return {take_rows(name, x, rows, order.shape()), order};
 }
 
-// Zeros of x's shape but for one side of a diagonal.
+// Zeroes x on one side of a diagonal.
 Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   require(x.dim() >= 2, op, ": input tensor must have at least 2 dimensions, got shape ",
           x.shape());
@@ -30,7 +30,7 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   return masked(x, lower ? le(column, edge) : ge(column, edge));
 }
 
-// x one place further along dim, behind `first`.
+// Moves x one place along dim and puts `first` in front.
 Tensor shifted(const Tensor& x, int64_t dim, double first) {
   const Tensor head = full_like(narrow(x, dim, 0, 1), first);
   return cat({head, narrow(x, dim, 0, x.size(dim) - 1)}, dim);
@@ -42,7 +42,8 @@ Tensor running_sum(const Tensor& x, int64_t dim, bool backwards) {
                    [=](const Tensor& dy) { return running_sum(dy, dim, !backwards); });
 }
 
-// y = b + factor * (the y before), where the factor is x at the later place of the two.
+// y[i] = b[i] + f * y[i - 1], where the factor f is the element of x at the later of the two
+// places.
 Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards) {
   Tensor y = kernels::cumulate(ReduceOp::sum, x, dim, {backwards}, b);
   if (!needs_grad({x, b})) return y;
@@ -120,7 +121,7 @@ Tensor one_hot(const Tensor& index, IntArg num_classes) {
   require(index.dtype() == kInt64,
           "one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype());
   require(num_classes >= 1, "one_hot needs num_classes, got ", num_classes,
-          ": finding the largest index would wait for the device");
+          ": finding the largest index would synchronize");
   const Tensor flat = reshape(index, {index.numel()});
   const IndexRules rules{"one_hot",
                          "Class values must be non-negative and smaller than num_classes"};
@@ -152,7 +153,7 @@ Tensor flip(const Tensor& x, const Shape& dims) {
     strides[d] = -strides[d];
   }
   Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
-  // No tensor has negative strides; a copy may read by them.
+  // Tensors cannot have negative strides, but copy_into reads through them.
   kernels::copy_into(y, view_as(x.detach(), x.shape(), strides, last));
   trace("flip", y, {x}, dims);
   return linear_in(x, "FlipBackward0", y, [dims](const Tensor& dy) { return flip(dy, dims); });
@@ -166,7 +167,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
           "padding length ",
           padding.size(), " and input of dimension ", x.dim());
   Shape shape = x.shape(), kept = x.shape(), start = x.shape();
-  std::fill(start.begin(), start.end(), 0);  // of what is kept, in the result
+  std::fill(start.begin(), start.end(), 0);  // of the kept part, in the result
   int64_t from = x.storage_offset(), to = 0;
   for (int i = 0; i < pairs; ++i) {
     const int d = x.dim() - 1 - i;
@@ -217,8 +218,8 @@ Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
   Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
-  // dx[i] = (product of those before x[i]) * s[i], where s[i] = dy[i] + x[i + 1] s[i + 1] runs from
-  // the end. Nothing is divided by a zero.
+  // dx[i] = p[i] * s[i], where p[i] is the product of the elements before x[i]. s runs from the
+  // end: s[i] = dy[i] + x[i + 1] * s[i + 1]. Nothing is divided by zero.
   return differentiable("CumprodBackward0", x, y, [dim](auto& dy, auto& z) {
     const bool one = z.dim() == 0 || z.size(dim) < 2;
     return one ? dy : product_before(z, dim) * recurrence(z, dy, dim, true);

@@ -10,16 +10,16 @@
 namespace taper::v0 {
 namespace {
 
-// What one index picks of `dims` neighbouring dimensions: int64 numbers, or the places where a mask
-// of these dimensions is true.
+// The elements that one index selects from `dims` adjacent dimensions: int64 indices, or the
+// positions where a mask over these dimensions is true.
 struct Picked {
   int dim, dims;
   Tensor index;
   bool mask;
-  int named;  // of the dimensions of what is indexed
+  int named;  // number of dimensions of the indexed tensor that it covers
 };
 
-// x[indices] but for what tensors pick.
+// x[indices] before the tensor indices are applied.
 struct Parsed {
   Tensor view;
   std::vector<Picked> picked;
@@ -27,7 +27,7 @@ struct Parsed {
 
 bool is_mask(const Tensor& x) { return x.dtype() == kBool || x.dtype() == kUInt8; }
 
-// How many of the dimensions of what is indexed this stands for.
+// Returns the number of dimensions of the indexed tensor that this index covers.
 int dims_of(const TensorIndex& index) {
   using enum TensorIndex::Kind;
   if (index.kind == tensor) return is_mask(index.tensor) ? index.tensor.dim() : 1;
@@ -100,11 +100,11 @@ class Parser {
   }
 
   Parsed y_;
-  int dim_ = 0, from_ = 0;  // the next dimension of the view, and of what is indexed
-  int unnamed_ = 0;         // how many dimensions an ellipsis stands for
+  int dim_ = 0, from_ = 0;  // the next dimension of the view and of the indexed tensor
+  int unnamed_ = 0;         // number of dimensions that an ellipsis covers
 };
 
-// The rows of `view` that tensors pick, and the shape of all of them.
+// The rows of `view` that the tensor indices select, and the shape of the selection.
 struct Plan {
   Tensor view;
   Rows rows;
@@ -145,7 +145,7 @@ Plan plan_of(Parsed parsed) {
     view = permute(view, order);
     first = behind = 0;
   }
-  // Numbers of rows over all picked dimensions together.
+  // Combine the indices of all selected dimensions into row numbers.
   const int64_t n = together.numel();
   Tensor row;
   int64_t rows = 1, outer = 1, width = 1;
@@ -172,7 +172,7 @@ Plan plan_of(Parsed parsed) {
   return {view, {row, width, picked.size() == 1 && picked[0].mask}, shape};
 }
 
-// Sizes of 1 in front that `shape` has no place for are dropped.
+// Drops leading dimensions of size 1 that exceed the dimensions of `shape`.
 Tensor without_ones(Tensor value, const Shape& shape) {
   while (value.dim() > shape.size() && value.size(0) == 1) value = squeeze(value, 0);
   return value;
@@ -233,7 +233,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
 }
 
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value) {
-  // A mask alone need not be counted.
+  // A single mask needs no count of its true elements, so this does not synchronize.
   const bool alone = indices.size() == 1 && indices[0].kind == TensorIndex::Kind::tensor;
   const Tensor* mask = alone ? &indices[0].tensor : nullptr;
   if (mask && mask->dtype() == kBool && mask->dim() <= x.dim()) {

@@ -13,7 +13,6 @@
 // A mask (bool or uint8) indexes as many dimensions as it has and selects the elements where it is
 // true. It synchronizes, because the host needs the number of selected elements. A 0-dim integer
 // tensor counts as a number and synchronizes too. masked_fill and where do not.
-// shapes and do not wait.
 #pragma once
 
 #include <concepts>

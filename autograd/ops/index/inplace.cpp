@@ -16,8 +16,8 @@ namespace {
 
 using kernels::BinaryOp;
 
-// The addresses of a tensor's first byte and of the one behind its last; 0 for a tensor that is
-// empty or has holes.
+// The addresses of a tensor's first byte and of the byte after its last. Both are 0 for a tensor
+// that is empty or has gaps.
 struct Extent {
   uintptr_t begin = 0, end = 0;
   explicit Extent(const Tensor& x) {
@@ -27,7 +27,7 @@ struct Extent {
   }
 };
 
-// An operand may be x itself or lie beside it, but not share a part with it.
+// Throws Error if other overlaps x in part. It may be x itself or memory apart from x.
 void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
   if (!other.defined() || other.storage() != x.storage()) return;
   const Extent a(x), b(other);
@@ -39,7 +39,7 @@ void check_overlap(const char* op, const Tensor& x, const Tensor& other) {
       op, ")");
 }
 
-// Nothing grows in place: what is computed with other has x's shape.
+// Throws Error unless other broadcasts to x's shape: an in-place result cannot be larger than x.
 void check_fits(const char* op, const Tensor& x, const Tensor& other) {
   if (!other.defined()) return;
   const Shape shape = broadcast_shapes(x.shape(), other.shape(), op);
@@ -47,9 +47,10 @@ void check_fits(const char* op, const Tensor& x, const Tensor& other) {
           " doesn't match the broadcast shape ", shape, " (in ", op, ")");
 }
 
-// The one way to change a tensor; `other` may have any shape. `write` changes its memory; when the
-// change is recorded instead, `compute(old, other)` gives the new values as a differentiable
-// function of what x was: in memory of its own when the function keeps it, else in x's.
+// All in-place changes pass through this function. `other` may have any shape. `write` changes x's
+// memory. If the change is recorded, `compute(old, other)` is called instead and returns the new
+// values as a differentiable function of x's old values. It returns new memory if the function
+// saves the old values (keeps_old), and x's memory otherwise.
 template <class Write, class Compute>
 const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
                             Write write, Compute compute) {
@@ -71,7 +72,7 @@ const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other
   return x;
 }
 
-// The same with what broadcasts to x.
+// Like change_by_any, for an `other` that broadcasts to x.
 template <class Write, class Compute>
 const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
                      Write write, Compute compute) {
@@ -80,7 +81,7 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
   return change_by_any(op, x, other, keeps_old, write, compute);
 }
 
-// New values that do not depend on the old ones, but on `source` where there is one.
+// Replaces x by values that do not depend on the old ones, but on `source` if it is defined.
 template <class Write>
 const Tensor& overwrite(const char* op, const char* node_name, const Tensor& x,
                         const Tensor& source, Write write) {
@@ -108,7 +109,7 @@ const Tensor& add_scaled(const char* name, BinaryOp op, const Tensor& x, const T
                 [&](const Tensor& old, const Tensor& b) { return f(old, b, alpha); });
 }
 
-// x = f(x, other).
+// Computes x = f(x, other).
 template <class F>
 const Tensor& apply(const char* name, const Tensor& x, const Tensor& other, F f) {
   const auto write = [&] {
@@ -125,11 +126,11 @@ const Tensor& apply(const char* name, const Tensor& x, Tensor (*f)(const Tensor&
   return apply(name, x, {}, [f](const Tensor& old, const Tensor&) { return f(old); });
 }
 
-// backward(g) gives the gradients of x and of src.
+// Folds rows of src into x. backward(g) computes the gradients of x and src.
 template <class F>
 const Tensor& fold_rows_(const char* op, const char* node, kernels::RowOp how, const Tensor& x,
                          const Rows& rows, const Tensor& src, F backward) {
-  // x's rows are written while src's are read.
+  // Rows of x are written while rows of src are read, so they must not share memory.
   const Tensor apart = src.storage() == x.storage() ? clone(src.detach()) : src;
   const auto write = [&] {
     kernels::fold_rows(how, x, rows.key, rows.width, apart, rows.distinct);
@@ -140,8 +141,8 @@ const Tensor& fold_rows_(const char* op, const char* node, kernels::RowOp how, c
   });
 }
 
-// Whether x's handle is the only way to its memory: no view, no second handle, and nobody outside
-// who lent the memory. (reshape of a copy is a view of a tensor that only the view holds.)
+// Whether x is the only way to its memory: there is no view, no second handle, and the memory is
+// not borrowed. (reshape of a copy returns a view of a tensor that only the view references.)
 bool owns_alone(const Tensor& x) {
   const TensorImpl& impl = *x.impl();
   const TensorImpl* base = impl.base.get();
@@ -240,7 +241,7 @@ Tensor Tensor::relu_() const { return apply("relu_", *this, taper::relu); }
 Tensor Tensor::sigmoid_() const { return apply("sigmoid_", *this, taper::sigmoid); }
 Tensor Tensor::tanh_() const { return apply("tanh_", *this, taper::tanh); }
 Tensor Tensor::clamp_(RealArg low, RealArg high) const {
-  // Integers keep their dtype where the bounds are whole.
+  // Integers keep their dtype if the bounds are whole numbers.
   const auto bound = [&](double b) {
     const bool whole = !is_floating_point() && std::abs(b) < 0x1p63 && b == std::trunc(b);
     return whole ? Scalar(int64_t(b)) : Scalar(b);

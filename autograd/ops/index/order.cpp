@@ -14,7 +14,7 @@ int64_t size_along(const Tensor& x, int64_t dim) {
   return x.dim() == 0 ? 1 : x.size(d);
 }
 
-// y, one of x's elements, with the gradient in equal parts to all that are equal to it.
+// Records y, one of x's elements; all elements that are equal to it share the gradient.
 Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
   return differentiable(name, x, y, [](auto& dy, auto& z, auto& value) {
     const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));
@@ -22,7 +22,7 @@ Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
   });
 }
 
-// `values`, the elements at `index`, one for each row along dim.
+// Returns `values`, the elements at `index` along dim, recorded on the tape.
 Sorted taken(const char* name, const Tensor& x, int64_t dim, const Tensor& values,
              const Tensor& index, bool keepdim) {
   Sorted y{values, index};
@@ -50,12 +50,13 @@ Sorted extreme(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
   return taken(largest ? "MaxBackward0" : "MinBackward0", x, dim, values, index, keepdim);
 }
 
-// How many numbers, and no nan, there are along dim, which is kept.
+// Counts the elements along dim that are not NaN. Keeps dim.
 Tensor count_numbers(const Tensor& x, int64_t dim) {
   return sum(logical_not(isnan(x.detach())), {dim}, true);
 }
 
-// Where the median of each row stands: in the middle of the sorted row, or at its first nan.
+// Returns the index of the median along dim: the middle of the sorted row, or the first NaN if
+// there is one.
 Tensor place_of_median(const Tensor& x, int64_t dim) {
   const int64_t n = size_along(x, dim);
   const Tensor numbers = count_numbers(x, dim);
@@ -103,7 +104,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim, Boo
   const int d = dim ? wrap_dim(*dim, x.dim()) : 0;
   const Tensor rows = dim && x.dim() > 0 ? movedim(x, d, -1) : flatten(x);
   const int64_t last = rows.size(-1) - 1;
-  // A row with a nan has nothing but nan: its last element.
+  // For a row with a NaN, select its last sorted element, which is NaN.
   Tensor rank = where(eq(count_numbers(rows, -1), last + 1), flatten(q) * last, last);
   if (mode == QuantileMode::lower) rank = floor(rank);
   if (mode == QuantileMode::higher) rank = ceil(rank);

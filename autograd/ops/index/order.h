@@ -12,7 +12,7 @@ namespace taper::v0 {
 
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-// Of equal elements, the first is returned.
+// Return the first of equal elements.
 Sorted max(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 Sorted min(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
@@ -21,7 +21,7 @@ inline Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 // Returns the median; of an even number of elements, the lower of the two in the middle. No
 // elements give NaN.
 Tensor median(const Tensor& x);
-// Of equal elements, the index is the one that a stable sort puts in the middle.
+// Among equal elements, the index is that of the element in the middle of a stable sort.
 Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 
 // How a quantile between two elements is computed: by linear interpolation, as the lower, the

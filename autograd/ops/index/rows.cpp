@@ -7,7 +7,7 @@
 namespace taper::v0 {
 namespace {
 
-// For rows that are put one after the other: whether each stays, as the last of its key.
+// If rows are put one after the other: whether each row survives, as the last with its key.
 Tensor stays(const Rows& rows, int64_t count) {
   const int64_t n = rows.key.numel();
   const Device device = rows.key.device();

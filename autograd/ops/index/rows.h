@@ -31,7 +31,7 @@ Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index
 // number of the run that contains each element.
 Tensor run_of_each(const Tensor& begins, int64_t n);
 
-// take_rows and add_rows are each other's gradients. An undefined base stands for zeros.
+// take_rows and add_rows are each other's gradients. An undefined base counts as zeros.
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape);
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src);
 

@@ -11,10 +11,10 @@ namespace {
 
 using kernels::RowOp;
 
-// Where the elements of an index go, and what goes there.
+// The target rows of an index, and the source elements for them.
 struct Placed {
   Rows rows;
-  Tensor src;  // of the index's sizes
+  Tensor src;  // with the sizes of the index
 };
 
 Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
@@ -42,7 +42,7 @@ Tensor with_zeros(const Tensor& x, const Rows& rows, const Shape& shape) {
   return put_rows_("scatter", clone(x), rows, zeros(shape, options_of(x)));
 }
 
-// src added to x, or to zeros where it goes.
+// Adds src to x, or to x with zeros at the target rows if !include_self.
 Tensor with_added(const Tensor& x, const Rows& rows, const Tensor& src, bool include_self) {
   return add_rows(include_self ? x : with_zeros(x, rows, src.shape()), x.shape(), rows, src);
 }
@@ -51,19 +51,21 @@ Tensor at_rows(const Tensor& x, const Rows& rows, const Tensor& src) {
   return take_rows("GatherBackward0", x, rows, src.shape());
 }
 
-// Of e, a factor of a product: all the others. p: the product without zeros, none: how many zeros
-// there are, sum: their sum, which is 0 and says on whom a product with one zero depends.
+// Returns, for each factor e of a product, the product of all other factors. p is the product of
+// the nonzero factors, `none` the number of zeros and `sum` the sum of the zeros. That sum is 0,
+// but it makes second derivatives see the dependence on a single zero.
 Tensor other_factors(const Tensor& e, const Tensor& p, const Tensor& none, const Tensor& sum) {
   const Tensor zero = eq(e, 0), others = none - zero.to(none.dtype());
   const Tensor rest = masked(sum - masked(e, zero), eq(others, 1));
   return p / where(zero, 1, e) * where(eq(others, 0), 1, rest);
 }
 
-// prod, amax and amin of all of src that goes to one place, and of x there or where nothing goes.
+// prod, amax or amin of all elements of src with the same target. x's element takes part if
+// include_self, and is kept where nothing has it as target.
 Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
   Tensor y = clone(x.detach());
   const Rows& rows = at.rows;
-  // What changes nothing, first: 1, or one of src.
+  // Start from a neutral value: 1 for prod, an element of src for amax and amin.
   if (!include_self) {
     const Tensor first = op == RowOp::prod ? ones_like(at.src) : at.src.detach();
     kernels::fold_rows(RowOp::put, y, rows.key, 1, first);
@@ -90,7 +92,7 @@ Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
           }
           return;
         }
-        // Equal ones share the gradient.
+        // Equal elements share the gradient.
         const Tensor best = y.get(g);
         const Tensor own = eq(z, best).to(dy.dtype());
         const Tensor theirs = eq(s, at_rows(best, rows, s)).to(dy.dtype());

@@ -12,7 +12,7 @@
 namespace taper::v0 {
 namespace {
 
-// What several numbers on a device are: waits for it once.
+// Reads several numbers from a device with one synchronization.
 std::vector<int64_t> read(const std::vector<Tensor>& numbers) {
   return stack(numbers).cpu().to_vector<int64_t>();
 }
@@ -20,17 +20,18 @@ std::vector<int64_t> read(const std::vector<Tensor>& numbers) {
 void check_sequence(const Tensor& sorted, const Tensor& x) {
   kernels::same_device("searchsorted", {&sorted, &x}, {"boundaries", "input"});
   require(sorted.dim() != 0,
-          "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+          "taper::searchsorted(): boundaries tensor should have positive dimension, but got 0 "
           "dimension");
   if (sorted.dim() == 1) return;
-  require(x.dim() != 0,
-          "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
-          "is 1, but we got boundaries tensor dim(",
-          sorted.dim(), ") and input value's dim(0) numel(1)");
+  require(
+      x.dim() != 0,
+      "taper::searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+      "is 1, but we got boundaries tensor dim(",
+      sorted.dim(), ") and input value's dim(0) numel(1)");
   const Shape a = sorted.shape(), b = x.shape();
   require(
       a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()),
-      "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
+      "taper::searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
       "of boundaries tensor and input value tensor must match, but we got boundaries tensor ",
       a, " and input value tensor ", b);
 }
@@ -102,11 +103,11 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<I
 
 Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<IntArg> dim) {
   kernels::same_device("take_along_dim", {&x, &indices}, {"self", "indices"});
-  require(is_index(indices), "torch.take_along_dim(): dtype of indices should be Long but got ",
+  require(is_index(indices), "taper::take_along_dim(): dtype of indices should be Long but got ",
           scalar_type_name(indices.dtype()));
   if (!dim) return gather(flatten(x), 0, flatten(indices));
   require(x.dim() == indices.dim(),
-          "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+          "taper::take_along_dim(): input and indices should have the same number of dimensions, "
           "but got ",
           x.dim(), " dimensions for input, and ", indices.dim(), " dimensions for indices");
   const int d = wrap_dim(*dim, x.dim());
@@ -139,7 +140,7 @@ Uniques unique(const Tensor& x, BoolArg /*sorted*/, BoolArg return_inverse, Bool
   const int64_t n = flat.numel();
   const TensorOptions longs{.dtype = kInt64, .device = x.device()};
   const Tensor order = argsort(flat, 0), rising = index_select(flat, 0, order);
-  // Where a run of equal ones begins.
+  // Marks the start of each run of equal elements.
   Tensor begins = ones({n}, {.dtype = kBool, .device = x.device()});
   if (n > 1)
     narrow(begins, 0, 1, n - 1).copy_(ne(narrow(rising, 0, 1, n - 1), narrow(rising, 0, 0, n - 1)));

@@ -16,9 +16,9 @@ Tensor count_nonzero(const Tensor& x, const Shape& dims = {});
 // [max(largest + 1, minlength)]. With weights [n] it sums the weights instead, in float32 for
 // float32 weights and in float64 otherwise. Synchronizes.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, IntArg minlength = 0);
-// Repeats each element, or each slice along dim, in place of its original; without dim x is
-// flattened. repeats is a number or an int64 or int32 tensor [n] or [1]. A tensor synchronizes
-// unless output_size, the sum of the repeats, is given.
+// Repeats each element of the flattened x, or each slice along dim, consecutively. repeats is one
+// number, or an int64 or int32 tensor [n] with one number per slice ([1] applies to all). A tensor
+// synchronizes unless output_size, the sum of the repeats, is given.
 Tensor repeat_interleave(const Tensor& x, IntArg repeats, std::optional<IntArg> dim = std::nullopt);
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
                          std::optional<IntArg> dim = std::nullopt,

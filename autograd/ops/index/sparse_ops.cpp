@@ -10,7 +10,7 @@
 
 namespace taper::v0 {
 
-// Both ways to go through the elements; `order` takes values row by row to column by column.
+// The stored elements in both orders. `order` permutes values from row order to column order.
 struct SparseTensor::Pattern {
   Shape shape;
   kernels::SparseRows rows, columns;
@@ -127,7 +127,7 @@ SparseTensor SparseTensor::to(Device device) const {
       values_.to(device)};
 }
 
-// Both products are each other's gradients.
+// product and sampled are each other's gradients.
 Tensor SparseTensor::product(const PatternPtr& at, bool transposed, const Tensor& values,
                              const Tensor& x) {
   const Tensor ordered = transposed ? index_select(values.detach(), 0, at->order) : values;
@@ -140,7 +140,8 @@ Tensor SparseTensor::product(const PatternPtr& at, bool transposed, const Tensor
                 });
 }
 
-// a . b at each element, row by row: a by rows and b by columns, or the other way round.
+// Returns the dot product a . b at each stored element, row by row. a is indexed by rows and b by
+// columns, or the other way round if transposed.
 Tensor SparseTensor::sampled(const PatternPtr& at, bool transposed, const Tensor& a,
                              const Tensor& b) {
   const Tensor &left = transposed ? b : a, &right = transposed ? a : b;

@@ -20,13 +20,12 @@ struct Attention {
   bool causal;
   double scale, dropout_p;
   PhiloxKey key;
-  uint64_t first = 0;  // of the key's elements, that of the first score
+  uint64_t first = 0;  // index of the first score among the key's elements
 };
 
-// --- as a composition of ops: what no kernel takes; a recorded backward pass, a mask's gradient
-// ---
+// --- composed of ops: without a fused kernel, and for recorded passes and mask gradients ---
 
-// The same elements again for the same key.
+// Applies dropout. The same key gives the same mask again.
 Tensor dropped(const Tensor& p, const Attention& how) {
   if (how.dropout_p == 0) return p;
   if (!is_grad_enabled()) return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
@@ -35,12 +34,12 @@ Tensor dropped(const Tensor& p, const Attention& how) {
   return dropout(p, how.dropout_p, true, &generator);
 }
 
-// As a mask that is added to scores: a bool becomes 0 where true, -inf where not.
+// Returns the mask in the form that is added to scores: true becomes 0 and false becomes -inf.
 Tensor as_added(const Tensor& mask, DType dtype) {
   return mask.dtype() == kBool ? log(mask.to(dtype)) : mask.to(dtype);
 }
 
-// The softmax of the scores [B, H, T, S]; 0 for a query without keys.
+// Returns the softmax of the scores [B, H, T, S], and 0 for a query without keys.
 Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attention& how) {
   const int64_t T = q.size(2), S = k.size(2);
   const Tensor s = matmul(q * how.scale, transpose(k, 2, 3));
@@ -54,7 +53,7 @@ Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attent
   return masked(softmax(masked(biased, alive), -1), alive);
 }
 
-// Where dmask is given, the mask's gradient too.
+// Also computes the mask's gradient if dmask is not null.
 kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tensor& q_given,
                                               const Tensor& k_given, const Tensor& v_given,
                                               const Tensor& mask, const Attention& how,
@@ -70,11 +69,11 @@ kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tens
   return {dq.to(dtype), dk.to(dtype), dv.to(dtype)};
 }
 
-// --- the same some heads at a time, so that few scores are in memory; not recorded ---
+// --- composed, a few heads at a time to limit memory; not recorded ---
 
 constexpr int64_t kMostScores = int64_t(1) << 24;
 
-// Some batch elements, or heads of one.
+// A range of batch elements, or a range of heads of one batch element.
 struct Part {
   int64_t batch, batches, head, heads;
   Tensor of(const Tensor& x) const {
@@ -82,12 +81,12 @@ struct Part {
   }
 };
 
-// f(part, the part's attention, its mask)
+// Calls f(part, the part's attention, the part's mask) for each part.
 template <class F>
 void for_parts(const Tensor& q, const Tensor& k, const Tensor& mask, const Attention& how, F f) {
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), S = k.size(2);
   const Tensor all = mask.defined() ? reshape(expand(mask, how.scores), {B, H, T, S}) : mask;
-  // A part's draws begin with a whole block of four.
+  // The random draws of a part must begin at a multiple of four, the block size of the generator.
   const bool at_once = how.dropout_p > 0 && T * S % 4 != 0;
   const int64_t most = at_once ? B * H : kMostScores / std::max<int64_t>(T * S, 1);
   const int64_t heads = std::clamp<int64_t>(most, 1, std::max<int64_t>(H, 1));
@@ -113,13 +112,13 @@ void backward_by_parts(const kernels::AttentionGradients& out, const Tensor& dy,
   });
 }
 
-// --- fused, where a kernel takes it ---
+// --- fused, if a kernel supports the arguments ---
 
 kernels::AttentionArgs args_of(const Attention& how) {
   return {how.causal, how.scale, how.dropout_p, how.key};
 }
 
-// Without a logsumexp where it is a composition.
+// The result has no logsumexp if it was composed of ops.
 kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& mask, const Attention& how) {
   kernels::AttentionResult out;
@@ -135,7 +134,8 @@ kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor&
   return out;
 }
 
-// Into `out`, not recorded; forward: of what `forward` gave, y where it has a logsumexp.
+// Writes the gradients into `out` without recording. `forward` is the result of the forward pass;
+// its y is needed only with a logsumexp.
 void backward(const kernels::AttentionGradients& out, const Tensor& dy, const Tensor& q,
               const Tensor& k, const Tensor& v, const Tensor& mask,
               const kernels::AttentionResult& forward, const Attention& how) {
@@ -144,19 +144,20 @@ void backward(const kernels::AttentionGradients& out, const Tensor& dy, const Te
   if (!fused) backward_by_parts(out, dy, q, k, v, mask, how);
 }
 
-// For the gradient of x: as x lies in memory, where that is by row and then head, else dense.
+// Returns memory for the gradient of x: with x's layout if x is ordered by row and then by head,
+// and dense otherwise.
 Tensor memory_like(const Tensor& x) {
   if (x.stride(1) >= x.stride(2)) return Tensor::make(x.shape(), x.dtype(), x.device());
   return kernels::rows_of_heads(x.size(0), x.size(1), x.size(2), x.size(3), x);
 }
 
-// What the GPU's fused backward pass reads of the result.
+// Saves y only if the backward pass reads it, which only the GPU's fused kernel does.
 Saved saved_result(const kernels::AttentionResult& out) {
   const bool reads = out.logsumexp.defined() && out.y.is_cuda();
   return reads ? Saved::output(out.y) : Saved();
 }
 
-// On [B, H, T, D], [B, H, S, D] and [B, H, S, Dv], with a mask that is added.
+// Attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv], with an additive mask.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               const Attention& how) {
   const kernels::AttentionResult out = forward(q, k, v, mask, how);
@@ -186,7 +187,7 @@ struct Heads {
   Tensor q, k, v;
 };
 
-// The parts of x [B, T, 3 C] as views [B, H, T, D] of its memory, off the tape.
+// Returns the parts of x [B, T, 3 C] as views [B, H, T, D] of its memory, without recording.
 Heads heads_of(const Tensor& x, int64_t H) {
   const int64_t C = x.size(2) / 3, D = C / H, step = x.stride(2);
   const auto part = [&](int64_t i) {
@@ -197,13 +198,13 @@ Heads heads_of(const Tensor& x, int64_t H) {
   return {part(0), part(1), part(2)};
 }
 
-// [B, H, T, D] to [B, T, C] and back.
+// Convert [B, H, T, D] to [B, T, C] and back.
 Tensor merged(const Tensor& y) { return flatten(transpose(y, 1, 2), 2); }
 Tensor by_head(const Tensor& y, int64_t H) {
   return transpose(unflatten(y, 2, {H, y.size(2) / H}), 1, 2);
 }
 
-// The gradient of qkv.
+// Returns the gradient of qkv.
 Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::AttentionResult& forward,
                        int64_t H, const Attention& how) {
   if (is_grad_enabled()) {
@@ -219,7 +220,7 @@ Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::Atten
   return dqkv;
 }
 
-// --- the border ---
+// --- checks and shapes ---
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p,
            bool is_causal) {
@@ -240,9 +241,9 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
             "attn_mask.dtype: ",
             cpp_name(type), " and  query.dtype: ", cpp_name(q.dtype()), " instead.");
-    require(
-        !is_causal,
-        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+    require(!is_causal,
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal is "
+            "true");
   }
   require(dropout_p >= 0 && dropout_p <= 1,
           "dropout probability has to be between 0 and 1, but got ", dropout_p);
@@ -250,13 +251,13 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
 
 Shape batch_of(const Tensor& x) { return {x.shape().begin(), x.shape().end() - 2}; }
 
-// x with its batch broadcast, and that in two dimensions, of which the last are the heads.
+// Broadcasts x's batch dimensions and folds them into two: [outer, heads, rows, columns].
 Tensor folded(const Tensor& x, const Shape& batch) {
   const int64_t rows = x.size(-2), columns = x.size(-1), n = batch.size();
   const int64_t heads = n > 1 ? batch[n - 1] : 1;
   const int64_t outer = n > 1 ? Shape(batch.begin(), batch.end() - 1).numel() : batch.numel();
   const Shape shape{outer, heads, rows, columns};
-  // One for all heads is a view.
+  // If one tensor serves all heads, the result can stay a view.
   if (n > 1 && batch_of(x) == joined(Shape(batch.begin(), batch.end() - 1), {1})) {
     return expand(reshape(x, {outer, 1, rows, columns}), shape);
   }
@@ -270,13 +271,13 @@ Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is
           dropout_p == 0 ? PhiloxKey() : next_key(generator)};
 }
 
-// In PyTorch's words, which are those of the product that fails.
+// The message is PyTorch's, which is that of the matrix product that fails.
 void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
   require(want == got, "Expected size for first two dimensions of batch2 tensor to be: [", B, ", ",
           want, "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")");
 }
 
-// Every head `times` times, one after the other.
+// Repeats every head `times` times in adjacent positions.
 Tensor repeated_heads(const Tensor& x, int64_t times) {
   if (times == 1) return x;
   const Tensor one = unsqueeze(x, -3);
@@ -285,7 +286,7 @@ Tensor repeated_heads(const Tensor& x, int64_t times) {
   return flatten(expand(one, shape), -4, -3);
 }
 
-// The query's heads in groups that share a key and a value each: [..., heads, group, T, D].
+// Arranges q's heads in groups that share a key and a value: [..., heads, group, T, D].
 template <class F>
 Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                  F attention) {
@@ -351,7 +352,7 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, Boo
   if (autocasts(qkv)) {
     return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
   }
-  const int64_t C = qkv.dim() == 3 ? qkv.size(2) / 3 : 0;  // of all heads together
+  const int64_t C = qkv.dim() == 3 ? qkv.size(2) / 3 : 0;  // channels of all heads together
   require(C > 0 && qkv.size(2) % 3 == 0 && n_head > 0 && C % n_head == 0,
           "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),
           " for n_head = ", n_head);
@@ -363,7 +364,8 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, Boo
   {
     const NoGradGuard guard;
     const Tensor y = merged(out.y);
-    // No view to the tape, which would refuse to have it written to.
+    // Detach it from the view, because the tape refuses in-place changes of views made in no_grad
+    // mode.
     out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
   }
   if (dropout_p == 0) {

@@ -12,16 +12,17 @@ namespace {
 
 using Options = kernels::ConvWindows;
 
-// y, dx and dweight are each linear in two tensors, and the gradients of one are the other two.
+// y, dx and dweight are each linear in two tensors, so the gradients of each are the other two.
 Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Options& o,
              const char* name = "ConvolutionBackwardBackward0");
 Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o);
 
-// The dimensions of an [N, C, ...] tensor in the order of channels-last memory, and back.
+// Move the channels of an [N, C, ...] tensor to the last dimension, and back.
 Tensor channels_last(const Tensor& x) { return movedim(x, 1, -1); }
 Tensor channels_first(const Tensor& x) { return movedim(x, -1, 1); }
 
-// Of z = conv + bias, y = activation(z); in channels-last memory, once for all that need dz.
+// Gradients for z = conv + bias and y = activation(z). dz is converted to channels-last memory once
+// for all that use it.
 kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& y,
                                      bool wants_dbias) {
   if (is_grad_enabled()) {
@@ -75,7 +76,8 @@ Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const 
                 });
 }
 
-// f(x) of x [N, C, ...], for x without N too; `dims`: of space.
+// Calls f with x [N, C, ...]; adds and removes N for an unbatched x. `dims` is the number of
+// spatial dimensions.
 template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f) {
   if (x.dim() == dims + 2) return f(x);
   if (x.dim() == dims + 1) return squeeze(f(unsqueeze(x, 0)), 0);
@@ -83,11 +85,11 @@ template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f
               ", but got input of size: ", x.shape());
 }
 
-// x, with what "same" adds behind alone, and the padding of both sides in o.
+// Pads x at the end by the asymmetric part of "same" and sets the symmetric padding in o.
 Tensor same_padded(const Tensor& x, const Tensor& weight, Options& o) {
   require(o.stride.h == 1 && o.stride.w == 1,
-          "padding='same' is not supported for strided convolutions");
-  if (weight.dim() != x.dim()) return x;  // is refused
+          "padding \"same\" is not supported for strided convolutions");
+  if (weight.dim() != x.dim()) return x;  // refused later
   const auto total = [&](int64_t dilation, int64_t kernel) {
     return std::max<int64_t>(0, checked_mul(dilation, kernel - 1));
   };
@@ -105,8 +107,8 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
     const std::string& name = o.padding.name;
-    require(name == "" || name == "same" || name == "valid", "Invalid padding string: '", name,
-            "'");
+    require(name == "" || name == "same" || name == "valid", "Invalid padding string: \"", name,
+            "\"");
     const Tensor from = name == "same" ? same_padded(images, weight, windows) : images;
     return conv_y(op, from, weight, bias, windows, activation);
   });
@@ -122,7 +124,7 @@ Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& w
     };
     const Shape wanted = shape(more);
     const bool reached = more.h < o.stride.h && more.w < o.stride.w;
-    if (!reached) windows.padding = 0;  // all that windows reach; cut to size afterwards
+    if (!reached) windows.padding = 0;  // compute everything that windows reach and crop afterwards
     Tensor y = dx_of(images, weight, reached ? wanted : shape(0), windows, "ConvolutionBackward0");
     if (!reached) {
       std::vector<int64_t> sides = {-less.w, more.w - less.w, -less.h, more.h - less.h};

@@ -1,4 +1,4 @@
-// Cross entropy, and the negative log likelihood that it is made of.
+// Cross entropy and negative log-likelihood.
 #include <mutex>
 #include <utility>
 
@@ -12,9 +12,9 @@ namespace {
 
 using kernels::NllOptions;
 
-// --- one class a row ---
+// --- class indices as targets ---
 
-// Written with public ops, for a second derivative.
+// The gradient in terms of public ops, for second derivatives.
 Tensor nll_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target,
                     const kernels::CrossEntropy& forward, bool log_probabilities) {
   const Tensor x = logits.to(dy.dtype());
@@ -26,7 +26,8 @@ Tensor nll_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target
   return (direction * (dy * scale.to(x.dtype())).unsqueeze(1)).to(logits.dtype());
 }
 
-// What the forward pass kept; dlogits, which is given away or of no use, to the first who asks.
+// Returns what the forward pass saved. Only the first caller gets dlogits, because the backward
+// kernel overwrites it.
 kernels::CrossEntropy taken(kernels::CrossEntropy& kept) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -35,8 +36,8 @@ kernels::CrossEntropy taken(kernels::CrossEntropy& kept) {
   return all;
 }
 
-// x [n, C], target [n]. Autocast wants the loss in float32: the kernels read half types as they
-// are.
+// x is [n, C] and target [n]. Autocast requires a float32 loss; the kernels read half types
+// directly.
 Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, NllOptions o) {
   refuse_batchmean(reduction);
   if (o.weight.defined()) o.weight = o.weight.detach();
@@ -45,7 +46,7 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
   kernels::CrossEntropy out = kernels::cross_entropy(x, target, reduction, o, dtype, recorded);
   if (!recorded) return out.loss;
   const Tensor loss = std::exchange(out.loss, {});
-  out.rows.losses = {};  // which may be the loss
+  out.rows.losses = {};  // may be the loss itself
   return record("NllLossBackward0", loss, {x},
                 [x = Saved(x), target = Saved(target), out, o](Gradients& g) mutable {
                   const Tensor logits = x.get(g), t = target.get(g);
@@ -56,7 +57,7 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
                 });
 }
 
-// [N, C, d1, ...] or [C] as [rows, C].
+// Reshapes [N, C, d1, ...] or [C] to [rows, C].
 Tensor class_last(const Tensor& x) {
   if (x.dim() == 2) return x;
   return x.dim() == 1 ? x.unsqueeze(0) : flatten(movedim(x, 1, -1), 0, -2);
@@ -95,9 +96,9 @@ Tensor nll(const Tensor& x, const Tensor& target, Reduction reduction, const Nll
   return reduction == Reduction::none ? y.reshape(target.shape()) : y;
 }
 
-// --- cross entropy's other forms ---
+// --- other forms of cross entropy ---
 
-// -sum(logp * p * weight) of each row.
+// Returns -sum(logp * p * weight) of each row.
 Tensor expected_nll(const Tensor& x, const Tensor& p, const Tensor& weight) {
   const Tensor terms = log_softmax(x, 1) * p;
   return -sum(weight.defined() ? terms * weight.detach() : terms, {1});

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kWhere[] = " (while checking arguments for ctc_loss_allocate_outputs)";
 
-// [N] int64 where it lay; on the CPU each in [0, most].
+// Returns the lengths as int64 [N] on their device. On the CPU it checks that each is in [0, most].
 Tensor lengths_of(const char* name, const Tensor& given, int64_t rows, int64_t most) {
   require(!given.is_floating_point() && given.dtype() != kBool, name, " must be integral");
   require(given.numel() == rows, name, " must be of size batch_size");
@@ -34,7 +34,7 @@ Error wrong_size(const char* at_least, int64_t wanted, int dim, int64_t got) {
                ", but got size ", got, " for argument #2 'targets'", kWhere);
 }
 
-// Targets and lengths, checked as far as they lie on the CPU.
+// Arranges targets and lengths for the kernel, and checks those that are on the CPU.
 kernels::Ctc arranged(const Tensor& targets, const Tensor& input_lengths,
                       const Tensor& target_lengths, int64_t steps, int64_t rows, Device device) {
   require(targets.dim() == 1 || targets.dim() == 2, "Expected 1 to 2 dimensions, but got ",

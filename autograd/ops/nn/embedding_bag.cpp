@@ -26,21 +26,22 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
   if (factors.defined()) {
     require<ValueError>(
         factors.shape() == index.shape(), "embedding_bag: If per_sample_weights (", factors.shape(),
-        ") is not None, then it must have the same shape as the input (", index.shape(), ")");
+        ") is defined, then it must have the same shape as the input (", index.shape(), ")");
     require<NotImplementedError>(o.mode == BagMode::sum,
-                                 "embedding_bag: per_sample_weights was not None. "
-                                 "per_sample_weights is only supported for mode='sum' (got mode='",
+                                 "embedding_bag: per_sample_weights was defined. "
+                                 "per_sample_weights is only supported for BagMode::sum (got '",
                                  kBagModeNames[size_t(o.mode)], "').");
   }
   require<ValueError>(index.dim() != 2 || !offsets.defined(),
-                      "if input is 2D, then offsets has to be None, as input is treated is a "
+                      "if input is 2D, then offsets must be undefined, as input is treated as a "
                       "mini-batch of fixed length sequences.");
   require<ValueError>(index.dim() == 1 || index.dim() == 2,
                       "input has to be 1D or 2D Tensor, but got Tensor of dimension ", index.dim());
   if (index.dim() == 2) return;
   if (!offsets.defined() || offsets.dim() != 1) {
-    throw ValueError("offsets has to be a 1D Tensor but got ",
-                     offsets.defined() ? cat("one of shape ", offsets.shape()) : "None");
+    throw ValueError(
+        "offsets has to be a 1D Tensor but got ",
+        offsets.defined() ? cat("one of shape ", offsets.shape()) : "an undefined Tensor");
   }
   require(!o.include_last_offset || offsets.numel() != 0,
           "include_last_offset: number of offset should be at least 1");
@@ -67,7 +68,7 @@ Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& of
                                      index.shape()),
                               {n})
                     : run_of_each(narrow(offsets, 0, 0, bags), n);
-  if (o.padding_idx) {  // into a bag of their own
+  if (o.padding_idx) {  // move padding rows to an extra bag
     require(*o.padding_idx >= -rows && *o.padding_idx < rows,
             "padding_idx must be within the number of embeddings");
     const int64_t padding = *o.padding_idx < 0 ? *o.padding_idx + rows : *o.padding_idx;

@@ -1,4 +1,4 @@
-// Sampling images by a grid.
+// Samples images at the positions of a grid.
 #include <algorithm>
 
 #include "autograd/ops/index/index_ops.h"
@@ -9,7 +9,7 @@
 namespace taper::v0 {
 namespace {
 
-// Where places of the grid, along one dimension, lie among n pixels.
+// Converts grid positions along one dimension to pixel coordinates in an image of n pixels.
 Tensor place_of(const Tensor& at, int64_t n, const GridSampleOptions& o) {
   const double last = double(n - 1);
   Tensor place = o.align_corners ? (at + 1) / 2 * last : ((at + 1) * double(n) - 1) / 2;
@@ -31,7 +31,7 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
   };
   require<ValueError>(
       o.mode == Interpolation::bilinear || o.mode == Interpolation::nearest,
-      "nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '",
+      "taper::grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '",
       kInterpolationNames[size_t(o.mode)], "'");
   if (x.dim() != 4 || grid.dim() != 4) {
     refuse("expected 4D input and grid with same number of dimensions, ", sizes());
@@ -64,7 +64,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const auto first = [&](auto& t) { return nearest ? round(t.detach()) : floor(t.detach()); };
   const Tensor left = first(px), top = first(py);
   const Tensor image = reshape(arange(N, {.device = x.device()}), {N, 1, 1});
-  std::vector<Tensor> rows, shares, inside;  // of one pixel, or of four
+  std::vector<Tensor> rows, shares, inside;  // for one pixel (nearest) or four (bilinear)
   for (int i = 0; i < (nearest ? 1 : 4); ++i) {
     const Tensor h = top + i / 2, w = left + i % 2;
     const auto within = [](const Tensor& t, int64_t n) { return logical_and(ge(t, 0), lt(t, n)); };

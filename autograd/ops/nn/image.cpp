@@ -12,7 +12,7 @@ namespace {
 
 // --- padding ---
 
-// `count` elements along dimension d, what lies before the first one or behind the last one.
+// Returns the `count` elements beyond the first or last element of dimension d.
 Tensor beyond(const Tensor& x, int d, int64_t count, bool behind, PadMode mode) {
   const int64_t n = x.size(d);
   if (mode == PadMode::replicate) {
@@ -29,7 +29,7 @@ Tensor extended(const Tensor& x, int d, int64_t before, int64_t after, PadMode m
     const int64_t first = std::max<int64_t>(-before, 0), last = std::max<int64_t>(-after, 0);
     return first + last > 0 ? narrow(t, d, first, t.size(d) - first - last) : t;
   };
-  // What wraps around is what is left.
+  // Circular padding wraps around the cropped tensor.
   const Tensor inside = mode == PadMode::circular ? cropped(x) : x;
   std::vector<Tensor> parts;
   if (before > 0) parts.push_back(beyond(inside, d, before, false, mode));
@@ -55,7 +55,7 @@ void check_extension(const Tensor& x, int d, int64_t before, int64_t after, PadM
 
 // --- windows ---
 
-// How many windows there are in each dimension.
+// Returns the number of windows in each dimension.
 Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) {
   check_window_numbers(op, {image.h, image.w, kernel.h, kernel.w, o.stride.h, o.stride.w,
                             o.padding.h, o.padding.w, o.dilation.h, o.dilation.w});
@@ -78,7 +78,7 @@ Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) 
 
 std::string both(Pair p) { return cat("(", p.h, ", ", p.w, ")"); }
 
-// unfold and fold are each other's gradient.
+// unfold and fold are each other's gradients.
 Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOptions& o);
 
 Tensor fold_images(const Tensor& x, const Shape& images, Pair kernel, Pair blocks,
@@ -115,14 +115,14 @@ void check_shuffle(const char* op, const char* name, const Tensor& x, int64_t fa
   require(factor > 0, op, " expects a positive ", name, ", but got ", factor);
 }
 
-// The last three sizes become those given, in another order, then [C, H, W].
+// Splits the last three dimensions into `split`, permutes those by `order`, and reshapes to `last`.
 Tensor rearranged(const Tensor& x, const Shape& split, const Shape& order, const Shape& last) {
   const Shape lead(x.shape().begin(), x.shape().end() - 3);
   Shape permuted;
   for (int d = 0; d < lead.size(); ++d) permuted.push_back(d);
   for (const int64_t d : order) permuted.push_back(lead.size() + d);
   const Tensor y = reshape(permute(reshape(x, joined(lead, split)), permuted), joined(lead, last));
-  return y.storage() == x.storage() ? clone(y) : y;  // where nothing moved
+  return y.storage() == x.storage() ? clone(y) : y;  // never returns a view of x
 }
 
 }  // namespace

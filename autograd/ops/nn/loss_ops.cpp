@@ -12,16 +12,16 @@ namespace {
 using kernels::BinaryOp;
 using kernels::TernaryOp;
 
-// loss(input, target), reduced, for shapes that are equal: others would broadcast, [n, 1] and [n]
-// to [n, n].
+// Returns the reduced loss(input, target) of tensors with equal shapes. Other shapes are refused
+// because they would broadcast: [n, 1] and [n] would give [n, n].
 template <class F>
 Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, Reduction reduction,
                 F loss) {
   if (input.shape() != target.shape()) {
     const Shape both = broadcast_shapes(input.shape(), target.shape(), name);
-    throw ValueError("Using a target size (torch.Size(", target.shape(),
-                     ")) that is different to the input size (torch.Size(", input.shape(),
-                     ")). This will likely lead to incorrect results due to broadcasting. ",
+    throw ValueError("Using a target size (", target.shape(),
+                     ") that is different to the input size (", input.shape(),
+                     "). This will likely lead to incorrect results due to broadcasting. ",
                      "Please ensure they have the same size. (", name, " would compare ",
                      both.numel(), " pairs)");
   }
@@ -29,19 +29,20 @@ Tensor of_pairs(const char* name, const Tensor& input, const Tensor& target, Red
   return in_float32(f, input, target);
 }
 
-// x, but no less than `low`; with the gradient of x, also below.
+// Returns max(x, low), with x's gradient everywhere, including below `low`.
 Tensor at_least(const Tensor& x, double low) {
   Tensor y = clamp(x.detach(), low);
   return linear_in(x, "ClampBackward0", y, [](const Tensor& dy) { return dy; });
 }
 
-// Whether a value on the CPU breaks a rule; the GPU is not waited for.
+// Whether a value of a CPU tensor violates a condition. A GPU tensor is not checked, to avoid
+// synchronizing.
 template <class F> bool broken(const Tensor& x, F keeps) {
   return x.is_cpu() && !all(keeps(x.detach())).template item<bool>();
 }
 
-// A loss of x - y, by one kernel as its gradient is. Where that is to be differentiated it is dy
-// times `slope` of x - y.
+// A loss of x - y with one forward and one backward kernel. If the backward pass is recorded, the
+// gradient is dy * slope(x - y) instead.
 template <class F>
 Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Tensor& x,
                      const Tensor& y, double delta, F slope) {
@@ -67,7 +68,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return of_pairs("l1_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
-    if (!x.is_floating_point()) return abs(x - y);  // unsigned ones wrap
+    if (!x.is_floating_point()) return abs(x - y);  // unsigned differences wrap around
     return of_difference("AbsBackward0", BinaryOp::l1_loss, TernaryOp::l1, x, y, 0,
                          [](const Tensor& d) { return sign(d); });
   });
@@ -91,11 +92,11 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& o) {
   if (autocasts(input)) return in_float32(binary_cross_entropy_with_logits, input, target, o);
-  require<ValueError>(input.shape() == target.shape(), "Target size (torch.Size(", target.shape(),
-                      ")) must be the same as input size (torch.Size(", input.shape(), "))");
+  require<ValueError>(input.shape() == target.shape(), "Target size (", target.shape(),
+                      ") must be the same as input size (", input.shape(), ")");
   Tensor loss;
   if (o.pos_weight.defined()) {
-    // -log(sigmoid(x)); beyond the threshold it is -x in every dtype.
+    // -log(sigmoid(x)). Beyond the threshold it equals -x in every dtype.
     const Tensor positive = softplus(-input, 1, 40) * ((o.pos_weight - 1) * target + 1);
     loss = (1 - target) * input + positive;
   } else {
@@ -111,7 +112,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, Bo
   if (autocasts(input)) return in_float32(kl_div, input, target, reduction, log_target);
   require(input.is_floating_point() && target.is_floating_point(),
           "kl_div: Integral inputs not supported.");
-  // 0 log 0 = 0.
+  // Uses 0 * log(0) = 0.
   const Tensor loss =
       log_target ? exp(target) * (target - input) : target * (masked(log(target), target) - input);
   if (reduction != Reduction::batchmean) return reduced(loss, reduction);
@@ -120,11 +121,11 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, Bo
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BceOptions& o) {
   require(!autocasts(input),
-          "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. "
+          "taper::binary_cross_entropy and BCELoss are unsafe to autocast. "
           "binary_cross_entropy_with_logits is safe.");
-  require<ValueError>(input.shape() == target.shape(), "Using a target size (torch.Size(",
-                      target.shape(), ")) that is different to the input size (torch.Size(",
-                      input.shape(), ")) is deprecated. Please ensure they have the same size.");
+  require<ValueError>(input.shape() == target.shape(), "Using a target size (", target.shape(),
+                      ") that is different to the input size (", input.shape(),
+                      ") is not supported. Please ensure they have the same size.");
   require(target.dtype() == input.dtype(), "Found dtype ", scalar_type_name(target.dtype()),
           " but expected ", scalar_type_name(input.dtype()));
   require(!broken(input, [](const Tensor& x) { return logical_and(x >= 0, x <= 1); }),
@@ -185,10 +186,9 @@ Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& tar
                            Reduction reduction) {
   if (autocasts(x1)) return in_float32(margin_ranking_loss, x1, x2, target, margin, reduction);
   require(x1.dim() == x2.dim() && x1.dim() == target.dim(),
-          "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-          "input1: torch.Size(",
-          x1.shape(), "), input2: torch.Size(", x2.shape(), "), target: torch.Size(",
-          target.shape(), ")");
+          "margin_ranking_loss: All input tensors should have same dimension but got sizes: "
+          "input1: ",
+          x1.shape(), ", input2: ", x2.shape(), ", target: ", target.shape());
   return reduced(clamp(-target * (x1 - x2) + margin, 0), reduction);
 }
 

@@ -24,12 +24,14 @@ void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorR
   }
 }
 
-// The formula in public functions: its gradients differentiate again.
+// Computes the backward pass with public functions, so that its gradients can be differentiated
+// again.
 void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
                         DType bias_dtype) {
   const NormSizes& s = norm.sizes;
   const DType wide = wide_type(x.dtype());
-  // [outer, groups, channels of a group, inner]; batch norm's groups are channels.
+  // The layout is [outer, groups, channels of a group, inner]. Batch norm has one channel per
+  // group.
   const int64_t groups = s.groups > 0 ? s.groups : s.channels;
   const Shape parts{s.outer, groups, s.per_group(), s.inner};
   const Shape dims = s.groups > 0 ? Shape{2, 3} : Shape{0, 2, 3};
@@ -76,7 +78,7 @@ Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& we
                 });
 }
 
-// --- layer norm and rms norm ---
+// --- layer norm and RMS norm ---
 
 NormSizes row_sizes(const Tensor& x, const Shape& shape, const char* star) {
   require(!shape.empty(),
@@ -99,11 +101,12 @@ void check_row_parameter(const char* name, const Tensor& p, const Shape& shape) 
           " and normalized_shape = ", shape);
 }
 
-// Of batch and instance norm: parameters and running statistics [C].
+// Checks the parameters and running statistics [C] of batch and instance norm.
 void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                     const Tensor& weight, const Tensor& bias) {
-  require<ValueError>(running_mean.defined() == running_var.defined(),
-                      "running_mean and running_var must either both be None or neither be None");
+  require<ValueError>(
+      running_mean.defined() == running_var.defined(),
+      "running_mean and running_var must either both be defined or both be undefined");
   const int64_t channels = x.size(1);
   const auto check = [&](const char* name, const Tensor& p) {
     if (!p.defined()) return;
@@ -174,7 +177,8 @@ Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight, cons
                       x.shape(), " (group_norm with ", num_groups, " groups)");
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
-  const int64_t groups = channels > 0 ? int64_t(num_groups) : int64_t(1);  // any number divides 0
+  // Any number of groups divides 0 channels.
+  const int64_t groups = channels > 0 ? int64_t(num_groups) : int64_t(1);
   const Norm norm{{batch, channels, inner, groups}, eps};
   return traced("group_norm",
                 normalised("NativeGroupNormBackward0", norm, x, weight, bias, x.dtype()),

@@ -14,7 +14,7 @@ namespace {
 using kernels::Axes;
 using kernels::Axis;
 
-// Linear in x, so that it and its transpose are each other's gradient.
+// Resampling is linear in x, so resample and its transpose are each other's gradients.
 Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transposed = false) {
   Tensor y = kernels::resample(x, axes, transposed);
   return linear_in(x, name, y, [name, axes, transposed](const Tensor& dy) {
@@ -22,7 +22,7 @@ Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transp
   });
 }
 
-// The gradient of max pooling, whose own gradient takes the elements that index names.
+// The gradient of max pooling. Its own gradient gathers the elements at `index`.
 Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   Tensor dx = kernels::max_pool_backward(dy, index, axes);
   return linear_in(dy, "MaxPool2DWithIndicesBackwardBackward0", dx, [index](const Tensor& ddx) {
@@ -56,12 +56,13 @@ Tensor avg_pool(const char* op, const Tensor& x, Pair kernel, const AvgPoolOptio
 
 Axes adaptive_axes(const char* op, const Tensor& x, const OutputSize& out) {
   const auto size = [&](std::optional<int64_t> wanted, int d) {
-    return wanted ? *wanted : x.dim() > 2 ? x.size(d) : 0;  // fewer are refused
+    // Tensors with fewer dimensions are refused later.
+    return wanted ? *wanted : x.dim() > 2 ? x.size(d) : 0;
   };
   return kernels::adaptive_axes(op, x, {size(out.h, -2), size(out.w, -1)});
 }
 
-// --- one dimension: images of height 1 ---
+// --- one dimension: as images of height 1 ---
 
 Pooled of_images(const Pooled& y) { return {y.values.squeeze(-2), y.indices.squeeze(-2)}; }
 
@@ -152,8 +153,8 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
   require<ValueError>(
       !o.output_size || (fits(size.h, usual.h, stride.h) && fits(size.w, usual.w, stride.w)),
       "invalid output_size \"(", size.h, ", ", size.w, ")\"");
-  require(size.h >= 1 && size.w >= 1, "max_unpool2d: the result would have ", size.h, " rows of ",
-          size.w);
+  require(size.h >= 1 && size.w >= 1, "max_unpool2d: the output size (", size.h, ", ", size.w,
+          ") must be positive");
   Shape shape = x.shape();
   shape[x.dim() - 2] = size.h;
   shape[x.dim() - 1] = size.w;
@@ -162,7 +163,7 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair kernel,
       scatter(flatten(zeros(shape, options_of(x)), -2), -1, places, flatten(x.detach(), -2));
   Tensor y = Tensor::make(filled.storage(), shape, contiguous_strides(shape),
                           filled.storage_offset(), x.dtype());
-  // Where two went to one place, both have its gradient, as in PyTorch.
+  // If two elements were written to one position, both receive its gradient, as in PyTorch.
   return linear_in(x, "MaxUnpool2DBackward0", y, [places, from = x.shape()](const Tensor& dy) {
     return reshape(gather(flatten(dy, -2), -1, places), from);
   });

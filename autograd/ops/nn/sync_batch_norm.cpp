@@ -9,13 +9,13 @@ namespace {
 
 using kernels::Norm;
 
-// Over all ranks, joined in their order: equal bits everywhere.
+// The statistics over all ranks, combined in the order of the ranks, so that all have equal bits.
 struct Statistics {
   Tensor mean, var;  // [C]
-  Tensor count;      // of elements a channel, 0-dim
+  Tensor count;      // 0-dim: number of elements per channel
 };
 
-// (Chan, Golub and LeVeque, 1979, with all parts at once.)
+// Combines all parts at once (Chan, Golub and LeVeque, 1979).
 Statistics joined(const Norm& norm, int64_t count, const distributed::Communicator& ranks) {
   const int64_t channels = norm.sizes.channels, parts = ranks.size();
   const Tensor own =
@@ -65,7 +65,8 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                   refuse_second_derivative("sync_batch_norm", g.dy());
                   Norm full = norm;
                   full.weight = weight.get(g);
-                  // The kernel divides by this rank's count.
+                  // The kernel divides by this rank's count; `share` corrects that to the count of
+                  // all ranks.
                   const auto join = [&](const Tensor& sums) {
                     const Tensor all = sums.clone();
                     ranks.all_reduce(all).wait();
