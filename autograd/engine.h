@@ -21,6 +21,8 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 // input that the outputs do not depend on, returns an undefined tensor if allow_unused is set and
 // throws Error otherwise. Each of `gradients` has the shape and device of its output and is
 // converted to its dtype. Does not synchronize.
+//
+//   const Tensor dx = grad({loss}, {x})[0];
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients = {}, BoolArg retain_graph = false,
                          BoolArg create_graph = false, BoolArg allow_unused = false);

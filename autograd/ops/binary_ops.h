@@ -76,6 +76,8 @@ bool equal(const Tensor& a, const Tensor& b);
 // Returns a where condition is true and b elsewhere. condition is bool or uint8. All three
 // broadcast, and a and b promote. Only the selected operand receives a gradient, so 0 * inf cannot
 // occur.
+//
+//   where(x > 0, x, 0);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // Returns x where mask (any dtype) is nonzero, and 0 elsewhere.
 Tensor masked(const Tensor& x, const Tensor& mask);

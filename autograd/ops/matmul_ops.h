@@ -35,12 +35,16 @@ Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // Sums products over the last `dims` dimensions of a and the first `dims` of b, or over the given
 // pairs of dimensions.
+//
+//   tensordot(a, b, {1}, {0});  // the matrix product a b
 Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b);
 // Returns the products of a [n] and b [m] as [n, m].
 Tensor outer(const Tensor& a, const Tensor& b);
 // Returns activation(x weight^T + bias) for x [..., in], weight [out, in] and bias [out] or
 // undefined. Computed by one kernel if the device has a fused one.
+//
+//   linear(x, weight, bias, Activation::relu);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 

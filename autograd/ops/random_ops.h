@@ -31,6 +31,8 @@ Tensor bernoulli(const Tensor& p, Generator* generator = nullptr);
 // weight. Without replacement it also throws Error for a row with fewer than num_samples positive
 // weights. The CPU reports errors at once, the GPU at the next synchronizing call. Not
 // differentiable.
+//
+//   multinomial(softmax(logits / temperature, -1), 1);  // samples the next token
 Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacement = false,
                    Generator* generator = nullptr);
 

@@ -43,6 +43,8 @@ StdMean std_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1
 // Returns the p-norm (sum |x|^p)^(1/p). p = inf gives the largest |x| and p = -inf the smallest.
 // p = 0 gives the number of nonzero elements, which is not differentiable. The gradient at 0 is 0.
 // Floating dtypes only. Throws Error for a `dtype` narrower than x's.
+//
+//   norm(x, 2, {1});  // the length of each row
 Tensor norm(const Tensor& x, RealArg p = 2, const Shape& dims = {}, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
 // Returns the p-norms of the differences between the rows of a [..., n, d] and the rows of

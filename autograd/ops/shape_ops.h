@@ -41,6 +41,8 @@ Tensor select(const Tensor& x, IntArg dim, IntArg index);
 Tensor diagonal(const Tensor& x, IntArg offset = 0, IntArg dim1 = 0, IntArg dim2 = 1);
 // Returns x[start:end:step] along a dimension, as a view. Negative bounds count from the end;
 // bounds out of range are clamped. step must be positive.
+//
+//   slice(x, 0, 1, -1);  // x[1:-1]
 Tensor slice(const Tensor& x, IntArg dim = 0, std::optional<IntArg> start = std::nullopt,
              std::optional<IntArg> end = std::nullopt, IntArg step = 1);
 // Splits x into views of `size` elements along dim, of which the last may be smaller, or into views
@@ -67,11 +69,15 @@ Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
 // Expands vectors or 0-dim tensors of one dtype to views of one common shape. Vector i varies along
 // dimension i. MeshIndexing::xy exchanges the first two dimensions.
+//
+//   meshgrid({arange(3), arange(4)});  // two views [3, 4]
 enum class MeshIndexing { ij, xy };
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
                              MeshIndexing indexing = MeshIndexing::ij);
 // Shifts elements by shifts[i] places along dims[i], or in the flattened x if dims is empty.
 // Elements that leave at the end reappear at the front.
+//
+//   roll(x, {1}, {0});  // the last row comes first
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims = {});
 // Returns zeros with the last dimension of x on a diagonal of the result's dimensions dim1 and
 // dim2.

@@ -21,6 +21,8 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 // Returns the k slices of x along dim that index [k] selects.
 Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index);
 // Returns a tensor of index's shape; for dim 0, y[i][j] = x[index[i][j]][j].
+//
+//   gather(logits, 1, unsqueeze(labels, 1));  // [N, 1]: the logit of each row's label
 Tensor gather(const Tensor& x, IntArg dim, const Tensor& index);
 // Returns int64 [..., num_classes] for an int64 index [...]: 1 at each index and 0 elsewhere.
 Tensor one_hot(const Tensor& index, IntArg num_classes);
@@ -34,6 +36,8 @@ Tensor triu(const Tensor& x, IntArg diagonal = 0);
 Tensor flip(const Tensor& x, const Shape& dims);
 // Pads with `value`. padding holds {before, after} of the last dimension, then of the one before
 // it, and so on. Negative values crop.
+//
+//   pad(x, {1, 1, 2, 0});  // one column on each side, two rows before the first
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value = 0);
 
 // Elements along a dimension and their int64 indices in the input.
@@ -44,6 +48,8 @@ struct Sorted {
 Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 Tensor argsort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 // Returns the k largest or smallest elements, sorted. Of equal elements, the first is taken.
+//
+//   const auto [values, indices] = topk(logits, 5);
 Sorted topk(const Tensor& x, IntArg k, IntArg dim = -1, BoolArg largest = true);
 // Cumulative sums and products along dim. `dtype` acts as in reductions. Integers give int64.
 Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);

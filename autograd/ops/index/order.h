@@ -32,6 +32,8 @@ enum class QuantileMode { linear, lower, higher, midpoint, nearest };
 // of the result. float32 and float64 only. Throws Error for a q outside [0, 1]. A q on the GPU is
 // not read, so a value outside [0, 1] is reported as an index out of range at the next
 // synchronizing call.
+//
+//   quantile(x, 0.9, -1);  // the 90th percentile of each row
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim = std::nullopt,
                 BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::linear);
 Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim = std::nullopt,

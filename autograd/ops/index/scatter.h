@@ -19,6 +19,8 @@ namespace taper::v0 {
 // Returns a copy of x with src written into it; for dim 0, y[index[i][j]][j] = src[i][j]. index
 // must not be larger than src, nor than x in dimensions other than dim. x and src have the same
 // dtype.
+//
+//   scatter(zeros({n, classes}), 1, unsqueeze(labels, 1), 1);  // one-hot rows
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, Scalar value);
 // Adds src instead of overwriting.
@@ -29,6 +31,8 @@ Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tenso
 Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
                       const std::string& reduce, BoolArg include_self = true);
 // Adds alpha times the k slices of source along dim to the slices of x selected by index [k].
+//
+//   index_add(x, 0, index, rows);  // y[index[i]] += rows[i]
 Tensor index_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source,
                  Scalar alpha = 1);
 // Replaces the slices of x selected by index by those of source. index is int64.

@@ -40,6 +40,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 // Returns [B, T, C]. The bits equal those of scaled_dot_product_attention on the separate heads,
 // but nothing is copied in between and the gradient is written as one tensor (compare
 // flash_attn_qkvpacked_func in https://github.com/Dao-AILab/flash-attention).
+//
+//   packed_attention(linear(x, w_qkv), n_head, 0, /*is_causal=*/true);
 Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p = 0,
                         BoolArg is_causal = false, std::optional<double> scale = std::nullopt,
                         Generator* generator = nullptr);

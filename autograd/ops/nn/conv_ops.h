@@ -41,6 +41,8 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 // x is [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw], bias [O]. Applies `activation` to
 // the result; relu is part of the same kernel if the device has a fused one.
+//
+//   conv2d(x, weight, bias, {.stride = 2, .padding = 1});
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {}, Activation activation = Activation::none);
 

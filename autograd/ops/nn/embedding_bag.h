@@ -20,6 +20,9 @@ struct BagOptions {
 // offsets [B] that hold the start of each bag, the first 0 (int64 or int32). A bag without rows
 // gives zeros. An index out of range throws IndexError: on the CPU at once, on the GPU at the next
 // synchronizing call. Differentiable with respect to weight and per_sample_weights.
+//
+//   // Row 1 + row 2, and row 4 + row 5:
+//   embedding_bag(tensor({1, 2, 4, 5}), weight, tensor({0, 2}), {.mode = BagMode::sum});
 Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& offsets = {},
                      const BagOptions& options = {});
 

@@ -32,6 +32,8 @@ struct UnfoldOptions {
   }
 };
 // Returns the windows of images [N, C, H, W] or [C, H, W] as columns [N, C * kh * kw, windows].
+//
+//   unfold(images, 3, {.padding = 1});  // [N, C * 9, H * W]
 Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options = {});
 // Sums windows at their positions in images [N, C, output_size]: the transpose of unfold. Floating
 // dtypes only.
@@ -54,6 +56,8 @@ struct GridSampleOptions {
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
 // Returns the grid theta (x, y, 1) for images of shape size [N, C, H, W]. theta is [N, 2, 3] and
 // floating.
+//
+//   grid_sample(x, affine_grid(theta, x.shape()));
 Tensor affine_grid(const Tensor& theta, const Shape& size, BoolArg align_corners = false);
 
 }  // namespace taper::v0

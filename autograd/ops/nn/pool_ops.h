@@ -107,6 +107,8 @@ struct InterpolateOptions {
 };
 // Resizes x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
 // Throws Error if the mode does not fit the shape.
+//
+//   interpolate(x, {.scale_factor = 2, .mode = Interpolation::bilinear});
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace taper::v0
