@@ -23,8 +23,9 @@ Tensor prod(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
 // Return the variance, or its root, of n elements: the sum of squared distances from the mean,
-// divided by n - correction. The result is NaN if n - correction is not positive. Floating dtypes
-// only. Computed in double, so that squares neither overflow nor underflow.
+// divided by n - correction. If n - correction is not positive, the result is NaN, or infinite if
+// the elements differ. Floating dtypes only. Computed in double, so that squares neither overflow
+// nor underflow.
 Tensor var(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,
            BoolArg keepdim = false);
 Tensor std(const Tensor& x, const Shape& dims = {}, RealArg correction = 1,

@@ -1,7 +1,7 @@
 // Views, copies and conversions
 // (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining).
 //
-// Each function is also a method of Tensor. A view shares the memory of its tensor. Negative
+// Functions of one tensor are also methods of Tensor. A view shares the memory of its tensor. Negative
 // dimensions count from the end. All functions are differentiable and do not synchronize, except
 // copies from the GPU to the CPU. They throw Error or IndexError for dimensions, sizes and indices
 // out of range.
@@ -33,7 +33,9 @@ Tensor movedim(const Tensor& x, IntArg source, IntArg destination);
 // Returns a view in which dimensions of size 1 are repeated without a copy. -1 keeps a size.
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor expand_as(const Tensor& x, const Tensor& other);
+// Returns the `length` slices from `start` on, as a view.
 Tensor narrow(const Tensor& x, IntArg dim, IntArg start, IntArg length);
+// Returns slice number `index` along dim, without that dimension, as a view.
 Tensor select(const Tensor& x, IntArg dim, IntArg index);
 // Returns the diagonals of the matrices that dim1 and dim2 form, as a view in which the diagonal is
 // the last dimension. A positive offset selects a diagonal above the main one, a negative offset
@@ -67,11 +69,11 @@ Tensor stack(const std::vector<Tensor>& tensors, IntArg dim = 0);
 // concatenates along the first dimension, with 1-d tensors as rows.
 Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
+enum class MeshIndexing { ij, xy };
 // Expands vectors or 0-dim tensors of one dtype to views of one common shape. Vector i varies along
 // dimension i. MeshIndexing::xy exchanges the first two dimensions.
 //
 //   meshgrid({arange(3), arange(4)});  // two views [3, 4]
-enum class MeshIndexing { ij, xy };
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
                              MeshIndexing indexing = MeshIndexing::ij);
 // Shifts elements by shifts[i] places along dims[i], or in the flattened x if dims is empty.
