@@ -58,9 +58,9 @@ template <class M> struct Conv {
   template <class V> void describe(V& v) {
     v("out_channels", out_channels, kWidth, "channels of the output").required();
     v("kernel_size", kernel_size, kWidth, "height and width of the window").required();
-    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
     v("padding", padding, kWidthOrNone, "zeros around the input; same: as many as keep its size");
-    v("dilation", options.dilation, kWidth, "distance of the window's elements");
+    v("dilation", options.dilation, kWidth, "distance between elements of the window");
     v("groups", options.groups, kWidth, "parts of the channels that do not mix");
     v("bias", options.bias, "whether a bias is added");
     v("padding_mode", options.padding_mode, {"zeros", "reflect", "replicate", "circular"},
@@ -88,7 +88,7 @@ using ConvTransposed =
          KernelSize, Option<"stride", Pair, kWidth, "how much larger the image becomes", 1>,
          Option<"padding", Pair, kWidthOrNone, "rows and columns taken off around the output", 0>,
          Option<"output_padding", Pair, kWidthOrNone, "rows and columns added behind", 0>,
-         Option<"dilation", Pair, kWidth, "distance of the window's elements", 1>,
+         Option<"dilation", Pair, kWidth, "distance between elements of the window", 1>,
          Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
 
 template <class M> ModulePtr padded(Pair sides) {

@@ -26,7 +26,7 @@ struct UnfoldOptions {
   Pair dilation = 1, padding = 0, stride = 1;
 
   template <class V> void describe(V& v) {
-    v("dilation", dilation, kWidth, "distance of the window's elements");
+    v("dilation", dilation, kWidth, "distance between elements of the window");
     v("padding", padding, kWidthOrNone, "rows and columns of zeros added around the image");
     v("stride", stride, kWidth, "step of the window");
   }

@@ -24,10 +24,10 @@ struct MaxPoolOptions {
   bool ceil_mode = false;
 
   template <class V> void describe(V& v) {
-    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
     v("padding", padding, kWidthOrNone, "rows and columns added around the input");
-    v("dilation", dilation, kWidth, "distance of the window's elements");
-    v("ceil_mode", ceil_mode, "windows may reach over the edge");
+    v("dilation", dilation, kWidth, "distance between elements of the window");
+    v("ceil_mode", ceil_mode, "let windows extend past the edge");
   }
 };
 // NaN takes precedence. Of equal elements, the first receives the gradient.
@@ -56,10 +56,10 @@ struct AvgPoolOptions {
   bool count_include_pad = true;  // the mean includes the zeros of the padding
 
   template <class V> void describe(V& v) {
-    v("stride", stride, kWidth, "step of the window; without it 1, or a pool's window");
+    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
     v("padding", padding, kWidthOrNone, "rows and columns added around the input");
-    v("ceil_mode", ceil_mode, "windows may reach over the edge");
-    v("count_include_pad", count_include_pad, "padding counts in the mean");
+    v("ceil_mode", ceil_mode, "let windows extend past the edge");
+    v("count_include_pad", count_include_pad, "include the padding in the mean");
   }
 };
 Tensor avg_pool1d(const Tensor& x, IntArg kernel_size, const AvgPoolOptions& options = {});
@@ -95,10 +95,9 @@ struct InterpolateOptions {
 
   template <class V> void describe(V& v) {
     v("scale_factor", scale_factor, kPositive,
-      "size of the output by that of the input; this or size");
+      "output size divided by input size; use this or size");
     v("size", size, kWidth, "height and width of the output");
-    v("mode", mode, {"nearest", "linear", "bilinear", "bicubic", "area"},
-      "how values between are made");
+    v("mode", mode, {"nearest", "linear", "bilinear", "bicubic", "area"}, "interpolation method");
   }
   template <class V> void rules(V& v) {
     v("scale_factor", "give either scale_factor or size",
