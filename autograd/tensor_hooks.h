@@ -28,7 +28,7 @@ struct TensorHook : std::function<Tensor(const Tensor&)> {
 };
 
 // The hooks of all outputs of a node. A leaf's hooks belong to its accumulator node. The list
-// itself is private to hooks.cpp.
+// itself is private to tensor_hooks.cpp.
 struct Hooks : Counted {
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
 

@@ -1,4 +1,4 @@
-// Activations and bounds that need more than an entry in the table of derivatives (unary.cpp).
+// Activations and bounds that need more than an entry in the table of derivatives (unary_ops.cpp).
 #include "autograd/ops/op_helpers.h"
 
 namespace taper::v0 {
