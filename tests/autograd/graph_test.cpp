@@ -185,7 +185,7 @@ TEST(Graph, GradgradcheckNamesAWrongSecondGradient) {
   EXPECT_TRUE(
       refuses<Error>([&] { return gradgradcheck(once, {x}); },
                      "gradgradcheck: input 0 of shape [2], element 0: the analytic gradient is 0, "
-                     "differences give "));
+                     "the numerical one is "));
   EXPECT_TRUE(refuses<Error>([&] { return gradgradcheck(once, {ones({2})}); },
                              "gradgradcheck needs float64 inputs, got float32"));
 }
