@@ -21,7 +21,7 @@ void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacem
   require(k != 0, "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
-// Rows of weights [rows, k]. Returns the largest of each row [rows, 1].
+// Checks weights [rows, k] and returns the largest of each row, [rows, 1].
 Tensor check_weights(const Tensor& w) {
   const Tensor largest = amax(w, {-1}, true);
   kernels::require_all(
@@ -45,13 +45,15 @@ Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacemen
   const Tensor largest = check_weights(w);
   Tensor picked;
   if (replacement) {
-    // Sums of integers are the same in any order. 2^24 weights of at most 2^38 fit.
+    // Integer sums do not depend on the order of addition. 2^24 weights of at most 2^38 cannot
+    // overflow.
     const Tensor parts = (w / largest * 0x1p38).to(kInt64);
     const TensorOptions options{.dtype = kFloat64, .device = w.device()};
     picked = kernels::pick(cumsum(parts, -1), rand({rows, num_samples}, options, generator));
   } else {
-    // A race: category i arrives after an exponential time q / w. Half the squares of two normals
-    // are such a q, and normals have the same bits everywhere.
+    // Exponential race: category i arrives after the time q / w, where q is exponentially
+    // distributed. The sum of two squared normals is such a q up to a factor, and normals have
+    // equal bits on every device.
     const Tensor z = randn({2, rows, w.size(1)}, {.dtype = type, .device = w.device()}, generator);
     const Tensor q = square(z[0]) + square(z[1]);
     picked = topk(w / clamp(q, 1e-30), num_samples).indices;
