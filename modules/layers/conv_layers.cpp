@@ -36,7 +36,7 @@ const ConvOptions& checked_options(int dims, const ConvOptions& o) {
   require<ValueError>(name.empty() || name == "same" || name == "valid", "Invalid padding string '",
                       name, "', should be one of {'valid', 'same'}");
   require<ValueError>(name != "same" || sizes(dims, o.stride) == sizes(dims, 1),
-                      "padding='same' is not supported for strided convolutions");
+                      "padding \"same\" is not supported for strided convolutions");
   return o;
 }
 const ConvTransposeOptions& checked_options(int, const ConvTransposeOptions& o) { return o; }

@@ -24,10 +24,9 @@ void compute_rows(Rows& rows);
 void module_rows(Rows& rows);
 void runtime_rows(Rows& rows);
 
-// The reason of every row in which only PyTorch's Python wording is replaced by C++.
+// The reason of every row in which C++ wording replaces PyTorch's Python wording.
 inline constexpr const char* kCppWording = "C++ wording";
 // The reason of every row in which only the "torch." before a dtype or type is missing.
-inline constexpr const char* kCppWording = "C++ wording";
 inline constexpr const char* kNoTorchPrefix = "names of dtypes and types stand without 'torch.'";
 
 }  // namespace taper::v0::conformance
