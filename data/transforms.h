@@ -51,7 +51,7 @@ struct RandomCrop {
   int64_t size = 0;  // 0: the size of the image
   int64_t padding = 0;
   template <class V> void describe(V& v) {
-    v("padding", padding, kWidthOrNone, "zeros around the image, from which it is cut out again");
+    v("padding", padding, kWidthOrNone, "zeros added on each side before the crop");
   }
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
@@ -70,8 +70,8 @@ struct RandomAffine {
   double degrees = 0;
   std::array<double, 2> translate{0, 0}, scale{1, 1};
   template <class V> void describe(V& v) {
-    v("degrees", degrees, {0, 180}, "largest angle to either side");
-    v("translate", translate, kUnit, "largest moves, as parts of width and height");
+    v("degrees", degrees, {0, 180}, "largest rotation in either direction");
+    v("translate", translate, kUnit, "largest shifts, as fractions of width and height");
     v("scale", scale, kPositive, "smallest and largest scale");
   }
   Tensor operator()(const Tensor& x, Draws& draws) const;
@@ -82,9 +82,9 @@ struct RandomAffine {
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0;
   template <class V> void describe(V& v) {
-    v("brightness", brightness, kNonNegative, "largest change of the factor 1");
-    v("contrast", contrast, kNonNegative, "largest change of the factor 1");
-    v("saturation", saturation, kNonNegative, "largest change of the factor 1");
+    v("brightness", brightness, kNonNegative, "largest deviation of the factor from 1");
+    v("contrast", contrast, kNonNegative, "largest deviation of the factor from 1");
+    v("saturation", saturation, kNonNegative, "largest deviation of the factor from 1");
   }
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
@@ -93,7 +93,9 @@ struct ColorJitter {
 // and Taylor, "Improved regularization of convolutional neural networks with Cutout", 2017).
 struct Cutout {
   int64_t size = 8;
-  template <class V> void describe(V& v) { v("size", size, kWidth, "of the square"); }
+  template <class V> void describe(V& v) {
+    v("size", size, kWidth, "side of the square that is set to 0");
+  }
   Tensor operator()(const Tensor& x, Draws& draws) const;
 };
 

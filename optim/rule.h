@@ -66,8 +66,8 @@ struct SettingList {
 template <class V, class Options>
 void describe_rest(V& v, Options& o, const char* decay = "L2 penalty, added to the gradient") {
   v("weight_decay", o.weight_decay, kNonNegative, decay);
-  v("maximize", o.maximize, "climb, do not descend");
-  v("master_weights", o.master_weights, "train float32 copies of half weights");
+  v("maximize", o.maximize, "maximize the objective instead of minimizing it");
+  v("master_weights", o.master_weights, "keep float32 copies of half-precision weights");
 }
 
 // What the options of a group come to. A recipe() throws ValueError for settings that do not fit.

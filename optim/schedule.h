@@ -57,11 +57,12 @@ struct OneCycleOptions {
   bool three_phase = false;
 
   template <class V> void describe(V& v) {
-    v("pct_start", pct_start, kBetweenZeroAndOne, "part that climbs");
-    v("anneal_strategy", anneal_strategy, {"cos", "linear"}, "form of the way up and down");
-    v("div_factor", div_factor, kPositive, "begins at max_lr / this");
-    v("final_div_factor", final_div_factor, kPositive, "ends at the first rate / this");
-    v("three_phase", three_phase, "down as slowly as up, then to the end");
+    v("pct_start", pct_start, kBetweenZeroAndOne, "fraction of the run with a rising rate");
+    v("anneal_strategy", anneal_strategy, {"cos", "linear"}, "shape of the rise and the fall");
+    v("div_factor", div_factor, kPositive, "the initial rate is max_lr / div_factor");
+    v("final_div_factor", final_div_factor, kPositive,
+      "the final rate is the initial rate / final_div_factor");
+    v("three_phase", three_phase, "fall as slowly as the rise, then down to the final rate");
   }
 };
 Schedule one_cycle(const OneCycleOptions& options);
@@ -77,11 +78,11 @@ struct CyclicOptions {
   double gamma = 1;
 
   template <class V> void describe(V& v) {
-    v("step_size_up", step_size_up, kCount, "length of the way up");
-    v("step_size_down", step_size_down, kCount, "of the way down; without it the same");
+    v("step_size_up", step_size_up, kCount, "length of the rise");
+    v("step_size_down", step_size_down, kCount, "length of the fall; default: step_size_up");
     v("mode", mode, {"triangular", "triangular2", "exp_range"},
-      "cycles of one height, of half the one before, or of gamma to the power of the step");
-    v("gamma", gamma, kPositive, "of exp_range");
+      "amplitude: constant, halved each cycle, or gamma to the power of the step");
+    v("gamma", gamma, kPositive, "factor of exp_range");
   }
 };
 Schedule cyclic(const CyclicOptions& options);
@@ -133,12 +134,12 @@ struct PlateauOptions {
 
   template <class V> void describe(V& v) {
     v("factor", factor, kBetweenZeroAndOne, "of a cut");
-    v("patience", patience, kCountOrNone, "evaluations that may pass without a better value");
-    v("threshold", threshold, kNonNegative, "what counts as better");
+    v("patience", patience, kCountOrNone, "evaluations without improvement that are tolerated");
+    v("threshold", threshold, kNonNegative, "smallest change that counts as an improvement");
     v("threshold_mode", threshold_mode, {"rel", "abs"},
-      "part of the best value, or the difference from it");
-    v("cooldown", cooldown, kCountOrNone, "evaluations to wait after a cut");
-    v("eps", eps, kNonNegative, "smaller changes of the rate are not made");
+      "threshold relative to the best value, or absolute");
+    v("cooldown", cooldown, kCountOrNone, "evaluations to wait after a reduction");
+    v("eps", eps, kNonNegative, "smallest change of the rate");
   }
 };
 

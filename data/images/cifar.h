@@ -29,7 +29,7 @@ struct Cifar {
   template <class V> void describe(V& v) {
     v("root", root, kPath, "directory of the .bin files").required();
     v("labels", labels, {"cifar10", "fine", "coarse"},
-      "which set it is, and of CIFAR-100 which classes");
+      "CIFAR-10, or CIFAR-100 with fine or coarse labels");
   }
 
   Splits load(uint64_t seed) const;

@@ -18,7 +18,7 @@ struct Digits {
     constexpr Range kSamples{1, 10'000'000};
     v("train_size", train_size, kSamples, "number of training images");
     v("test_size", test_size, kSamples, "number of test images");
-    v("seed", seed, "what the images are drawn from; not the run's seed");
+    v("seed", seed, "seed of the images; independent of the run's seed");
   }
 
   Splits load(uint64_t seed) const;

@@ -79,13 +79,13 @@ struct Images {
   template <class V> void describe(V& v) {
     v("root", root, kPath,
       "directory with a folder of PNG and JPEG files for each class, or with such directories "
-      "train/ and test/ or val/")
+      "named train/ and test/ (or val/)")
         .required();
-    v("test_root", test_root, kPath, "directory with the same classes for the test");
+    v("test_root", test_root, kPath, "directory with the same classes for testing");
     v("test_fraction", test_fraction, kBetweenZeroAndOne,
-      "part of each class's images that is kept for the test")
+      "fraction of each class's images for testing")
         .idle_when("a test_root is given", [this] { return test_root.has_value(); });
-    v("size", size, {1, 1 << 14}, "height and width that images are resized to");
+    v("size", size, {1, 1 << 14}, "height and width to which images are resized");
     v("grey", grey, "one channel instead of three");
   }
 

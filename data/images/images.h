@@ -65,9 +65,9 @@ struct Idx {
 
   template <class V> void describe(V& v) {
     v("train_images", train_images, kPath, "IDX file, plain or .gz").required();
-    v("train_labels", train_labels, kPath, "its labels").required();
-    v("test_images", test_images, kPath, "the same for the test").required();
-    v("test_labels", test_labels, kPath, "its labels").required();
+    v("train_labels", train_labels, kPath, "IDX file of the labels").required();
+    v("test_images", test_images, kPath, "the same for testing").required();
+    v("test_labels", test_labels, kPath, "IDX file of the labels").required();
   }
 
   Splits load(uint64_t seed) const;

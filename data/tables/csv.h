@@ -51,22 +51,24 @@ struct Csv : CsvFormat {
   template <class V> void describe(V& v) {
     v("path", path, kPath, "file with the rows").required();
     v("test_path", test_path, kPath, "file with the test rows");
-    v("test_fraction", test_fraction, kBetweenZeroAndOne,
-      "part of the rows that is kept for the test")
+    v("test_fraction", test_fraction, kBetweenZeroAndOne, "fraction of the rows for testing")
         .idle_when("test_path is given", [this] { return test_path.has_value(); });
     v("label", label, "name or index of the column to predict; -1 is the last")
         .of_form("a column", [](const std::string& text) { return !text.empty(); });
-    v("header", header, {"auto", "present", "absent"}, "whether the first line holds names");
-    v("delimiter", delimiter, "what stands between two cells")
+    v("header", header, {"auto", "present", "absent"},
+      "whether the first line contains column names");
+    v("delimiter", delimiter, "separator of cells")
         .of_form("one character such as ',' or ';' or \"\\t\"", is_delimiter);
-    v("standardize", standardize, "scale features to mean 0 and deviation 1");
-    v("task", task, {"classification", "regression"}, "what the label column is");
+    v("standardize", standardize, "scale features to mean 0 and standard deviation 1");
+    v("task", task, {"classification", "regression"}, "kind of the label column");
     v("scale_target", scale_target,
-      "regression: learn targets of mean 0 and deviation 1; results stay in the data's units");
-    v("missing", missing, {"refuse", "mean"}, "empty cells: an error, or the training rows' mean");
+      "regression: scale targets to mean 0 and standard deviation 1 for training; results stay in "
+      "the unit of the data");
+    v("missing", missing, {"refuse", "mean"},
+      "missing values: an error, or replaced by the mean of the training rows");
     v("categories", categories, {"refuse", "one_hot"},
-      "columns of words: an error, or a feature for each word");
-    v("max_features", max_features, kCount, "most input features that a table may make");
+      "columns of words: an error, or one feature for each word");
+    v("max_features", max_features, kCount, "largest number of input features");
   }
   template <class V> void rules(V& v) {
     v("scale_target", "is for 'task: regression' only",

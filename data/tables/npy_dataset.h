@@ -22,17 +22,18 @@ struct Npy {
   bool scale_target = false;  // regression: trains on (y - mean) / std, and reports y
 
   template <class V> void describe(V& v) {
-    v("inputs", inputs, kPath, ".npy array of samples; its first dimension counts them").required();
-    v("targets", targets, kPath, ".npy array with a class or a number for each").required();
-    v("test_inputs", test_inputs, kPath, "the same for the test");
-    v("test_targets", test_targets, kPath, "their targets");
-    v("test_fraction", test_fraction, kBetweenZeroAndOne,
-      "part of the samples that is kept for the test")
+    v("inputs", inputs, kPath, ".npy array of samples [N, ...]").required();
+    v("targets", targets, kPath, ".npy array with a class or a number for each sample").required();
+    v("test_inputs", test_inputs, kPath, "the same for testing");
+    v("test_targets", test_targets, kPath, "targets of test_inputs");
+    v("test_fraction", test_fraction, kBetweenZeroAndOne, "fraction of the samples for testing")
         .idle_when("test_inputs are given", [this] { return test_inputs.has_value(); });
-    v("task", task, {"classification", "regression"}, "what the targets are");
-    v("standardize", standardize, "scale each element of a sample to mean 0 and deviation 1");
+    v("task", task, {"classification", "regression"}, "kind of the targets");
+    v("standardize", standardize,
+      "scale each element of a sample to mean 0 and standard deviation 1");
     v("scale_target", scale_target,
-      "regression: learn targets of mean 0 and deviation 1; results stay in the data's units");
+      "regression: scale targets to mean 0 and standard deviation 1 for training; results stay in "
+      "the unit of the data");
   }
   template <class V> void rules(V& v) {
     v("test_inputs", "go together with 'test_targets'",

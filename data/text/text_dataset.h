@@ -34,14 +34,15 @@ struct Text {
   bool lines = false;                // each line is a sequence of its own
 
   template <class V> void describe(V& v) {
-    v("path", path, kPath, "a file, a directory or a pattern such as \"src/*.cpp\"").required();
-    v("tokenizer", tokenizer, {"chars", "bytes", "gpt2"}, "what a token is");
+    v("path", path, kPath, "a file, a directory or a glob pattern such as \"src/*.cpp\"")
+        .required();
+    v("tokenizer", tokenizer, {"chars", "bytes", "gpt2"}, "how text is split into tokens");
     v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
         .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
-    v("block_size", block_size, kWidth, "tokens that the model sees at a time");
+    v("block_size", block_size, kWidth, "length of a sequence, in tokens");
     v("validation_fraction", validation_fraction, kBetweenZeroAndOne,
-      "last part, kept for evaluation");
-    v("lines", lines, "each line is a sequence of its own, as a list of names");
+      "fraction at the end of the text for evaluation");
+    v("lines", lines, "treat each line as a separate sequence, as in a list of names");
   }
   template <class V> void rules(V& v) {
     v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",

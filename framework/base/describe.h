@@ -3,7 +3,7 @@
 //   struct SoftplusOptions {
 //     double beta = 1, threshold = 20;
 //     template <class V> void describe(V& v) {
-//       v("beta", beta, kPositive, "sharpness of the bend");
+//       v("beta", beta, kPositive, "steepness");
 //       v("threshold", threshold, kAny, "the function is linear above this value");
 //     }
 //   };

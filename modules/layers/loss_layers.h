@@ -33,10 +33,10 @@ using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
 using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
 using HuberLoss =
     FunctionLoss<"HuberLoss", huber_loss, ReductionOption,
-                 Option<"delta", double, kPositive, "where the square becomes a line", 1>>;
+                 Option<"delta", double, kPositive, "error above which the loss is linear", 1>>;
 using SmoothL1Loss =
     FunctionLoss<"SmoothL1Loss", smooth_l1_loss, ReductionOption,
-                 Option<"beta", double, kPositive, "where the square becomes a line", 1>>;
+                 Option<"beta", double, kPositive, "error above which the loss is linear", 1>>;
 using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
                                Option<"log_target", bool, kAny, "targets are logarithms", false>>;
 

@@ -124,10 +124,10 @@ struct InstanceNormOptions {
   Device device = DeviceType::cpu;
 
   template <class V> void describe(V& v) {
-    v("eps", eps, kPositive, "keeps the division finite");
-    v("momentum", momentum, kUnit, "share of the new batch in the running statistics");
-    v("affine", affine, "whether a weight and a bias follow");
-    v("track_running_stats", track_running_stats, "evaluate with running statistics");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
+    v("momentum", momentum, kUnit, "weight of the new batch in the running statistics");
+    v("affine", affine, "learn a weight and a bias");
+    v("track_running_stats", track_running_stats, "use running statistics in evaluations");
   }
 };
 
@@ -179,8 +179,8 @@ struct RMSNormOptions {
 
   template <class V> void describe(V& v) {
     v("eps", eps, kPositive,
-      "keeps the division finite; without it 1e-5, or the dtype's for rms_norm");
-    v("elementwise_affine", elementwise_affine, "whether a weight follows");
+      "added to the variance; default: 1e-5, for rms_norm the dtype's epsilon");
+    v("elementwise_affine", elementwise_affine, "learn a weight");
   }
 };
 

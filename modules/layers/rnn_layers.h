@@ -21,10 +21,10 @@ struct RnnOptions {
   Device device = DeviceType::cpu;
 
   template <class V> void describe(V& v) {
-    v("num_layers", num_layers, {1, 1000}, "layers above one another");
+    v("num_layers", num_layers, {1, 1000}, "number of stacked layers");
     v("bias", bias, "whether a bias is added");
-    v("dropout", dropout, kBelowOne, "chance of a zero between layers");
-    v("bidirectional", bidirectional, "a second one reads from the end");
+    v("dropout", dropout, kBelowOne, "dropout probability between layers");
+    v("bidirectional", bidirectional, "add a second layer that reads the sequence backward");
   }
 };
 

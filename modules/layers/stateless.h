@@ -33,10 +33,11 @@ using Sigmoid = FunctionLayer<"Sigmoid", sigmoid>;
 using LeakyReLU =
     FunctionLayer<"LeakyReLU", leaky_relu,
                   Option<"negative_slope", double, kNonNegative, "slope below 0", 1, 100>>;
-using AlphaOption = Option<"alpha", double, kPositive, "where it ends far below 0, negated", 1>;
+using AlphaOption =
+    Option<"alpha", double, kPositive, "negated limit for large negative inputs", 1>;
 using ELU = FunctionLayer<"ELU", elu, AlphaOption>;
 using CELU = FunctionLayer<"CELU", celu, AlphaOption>;
-using Lambd = Option<"lambd", double, kNonNegative, "what becomes 0 is no larger", 1, 2>;
+using Lambd = Option<"lambd", double, kNonNegative, "inputs of at most this size become 0", 1, 2>;
 template <LayerName kName, auto kFunction>
 struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFunction, Lambd>> {
   using Shrink::Cloneable::Cloneable;
@@ -45,13 +46,13 @@ struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFuncti
 using Hardshrink = Shrink<"Hardshrink", hardshrink>;
 using Softshrink = Shrink<"Softshrink", softshrink>;
 using GLU =
-    FunctionLayer<"GLU", glu, Option<"dim", int64_t, kAnyDim, "dimension that is halved", -1>>;
+    FunctionLayer<"GLU", glu, Option<"dim", int64_t, kAnyDim, "dimension to split in half", -1>>;
 using Hardtanh =
-    FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, kAny, "lower end", -1>,
-                  Option<"max_val", double, kAny, "upper end", 1>>;
-using Softplus = FunctionLayer<"Softplus", softplus,
-                               Option<"beta", double, kPositive, "sharpness of the bend", 1>,
-                               Option<"threshold", double, kAny, "from where on it is a line", 20>>;
+    FunctionLayer<"Hardtanh", hardtanh, Option<"min_val", double, kAny, "lower bound", -1>,
+                  Option<"max_val", double, kAny, "upper bound", 1>>;
+using Softplus = FunctionLayer<
+    "Softplus", softplus, Option<"beta", double, kPositive, "steepness", 1>,
+    Option<"threshold", double, kAny, "input from which on the function is linear", 20>>;
 using DimOption = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1">;
 using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
 using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
@@ -59,7 +60,7 @@ using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
 struct GELUOptions {
   std::string approximate = "none";  // "none": the exact function by erf
   template <class V> void describe(V& v) {
-    v("approximate", approximate, {"none", "tanh"}, "formula");
+    v("approximate", approximate, {"none", "tanh"}, "exact formula, or the approximation by tanh");
   }
 };
 
@@ -81,7 +82,7 @@ class GELU : public Cloneable<GELU> {
 struct PReLUOptions {
   double init = 0.25;
   Device device = DeviceType::cpu;
-  template <class V> void describe(V& v) { v("init", init, kAny, "slope below 0 at first"); }
+  template <class V> void describe(V& v) { v("init", init, kAny, "initial slope below 0"); }
 };
 
 // weight is the slope below 0: one for all channels, or one per channel.
@@ -99,7 +100,7 @@ class PReLU : public Cloneable<PReLU> {
 
 struct DropoutOptions {
   double p = 0.5;
-  template <class V> void describe(V& v) { v("p", p, kBelowOne, "chance of a zero"); }
+  template <class V> void describe(V& v) { v("p", p, kBelowOne, "dropout probability"); }
 };
 
 template <LayerName kName, auto kFunction>
@@ -129,7 +130,7 @@ inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
   return cat("(", py(size.h), ", ", py(size.w), ")");
 }
-using OutputWidth = Option<"output_size", int64_t, kWidth, "width of the output">;
+using OutputWidth = Option<"output_size", int64_t, kWidth, "size of the output">;
 using OutputSides = Option<"output_size", OutputSize, kWidth, "height and width of the output">;
 using AdaptiveAvgPool1d = FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, OutputWidth>;
 using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, OutputSides>;
@@ -238,15 +239,15 @@ using Flatten = FunctionLayer<
 inline constexpr Range kSizeOrRest{-1, kWidth.high};
 using Unflatten =
     FunctionLayer<"Unflatten", unflatten,
-                  Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch">,
-                  Option<"unflattened_size", Shape, kSizeOrRest, "sizes; one may be -1">>;
+                  Option<"dim", int64_t, kAnyDim, "dimension to split; 0 is the batch">,
+                  Option<"unflattened_size", Shape, kSizeOrRest, "new sizes; one may be -1">>;
 
-using PixelShuffle =
-    FunctionLayer<"PixelShuffle", pixel_shuffle,
-                  Option<"upscale_factor", int64_t, kWidth, "how much larger the images become">>;
-using PixelUnshuffle =
-    FunctionLayer<"PixelUnshuffle", pixel_unshuffle,
-                  Option<"downscale_factor", int64_t, kWidth, "how much smaller they become">>;
+using PixelShuffle = FunctionLayer<
+    "PixelShuffle", pixel_shuffle,
+    Option<"upscale_factor", int64_t, kWidth, "factor by which height and width grow">>;
+using PixelUnshuffle = FunctionLayer<
+    "PixelUnshuffle", pixel_unshuffle,
+    Option<"downscale_factor", int64_t, kWidth, "factor by which height and width shrink">>;
 
 // Upsample({.scale_factor = 2, .mode = Interpolation::bilinear}).
 class Upsample : public Cloneable<Upsample> {

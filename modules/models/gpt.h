@@ -22,11 +22,11 @@ struct GPTOptions {
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
-    v("n_layer", n_layer, {1, 1000}, "blocks");
-    v("n_head", n_head, kWidth, "attention heads of a block");
+    v("n_layer", n_layer, {1, 1000}, "number of blocks");
+    v("n_head", n_head, kWidth, "attention heads in each block");
     v("n_embd", n_embd, kWidth, "width");
-    v("dropout", dropout, kBelowOne, "chance of a zero");
-    v("bias", bias, "in the linear layers and norms");
+    v("dropout", dropout, kBelowOne, "dropout probability");
+    v("bias", bias, "whether linear layers and norms have a bias");
   }
   template <class V> void rules(V& v) {
     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });

@@ -21,7 +21,7 @@ struct ResNetOptions {
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
-    v("width", width, {1, 1 << 16}, "channels of the first stage; each further one doubles them");
+    v("width", width, {1, 1 << 16}, "channels of the first stage; each later stage doubles them");
   }
 };
 

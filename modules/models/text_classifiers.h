@@ -18,10 +18,10 @@ struct LSTMClassifierOptions {
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
-    v("embedding_dim", embedding_dim, kWidth, "width of a token's vector");
-    v("hidden_size", hidden_size, kWidth, "width of the state");
-    v("num_layers", num_layers, {1, 1000}, "layers above one another");
-    v("dropout", dropout, kBelowOne, "chance of a zero between layers");
+    v("embedding_dim", embedding_dim, kWidth, "size of a token's embedding");
+    v("hidden_size", hidden_size, kWidth, "size of the hidden state");
+    v("num_layers", num_layers, {1, 1000}, "number of stacked layers");
+    v("dropout", dropout, kBelowOne, "dropout probability between layers");
   }
 };
 

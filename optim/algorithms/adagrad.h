@@ -17,8 +17,8 @@ struct AdagradOptions {
     v("lr", lr, kPositive, "learning rate");
     v("lr_decay", lr_decay, kNonNegative, "the rate is lr / (1 + step * lr_decay)");
     v("initial_accumulator_value", initial_accumulator_value, kNonNegative,
-      "what the sum of squares begins with");
-    v("eps", eps, kPositive, "keeps the division finite");
+      "initial sum of squared gradients");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
     describe_rest(v, *this);
   }
   Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
@@ -32,8 +32,8 @@ struct AdadeltaOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("rho", rho, kBelowOne, "decay of running means");
-    v("eps", eps, kPositive, "keeps the division finite");
+    v("rho", rho, kBelowOne, "decay of the running means");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
     describe_rest(v, *this);
   }
   Recipe recipe() const {
@@ -50,10 +50,10 @@ struct RMSpropOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
+    v("momentum", momentum, kBelowOne, "momentum factor");
     v("alpha", alpha, kBelowOne, "decay of the mean of squared gradients");
-    v("centered", centered, "divide by the deviation instead of the root mean square");
-    v("eps", eps, kPositive, "keeps the division finite");
+    v("centered", centered, "normalize by the standard deviation instead of the root mean square");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
     describe_rest(v, *this);
   }
   Recipe recipe() const;

@@ -19,14 +19,15 @@ template <bool kDecoupled> struct AdamOptionsOf {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne, "decay of the two running means");
-    v("eps", eps, kPositive, "keeps the division finite");
+    v("betas", betas, kBelowOne,
+      "decay rates of the running means of gradient and squared gradient");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
     v("weight_decay", weight_decay, kNonNegative,
-      kDecoupled ? "part of the weight that is taken off, times lr"
+      kDecoupled ? "decoupled weight decay, multiplied by lr"
                  : "L2 penalty, added to the gradient");
-    v("amsgrad", amsgrad, "divide by the largest mean of squares so far");
-    v("maximize", maximize, "climb, do not descend");
-    v("master_weights", master_weights, "train float32 copies of half weights");
+    v("amsgrad", amsgrad, "use the largest mean of squared gradients so far");
+    v("maximize", maximize, "maximize the objective instead of minimizing it");
+    v("master_weights", master_weights, "keep float32 copies of half-precision weights");
   }
   Recipe recipe() const {
     Recipe r{decoupled_weight_decay ? "AdamW" : "Adam", {"exp_avg", "exp_avg_sq"}, Recipe::saved};
@@ -49,8 +50,8 @@ struct AdamaxOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne, "decay of the running mean and of the largest gradient");
-    v("eps", eps, kPositive, "keeps the division finite");
+    v("betas", betas, kBelowOne, "decay rates of the running mean and of the largest gradient");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
     describe_rest(v, *this);
   }
   Recipe recipe() const { return {"Adamax", {"exp_avg", "exp_inf"}, Recipe::saved}; }
@@ -67,10 +68,11 @@ struct NAdamOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne, "decay of the two running means");
-    v("eps", eps, kPositive, "keeps the division finite");
-    v("momentum_decay", momentum_decay, kNonNegative, "how fast the momentum grows");
-    v("decoupled_weight_decay", decoupled_weight_decay, "shrink the weight itself, as AdamW does");
+    v("betas", betas, kBelowOne,
+      "decay rates of the running means of gradient and squared gradient");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
+    v("momentum_decay", momentum_decay, kNonNegative, "decay of the momentum schedule");
+    v("decoupled_weight_decay", decoupled_weight_decay, "decoupled weight decay, as in AdamW");
     describe_rest(v, *this);
   }
   Recipe recipe() const;
@@ -90,9 +92,10 @@ struct RAdamOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne, "decay of the two running means");
-    v("eps", eps, kPositive, "keeps the division finite");
-    v("decoupled_weight_decay", decoupled_weight_decay, "shrink the weight itself, as AdamW does");
+    v("betas", betas, kBelowOne,
+      "decay rates of the running means of gradient and squared gradient");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
+    v("decoupled_weight_decay", decoupled_weight_decay, "decoupled weight decay, as in AdamW");
     describe_rest(v, *this);
   }
   Recipe recipe() const { return {"RAdam", {"exp_avg", "exp_avg_sq"}, Recipe::saved}; }

@@ -28,15 +28,15 @@ struct MuonOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
-    v("nesterov", nesterov, "look ahead along the momentum");
-    v("eps", eps, kPositive, "keeps the division finite");
-    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
-    v("ns_coefficients", ns_coefficients, "of the Newton-Schulz polynomial");
-    v("ns_steps", ns_steps, Range{1, 100}, "Newton-Schulz iterations");
+    v("momentum", momentum, kBelowOne, "momentum factor");
+    v("nesterov", nesterov, "use Nesterov momentum");
+    v("eps", eps, kPositive, "added to the denominator for numerical stability");
+    v("weight_decay", weight_decay, kNonNegative, "decoupled weight decay, multiplied by lr");
+    v("ns_coefficients", ns_coefficients, "coefficients of the Newton-Schulz polynomial");
+    v("ns_steps", ns_steps, Range{1, 100}, "number of Newton-Schulz iterations");
     v("adjust_lr_fn", adjust_lr_fn, {"original", "match_rms_adamw"},
-      "how lr follows a matrix's shape");
-    v("master_weights", master_weights, "train float32 copies of half weights");
+      "how lr depends on the shape of a matrix");
+    v("master_weights", master_weights, "keep float32 copies of half-precision weights");
   }
   Recipe recipe() const;
   void update(const std::vector<kernels::Update>& updates,

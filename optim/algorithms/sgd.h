@@ -14,9 +14,9 @@ struct SGDOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("momentum", momentum, kBelowOne, "part of the last step that is kept");
-    v("nesterov", nesterov, "look ahead along the momentum");
-    v("dampening", dampening, kBelowOne, "part of a gradient that the momentum leaves out");
+    v("momentum", momentum, kBelowOne, "momentum factor");
+    v("nesterov", nesterov, "use Nesterov momentum");
+    v("dampening", dampening, kBelowOne, "dampening of the momentum");
     describe_rest(v, *this);
   }
   template <class V> void rules(V& v) {
@@ -38,8 +38,9 @@ struct LionOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne, "decay of the two running means");
-    describe_rest(v, *this, "part of the weight that is taken off, times lr");
+    v("betas", betas, kBelowOne,
+      "decay rates of the running mean: in the update, and of the mean itself");
+    describe_rest(v, *this, "decoupled weight decay, multiplied by lr");
   }
   Recipe recipe() const { return {"Lion", {"exp_avg"}}; }
 };

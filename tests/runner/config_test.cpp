@@ -94,7 +94,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first in line 5"},
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first in line 1"},
     {1, "", "2:1",
-     "missing key 'data' (what is learned from, with a type: digits, mnist, idx, cifar, images, "
+     "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
      "csv, text, npy)"},
     {1, "data: {}", "1:1",
      "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy"},

@@ -45,7 +45,7 @@ ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions&
   return std::make_unique<Linear>(at.in.back(), out_features, on(at.device, o));
 }
 
-using KernelSize = Option<"kernel_size", Pair, kWidth, "height and width of the window">;
+using KernelSize = Option<"kernel_size", Pair, kWidth, "size of the window">;
 using Bias = Option<"bias", bool, kAny, "whether a bias is added", true>;
 
 template <class M> struct Conv {
@@ -57,14 +57,15 @@ template <class M> struct Conv {
 
   template <class V> void describe(V& v) {
     v("out_channels", out_channels, kWidth, "channels of the output").required();
-    v("kernel_size", kernel_size, kWidth, "height and width of the window").required();
+    v("kernel_size", kernel_size, kWidth, "size of the window").required();
     v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
-    v("padding", padding, kWidthOrNone, "zeros around the input; same: as many as keep its size");
+    v("padding", padding, kWidthOrNone, "zeros added on each side; same: as many as keep the size");
     v("dilation", options.dilation, kWidth, "distance between elements of the window");
-    v("groups", options.groups, kWidth, "parts of the channels that do not mix");
+    v("groups", options.groups, kWidth,
+      "number of groups of channels that are convolved separately");
     v("bias", options.bias, "whether a bias is added");
     v("padding_mode", options.padding_mode, {"zeros", "reflect", "replicate", "circular"},
-      "what lies around the input");
+      "values of the padding");
   }
   ModulePtr make(const LayerSite& at) const {
     ConvOptions o = on(at.device, options);
@@ -83,13 +84,16 @@ ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_
       ConvTransposeOptions{stride, padding, output_padding, groups, bias, dilation, at.device});
 }
 template <class M>
-using ConvTransposed =
-    Made<conv_transpose<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">,
-         KernelSize, Option<"stride", Pair, kWidth, "how much larger the image becomes", 1>,
-         Option<"padding", Pair, kWidthOrNone, "rows and columns taken off around the output", 0>,
-         Option<"output_padding", Pair, kWidthOrNone, "rows and columns added behind", 0>,
-         Option<"dilation", Pair, kWidth, "distance between elements of the window", 1>,
-         Option<"groups", int64_t, kWidth, "parts of the channels that do not mix", 1>, Bias>;
+using ConvTransposed = Made<
+    conv_transpose<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">,
+    KernelSize, Option<"stride", Pair, kWidth, "factor by which the size grows", 1>,
+    Option<"padding", Pair, kWidthOrNone, "rows and columns removed on each side of the output", 0>,
+    Option<"output_padding", Pair, kWidthOrNone, "rows and columns added at the end of the output",
+           0>,
+    Option<"dilation", Pair, kWidth, "distance between elements of the window", 1>,
+    Option<"groups", int64_t, kWidth, "number of groups of channels that are convolved separately",
+           1>,
+    Bias>;
 
 template <class M> ModulePtr padded(Pair sides) {
   return std::make_unique<M>(std::vector<int64_t>{sides.w, sides.w, sides.h, sides.h});
@@ -114,10 +118,10 @@ template <class M> ModulePtr adaptive_pool(Pair output_size) {
 using OutSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
 
 using Eps = Option<"eps", std::optional<double>, kPositive,
-                   "keeps the division finite; without it 1e-5, or the dtype's for rms_norm">;
-using Affine = Option<"affine", bool, kAny, "whether a weight and a bias follow", true>;
+                   "added to the variance; default: 1e-5, for rms_norm the dtype's epsilon">;
+using Affine = Option<"affine", bool, kAny, "learn a weight and a bias", true>;
 using NormalizedShape = Option<"normalized_shape", std::vector<int64_t>, kWidth,
-                               "the last sizes of the input; []: the last one", 0>;
+                               "sizes of the dimensions to normalize; []: the last dimension", 0>;
 
 template <class Options> Options with(std::optional<double> eps, Options o) {
   o.eps = eps.value_or(o.eps);
@@ -139,8 +143,9 @@ ModulePtr batch_norm(const LayerSite& at, std::optional<double> eps, double mome
 template <class M>
 using BatchNormOf = Made<
     batch_norm<M>, Eps,
-    Option<"momentum", double, kUnit, "share of the new batch in the running statistics", 1, 10>,
-    Affine, Option<"track_running_stats", bool, kAny, "evaluate with running statistics", true>>;
+    Option<"momentum", double, kUnit, "weight of the new batch in the running statistics", 1, 10>,
+    Affine,
+    Option<"track_running_stats", bool, kAny, "use running statistics in evaluations", true>>;
 
 ModulePtr group_norm(const LayerSite& at, int64_t num_groups, std::optional<double> eps,
                      bool affine) {
@@ -174,12 +179,12 @@ template <class M> struct Embedded {
   typename M::Options options{};
 
   template <class V> void describe(V& v) {
-    v("embedding_dim", embedding_dim, kWidth, "width of a vector").required();
+    v("embedding_dim", embedding_dim, kWidth, "size of a vector").required();
     v("num_embeddings", num_embeddings, kWidth,
-      "number of vectors; without it the data's vocabulary");
-    v("padding_idx", options.padding_idx, kWidthOrNone, "index of the vector that stays 0");
+      "number of vectors; default: the size of the data's vocabulary");
+    v("padding_idx", options.padding_idx, kWidthOrNone, "index of a vector that stays 0");
     if constexpr (std::is_same_v<M, EmbeddingBag>) {
-      v("mode", options.mode, {"sum", "mean", "max"}, "what is made of a row of vectors");
+      v("mode", options.mode, {"sum", "mean", "max"}, "how the vectors of a bag are combined");
     }
   }
   ModulePtr make(const LayerSite& at) const {
@@ -200,15 +205,15 @@ template <class M> struct Recurrent {
   bool last_step = false;
 
   template <class V> void describe(V& v) {
-    v("hidden_size", hidden_size, kWidth, "width of the state").required();
+    v("hidden_size", hidden_size, kWidth, "size of the hidden state").required();
     options.describe(v);
     if constexpr (std::is_same_v<M, LSTM>) {
       v("proj_size", options.proj_size, kWidthOrNone,
-        "width of the output, by a matrix; 0: hidden_size");
+        "size of a projected output; 0: no projection");
     } else if constexpr (std::is_same_v<M, RNN>) {
-      v("nonlinearity", options.nonlinearity, {"tanh", "relu"}, "of each step");
+      v("nonlinearity", options.nonlinearity, {"tanh", "relu"}, "nonlinearity of each step");
     }
-    v("last_step", last_step, "give the output of the last step alone");
+    v("last_step", last_step, "return only the output of the last step");
   }
   ModulePtr make(const LayerSite& at) const {
     const RnnOptions o = on(at.device, options);
@@ -256,13 +261,13 @@ constexpr Layers::Entry kActivations[] = {
 };
 constexpr Layers::Entry kLayers[] = {
     {"prelu", made<parametric_relu,
-                   Option<"num_parameters", int64_t, kWidth, "1, or as many as channels", 1>,
+                   Option<"num_parameters", int64_t, kWidth, "1, or the number of channels", 1>,
                    All<PReLUOptions>>},
     {"glu", layer<Plain<GLU>>},
     {"softmax", made<New<Softmax>{}, Dim>},
     {"log_softmax", made<New<LogSoftmax>{}, Dim>},
     {"identity", made<New<Identity>{}>},
-    {"linear", made<linear, Option<"out_features", int64_t, kWidth, "width of the output">,
+    {"linear", made<linear, Option<"out_features", int64_t, kWidth, "size of the output">,
                     All<LinearOptions>>},
     {"conv1d", layer<Conv<Conv1d>>},
     {"conv2d", layer<Conv<Conv2d>>},
@@ -287,20 +292,20 @@ constexpr Layers::Entry kLayers[] = {
     {"batch_norm1d", layer<BatchNormOf<BatchNorm1d>>},
     {"batch_norm2d", layer<BatchNormOf<BatchNorm2d>>},
     {"group_norm",
-     made<group_norm, Option<"num_groups", int64_t, kWidth, "groups of channels">, Eps, Affine>},
+     made<group_norm, Option<"num_groups", int64_t, kWidth, "number of groups of channels">, Eps,
+          Affine>},
     {"instance_norm1d", made<instance_norm<InstanceNorm1d>, All<InstanceNormOptions>>},
     {"instance_norm2d", made<instance_norm<InstanceNorm2d>, All<InstanceNormOptions>>},
-    {"layer_norm",
-     made<layer_norm, NormalizedShape, Eps,
-          Option<"elementwise_affine", bool, kAny, "whether a weight follows", true>, Bias>},
+    {"layer_norm", made<layer_norm, NormalizedShape, Eps,
+                        Option<"elementwise_affine", bool, kAny, "learn a weight", true>, Bias>},
     {"rms_norm", made<rms_norm, NormalizedShape, All<RMSNormOptions>>},
     {"dropout", layer<Plain<Dropout>>},
     {"dropout2d", layer<Plain<Dropout2d>>},
     {"flatten", layer<Plain<Flatten>>},
     {"unflatten",
      made<unflatten_to,
-          Option<"unflattened_size", std::vector<int64_t>, kSizeOrRest, "sizes; one may be -1">,
-          Option<"dim", int64_t, kAnyDim, "dimension to divide; 0 is the batch", 1>>},
+          Option<"unflattened_size", std::vector<int64_t>, kSizeOrRest, "new sizes; one may be -1">,
+          Option<"dim", int64_t, kAnyDim, "dimension to split; 0 is the batch", 1>>},
     {"upsample", layer<Plain<Upsample>>},
     {"embedding", layer<Embedded<Embedding>>},
     {"embedding_bag", layer<Embedded<EmbeddingBag>>},
@@ -308,10 +313,12 @@ constexpr Layers::Entry kLayers[] = {
     {"lstm", layer<Recurrent<LSTM>>},
     {"gru", layer<Recurrent<GRU>>},
     {"transformer_encoder_layer",
-     made<encoder_layer, Option<"nhead", int64_t, kWidth, "attention heads">,
-          Option<"dim_feedforward", int64_t, kWidth, "width of the inner layer", 2048>,
-          Option<"dropout", double, kBelowOne, "chance of a zero between layers", 0>, Eps,
-          Option<"norm_first", bool, kAny, "normalise before instead of after", false>, Bias>},
+     made<encoder_layer, Option<"nhead", int64_t, kWidth, "number of attention heads">,
+          Option<"dim_feedforward", int64_t, kWidth, "size of the inner layer", 2048>,
+          Option<"dropout", double, kBelowOne, "dropout probability between layers", 0>, Eps,
+          Option<"norm_first", bool, kAny,
+                 "normalize before attention and feed-forward layers instead of after", false>,
+          Bias>},
 };
 
 }  // namespace

@@ -63,12 +63,12 @@ template <auto kMake, class... Each> constexpr auto loss = Losses::of<Made<kMake
 constexpr Losses::Entry kLosses[] = {
     {"auto", loss<auto_loss>},
     {"cross_entropy",
-     loss<cross_entropy_loss,
-          Option<"label_smoothing", double, kUnit, "share that all classes get", 0>>},
+     loss<cross_entropy_loss, Option<"label_smoothing", double, kUnit,
+                                     "probability mass that is spread over all classes", 0>>},
     {"mse", loss<of_values<mse_loss>>},
     {"l1", loss<of_values<l1_loss>>},
     {"huber", loss<of_values<huber_loss, double>,
-                   Option<"delta", double, kPositive, "where the square becomes a line", 1>>},
+                   Option<"delta", double, kPositive, "error above which the loss is linear", 1>>},
     {"bce", loss<bce_loss<false>>},
     {"bce_with_logits", loss<bce_loss<true>>},
 };

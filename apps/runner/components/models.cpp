@@ -99,8 +99,8 @@ struct MlpSpec {
   double dropout = 0;
   template <class V> void describe(V& v) {
     v("hidden", hidden, kWidth, "widths of the hidden layers");
-    v("activation", activation, activations(), "after every hidden layer");
-    v("dropout", dropout, kBelowOne, "chance of a zero after every activation");
+    v("activation", activation, activations(), "activation after each hidden layer");
+    v("dropout", dropout, kBelowOne, "dropout probability after each activation");
   }
   ModulePtr make(const ModelSite& at) const {
     check(at.data.vocab_size() == 0, at, "numbers");
@@ -123,9 +123,10 @@ struct CnnSpec {
   int64_t hidden = 128;
   std::array<double, 2> dropout = {0.25, 0.5};
   template <class V> void describe(V& v) {
-    v("channels", channels, kWidth, "of the two convolutions");
+    v("channels", channels, kWidth, "channels of the two convolutions");
     v("hidden", hidden, kWidth, "width of the hidden layer");
-    v("dropout", dropout, kBelowOne, "after the pool; after the hidden layer");
+    v("dropout", dropout, kBelowOne,
+      "dropout probabilities after the pooling and after the hidden layer");
   }
   ModulePtr make(const ModelSite& at) const {
     check(at.data.input_shape.size() == 3, at, "images");

@@ -19,9 +19,9 @@ template <bool kHasEnd, auto kMake, class... Each> struct Counting : Made<kMake,
   template <class V> void describe(V& v) {
     Made<kMake, Each...>::describe(v);
     if (kHasEnd) {
-      v("total_iters", total_iters, kCount, "its length; without it, the rest of the run");
+      v("total_iters", total_iters, kCount, "length; default: the rest of the run");
     }
-    v("per", per, {"step", "epoch"}, "what its numbers count");
+    v("per", per, {"step", "epoch"}, "unit of lengths and milestones");
   }
   Schedule make(const ScheduleSite& at) const {
     const int64_t unit = per == Per::kEpoch ? std::max<int64_t>(at.steps_per_epoch, 1) : 1;
@@ -72,43 +72,43 @@ struct PlateauSpec {
   optim::PlateauOptions options{};
   double min_lr = 0;
   template <class V> void describe(V& v) {
-    v("metric", metric, goals(), "of the evaluations: loss or one of metrics");
+    v("metric", metric, goals(), "metric of the evaluations: loss, or one of metrics");
     options.describe(v);
-    v("min_lr", min_lr, kNonNegative, "the lowest rate");
+    v("min_lr", min_lr, kNonNegative, "lowest rate");
   }
   Schedule make(const ScheduleSite&) const { return constant(); }
 };
 
-using Gamma = Option<"gamma", double, kPositive, "factor of a cut", 1, 10>;
-using MinLr = Option<"min_lr", double, kNonNegative, "the lowest rate", 0>;
+using Gamma = Option<"gamma", double, kPositive, "factor of each reduction", 1, 10>;
+using MinLr = Option<"min_lr", double, kNonNegative, "lowest rate", 0>;
 constexpr Range kPeriods{1, 1000};
 
 constexpr Schedules::Entry kSchedules[] = {
     {"constant", Schedules::of<Made<constant>>},
     {"linear",
-     bounded<linear_lr, Option<"start_factor", double, kNonNegative, "of lr at the beginning", 1>,
-             Option<"end_factor", double, kNonNegative, "of lr at the end", 0>>},
+     bounded<linear_lr, Option<"start_factor", double, kNonNegative, "initial factor of lr", 1>,
+             Option<"end_factor", double, kNonNegative, "final factor of lr", 0>>},
     {"step", endless<schedule::step,
-                     Option<"step_size", int64_t, kCount, "from one cut to the next">, Gamma>},
+                     Option<"step_size", int64_t, kCount, "length between two reductions">, Gamma>},
     {"multi_step",
      endless<schedule::multi_step,
-             Option<"milestones", std::vector<int64_t>, kCount, "when to cut">, Gamma>},
+             Option<"milestones", std::vector<int64_t>, kCount, "when to reduce the rate">, Gamma>},
     {"exponential", endless<schedule::exponential, Gamma>},
     {"cosine", bounded<cosine, MinLr>},
     {"cosine_restarts",
-     endless<schedule::cosine_annealing_warm_restarts,
-             Option<"T_0", int64_t, kCount, "length of the first period">,
-             Option<"T_mult", int64_t, kPeriods, "factor of the periods' lengths", 1>, MinLr>},
+     endless<
+         schedule::cosine_annealing_warm_restarts,
+         Option<"T_0", int64_t, kCount, "length of the first period">,
+         Option<"T_mult", int64_t, kPeriods, "factor between the lengths of successive periods", 1>,
+         MinLr>},
     {"one_cycle",
      bounded<one_cycle,
-             Option<"max_lr", std::optional<double>, kPositive, "the peak; without it lr">,
+             Option<"max_lr", std::optional<double>, kPositive, "peak rate; default: lr">,
              All<schedule::OneCycleOptions>>},
-    {"cyclic",
-     endless<cyclic, Option<"base_lr", double, kNonNegative, "the lowest rate">,
-             Option<"max_lr", std::optional<double>, kPositive, "the peak; without it lr">,
-             All<schedule::CyclicOptions>>},
-    {"polynomial",
-     bounded<polynomial, Option<"power", double, kPositive, "of the part that remains", 1>>},
+    {"cyclic", endless<cyclic, Option<"base_lr", double, kNonNegative, "lowest rate">,
+                       Option<"max_lr", std::optional<double>, kPositive, "peak rate; default: lr">,
+                       All<schedule::CyclicOptions>>},
+    {"polynomial", bounded<polynomial, Option<"power", double, kPositive, "exponent", 1>>},
     {"plateau", Schedules::of<PlateauSpec>},
 };
 

@@ -1,5 +1,6 @@
 // What else a description gives: JSON Schema for editors, and the reference page.
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <ranges>
 #include <set>
@@ -224,10 +225,12 @@ std::string reference(const Schema& schema) {
     if (!section && !tagged) leaves.fields.push_back(field);
     if (list) parts += entries_of(*list, field.name);
     if (!section && !tagged) continue;
-    parts +=
-        cat("\n## ", field.name, "\n\nSays ", field.doc, field.is_required ? " (required)" : "",
-            tagged && !field.is_required ? cat("; without it ", tagged->chosen->type) : "", ".\n",
-            section ? table_of(section->open()) : part_of(*tagged, field.name));
+    std::string sentence = field.doc;
+    sentence[0] = char(std::toupper(sentence[0]));
+    if (field.is_required) sentence += " (required)";
+    if (tagged && !field.is_required) sentence += cat("; default: `", tagged->chosen->type, "`");
+    parts += cat("\n## ", field.name, "\n\n", sentence, ".\n",
+                 section ? table_of(section->open()) : part_of(*tagged, field.name));
   }
   return cat(table_of(leaves), parts);
 }

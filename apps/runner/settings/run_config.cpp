@@ -82,29 +82,29 @@ bool is_log_file_name(const std::string& text) {
 
 Schema describe(RunConfig& c) {
   Schema v;
-  v("name", c.name, "names the run and its directory")
+  v("name", c.name, "name of the run and of its directory")
       .of_form("a name fit for a directory, without '/' and control characters", is_file_name);
-  v("seed", c.seed, "what initial weights, orders and dropout are drawn from");
-  v("device", c.device, "auto, cpu, cuda or cuda:N")
+  v("seed", c.seed, "seed of initial weights, sample order and dropout");
+  v("device", c.device, "device to train on; auto: a GPU if there is one")
       .of_form(cat("auto, cpu, cuda or cuda:N with N from 0 to ", Device::kMaxIndex), is_device);
-  v("visible_devices", c.visible_devices, "GPUs that the run may see, as \"0\" or \"1,2\"")
+  v("visible_devices", c.visible_devices, "GPUs that the run may use, such as \"0\" or \"1,2\"")
       .of_form(
           "GPU numbers joined by commas, such as \"0\" or \"1,2\", each once and without spaces",
           cuda::is_visible_devices);
-  v("threads", c.threads, {0, kMaxThreads}, "CPU threads; 0 takes all");
-  v("include", c.include, kPath, "files that this one builds on; it says the last word");
-  v("data", c.data, data_types(), "what is learned from").required();
-  v("model", c.model, models(), "what learns").required();
-  v("loss", c.loss, losses(), "what is made small");
-  v("optimizer", c.optimizer, optimizers(), "how it learns").required();
-  v("schedule", c.schedule, schedules(), "the learning rate over the run");
-  v("train", c.train, "how long it learns, and how").required();
-  v("checkpoint", c.checkpoint, "what is saved meanwhile");
-  v("log", c.log, "what is reported meanwhile, and where");
-  v("distributed", c.distributed, "of runs on several ranks");
+  v("threads", c.threads, {0, kMaxThreads}, "CPU threads; 0: all");
+  v("include", c.include, kPath, "base files; values in this file override theirs");
+  v("data", c.data, data_types(), "training and test data").required();
+  v("model", c.model, models(), "model to train").required();
+  v("loss", c.loss, losses(), "training objective");
+  v("optimizer", c.optimizer, optimizers(), "optimizer").required();
+  v("schedule", c.schedule, schedules(), "learning rate schedule");
+  v("train", c.train, "length and options of training").required();
+  v("checkpoint", c.checkpoint, "when checkpoints are saved");
+  v("log", c.log, "log messages");
+  v("distributed", c.distributed, "options for several ranks");
   v("metrics", c.metrics, metric_types().names(),
-    "what evaluations measure; without it, the usual for the task");
-  if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "who looks on");
+    "metrics of evaluations; default: the usual ones for the task");
+  if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "callbacks of the run");
   const auto is_measured = [&c](const std::string& metric) {
     return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
   };

@@ -33,11 +33,12 @@ struct DataConfig : Component {
   std::vector<Component> transforms{};
 
   template <class V> void describe(V& v) {
-    v("workers", workers, {0, kMaxThreads}, "threads that prepare batches ahead; the order stays");
+    v("workers", workers, {0, kMaxThreads},
+      "threads that prepare batches ahead; the order of samples does not change");
     v("on_device", on_device, {"auto", "always", "never"},
-      "keep the whole set on the GPU; auto: when it fits");
+      "keep the whole set on the GPU; auto: if it fits");
     v("transforms", transforms, image_transforms(),
-      "random changes of the training images, one after another");
+      "random transforms of the training images, in this order");
   }
 };
 // Where they come from, with the paths that are there below `base` found there.
@@ -48,7 +49,7 @@ struct OptimizerConfig : Component {
   bool no_decay = false;
 
   template <class V> void describe(V& v) {
-    v("no_decay", no_decay, "biases and norms, of one dimension, without weight_decay");
+    v("no_decay", no_decay, "no weight decay for parameters of one dimension (biases and norms)");
   }
 };
 
@@ -58,7 +59,7 @@ struct ScheduleConfig : Component {
   int64_t warmup = 0;
 
   template <class V> void describe(V& v) {
-    v("warmup", warmup, kCountOrNone, "steps of a climb to lr; the schedule begins after it");
+    v("warmup", warmup, kCountOrNone, "steps of a linear rise to lr; the schedule starts after it");
   }
 };
 
@@ -75,8 +76,9 @@ struct GoalConfig {
   bool is_max() const;
 
   template <class V> void describe(V& v) {
-    v("metric", metric, goals(), "of the evaluations: loss or one of metrics");
-    v("mode", mode, {"auto", "min", "max"}, "what is better; auto knows");
+    v("metric", metric, goals(), "metric of the evaluations: loss, or one of metrics");
+    v("mode", mode, {"auto", "min", "max"},
+      "whether a smaller or a larger value is better; auto: by the metric");
   }
 };
 
@@ -85,7 +87,7 @@ struct EarlyStoppingConfig : GoalConfig {
 
   template <class V> void describe(V& v) {
     GoalConfig::describe(v);
-    v("patience", patience, kCount, "evaluations that may pass without a better value");
+    v("patience", patience, kCount, "evaluations without improvement that are tolerated");
   }
 };
 
@@ -93,7 +95,7 @@ struct EmaConfig {
   double decay = 0.999;
 
   template <class V> void describe(V& v) {
-    v("decay", decay, kBelowOne, "part of the average that is kept each step");
+    v("decay", decay, kBelowOne, "decay of the average in each step");
   }
 };
 
@@ -101,9 +103,7 @@ struct EmaConfig {
 struct ProfileConfig {
   std::array<int64_t, 2> steps = {10, 15};
 
-  template <class V> void describe(V& v) {
-    v("steps", steps, kCount, "the first and the last step");
-  }
+  template <class V> void describe(V& v) { v("steps", steps, kCount, "first and last step"); }
   template <class V> void rules(V& v) {
     v("steps", "the first comes after the last", [this] { return steps[0] <= steps[1]; });
   }
@@ -132,41 +132,40 @@ struct TrainConfig {
 
   template <class V> void describe(V& v) {
     constexpr Range kSamples{1, 10'000'000};
-    v("epochs", epochs, kCount, "passes over the training set; this or steps");
-    v("steps", steps, kCount, "steps after which the run ends; this or epochs");
-    v("batch_size", batch_size, kSamples, "samples a batch");
-    v("shuffle", shuffle, "a new order of the samples in every epoch");
-    v("drop_last", drop_last, "leave out an epoch's last batch where it is not full");
-    v("accumulate", accumulate, {1, 1 << 20}, "batches a step");
+    v("epochs", epochs, kCount, "passes over the training set; give this or steps");
+    v("steps", steps, kCount, "number of training steps; give this or epochs");
+    v("batch_size", batch_size, kSamples, "samples in a batch, of all ranks together");
+    v("shuffle", shuffle, "shuffle the samples in every epoch");
+    v("drop_last", drop_last, "leave out an epoch's last batch if it is not full");
+    v("accumulate", accumulate, {1, 1 << 20}, "batches whose gradients are averaged for one step");
     v("shards", shards, {1, 1 << 16},
-      "parts of a batch that are computed by themselves, a power of two: the same numbers for any "
-      "number of ranks up to it");
-    v("clip_norm", clip_norm, kPositive, "largest norm of all gradients together");
-    v("clip_value", clip_value, kPositive, "largest size of each gradient's elements");
+      "number of parts of a batch that are computed separately, a power of two; results are then "
+      "the same for any number of ranks up to it");
+    v("clip_norm", clip_norm, kPositive, "clip the norm of all gradients to this value");
+    v("clip_value", clip_value, kPositive, "clip the elements of gradients to this absolute value");
     v("precision", precision, {"fp32", "tf32", "bf16", "fp16"},
-      "of the matrix products; weights stay float32");
+      "precision of matrix products; weights stay float32");
     v("ema", ema, "evaluate and save a moving average of the weights");
-    v("log_every", log_every, kCount, "steps between two lines of metrics");
-    v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: each epoch");
+    v("log_every", log_every, kCount, "steps between two lines of metrics.jsonl");
+    v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: after each epoch");
     v("eval_batches", eval_batches, kCountOrNone,
-      "random batches an evaluation; 0: the whole split");
+      "number of random batches in an evaluation; 0: the whole split");
     v("eval_batch_size", eval_batch_size, kSamples,
-      "samples a batch of evaluation; without it batch_size for text, otherwise the largest power "
-      "of "
-      "two up to 1024 that half of the device's memory takes");
+      "samples in a batch of an evaluation; default: batch_size for text, otherwise the largest "
+      "power of two up to 1024 that fits in half of the device's memory");
     v("early_stopping", early_stopping,
-      "end when nothing gets better; the weights of the best evaluation are saved");
+      "stop if evaluations do not improve; model.safetensors has the weights of the best one");
     v("best", best,
-      "save the weights of the best evaluation in model.safetensors, in place of the last ones");
-    v("time_limit", time_limit, "save and end after this time").of_form(kTime, is_time);
+      "save the weights of the best evaluation in model.safetensors instead of the last ones");
+    v("time_limit", time_limit, "save and stop after this time").of_form(kTime, is_time);
     v("on_nan", on_nan, {"stop", "skip", "rollback"},
-      "what to do when a loss or gradient is not finite");
+      "what to do if a loss or gradient is not finite");
     v("graph", graph, {"auto", "on", "off"},
-      "on a GPU, capture the step once and replay it; auto: but for custom models, whose forward "
-      "must do the same each time");
+      "replay steps as a CUDA graph; auto: on a GPU, except for models that your program adds, "
+      "whose forward must do the same in each step");
     v("profile", profile,
-      "trace some steps into trace.json, for ui.perfetto.dev; they run without a graph");
-    v("tensorboard", tensorboard, "write TensorBoard's event file too");
+      "trace some steps, without a CUDA graph, into trace.json for ui.perfetto.dev");
+    v("tensorboard", tensorboard, "also write an event file for TensorBoard");
   }
   template <class V> void rules(V& v) {
     v("steps",
@@ -194,13 +193,13 @@ struct DistributedConfig {
   bool shard_optimizer = false, sync_batch_norm = false;
 
   template <class V> void describe(V& v) {
-    v("timeout", timeout, {1, 1e6}, "seconds after which a rank that does not come ends the run");
-    v("bucket_mb", bucket_mb, {1, 1 << 16}, "MiB of gradients that travel together");
-    v("reduce", reduce, {"fp32", "bf16"}, "in what gradients travel");
+    v("timeout", timeout, {1, 1e6}, "seconds to wait for a rank before the run ends");
+    v("bucket_mb", bucket_mb, {1, 1 << 16}, "MiB of gradients in one all_reduce");
+    v("reduce", reduce, {"fp32", "bf16"}, "dtype in which gradients are exchanged");
     v("shard_optimizer", shard_optimizer,
-      "each rank keeps the optimizer's state of its part of the weights alone (ZeRO 1)");
+      "each rank stores the optimizer's state for its part of the weights only (ZeRO stage 1)");
     v("sync_batch_norm", sync_batch_norm,
-      "batch norms normalize by the whole batch of all ranks; not with train.shards");
+      "batch norm uses the statistics of the batch of all ranks; not with train.shards");
   }
 };
 
@@ -212,12 +211,13 @@ struct CheckpointConfig {
 
   template <class V> void describe(V& v) {
     v("every", every, kCountOrNone,
-      "steps between two checkpoints; 0: each epoch; without it the interval says when, or each "
-      "epoch where train.on_nan is rollback");
-    v("interval", interval, "time between two checkpoints; best and end are saved anyway")
+      "steps between two checkpoints; 0: after each epoch; default: by interval, or after each "
+      "epoch if train.on_nan is rollback");
+    v("interval", interval,
+      "time between two checkpoints; the best and the last state are always saved")
         .of_form(kTime, is_time)
         .idle_when("every is given", [this] { return every.has_value(); });
-    v("keep", keep, {1, 100'000}, "how many of the newest are kept");
+    v("keep", keep, {1, 100'000}, "number of recent checkpoints to keep");
   }
 };
 
@@ -236,8 +236,7 @@ struct LogConfig {
   LogFormat format = LogFormat::kText;
 
   template <class V> void describe(V& v) {
-    v("level", level, log_level_names(),
-      "least severity of messages, on the console and in the file");
+    v("level", level, log_level_names(), "least severity of messages, on stderr and in the file");
     v("console", console, "print messages to stderr");
     v("file", file, "log file in the run's directory; null: none")
         .of_form("a plain file name that no other file of a run has", is_log_file_name)

@@ -27,7 +27,7 @@ struct UnfoldOptions {
 
   template <class V> void describe(V& v) {
     v("dilation", dilation, kWidth, "distance between elements of the window");
-    v("padding", padding, kWidthOrNone, "rows and columns of zeros added around the image");
+    v("padding", padding, kWidthOrNone, "rows and columns of zeros added on each side");
     v("stride", stride, kWidth, "step of the window");
   }
 };

@@ -25,7 +25,7 @@ struct MaxPoolOptions {
 
   template <class V> void describe(V& v) {
     v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
-    v("padding", padding, kWidthOrNone, "rows and columns added around the input");
+    v("padding", padding, kWidthOrNone, "rows and columns added on each side of the input");
     v("dilation", dilation, kWidth, "distance between elements of the window");
     v("ceil_mode", ceil_mode, "let windows extend past the edge");
   }
@@ -57,7 +57,7 @@ struct AvgPoolOptions {
 
   template <class V> void describe(V& v) {
     v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
-    v("padding", padding, kWidthOrNone, "rows and columns added around the input");
+    v("padding", padding, kWidthOrNone, "rows and columns added on each side of the input");
     v("ceil_mode", ceil_mode, "let windows extend past the edge");
     v("count_include_pad", count_include_pad, "include the padding in the mean");
   }
