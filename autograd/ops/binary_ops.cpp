@@ -241,7 +241,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked(const Tensor& x, const Tensor& mask) {
-  // A number, and false is of the lowest kind, so the result keeps x's dtype.
+  // The zeros are the number false, which never raises the dtype, so the result keeps x's dtype.
   Tensor y = kernels::where(mask, x, wrap_scalar(false));
   if (!needs_grad({x})) return y;
   return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {

@@ -107,8 +107,9 @@ __device__ void add_applied(Part<kD / 8>& acc, const Part<kStep / 8>& p,
   }
 }
 
-// Writes the warp's 16 rows; element rows (g, g + 8) are multiplied by scale. It goes through the
-// two tiles of `stage`, so that rows are written in 16-byte pieces.
+// Writes the warp's 16 rows, multiplied by `scale`, which holds this thread's factors for the rows
+// group() and group() + 8. The rows go through the two tiles of `stage`, so that they are written
+// in 16-byte pieces.
 template <class T, int kD, int kStep>
 __device__ void store_rows(Tile<T, kD, kStep>* stage, const Part<kD / 8>& acc,
                            const float (&scale)[2], T* to, int64_t stride, int row0, int rows,

@@ -227,7 +227,7 @@ template <class C> struct Scales {
   }
 };
 
-// made: dlogits is already correct for dloss = 1.
+// If `made`, dlogits is already correct for dloss = 1.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,

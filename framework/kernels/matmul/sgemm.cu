@@ -21,8 +21,8 @@ constexpr int kMaxBlocks = LongTile::kMaxBlocks;
 
 int64_t tiles_of(const Gemm& g) { return ceil_div(g.m, kTile) * ceil_div(g.n, kTile); }
 
-// Returns the number of blocks that divide k: as many as have a free multiprocessor and enough
-// work.
+// Returns the number of blocks among which k is split: as many as have a free multiprocessor and
+// enough work.
 int blocks_for(const Gemm& g) {
   constexpr int64_t kMultiprocessors = 128, kLeast = 32;
   int blocks = 1;

@@ -125,7 +125,8 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
           f(k * s.inner, s.inner, [=](const T* p) { return Same<T>{p[c + k]}; });
         }
       };
-      // each(of, array over channels or number of the row) selects what a loop reads.
+      // A statistic is an array over channels for batch norm, and one number for other rows.
+      // each(of, statistic) returns what the loop over a part reads.
       const auto write = [&](auto each, auto mean, auto rstd, auto sum, auto dot) {
         for_parts([&](int64_t at, int64_t size, auto of) {
           const auto w = of(weight);

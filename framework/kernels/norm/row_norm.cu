@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
     });
   }
   if constexpr (kSums) {
-    // Warps with separate rows are summed in their order.
+    // If each warp has its own rows, the warps' sums are added in the order of the warps.
     constexpr int kHeight = kLanes == kWarp ? kRowsPerBlock : 1;
     __shared__ C joined[kHeight][kLanes * kItems];
 #pragma unroll

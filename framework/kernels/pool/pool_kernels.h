@@ -124,7 +124,7 @@ template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
 template <class C> TAPER_HD Span span_of(const Axis& a, bool transposed, int64_t i) {
   return transposed ? outputs_of(a, i) : inputs_of<C>(a, i);
 }
-// Returns the weight of element j in result i. Transposed, it includes the divisor.
+// Returns the weight of element j in result i. If `transposed`, it includes the divisor.
 template <class C> TAPER_HD C part_of(const Axis& a, bool transposed, int64_t i, int64_t j) {
   return transposed ? weight<C>(a, j, i) / divisor<C>(a, j) : weight<C>(a, i, j);
 }

@@ -96,7 +96,8 @@ template <class F, class T> struct Scan {
   const T *x, *added;
   ReduceSizes sizes;
   int64_t from, step;  // offset of the first element, and the distance to each next one
-  // Number of results written: all or, if exclusive, all but the last, each to the next position.
+  // Number of results written: all or, if exclusive, all but the last, each one position further
+  // on.
   int64_t writes;
   T* y;
 
