@@ -29,6 +29,7 @@ Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs);
 
 // --- used by Saved ---
+
 // Called for each tensor that is saved inside a checkpointed function. The first run drops the
 // tensor's memory; a second run keeps the tensor.
 void note_saved(Saved& saved);

@@ -181,7 +181,7 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
   require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
 }
 
-// transposed: x and y exchange roles.
+// If `transposed`, x and y exchange roles.
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   bool transposed = false) {
   require(weight.dim() == x.dim(), "Expected ", weight.dim(), "-dimensional input for ",

@@ -41,8 +41,8 @@ struct Plan {
   memory::desc x, weight, bias, y, scratchpad;
 };
 
-// Creates a primitive's description with either interface. For gradients, `hint` is the forward
-// one.
+// Creates a primitive's description with the interface of oneDNN 3 or of oneDNN 2. For gradients,
+// `hint` is the description of the forward pass.
 template <class Primitive, class... Args, class... Hint>
 typename Primitive::primitive_desc describe(std::tuple<Args...> args, const Hint&... hint) {
   dnnl::primitive_attr attr;

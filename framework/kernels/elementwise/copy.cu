@@ -16,8 +16,9 @@ using taper::cuda::Stream;
 // Conversion between dtypes.
 TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
-// --- transposing copies, through tiles in shared memory: dimension a is innermost in out, b in x
-// ---
+// --- transposing copies, through tiles in shared memory ---
+
+// Dimension a is innermost in out, and dimension b in x.
 
 template <class U> constexpr int kTile = sizeof(U) == 8 ? 32 : 64;
 // Padding to an odd number of 4-byte words per row (of 8-byte words for 8-byte elements), so that a

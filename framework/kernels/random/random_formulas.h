@@ -107,6 +107,7 @@ struct BernoulliDraw {
 };
 
 // --- integers in [low, low + range): the random word as a fraction, times range ---
+
 // Returns the upper half of the 128-bit product.
 TAPER_HD uint64_t mul_high(uint64_t a, uint64_t b) {
   const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;

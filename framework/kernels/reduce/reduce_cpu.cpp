@@ -25,7 +25,8 @@ template <class T> struct Results : Writer<T> {
 
   Results(const Tensor& out, DType as, double d) : Writer<T>(out, as), divisor(d) {}
 
-  // uint8_t represents a truth value here; all() of no elements still holds the identity.
+  // uint8_t stands for bool here. The value of all() of no elements is still the neutral element,
+  // which need not be 1.
   T finish(Wide<T> value) const {
     if constexpr (std::is_same_v<T, uint8_t>) {
       return value != 0;
