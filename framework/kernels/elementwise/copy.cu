@@ -18,13 +18,12 @@ TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
 // --- transposing copies, through tiles in shared memory ---
 
-// Dimension a is innermost in out, and dimension b in x.
-
 template <class U> constexpr int kTile = sizeof(U) == 8 ? 32 : 64;
 // Padding to an odd number of 4-byte words per row (of 8-byte words for 8-byte elements), so that a
 // column of the tile uses every bank once.
 template <class U> constexpr int kTilePad = sizeof(U) < 4 ? 4 / int(sizeof(U)) : 1;
 
+// Dimension a is innermost in out, and dimension b in x.
 template <class U> struct TileArgs {
   U* out;
   const U* in;
