@@ -7,7 +7,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/evaluate.h"
-#include "apps/runner/train/parts.h"
+#include "apps/runner/train/micro_batches.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/factory/factories.h"

@@ -72,7 +72,7 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
 }
 
 std::string Trainer::why_lost(const std::exception_ptr& cause) {
-  if (ranks_.size() > 1 && learner_.shards && !is_one_of<Interrupted>(cause)) {
+  if (ranks_.size() > 1 && training_.shards && !is_one_of<Interrupted>(cause)) {
     return "the optimizer's state is spread over the ranks";
   }
   if (ranks_.device().is_cuda() && may_be_late(cause)) {
@@ -100,7 +100,7 @@ bool Trainer::undo() {
   default_generator().set_state(begun_->random);
   state_.at = begun_->at;
   pending_.erase(pending_.begin() + std::ptrdiff_t(begun_->pending), pending_.end());
-  learner_.return_schedule_to(begun_->schedule_epoch);
+  training_.return_schedule_to(begun_->schedule_epoch);
   if (begun_->is_evaluation) log_.go_back(state_);
   begun_.reset();
   return true;

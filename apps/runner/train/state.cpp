@@ -31,17 +31,16 @@ NamedTensors part_of(const NamedTensors& all, const std::string& prefix) {
   return part;
 }
 
-// Copies of a GPU's weights go to the host: a run may have to be saved because the GPU's memory
-// has run out.
+// Copies to the host, because a run may have to be saved after the GPU ran out of memory.
 Tensor copy_on_host(const Tensor& x) { return x.is_cuda() ? x.cpu() : x.clone(); }
 
-// What has a state of its own, with its prefix in the file.
-template <class F> void each_part(Learner& l, F f) {
-  if (l.shards) f("optimizer.", *l.shards);
-  if (!l.shards) f("optimizer.", *l.optimizer);
-  f("schedule.", *l.schedule);
-  if (l.plateau) f("plateau.", *l.plateau);
-  if (l.scaler) f("scaler.", *l.scaler);
+// Calls f(prefix of its names in the file, object) for each object that has a state dict.
+template <class F> void each_part(TrainingState& t, F f) {
+  if (t.shards) f("optimizer.", *t.shards);
+  if (!t.shards) f("optimizer.", *t.optimizer);
+  f("schedule.", *t.schedule);
+  if (t.plateau) f("plateau.", *t.plateau);
+  if (t.scaler) f("scaler.", *t.scaler);
 }
 
 using Json = nlohmann::ordered_json;
@@ -64,7 +63,7 @@ Best best_of(const Json& json) {
   return best;
 }
 
-// JSON writes nan and infinity as null.
+// NaN and infinity are null in JSON.
 double number_of(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
 
 }  // namespace
@@ -74,9 +73,10 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
   return {c.steps ? *c.steps : *c.epochs * per_epoch, per_epoch};
 }
 
-Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length,
-                 const RunSizes& sizes, const distributed::Communicator& ranks,
-                 const double& lr_scale) {
+TrainingState::TrainingState(const RunConfig& config, const DataInfo& data, RunLength length,
+                             const RunSizes& sizes, const distributed::Communicator& ranks,
+                             const double& lr_scale)
+    : warmup_(config.schedule.warmup) {
   manual_seed(config.seed);
   model = build_model(config.model, data, ranks.device());
   try_model(*model, config.model, data, ranks.device());
@@ -104,20 +104,25 @@ Learner::Learner(const RunConfig& config, const DataInfo& data, RunLength length
   }
 }
 
-void Learner::save(Checkpoint& out, bool has_begun) {
+void TrainingState::save(Checkpoint& out, bool has_begun) {
   NamedTensors& rest = out.tensors[kOptimizer];
   each_part(*this, [&](const char* prefix, auto& part) { add(rest, prefix, part.state_dict()); });
   NamedTensors& weights = out.tensors[kModel];
   weights = model->state_dict();
   if (!ema || !has_begun) return;
-  // The file of the model holds what is evaluated, the averages.
+  // model.safetensors has the weights that are evaluated: the averages.
   add(rest, "ema.", ema->state_dict());
   for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x)});
   const optim::EMA::Scope averaged(*ema);
   for (auto& [name, x] : weights) x = copy_on_host(x);
 }
 
-void Learner::return_schedule_to(int64_t epoch) {
+// A plateau changes the rates itself once the warm-up is over.
+void TrainingState::step_schedule(int64_t steps_done) {
+  if (steps_done > 0 && (!plateau || steps_done <= warmup_)) schedule->step();
+}
+
+void TrainingState::return_schedule_to(int64_t epoch) {
   if (schedule->last_epoch() == epoch) return;
   NamedTensors state = schedule->state_dict();
   for (auto& [name, x] : state) {
@@ -126,7 +131,7 @@ void Learner::return_schedule_to(int64_t epoch) {
   schedule->load_state_dict(state);
 }
 
-void Learner::load(const Checkpoint& checkpoint, bool has_begun, double lr_factor) {
+void TrainingState::load(const Checkpoint& checkpoint, bool has_begun, double lr_factor) {
   const NamedTensors& rest = checkpoint.tensors.at(kOptimizer);
   const NamedTensors weights = part_of(rest, "weights.");
   model->load_state_dict(weights.empty() ? checkpoint.tensors.at(kModel) : weights);
@@ -138,7 +143,7 @@ void Learner::load(const Checkpoint& checkpoint, bool has_begun, double lr_facto
   if (ema && has_begun) ema->load_state_dict(part_of(rest, "ema."));
 }
 
-bool RunState::note(Best& so_far, const GoalConfig& goal) const {
+bool RunState::update_best(Best& so_far, const GoalConfig& goal) const {
   const double x = metrics[goal.metric];
   const bool better = !so_far.value || (goal.is_max() ? x > *so_far.value : x < *so_far.value);
   if (better && !std::isnan(x)) return so_far = {x, step, 0}, true;
@@ -176,7 +181,7 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   s.at = {count(json, "epoch", 1), count(json, "batch", 0, batches_per_epoch)};
   s.random = {json.at("random").at(0), json.at("random").at(1)};
   s.metrics_bytes = uint64_t(count(json, "metrics_bytes"));
-  if (json.contains("metrics_crc32")) {  // not of an older version
+  if (json.contains("metrics_crc32")) {  // older versions do not write it
     s.metrics_crc = uint32_t(count(json, "metrics_crc32", 0, UINT32_MAX));
   }
   s.best = best_of(json.at("best"));

@@ -1,5 +1,5 @@
-// What a checkpoint holds of a run: what learns (model.safetensors, optimizer.safetensors), and
-// where it is (state.json).
+// The state of a run that a checkpoint stores: weights and optimizer (model.safetensors,
+// optimizer.safetensors) as TrainingState, and the progress (state.json) as RunState.
 #pragma once
 
 #include <cstdint>
@@ -22,75 +22,86 @@
 
 namespace taper::v0::runner {
 
-// In steps.
+// The length of a run in steps.
 struct RunLength {
   int64_t steps = 0, per_epoch = 0;
 };
 RunLength length_of(const TrainConfig& config, int64_t batches_per_epoch);
 
-// What a run trains, and what moves its weights.
-struct Learner {
-  // Draws the weights from the config's seed. `lr_scale` is a factor of the schedule's rates, which
-  // may change meanwhile. Throws as check_batches does for sizes that the model does not take.
-  Learner(const RunConfig& config, const DataInfo& data, RunLength length, const RunSizes& sizes,
-          const distributed::Communicator& ranks, const double& lr_scale);
-  Learner& operator=(Learner&&) = delete;  // neither copied nor moved
+// The model of a run and everything that updates it.
+struct TrainingState {
+  // Initializes the weights from the config's seed. The rates of the schedule are multiplied by
+  // `lr_scale`, which may change later and must outlive the object. Throws as check_batches() does
+  // for batch sizes that the model does not take.
+  TrainingState(const RunConfig& config, const DataInfo& data, RunLength length,
+                const RunSizes& sizes, const distributed::Communicator& ranks,
+                const double& lr_scale);
+  TrainingState& operator=(TrainingState&&) = delete;  // neither copied nor moved
 
-  // has_begun: a step was taken, so that there are averages. Where the state is in shards all ranks
-  // call it.
-  void save(Checkpoint& out, bool has_begun);
-  // `lr_factor` is one of the rates that a plateau has reached.
-  void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
-  // Takes the schedule and the learning rates back to where last_epoch() was `epoch`.
+  // Sets the learning rates of the step after `steps_done` steps.
+  void step_schedule(int64_t steps_done);
+  // Restores the learning rates that the schedule had when last_epoch() was `epoch`.
   void return_schedule_to(int64_t epoch);
+
+  // Adds model.safetensors and optimizer.safetensors to a checkpoint. has_begun: a step was taken,
+  // so that there are averages. If the optimizer's state is sharded, every rank calls it.
+  void save(Checkpoint& out, bool has_begun);
+  // Restores what save() has added. `lr_factor` multiplies the rates that a plateau has reached.
+  void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
 
   std::unique_ptr<Module> model;
   std::vector<Tensor> params;
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::optional<optim::StateShards> shards;
+  std::optional<optim::StateShards> shards;  // distributed.shard_optimizer, on several ranks
   std::optional<optim::LRScheduler> schedule;
   std::optional<optim::ReduceLROnPlateau> plateau;
-  std::optional<optim::GradScaler> scaler;
+  std::optional<optim::GradScaler> scaler;  // with precision fp16
   std::optional<optim::EMA> ema;
+
+ private:
+  const int64_t warmup_;  // steps
 };
 
-// Of the batches of training.
+// A position in the training batches.
 struct Position {
   int64_t epoch = 1, batch = 0;  // batches of this epoch that are done
   bool operator==(const Position&) const = default;
 };
 
-// The best value of a metric so far, and the evaluations since.
+// The best value of a metric so far, the step of its evaluation, and the evaluations since then.
 struct Best {
   std::optional<double> value{};
   int64_t step = 0, misses = 0;
 };
 
+// The progress of a run: state.json of a checkpoint.
 struct RunState {
   int64_t step = 0;
   Position at{};
   PhiloxKey random{};
-  uint64_t metrics_bytes = 0;  // of metrics.jsonl
-  std::optional<uint32_t> metrics_crc{};
+  uint64_t metrics_bytes = 0;             // size of metrics.jsonl
+  std::optional<uint32_t> metrics_crc{};  // of these bytes
   Best best{}, stopping{};
   Metrics metrics{};           // of the last evaluation
-  int64_t evaluated_step = 0;  // after which that was; 0: there was none, or it is not known
-  double lr_scale = 1;         // halved with every return to a checkpoint
+  int64_t evaluated_step = 0;  // its step; 0: there was none, or it is not known
+  double lr_scale = 1;         // halved by every rollback to a checkpoint
   int64_t rollbacks = 0, skipped = 0;
-  std::string reason{};   // of an end before the last step
-  bool is_extra = false;  // of a checkpoint that is none to go back to
-  // The step is done, but the evaluation and whatever else may follow it is not: a run that goes
-  // on from here begins with that.
+  std::string reason{};   // why the run ended before its last step; empty: it did not
+  bool is_extra = false;  // the checkpoint is never a target of a rollback
+  // The step is done, but not the evaluation and whatever else may follow it. A run that continues
+  // from here begins with that.
   bool is_unfinished = false;
 
-  // Whether the last evaluation's is the best value so far, which is then kept.
-  bool note(Best& so_far, const GoalConfig& goal) const;
+  // Compares the last evaluation with the best one so far. If it is better, replaces that and
+  // returns true; otherwise counts a miss.
+  bool update_best(Best& so_far, const GoalConfig& goal) const;
 };
 
 inline constexpr const char* kState = "state.json";
 
 std::string to_json(const RunState& state);
-// InputError: not what to_json() gave, or beyond the batches of an epoch.
+// Returns the state that to_json() has written. Throws InputError for any other text, and for a
+// position beyond the batches of an epoch.
 RunState state_from_json(const std::string& text, int64_t batches_per_epoch);
 
 }  // namespace taper::v0::runner

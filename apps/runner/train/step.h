@@ -1,7 +1,7 @@
-// One step of training: its batches, forward and backward pass, update.
+// One step of training: forward, loss, backward, clipping, update, learning rate.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,92 +10,90 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/train/batches.h"
 #include "apps/runner/train/buffer_snapshot.h"
+#include "apps/runner/train/micro_batches.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
-#include "modules/data_parallel.h"
-#include "modules/module.h"
 
 namespace taper::v0::runner {
 
-using distributed::Communicator;
-
 class Step {
  public:
-  // On a GPU it is captured once and replayed, unless the config or the model forbids it, or
-  // somebody looks on. All are to outlive it.
-  Step(const RunConfig& config, const data::Splits& data, Batches& loader, Learner& learner,
-       const Communicator& ranks, bool is_watched);
-  // Before the first step; rank 0's weights go to all. All ranks call it.
-  void begin();
+  // On a GPU the step is captured once as a CUDA graph and replayed, unless the config or the model
+  // forbids it, or an observer is present (is_observed). All arguments must outlive the object.
+  Step(const RunConfig& config, const data::Splits& data, Batches& loader, TrainingState& training,
+       const Communicator& ranks, bool is_observed);
+  // Copies the weights of rank 0 to all ranks. Every rank calls it before the first step.
+  void begin() { micro_batches_.begin(); }
 
-  // Goes to those batches. False: the loader was there.
+  // Moves the loader to a position. Returns false if it was there already.
   bool go_to(Position at);
-  // Of the batches there; does not wait for the device. With the step its loss and the norm of its
-  // gradients are in row(), [2].
-  void run();
-  const Tensor& row() const { return row_; }
+  // Takes the step after `steps_done` steps, on the next batches, and moves the position behind
+  // them. Does not wait for the device: the loss and the norm of the gradients are in
+  // loss_and_norm(), [2], once the device is done.
+  void run(int64_t steps_done);
+  const Tensor& loss_and_norm() const { return loss_and_norm_; }
   bool is_graph() const { return graph_ != nullptr; }
-  // How many batches and samples a step from that batch on has, on all ranks together.
-  int64_t batches_from(int64_t batch) const;
-  int64_t samples_from(int64_t batch) const;
-  // Unless bad steps are skipped, one voids those after it until this is called, so that the
-  // weights that it met can be looked at.
-  void forgive() { bad_.zero_(); }
-  // The weights have changed otherwise.
-  void reset();
-  // An evaluation begins, which undo() then refers to in place of the last step.
-  void begin_evaluation() { buffers_.begin(); }
-  // After run() or an evaluation threw: makes weights, optimizer and buffers those from before it.
-  // Returns false if they may have changed for good, because the update had begun or a buffer was
-  // not copied.
-  bool undo();
-  // Frees gradients, the memory of the CUDA graph, and what the allocator keeps for later. No step
-  // may run afterwards until reset().
-  void release_memory();
-  // The running statistics of all ranks, before an evaluation or a checkpoint: the first's, unless
-  // they are the same by themselves. All ranks call it.
-  void share_buffers();
-  // Runs a step again and names its first tensor that is not finite; empty: none is this time.
-  std::string first_bad(Position at, PhiloxKey random);
+  // Return how many batches and samples a step has that begins with this batch of the epoch, over
+  // all ranks.
+  int64_t batches_from(int64_t batch) const { return micro_batches_.batches_from(batch); }
+  int64_t samples_from(int64_t batch) const { return micro_batches_.samples_from(batch); }
 
-  double data_seconds = 0;  // spent on waiting for batches
+  // After a non-finite step, later updates are suppressed until this is called, so that the
+  // offending weights can be inspected. Not used with on_nan=skip.
+  void allow_updates() { num_bad_.zero_(); }
+  // Forgets the CUDA graph and the position. Call it after weights or buffers were changed by
+  // anything but a step, such as a checkpoint that was loaded.
+  void reset();
+  // Call it before an evaluation: undo() then takes back the evaluation, not the last step.
+  void begin_evaluation() { buffers_.begin(); }
+  // Call it after run() or an evaluation threw: restores weights, optimizer and buffers from before
+  // it. Returns false if that is impossible because the update had begun, or because a buffer was
+  // changed that had not been copied.
+  bool undo();
+  // Frees gradients, the memory of the CUDA graph, and the memory that the allocator caches. Call
+  // reset() before the next step.
+  void release_memory();
+  // Makes the running statistics of all ranks equal to those of rank 0, before an evaluation or a
+  // checkpoint. Every rank calls it.
+  void share_buffers();
+  // Repeats the step at a position with the same random numbers and names its first tensor that is
+  // not finite. Returns "" if all are finite this time.
+  std::string find_bad_tensor(Position at, PhiloxKey random);
+
+  double data_seconds = 0;  // time spent waiting for batches
 
  private:
-  using NextBatch = std::function<Batch()>;
+  using NextBatch = MicroBatches::NextBatch;
+  void train_on(const NextBatch& next);
+  void begin_undoable();
+  Tensor forward(const MicroBatch& batch) const;
+  Tensor backward(const Tensor& loss);
+  Tensor clip_gradients() const;
+  Tensor find_non_finite(const Tensor& loss, const Tensor& norm) const;
+  void update_unless(const Tensor& is_bad);
+  bool can_replay() const;
+  void replay_graph();
+  std::string why_no_graph() const;
   Batch next_batch();
-  void compute(const NextBatch& next);
-  void replay();
-  std::string why_eager() const;
-  Tensor run_parts(const NextBatch& next);
-  Tensor forward_and_backward(const NextBatch& next);
-  Tensor run_part(int64_t part, const std::vector<Batch>& loaded, const NextBatch& next,
-                  const Tensor& tokens);
-  int64_t begin_of(int64_t part, int64_t index) const;
-  Batch part_of(const Batch& batch, int64_t index, int64_t part) const;
-  double share_of(int64_t part) const;
-  Tensor clip_gradients();
-  Tensor found_inf() const;
 
   const RunConfig& config_;
   const Device device_;
   const DataInfo& data_;
-  const bool is_watched_;
+  const bool is_observed_;
   Batches& loader_;
-  Learner& learner_;
+  TrainingState& training_;
   const Communicator& ranks_;
-  // A batch is cut into parts, of which this rank has so many, from that one on. One rank alone has
-  // one, unless the config has shards.
-  const int64_t all_parts_, parts_, first_part_;
-  std::optional<DataParallel> parallel_;  // none where there is one part
+  MicroBatches micro_batches_;
   Loss loss_;
-  std::optional<Position> at_;        // where the loader is
-  Tensor row_;                        // loss and gradient norm
-  Tensor one_, bad_;                  // 0-dim: 1; how many of these void the next step
-  std::unique_ptr<StepGraph> graph_;  // none: steps run as they are
+  std::optional<Position> at_;  // of the loader
+  Tensor loss_and_norm_;
+  Tensor one_;      // 0-dim: 1
+  Tensor num_bad_;  // 0-dim: non-finite steps since allow_updates(); any suppresses updates
+  std::unique_ptr<StepGraph> graph_;  // null: kernels are launched one by one
   size_t graphs_logged_ = 0;
-  bool is_checked_ = false;  // for parameters that are not registered
+  bool is_checked_ = false;  // whether all parameters that were used are registered
   BufferSnapshot buffers_;
-  bool is_updating_ = false;  // weights and the optimizer's state may be half updated
+  bool is_updating_ = false;  // weights and optimizer state may be partly updated
 };
 
 }  // namespace taper::v0::runner

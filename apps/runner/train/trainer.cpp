@@ -51,9 +51,9 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
       loader_(config, data, ranks_),
       test_loader_(test_batches(config, data, ranks)),
       length_(length_of(config.train, loader_.steps_per_epoch())),
-      learner_(config, data, length_, run_sizes(config, data, ranks.size()), ranks_,
-               state_.lr_scale),
-      step_(config, data, loader_, learner_, ranks_, observer != nullptr),
+      training_(config, data, length_, run_sizes(config, data, ranks.size()), ranks_,
+                state_.lr_scale),
+      step_(config, data, loader_, training_, ranks_, observer != nullptr),
       log_(config, dir_, !is_first_),
       window_(zeros({kWindow, 2}, {.device = ranks.device()})) {
   const Evaluator measurable(config, data, ranks.device());  // refuses here what cannot be measured
@@ -64,10 +64,10 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   SignalScope::set_plan(kPlan);
   open_files();
   step_.begin();
-  inform(cat("model: ", learner_.model->num_parameters(), " parameters"));
+  inform(cat("model: ", training_.model->num_parameters(), " parameters"));
   inform(cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples",
              data_.note.empty() ? "" : "; ", data_.note));
-  if (observer_) observer_->on_start(*learner_.model);
+  if (observer_) observer_->on_start(*training_.model);
   // A process that was killed may have saved it without saying so.
   on_first([&] {
     if (state_.best.step > 0) mark_best(dir_, state_.best.step);
@@ -116,21 +116,18 @@ void Trainer::train_step() {
   if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
   std::optional<RecordFunction> range;
   if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
-  begun_ = {state_.at, default_generator().state(), learner_.schedule->last_epoch(),
+  begun_ = {state_.at, default_generator().state(), training_.schedule->last_epoch(),
             pending_.size()};
-  learner_.model->train();
+  training_.model->train();
   if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
   if (step_.go_to(state_.at)) {
     log_.begin_epoch(state_.at.batch * config_.train.batch_size);
     step_.data_seconds = 0;
   }
-  // After its warm-up a plateau changes the rates itself.
-  if (state_.step > 0 && (!learner_.plateau || state_.step <= config_.schedule.warmup)) {
-    learner_.schedule->step();
-  }
-  pending_.push_back({state_.at, default_generator().state(), lr()});
-  step_.run();
-  window_.select(0, std::ssize(pending_) - 1).copy_(step_.row());
+  const PhiloxKey random = default_generator().state();
+  step_.run(state_.step);
+  pending_.push_back({state_.at, random, lr()});
+  window_.select(0, std::ssize(pending_) - 1).copy_(step_.loss_and_norm());
   log_.spent.samples += step_.samples_from(state_.at.batch);
   ++log_.spent.steps;
   state_.at.batch += step_.batches_from(state_.at.batch);
@@ -147,17 +144,17 @@ bool Trainer::flush() {
   missing_lines_ = std::ssize(done);
   if (done.empty()) return true;
   const std::vector<float> read =
-      waiting_for(*learner_.model, config_.model, [&] { return window_.cpu().to_floats(); });
+      waiting_for(*training_.model, config_.model, [&] { return window_.cpu().to_floats(); });
   ranks_.check();  // before numbers of a step that was broken off are believed
-  step_.forgive();
+  step_.allow_updates();
   int64_t step = state_.step - std::ssize(done);
   for (size_t i = 0; i < done.size(); ++i) {
     const float loss = read[2 * i], norm = read[2 * i + 1];
     ++step;
     // Below 1 a loss scale is no longer the reason.
-    const bool overflow = learner_.scaler && std::isfinite(loss) && !std::isfinite(norm);
+    const bool overflow = training_.scaler && std::isfinite(loss) && !std::isfinite(norm);
     const bool is_good = std::isfinite(loss) && std::isfinite(norm);
-    if (!is_good && !(overflow && learner_.scaler->get_scale() >= 1)) {
+    if (!is_good && !(overflow && training_.scaler->get_scale() >= 1)) {
       on_bad_step(done[i], step, loss, norm);
       if (config_.train.on_nan == OnNan::kRollback) return false;
     }
@@ -174,11 +171,11 @@ bool Trainer::flush() {
 
 Metrics Trainer::evaluate() {
   std::optional<optim::EMA::Scope> averaged;
-  if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
+  if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
   // Random batches are others at every step.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
-  return runner::evaluate(*learner_.model, test_loader_, draw, config_, data_, ranks_,
+  return runner::evaluate(*training_.model, test_loader_, draw, config_, data_, ranks_,
                           stop_check());
 }
 
@@ -191,7 +188,7 @@ Checkpoint Trainer::checkpoint() {
 
 Checkpoint Trainer::checkpoint_of_rank() {
   Checkpoint out;
-  learner_.save(out, state_.step > 0);
+  training_.save(out, state_.step > 0);
   log_.sync(state_);
   state_.random = default_generator().state();
   out.texts = {{kState, to_json(state_)},
@@ -210,7 +207,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     state_ = state_from_json(checkpoint.texts.at(kState), loader_.steps_per_epoch());
     default_generator().set_state(state_.random);
     const double saved_scale = std::exchange(state_.lr_scale, lr_scale.value_or(state_.lr_scale));
-    learner_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
+    training_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
     step_.reset();
     pending_.clear();
     missing_lines_ = 0;
@@ -307,7 +304,7 @@ void Trainer::save_ended_by_observer() {
 bool Trainer::evaluate_and_log() {
   const Clock::time_point start = Clock::now();
   const TrainConfig& c = config_.train;
-  begun_ = {state_.at, default_generator().state(), learner_.schedule->last_epoch(),
+  begun_ = {state_.at, default_generator().state(), training_.schedule->last_epoch(),
             pending_.size(), true};
   log_.note_position(state_);
   step_.begin_evaluation();
@@ -318,16 +315,16 @@ bool Trainer::evaluate_and_log() {
   log_.evaluation(state_);
   if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
   begun_.reset();
-  if (c.early_stopping && !state_.note(state_.stopping, *c.early_stopping) &&
+  if (c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
       state_.stopping.misses >= c.early_stopping->patience) {
     state_.reason = "early stopping";
   }
-  if (learner_.plateau && state_.step > config_.schedule.warmup) {
-    learner_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
+  if (training_.plateau && state_.step > config_.schedule.warmup) {
+    training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
   }
   ++log_.spent.evaluations;
   log_.spent.evaluating += seconds_since(start);
-  return state_.note(state_.best, best_goal(c));
+  return state_.update_best(state_.best, best_goal(c));
 }
 
 // Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
@@ -378,10 +375,10 @@ void Trainer::save_model(TrainResult& result) {
   const bool is_asked_for = config_.train.best || config_.train.early_stopping;
   const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
   std::optional<optim::EMA::Scope> averaged;
-  if (learner_.ema && state_.step > 0) averaged.emplace(*learner_.ema);
+  if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
   failing_as<DiskError>("cannot save the model: ", [&] {
     save_safetensors(file,
-                     use_best ? tensors_of(best / file.filename()) : learner_.model->state_dict());
+                     use_best ? tensors_of(best / file.filename()) : training_.model->state_dict());
   });
   const RunState of_best =
       use_best ? state_from_json(read_file(best / kState, "state"), INT64_MAX) : RunState();
@@ -399,7 +396,7 @@ void Trainer::report(const std::string& warning) const {
 }
 
 void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
-  const std::string tensor = step_.first_bad(p.at, p.random);
+  const std::string tensor = step_.find_bad_tensor(p.at, p.random);
   const bool bad_loss = !std::isfinite(loss);
   const std::string what = cat(bad_loss ? "the loss" : "the gradient's norm", " became ",
                                bad_loss ? loss : norm, " at step ", step, " of epoch ", p.at.epoch,

@@ -24,7 +24,7 @@ class Trainer {
 
   int64_t step() const { return state_.step; }
   int64_t steps() const { return length_.steps; }  // of the whole run
-  double lr() const { return learner_.optimizer->lr(); }
+  double lr() const { return training_.optimizer->lr(); }
 
   // Trains until the end, an early stop, the time limit, `stop_at`, or a signal, which throws
   // Interrupted. Whatever it throws, the last whole step is saved first where that is possible, and
@@ -119,7 +119,7 @@ class Trainer {
   DataLoader test_loader_;
   const RunLength length_;
   RunState state_;
-  Learner learner_;
+  TrainingState training_;
   Step step_;
   Log log_;
   Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
