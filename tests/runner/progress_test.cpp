@@ -1,19 +1,19 @@
 // The bar says what matters most in the room that there is.
-#include <gtest/gtest.h>
+#include "apps/runner/report/progress.h"
 
-#include "apps/runner/train/log.h"
+#include <gtest/gtest.h>
 
 namespace taper::v0::runner {
 namespace {
 
 TEST(Bar, SaysWhatHasRoom) {
-  const Standing at{.step = 1234,
-                    .total = 5000,
-                    .epoch = 12,
-                    .samples_per_second = 20480.4,
-                    .seconds_left = 3723,
-                    .loss = 1.23456,
-                    .lr = 0.001};
+  const ProgressSnapshot at{.step = 1234,
+                            .total = 5000,
+                            .epoch = 12,
+                            .samples_per_second = 20480.4,
+                            .seconds_left = 3723,
+                            .loss = 1.23456,
+                            .lr = 0.001};
   struct Row {
     size_t columns;
     const char* line;
@@ -46,12 +46,12 @@ TEST(Wrapped, NoLineHasEightyColumns) {
 }
 
 TEST(Bar, BeforeTheFirstLossThereIsNone) {
-  const Standing at{.step = 1, .total = 5000};
+  const ProgressSnapshot at{.step = 1, .total = 5000};
   EXPECT_EQ(bar_of(at, 200, false).find("loss"), std::string::npos);
 }
 
 TEST(Bar, ColoursTakeNoRoom) {
-  const Standing at{.step = 5, .total = 5, .loss = 1};
+  const ProgressSnapshot at{.step = 5, .total = 5, .loss = 1};
   std::string line = bar_of(at, 50, true);
   for (const std::string code : {"\033[32m", "\033[0m"}) {
     ASSERT_NE(line.find(code), std::string::npos);

@@ -1,8 +1,7 @@
-// What a run says while it goes: metrics.jsonl, timing.jsonl, TensorBoard's file, lines of the log,
-// a bar; and the clocks behind it.
+// Logs a run: metrics.jsonl, timing.jsonl, TensorBoard's event file, messages, and the progress
+// bar.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,51 +10,15 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/files.h"
+#include "apps/runner/report/progress.h"
 #include "apps/runner/report/tensorboard.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/state.h"
 
 namespace taper::v0::runner {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point then);
-
-// Where a run is.
-struct Standing {
-  int64_t step = 0, total = 0, epoch = 1;
-  double samples_per_second = 0;
-  int64_t seconds_left = 0;
-  std::optional<double> loss{};  // none before the first
-  double lr = 0;
-};
-
-// Joins the parts by spaces into lines of less than 80 columns, of which those after the first are
-// indented.
-std::string wrapped(const std::vector<std::string>& parts);
-
-// In less than `columns` columns, so that no terminal breaks the line: what matters most where not
-// all has room.
-std::string bar_of(const Standing& at, size_t columns, bool has_colors);
-
-// On the console of the program, where that is a terminal, a bar that redraws itself and gives way
-// to messages. Elsewhere a message of key=value every ten seconds.
-class Progress {
- public:
-  Progress();
-  ~Progress();  // also when the run ends by an exception, whose message comes next
-  // Whether it is time to show something.
-  bool is_due() const;
-  void show(const Standing& at);
-  // Removes the bar.
-  void clear();
-
- private:
-  const bool is_bar_, has_colors_;
-  Clock::time_point last_ = Clock::now();
-};
-
-// What a run has spent, all in seconds and of this process.
-struct Spent {
+// The time that this process has spent on a run, in seconds, and on how much work.
+struct Timings {
   Clock::time_point start = Clock::now();
   double evaluating = 0, saving = 0;
   int64_t evaluations = 0, steps = 0, samples = 0;
@@ -63,30 +26,34 @@ struct Spent {
   double training() const { return seconds_since(start) - evaluating - saving; }
 };
 
-// The files and the lines. The bar gives way to what is logged.
 class Log {
  public:
-  // Files of `dir`, unless it is mute; the config is to outlive it.
+  // Writes the files of `dir`, and nothing if is_mute (ranks other than the first). The config must
+  // outlive the object.
   Log(const RunConfig& config, fs::path dir, bool is_mute = false);
-  // Goes on behind what the state has.
+  // Opens the files. Lines of metrics.jsonl after those of the state are removed.
   void open(const RunState& state);
-  void go_back(const RunState& state);  // to an earlier one
+  // Removes the lines of metrics.jsonl after those of the state: the run was rolled back to it.
+  void go_back(const RunState& state);
 
+  // loss, norm: of the step, the norm before clipping. lr: the rate with which it was taken.
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
   void evaluation(const RunState& state);
-  // An epoch of training, from its sample of that number on.
+  // An epoch begins with its sample `first_sample`: not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);
-  void memory(int64_t step, int64_t peak, int64_t foretold);
-  // The bar, when it is due. `evaluations`: so many are to come.
+  // peak: bytes of tensors on the device; estimate: what estimate_memory() returned.
+  void memory(int64_t step, int64_t peak, int64_t estimate);
+  // Updates the progress bar if that is due. evaluations: how many are to come.
   void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
   void end_bar() { progress_.clear(); }
 
-  // Notes in the state how far metrics.jsonl goes; sync() waits until it is on the disk, too.
+  // Notes the size and checksum of metrics.jsonl in the state. sync() first waits until the file is
+  // on the disk.
   void note_position(RunState& state) const;
   void sync(RunState& state) const;
 
-  Spent spent;
+  Timings timings;
 
  private:
   const RunConfig& config_;
@@ -96,9 +63,9 @@ class Log {
   std::unique_ptr<EventWriter> events_;
   Progress progress_;
   std::optional<float> last_loss_;
-  double loss_sum_ = 0;  // of the steps since the last evaluation's line
+  double loss_sum_ = 0;  // of loss_count_ steps since the last evaluation
   int64_t loss_count_ = 0;
-  double epoch_start_ = 0;  // of spent.training()
+  double epoch_start_ = 0;  // timings.training() when the epoch began
   int64_t epoch_first_sample_ = 0;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "apps/runner/run/errors.h"
+#include "apps/runner/base/errors.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "apps/runner/config/config.h"
+#include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/batches.h"
 #include "framework/distributed/communicator.h"
 #include "modules/data_parallel.h"

@@ -75,7 +75,7 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   // What the first steps may have to go back to.
   if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
   reset_peak_memory(ranks_.device());
-  log_.spent.start = flushed_ = saved_ = Clock::now();
+  log_.timings.start = flushed_ = saved_ = Clock::now();
   run_steps(stop_at);
   log_.end_bar();
   if (profiler_) end_trace();
@@ -128,8 +128,8 @@ void Trainer::train_step() {
   step_.run(state_.step);
   pending_.push_back({state_.at, random, lr()});
   window_.select(0, std::ssize(pending_) - 1).copy_(step_.loss_and_norm());
-  log_.spent.samples += step_.samples_from(state_.at.batch);
-  ++log_.spent.steps;
+  log_.timings.samples += step_.samples_from(state_.at.batch);
+  ++log_.timings.steps;
   state_.at.batch += step_.batches_from(state_.at.batch);
   ++state_.step;
   state_.is_unfinished = true;
@@ -247,7 +247,7 @@ Trainer::Orders Trainer::orders() {
   const auto& limit = config_.train.time_limit;
   const double waited = seconds_since(flushed_);
   Orders own{own_signal(),
-             limit && seconds_since(log_.spent.start) > seconds_of(*limit).value_or(INFINITY),
+             limit && seconds_since(log_.timings.start) > seconds_of(*limit).value_or(INFINITY),
              interval_is_over(), waited > kFlushSeconds};
   if (ranks_.size() == 1) return own;
   const double steps = double(std::ssize(pending_)) * kFlushSeconds / std::max(waited, 1e-6);
@@ -279,7 +279,7 @@ void Trainer::after_step(bool stops) {
   if (!flush()) return;
   if (!state_.reason.empty()) return save_ended_by_observer();
   // (Not again for a step of the process before.)
-  if (epoch_ends && log_.spent.steps > 0)
+  if (epoch_ends && log_.timings.steps > 0)
     log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
   const bool is_best = evaluates && evaluate_and_log();
   state_.is_unfinished = false;
@@ -322,8 +322,8 @@ bool Trainer::evaluate_and_log() {
   if (training_.plateau && state_.step > config_.schedule.warmup) {
     training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
   }
-  ++log_.spent.evaluations;
-  log_.spent.evaluating += seconds_since(start);
+  ++log_.timings.evaluations;
+  log_.timings.evaluating += seconds_since(start);
   return state_.update_best(state_.best, best_goal(c));
 }
 
@@ -357,7 +357,7 @@ void Trainer::save(bool is_best, bool is_extra) {
   is_saving_ = false;
   saved_step_ = state_.step;
   saved_ = Clock::now();
-  log_.spent.saving += seconds_since(start);
+  log_.timings.saving += seconds_since(start);
 }
 
 void Trainer::roll_back() {
