@@ -5,5 +5,6 @@
 #include "apps/runner/commands/saved_run.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/program.h"
-#include "apps/runner/train/evaluate.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/train/train.h"
+#include "apps/runner/train/validate.h"

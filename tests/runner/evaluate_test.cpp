@@ -1,5 +1,5 @@
 // Metrics against their formulas, in double precision.
-#include "apps/runner/train/evaluate.h"
+#include "apps/runner/run/evaluate.h"
 
 #include <algorithm>
 #include <cmath>

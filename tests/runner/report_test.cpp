@@ -103,7 +103,7 @@ TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
         "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
         "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
         "<tr><th>most memory</th><td>2.0 MiB</td>",
-        "<tr><th>most memory / foretold</th><td>1.05</td>",
+        "<tr><th>peak memory / estimate</th><td>1.05</td>",
         // A rate of one epoch is a point; each line is named.
         "<circle cx=\"337.0\" ", "<i class=\"key c0\"></i>", "<i class=\"key c1 sparse\"></i>",
         "b &amp; c (test)</span>", "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;",

@@ -2,7 +2,7 @@
 #include "data/transforms.h"
 
 #include "apps/runner/base/errors.h"
-#include "apps/runner/train/batches.h"
+#include "apps/runner/run/batches.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/index/index_ops.h"
 #include "framework/factory/factories.h"

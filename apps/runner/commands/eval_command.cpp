@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/report/result_warnings.h"
+#include "apps/runner/run/batches.h"
 #include "apps/runner/run/data_info.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/run_metadata.h"
-#include "apps/runner/train/batches.h"
-#include "apps/runner/train/evaluate.h"
-#include "apps/runner/train/result_warnings.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

@@ -4,8 +4,8 @@
 
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/run/batches.h"
 #include "apps/runner/run/host_state.h"
-#include "apps/runner/train/batches.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/base/cancel.h"

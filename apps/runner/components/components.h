@@ -51,6 +51,8 @@ template <class F> auto waiting_for(Module& model, const Component& config, F f)
 // Runs a model of a program's own on a sample batch for those errors, and leaves no trace.
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device);
 
+// Returns whether the model takes texts of any length up to that of the data.
+bool takes_any_length(const Module& model);
 // Zeros as the data give them to the model.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 

@@ -187,6 +187,11 @@ constexpr Models::Entry kModels[] = {
 
 Models& models() { return Models::only("model", {kModels}); }
 
+bool takes_any_length(const Module& model) {
+  return dynamic_cast<const GPT*>(&model) != nullptr ||
+         dynamic_cast<const LSTMClassifier*>(&model) != nullptr;
+}
+
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device) {
   Shape shape = data.input_shape;
   shape.insert(0, count);

@@ -169,7 +169,7 @@ Json summary(const RunFiles& run) {
     seconds += row.value("seconds", 0.0);
     if (row.contains("ratio") && row.contains("peak_bytes")) {
       out["most memory"] = fmt::format("{:.1f} MiB", row["peak_bytes"].get<double>() / (1 << 20));
-      out["most memory / foretold"] = row["ratio"];
+      out["peak memory / estimate"] = row["ratio"];
     }
   }
   out["seconds of training"] = seconds;

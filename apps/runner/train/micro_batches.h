@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
+#include "apps/runner/run/batches.h"
 #include "apps/runner/settings/run_config.h"
-#include "apps/runner/train/batches.h"
 #include "framework/distributed/communicator.h"
 #include "modules/data_parallel.h"
 #include "modules/module.h"

@@ -5,16 +5,14 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/autocast.h"
-#include "apps/runner/train/evaluate.h"
 #include "apps/runner/train/micro_batches.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
 #include "framework/kernels/matmul/matmul.h"
-#include "modules/models/gpt.h"
-#include "modules/models/text_classifiers.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -162,11 +160,6 @@ void check_call(Preflight& preflight, Module& model, const CallSize& call, const
 }
 
 }  // namespace
-
-bool takes_any_length(const Module& model) {
-  return dynamic_cast<const GPT*>(&model) != nullptr ||
-         dynamic_cast<const LSTMClassifier*>(&model) != nullptr;
-}
 
 std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& sizes) {
   const int64_t batch_size = config.train.batch_size, rest = sizes.train_samples % batch_size;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "apps/runner/run/batches.h"
 #include "apps/runner/settings/run_config.h"
-#include "apps/runner/train/batches.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {
@@ -18,9 +18,6 @@ struct CallSize {
 };
 // Returns the different sizes of an epoch's calls in training, those of whole batches first.
 std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& sizes);
-
-// Whether the model takes texts of any length up to that of the data.
-bool takes_any_length(const Module& model);
 
 // Runs the model, the loss and the metrics on batches of all the sizes that the run will have, as
 // far as that is cheap, with token ids and classes at both ends of their range. Leaves weights,

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/run/batches.h"
 #include "apps/runner/run/checkpoint.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/run_config.h"
-#include "apps/runner/train/batches.h"
-#include "apps/runner/train/evaluate.h"
 #include "framework/factory/generator.h"
 #include "modules/module.h"
 #include "optim/ema.h"

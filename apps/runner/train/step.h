@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/runner/components/components.h"
-#include "apps/runner/train/batches.h"
+#include "apps/runner/run/batches.h"
 #include "apps/runner/train/buffer_snapshot.h"
 #include "apps/runner/train/micro_batches.h"
 #include "apps/runner/train/state.h"

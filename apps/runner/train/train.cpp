@@ -10,17 +10,17 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
+#include "apps/runner/report/result_warnings.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
+#include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/run/signals.h"
-#include "apps/runner/train/result_warnings.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/trainer.h"
-#include "apps/runner/train/validate.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/io/input_file.h"
@@ -213,36 +213,6 @@ TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOpti
     if (ranks.size() == 1) throw;
     leave(ranks, error, step);
   }
-}
-
-std::string dry_run(const RunConfig& asked) {
-  const ConsoleGuard console(asked.log);
-  const HostStateGuard host;
-  RunConfig config = asked;
-  const Device device = set_up(config);
-  const Communicator ranks = Communicator::alone(device);
-  const data::Splits data = source_of(config.data)->load(config.seed);
-  config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
-  const TemporaryDirectory dir;
-  Trainer trainer(config, data, ranks, dir.path());
-  trainer.open_files();
-  trainer.train_step();
-  trainer.train_step();
-  trainer.flush();
-  std::string out = cat("OK  two steps on ", device, "\n");
-  const Metrics metrics = trainer.evaluate();
-  out += "OK  evaluation:";
-  for (const auto& [name, x] : metrics.values) out += cat(" ", name, "=", float(x));
-  const fs::path saved = save_checkpoint(dir.path() / "a", trainer.step(), trainer.checkpoint(), 1);
-  out += "\nOK  checkpoint saved\n";
-  Trainer again(config, data, ranks, dir.path());
-  again.load(load_checkpoint(saved));
-  again.open_files();
-  const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);
-  const auto sums = [](const fs::path& at) { return read_file(at / kChecksums, "checksums"); };
-  require(sums(saved) == sums(other), "reloaded with other bits:\n", sums(saved), "became\n",
-          sums(other));
-  return out + "OK  reloaded with the same bits\n";
 }
 
 }  // namespace taper::v0::runner

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/run_config.h"
-#include "apps/runner/train/evaluate.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {
@@ -75,9 +75,5 @@ struct TrainResult {
 // (set_logger), if there is one.
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});
-
-// Two steps, an evaluation, a save, a reload and a comparison of bits, which leave nothing behind:
-// a line "OK ..." for each. Throws what train() throws, and Error where bits differ.
-std::string dry_run(const RunConfig& config);
 
 }  // namespace taper::v0::runner

@@ -9,10 +9,10 @@
 
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/data_info.h"
+#include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/resume.h"
-#include "apps/runner/train/validate.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
@@ -426,9 +426,9 @@ void Trainer::end_trace() {
 void Trainer::log_memory() try {
   const int64_t peak = peak_memory(ranks_.device());
   const bool holds_data = ranks_.device().is_cpu() || loader_.is_resident();
-  log_.memory(state_.step, peak, foretold_memory(config_, data_, holds_data, ranks_));
+  log_.memory(state_.step, peak, estimate_memory(config_, data_, holds_data, ranks_));
 } catch (const std::exception& error) {
-  warn(cat("memory could not be foretold: ", error.what()));  // the run is whole without it
+  warn(cat("memory could not be estimated: ", error.what()));  // the run is whole without it
 }
 
 }  // namespace taper::v0::runner

@@ -1,4 +1,4 @@
-#include "apps/runner/train/evaluate.h"
+#include "apps/runner/run/evaluate.h"
 
 #include <algorithm>
 #include <ranges>

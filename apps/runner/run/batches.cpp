@@ -1,4 +1,4 @@
-#include "apps/runner/train/batches.h"
+#include "apps/runner/run/batches.h"
 
 #include <algorithm>
 #include <memory>

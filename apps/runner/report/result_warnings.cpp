@@ -1,4 +1,4 @@
-#include "apps/runner/train/result_warnings.h"
+#include "apps/runner/report/result_warnings.h"
 
 #include <algorithm>
 #include <cmath>

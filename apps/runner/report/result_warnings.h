@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/run_config.h"
-#include "apps/runner/train/evaluate.h"
 
 namespace taper::v0::runner {
 

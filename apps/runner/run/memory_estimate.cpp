@@ -1,0 +1,295 @@
+#include "apps/runner/run/memory_estimate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "apps/runner/components/components.h"
+#include "apps/runner/run/batches.h"
+#include "apps/runner/run/evaluate.h"
+#include "apps/runner/settings/autocast.h"
+#include "autograd/node.h"
+#include "framework/cuda/cuda.h"
+#include "framework/factory/factories.h"
+#include "framework/factory/generator.h"
+#include "framework/factory/low_precision_cache.h"
+#include "framework/kernels/random/random.h"
+#include "framework/memory/cpu_allocator.h"
+#include "framework/memory/cuda_memory.h"
+#include "framework/profiler/profiler.h"
+
+namespace taper::v0::runner {
+namespace {
+
+int64_t bytes_in_use() { return int64_t(cpu::memory_stats().allocated); }
+
+int64_t bytes_of(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
+  int64_t bytes = 0;
+  for (const NamedTensor& t : tensors) {
+    if (t.name.starts_with(prefix)) bytes += int64_t(t.tensor.nbytes());
+  }
+  return bytes;
+}
+
+std::string mib(int64_t bytes) {
+  return fmt::format("{:.2f} MiB", double(std::max<int64_t>(bytes, 0)) / (1 << 20));
+}
+
+// The size of a batch: samples, and tokens of each sample of a text (0: not a text).
+struct BatchSize {
+  int64_t samples, tokens;
+};
+
+// Measures the memory of small batches on the CPU. Memory after each op grows linearly with the
+// batch, so that two small batches give that of a large one.
+class Probe {
+ public:
+  Probe(const RunConfig& config, const DataInfo& info, Module& model)
+      : config_(config),
+        info_(info),
+        model_(model),
+        loss_(losses().make(config.loss, {info.task})) {}
+
+  // Returns the most bytes that a batch of `samples` samples takes: in training (a forward and a
+  // backward pass), or in an evaluation.
+  int64_t peak(int64_t samples, bool trains, bool on_gpu) {
+    const auto [tokens, probed] = tokens_of_sample(on_gpu);
+    const int64_t text = info_.vocab_size() > 0 ? probed : 0;
+    const double times = double(samples * tokens) / double(2 * probed) - 1;
+    const uint64_t copies = low_precision_changes();
+    std::vector<int64_t> a = run({2, text}, trains);
+    // The first step makes low-precision copies of the weights, and later ones do not.
+    if (low_precision_changes() != copies) a = run({2, text}, trains);
+    std::vector<int64_t> b = run({4, text}, trains);
+    if (a.size() != b.size()) {  // the model calls other ops for another size
+      a = {std::ranges::max(a)};
+      b = {std::ranges::max(b)};
+    }
+    double most = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      most = std::max(most, double(a[i]) + double(b[i] - a[i]) * times);
+    }
+    return int64_t(most);
+  }
+
+ private:
+  // Returns the tokens of a whole sample, and of the samples that are run. 1 and 1: not a text.
+  std::pair<int64_t, int64_t> tokens_of_sample(bool on_gpu) const {
+    constexpr int64_t kTokens = 8, kCheap = 200'000'000;
+    if (info_.vocab_size() == 0) return {1, 1};
+    const int64_t block = info_.input_shape[0];
+    // Memory grows linearly with the length on a GPU alone, where attention does not store a square
+    // of it; elsewhere short texts would show too little of that.
+    const bool is_whole =
+        !takes_any_length(model_) || (!on_gpu && block * model_.num_parameters() < kCheap);
+    return {block, is_whole ? block : std::min(kTokens, block)};
+  }
+
+  // Returns the bytes after each op of a batch, above those before it.
+  std::vector<int64_t> run(BatchSize n, bool trains) {
+    model_.train(trains);
+    DataInfo part = info_;
+    if (n.tokens > 0) part.input_shape = {n.tokens};
+    const Tensor x = sample_batch(part, n.samples, DeviceType::cpu);
+    const bool has_classes = info_.task != Task::kRegression;
+    const Shape shape = n.tokens > 0 ? Shape{n.samples, n.tokens} : Shape{n.samples};
+    const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});
+    const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes());
+    const GradMode mode(trains);
+    Profiler profiler;
+    Evaluator evaluator(config_, info_, DeviceType::cpu);
+    Tensor loss;
+    {
+      const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
+      const Tensor outputs = run_model(model_, config_.model, info_, x);
+      if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::mean);
+      if (!trains) evaluator.add(outputs, y);
+    }
+    if (trains) loss.backward();
+    std::vector<int64_t> bytes = profiler.allocated_bytes();
+    for (int64_t& b : bytes) b -= before;
+    model_.zero_grad();
+    return bytes;
+  }
+
+  const RunConfig& config_;
+  const DataInfo& info_;
+  Module& model_;
+  const Loss loss_;
+};
+
+// Returns the bytes of the optimizer's state after a step. One parameter of each number of
+// dimensions is stepped: an optimizer treats all of them alike.
+int64_t state_bytes(const OptimizerConfig& config, Module& model) {
+  constexpr int64_t kLeast = 16;  // elements, so that the counter of steps does not matter
+  const auto optimizer = build_optimizer(config, {model, config.no_decay});
+  std::map<int, std::vector<Tensor>> by_dim;
+  for (const Tensor& p : model.parameters()) by_dim[p.dim()].push_back(p);
+  int64_t total = 0, before = bytes_of(optimizer->state_dict(), "state.");
+  if (before > 0) return before;  // the optimizer was constructed with its state
+  for (const auto& [dim, params] : by_dim) {
+    const auto size = [](const Tensor& p) {
+      return p.numel() < kLeast ? int64_t(1) << 62 : p.numel();
+    };
+    const Tensor p = *std::ranges::min_element(params, {}, size);
+    p.set_grad(zeros_like(p));
+    optimizer->step();
+    p.set_grad({});
+    const int64_t now = bytes_of(optimizer->state_dict(), "state.");
+    const int64_t each = (now - std::exchange(before, now)) / int64_t(p.nbytes());
+    for (const Tensor& q : params) total += each * int64_t(q.nbytes());
+  }
+  return total;
+}
+
+// What an estimate is made for.
+struct EstimateSite {
+  bool holds_data, on_gpu;
+  int64_t ranks;
+};
+
+// Adds what is allocated during the whole run, except for the data.
+MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t optimizer_state,
+                              int64_t ranks) {
+  const TrainConfig& c = config.train;
+  const int64_t parts = c.shards.value_or(ranks), gradients = bytes_of(model.named_parameters());
+  int64_t buckets = parts > 1 ? gradients : 0;
+  // Each level of the tree of shards keeps a sum that waits for its neighbor. With more than two
+  // ranks there is a buffer for all_gather, too.
+  if (c.shards) {
+    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) buckets += gradients;
+    if (ranks > 2) buckets += gradients;
+  }
+  MemoryEstimate out;
+  out.add("parameters", gradients + bytes_of(model.named_buffers()));
+  out.add("gradients", gradients);
+  out.add("optimizer state",
+          config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
+  if (c.ema) out.add("averages", gradients);
+  if (buckets > 0) out.add("buckets", buckets, "  of gradients that travel");
+  return out;
+}
+
+// Estimates all parts. The model is on the CPU and loses its gradients. Memory that is allocated
+// for a while counts with its maximum: activations and what a backward pass needs beside gradients,
+// or an evaluation, or a checkpoint, whichever is more.
+MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data, Module& model,
+                              const EstimateSite& site) {
+  const TrainConfig& c = config.train;
+  const RunSizes sizes = run_sizes(config, data, site.ranks);
+  const int64_t parts = c.shards.value_or(site.ranks);
+  const int64_t gradients = bytes_of(model.named_parameters()), averages = c.ema ? gradients : 0;
+  Probe probe(config, data, model);
+  const int64_t trained = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
+  const int64_t evaluated = std::min(sizes.eval_batch_size, sizes.test_samples);
+  int64_t step = probe.peak(trained, true, site.on_gpu);
+  if (c.accumulate == 1) step -= gradients;
+  const int64_t evaluation = probe.peak(evaluated, false, site.on_gpu) + averages;
+  // state_bytes() changes the weights, so it is called after the probes.
+  MemoryEstimate out =
+      estimate_state(config, model, state_bytes(config.optimizer, model), site.ranks);
+  // A checkpoint swaps averages and weights, and holds copies of both.
+  const int64_t saved = 3 * averages;
+  out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
+          cat("  of ", trained, " samples in training (", mib(step), ") or ", evaluated,
+              " in evaluation (", mib(evaluation), ")"));
+  out.add("data", site.holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
+          cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
+  return out;
+}
+
+// Builds a model for an estimate: its weights are not initialized, and the default generator stays
+// as it was until the end of the scope.
+struct EstimateGuard {
+  Generator generator{default_generator()};
+  DrawScope draws{generator};
+  kernels::SkipDraws skip_initialization{};
+};
+
+int64_t total_memory(Device device) {
+  if (device.is_cuda()) return int64_t(cuda::get_device_properties(device.index()).total_memory);
+  return int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+void MemoryEstimate::add(const char* name, int64_t bytes, const std::string& note) {
+  lines += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(bytes) / (1 << 20), note);
+  total += bytes;
+}
+
+int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
+                        const distributed::Communicator& ranks) {
+  const EstimateGuard guard;
+  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
+  const EstimateSite site{holds_data, ranks.device().is_cuda(), ranks.size()};
+  return estimate_parts(config, data, *model, site).total;
+}
+
+int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, Module& model,
+                                bool on_gpu, const std::function<int64_t()>& total) {
+  constexpr int64_t kMost = 1024, kAlwaysFree = int64_t(1) << 30;
+  Probe probe(config, info, model);
+  const int64_t one = probe.peak(1, false, on_gpu), two = probe.peak(2, false, on_gpu);
+  const int64_t fixed =
+      estimate_state(config, model, state_bytes(config.optimizer, model), 1).total;
+  const auto needed = [&](int64_t samples) { return fixed + one + (samples - 1) * (two - one); };
+  if (needed(kMost) <= kAlwaysFree) return kMost;
+  const int64_t room = total() / 2;
+  int64_t samples = kMost;
+  while (samples > 1 && needed(samples) > room) samples /= 2;
+  return samples;
+}
+
+int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
+                               const distributed::Communicator& ranks) {
+  const int64_t usual = eval_batch_size_of(config, info, ranks.size());
+  if (config.train.eval_batch_size || info.vocab_size() > 0) return usual;
+  const EstimateGuard guard;
+  try {
+    const std::unique_ptr<Module> model = build_model(config.model, info, DeviceType::cpu);
+    return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
+                                   [&] { return total_memory(ranks.device()); });
+  } catch (const std::exception&) {
+    // The model runs on GPUs only, or is wrong: then the run reports it.
+    return std::min(usual, config.train.batch_size);
+  }
+}
+
+std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
+                            int64_t ranks) {
+  // Asking CUDA would take longer than everything else here.
+  const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
+  const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
+  if (!config.train.eval_batch_size && data.vocab_size() == 0) {
+    const auto total = [&] {
+      if (on_gpu && !has_gpu) return INT64_MAX;
+      return total_memory(on_gpu ? Device(DeviceType::cuda) : Device());
+    };
+    config.train.eval_batch_size = fitting_eval_batch_size(config, data, model, on_gpu, total);
+  }
+  const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
+  MemoryEstimate memory = estimate_parts(config, data, model, {holds_data, on_gpu, ranks});
+  memory.add(
+      "together", memory.total,
+      cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
+  return memory.lines;
+}
+
+int64_t peak_memory(Device device) {
+  return int64_t(device.is_cuda() ? cuda::max_memory_allocated(device.index())
+                                  : cpu::memory_stats().peak);
+}
+void reset_peak_memory(Device device) {
+  if (device.is_cuda()) cuda::reset_peak_memory_stats(device.index());
+  if (device.is_cpu()) cpu::reset_peak();
+}
+
+}  // namespace taper::v0::runner
