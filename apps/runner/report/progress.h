@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/namespace.h"
+
 namespace taper::v0::runner {
 
 using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// What a run that fails leaves behind: a checkpoint of its last whole step.
+// Saves a checkpoint of the last whole step of a run that fails.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,7 @@ template <class... E> bool is_one_of(const std::exception_ptr& error) try {
   return false;
 }
 
-// Whether kernels of earlier steps may have met what the error says: a bad index on a GPU is
+// Returns whether the error may come from kernels of earlier steps: a bad index on a GPU is
 // reported by a later call that synchronizes, whatever type the error has become since.
 bool may_be_late(const std::exception_ptr& error) {
   return is_one_of<AcceleratorError>(error) ||
@@ -48,7 +48,7 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   const bool is_signal = is_one_of<Interrupted>(cause);
   if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) return;
   if (is_signal ? saved_step_ == state_.step : !is_first_) return;
-  // The message of a checkpoint that the disk has no room for says what is left.
+  // The error itself says which checkpoints are left on the full disk.
   if (is_saving_ && is_one_of<DiskError>(cause)) return;
   std::string why;
   try {
@@ -68,7 +68,7 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   if (is_signal) inform(cat(text, ": ", resume_auto(), " goes on"));
   if (!is_signal) warn(cat("the run failed; ", text, ": ", resume_auto(), " goes on"));
 } catch (...) {
-  return;  // not even memory for a message is left; the cause itself reaches the caller
+  return;  // there is not even memory for a message; the cause itself reaches the caller
 }
 
 std::string Trainer::why_lost(const std::exception_ptr& cause) {
@@ -84,7 +84,7 @@ std::string Trainer::why_lost(const std::exception_ptr& cause) {
   if (pending_.empty()) return "";
   // Alone, this rank cannot ask the others which tensor became bad first.
   if (ranks_.size() > 1 && has_bad_step()) return "a loss or gradient before is not finite";
-  flush();  // may take the run back to a checkpoint, which is then the step that is named
+  read_losses();  // may roll back to a checkpoint, whose step is then the last whole one
   return "";
 }
 
@@ -106,8 +106,8 @@ bool Trainer::undo() {
   return true;
 }
 
-// Alone, the first rank saves what it has: weights are the same on all ranks, and checkpoints take
-// the first rank's buffers.
+// If other ranks may have failed, the first rank saves what it has: weights are the same on all
+// ranks, and checkpoints have the buffers of the first rank.
 void Trainer::save_last_step(bool is_on_all_ranks) {
   if (is_on_all_ranks) return save(false, true);
   state_.is_extra = true;

@@ -119,7 +119,7 @@ Checkpoint target_of_rollback(const fs::path& run) {
   throw InputError(cat("no checkpoint is left in '", run.string(), "' to go back to"));
 }
 
-void say_resumed(const Resumed& from, int64_t step, double lr) {
+void report_resumed(const Resumed& from, int64_t step, double lr) {
   inform(cat("resumed from ", from.checkpoint.path.string()));
   if (from.changes.empty()) return;
   warn(cat("from step ", step, " on with another config (before | now):", from.changes));

@@ -29,7 +29,7 @@ Checkpoint target_of_rollback(const fs::path& run);
 
 // Says from where a run goes on, after that step, and what is otherwise from there on. `lr`: the
 // rate that the config has there.
-void say_resumed(const Resumed& from, int64_t step, double lr);
+void report_resumed(const Resumed& from, int64_t step, double lr);
 
 // Makes the directory ready. The checkpoint may be of another run, whose metrics then come along.
 void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,

@@ -1,7 +1,6 @@
 #include "apps/runner/train/train.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -19,199 +18,216 @@
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/run/signals.h"
+#include "apps/runner/train/observers.h"
 #include "apps/runner/train/resume.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
-#include "framework/io/input_file.h"
 
 namespace taper::v0::runner {
 namespace {
 
-// All observers of a run, as one: that of train()'s caller, and the callbacks of the config.
-class Observers : public Observer {
- public:
-  // `first` may be null. Throws what the factory of a callback throws.
-  Observers(Observer* first, const std::vector<Component>& config, const CallbackSite& site) {
-    if (first) all_.push_back({first, nullptr});
-    for (const Component& each : config) {
-      callbacks_.push_back(callbacks().make(each, site));
-      all_.push_back({callbacks_.back().get(), &each});
-    }
-  }
-
-  // Null where nobody looks on.
-  Observer* any() { return all_.empty() ? nullptr : this; }
-
-  void on_start(Module& model) override {
-    call_each([&](Observer& each) { each.on_start(model); });
-  }
-  // True only where all say so; each is asked.
-  bool on_step(int64_t step, double loss, double grad_norm) override {
-    bool goes_on = true;
-    call_each([&](Observer& each) { goes_on = each.on_step(step, loss, grad_norm) && goes_on; });
-    return goes_on;
-  }
-  void on_eval(int64_t step, const std::string& split, const Metrics& metrics) override {
-    call_each([&](Observer& each) { each.on_eval(step, split, metrics); });
-  }
-  void on_end(const TrainResult& result) override {
-    call_each([&](Observer& each) { each.on_end(result); });
-  }
-
- private:
-  struct Named {
-    Observer* observer;
-    const Component* callback;  // null: of train()'s caller
-  };
-
-  // The program names the callback that has thrown. A host that has called train() gets the
-  // exception itself.
-  template <class F> void call_each(F f) {
-    for (const Named& each : all_) {
-      try {
-        f(*each.observer);
-      } catch (const std::exception& error) {
-        if (each.callback && owns_process()) callbacks().refuse_call(*each.callback, error);
-        throw;
-      }
-    }
-  }
-
-  std::vector<std::unique_ptr<Observer>> callbacks_;
-  std::vector<Named> all_;
-};
 using Json = nlohmann::ordered_json;
 
 void write_exit(const fs::path& dir, const Json& json) {
   write_file(dir / "exit.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-void note_end(const fs::path& dir, const std::exception& error, int64_t step) try {
+// Writes how a run failed. If that fails, too, the first error is more important: it keeps its exit
+// code.
+void write_failure(const fs::path& dir, const std::exception& error, int64_t step) try {
   write_exit(dir, {{"code", exit_code_of(error)}, {"reason", message_of(error)}, {"step", step}});
 } catch (const std::exception&) {
-  std::error_code ignored;  // the first error says more, and keeps its exit code
+  std::error_code ignored;
   fs::remove(dir / "exit.json", ignored);
 }
 
-// Warns of all that makes the results doubtful, and returns it.
-std::vector<std::string> doubts_about(const Metrics& metrics, const DataInfo& info,
-                                      const fs::path& dir, const RunConfig& config) {
+// Logs and returns warnings about results that are doubtful.
+std::vector<std::string> warn_of_results(const Metrics& metrics, const DataInfo& info,
+                                         const fs::path& dir, const RunConfig& config) {
   std::vector<std::string> out = warnings_about_run(dir, config);
   std::ranges::move(warnings_about(metrics, info), std::back_inserter(out));
   for (const std::string& text : out) warn(text);
   return out;
 }
 
-// The batch size of evaluations on all ranks: that which a run that goes on has recorded, or the
-// least of those that the ranks' devices take.
+// Returns the batch size of evaluations for all ranks: the one that a resumed run has recorded, or
+// the smallest that a rank has chosen for its device.
 int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
                                  int64_t own) {
   if (ranks.size() == 1) return recorded.value_or(own);
   const std::string first = from_first(ranks, recorded ? cat(*recorded) : "");
   if (!first.empty()) return std::stoll(first);
-  int64_t least = own;
+  int64_t smallest = own;
   for (const std::string& text : ranks.all_gather_text(cat(own))) {
-    least = std::min<int64_t>(least, std::stoll(text));
+    smallest = std::min<int64_t>(smallest, std::stoll(text));
   }
-  return least;
+  return smallest;
+}
+
+// A call of train() on one rank. train() calls the public functions in their order.
+class TrainingRun {
+ public:
+  // The arguments must outlive the object.
+  TrainingRun(RunConfig& config, const fs::path& dir, const TrainOptions& options,
+              const Communicator& ranks);
+
+  // Reads the checkpoint and the data, builds the model and makes the directory. A run that cannot
+  // begin leaves the directory of an earlier one as it was.
+  void prepare();
+  // Writes what describes the run, trains, and seals the files. If that fails, exit.json says why,
+  // and steps_done is set.
+  TrainResult run_and_seal(int64_t& steps_done);
+  // Calls the observers. What they throw reaches the caller of train(), but the run stays finished.
+  void report(const TrainResult& result) { observers_->on_end(result); }
+
+ private:
+  void read_inputs();
+  void build_trainer();
+  void load_checkpoint();
+  void make_directory();
+  void write_descriptions();
+  void seal(TrainResult& result);
+
+  RunConfig& config_;
+  const TrainOptions& options_;
+  const Communicator& ranks_;
+  const bool is_first_;
+  RunLog log_;
+  fs::path dir_;
+  std::optional<RunLock> lock_;
+  std::optional<Resumed> from_;  // on the first rank, until the run has begun
+  std::optional<data::Splits> data_;
+  std::optional<Observers> observers_;
+  std::optional<Trainer> trainer_;
+};
+
+TrainingRun::TrainingRun(RunConfig& config, const fs::path& dir, const TrainOptions& options,
+                         const Communicator& ranks)
+    : config_(config),
+      options_(options),
+      ranks_(ranks),
+      is_first_(ranks.rank() == 0),
+      log_(config.log, ranks.rank()) {
+  report_device(config, ranks.device());
+  require_equal_ranks(config, ranks);
+  dir_ = from_first(ranks, dir.string());
+}
+
+void TrainingRun::prepare() {
+  read_inputs();
+  build_trainer();
+  load_checkpoint();
+}
+
+void TrainingRun::read_inputs() {
+  int64_t eval_batch_size = 0;
+  together(ranks_, [&] {
+    if (is_first_) lock_earlier_run(dir_, lock_);
+    if (is_first_) from_ = find_resumed(config_, dir_, options_);
+    data_ = source_of(config_.data)->load(config_.seed);
+    check_stop();
+    require<Interrupted>(!options_.stop.stop_requested(), "ended by its program before the first ",
+                         "step");
+    eval_batch_size = choose_eval_batch_size(config_, *data_, ranks_);
+  });
+  config_.train.eval_batch_size = agree_on_eval_batch_size(
+      ranks_, from_ ? from_->eval_batch_size : std::nullopt, eval_batch_size);
+}
+
+void TrainingRun::build_trainer() {
+  together(ranks_, [&] {
+    observers_.emplace(options_.observer, config_.callbacks, CallbackSite{dir_, *data_, is_first_});
+    trainer_.emplace(config_, *data_, ranks_, dir_, observers_->any());
+  });
+}
+
+void TrainingRun::load_checkpoint() {
+  const std::optional<Checkpoint> checkpoint =
+      from_first(ranks_, from_ ? std::optional(from_->checkpoint) : std::nullopt);
+  together(ranks_, [&] {
+    if (checkpoint) trainer_->load(*checkpoint);
+    require<ConfigError>(trainer_->step() <= trainer_->steps(), "the checkpoint has ",
+                         trainer_->step(), " steps and the run only ", trainer_->steps(),
+                         ": nothing is left to train; take more train.epochs or train.steps");
+    if (is_first_) make_directory();
+  });
+}
+
+void TrainingRun::make_directory() {
+  if (from_) prepare_to_resume(dir_, *from_, trainer_->step(), lock_);
+  if (!from_) make_run_directory(dir_, lock_);
+  log_.open(dir_);
+  if (from_) report_resumed(*from_, trainer_->step(), trainer_->lr());
+}
+
+TrainResult TrainingRun::run_and_seal(int64_t& steps_done) try {
+  write_descriptions();
+  TrainResult result = trainer_->run(options_.stop_at, options_.stop);
+  result.is_first_rank = is_first_;
+  seal(result);
+  steps_done = result.steps;
+  return result;
+} catch (const std::exception& error) {
+  steps_done = trainer_->step();
+  log_.write(LogLevel::error, error.what());
+  if (is_first_) write_failure(dir_, error, steps_done);
+  throw;
+}
+
+// Writes the files that are complete before the first step. Frees the checkpoint.
+void TrainingRun::write_descriptions() {
+  together(ranks_, [&] {
+    if (!is_first_) return log_.open(dir_);
+    const std::string yaml = to_yaml(config_) + "\n";
+    const bool has_changed = from_ && !from_->changes.empty();
+    note_phase(dir_, trainer_->step(),
+               has_changed ? from_->checkpoint.texts.at("config.yaml") : yaml, yaml);
+    write_file(dir_ / "config.yaml", yaml);
+    write_file(dir_ / "data.json", to_json(*data_));
+    write_env(dir_, config_, ranks_.device());
+    write_run_checksums(dir_, false);
+  });
+  from_.reset();
+}
+
+// Writes exit.json and the checksums of all files. Adds warnings to the result.
+void TrainingRun::seal(TrainResult& result) {
+  together(ranks_, [&] {
+    if (!is_first_) return;
+    Json end = {{"code", kExitOk},
+                {"reason", result.reason.empty() ? "finished" : result.reason},
+                {"step", result.steps},
+                {"model_step", result.saved_step},
+                {"best_step", result.best_step}};
+    const bool is_measured = !result.saved_metrics.values.empty();
+    result.warnings =
+        warn_of_results(is_measured ? result.saved_metrics : result.metrics, *data_, dir_, config_);
+    if (!result.warnings.empty()) end["warnings"] = result.warnings;
+    write_exit(dir_, end);
+    write_run_checksums(dir_, true);
+  });
 }
 
 }  // namespace
 
-TrainResult train(const RunConfig& asked, const fs::path& given, const TrainOptions& options) {
+TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOptions& options) {
   RunConfig config = asked;
   std::optional<SignalScope> signals;
   if (owns_process()) signals.emplace(is_later_rank());
   const ConsoleGuard console(config.log);
   const HostStateGuard host;
   const Communicator ranks = set_up_ranks(config);
-  const bool is_first = ranks.rank() == 0;
-  int64_t step = 0;
+  int64_t steps_done = 0;
   try {
-    RunLog log(config.log, ranks.rank());
-    report_device(config, ranks.device());
-    require_equal_ranks(config, ranks);
-    const fs::path dir = from_first(ranks, given.string());
-    std::optional<RunLock> lock;
-    std::optional<Resumed> from;
-    std::optional<data::Splits> data;
-    std::optional<Observers> observers;
-    std::optional<Trainer> trainer;
-    int64_t eval_batch_size = 0;
-    together(ranks, [&] {
-      if (is_first) lock_earlier_run(dir, lock);
-      if (is_first) from = find_resumed(config, dir, options);
-      data = source_of(config.data)->load(config.seed);
-      check_stop();
-      require<Interrupted>(!options.stop.stop_requested(), "ended by its program before the first ",
-                           "step");
-      eval_batch_size = choose_eval_batch_size(config, *data, ranks);
-    });
-    config.train.eval_batch_size = agree_on_eval_batch_size(
-        ranks, from ? from->eval_batch_size : std::nullopt, eval_batch_size);
-    together(ranks, [&] {
-      observers.emplace(options.observer, config.callbacks, CallbackSite{dir, *data, is_first});
-      trainer.emplace(config, *data, ranks, dir, observers->any());
-    });
-    const std::optional<Checkpoint> checkpoint =
-        from_first(ranks, from ? std::optional(from->checkpoint) : std::nullopt);
-    together(ranks, [&] {
-      if (checkpoint) trainer->load(*checkpoint);
-      require<ConfigError>(trainer->step() <= trainer->steps(), "the checkpoint has ",
-                           trainer->step(), " steps and the run only ", trainer->steps(),
-                           ": nothing is left to train; take more train.epochs or train.steps");
-      if (!is_first) return;
-      // Only now: a run that cannot start leaves the directory of an earlier one alone.
-      if (from) prepare_to_resume(dir, *from, trainer->step(), lock);
-      if (!from) make_run_directory(dir, lock);
-      log.open(dir);
-      if (from) say_resumed(*from, trainer->step(), trainer->lr());
-    });
-    TrainResult result;
-    try {
-      together(ranks, [&] {
-        if (!is_first) return log.open(dir);
-        const std::string yaml = to_yaml(config) + "\n";
-        const bool has_changed = from && !from->changes.empty();
-        note_phase(dir, trainer->step(),
-                   has_changed ? from->checkpoint.texts.at("config.yaml") : yaml, yaml);
-        write_file(dir / "config.yaml", yaml);
-        write_file(dir / "data.json", to_json(*data));
-        write_env(dir, config, ranks.device());
-        write_run_checksums(dir, false);
-      });
-      from.reset();
-      result = trainer->run(options.stop_at, options.stop);
-      result.is_first_rank = is_first;
-      together(ranks, [&] {
-        if (!is_first) return;
-        Json end = {{"code", kExitOk},
-                    {"reason", result.reason.empty() ? "finished" : result.reason},
-                    {"step", result.steps},
-                    {"model_step", result.saved_step},
-                    {"best_step", result.best_step}};
-        const bool is_measured = !result.saved_metrics.values.empty();
-        result.warnings =
-            doubts_about(is_measured ? result.saved_metrics : result.metrics, *data, dir, config);
-        if (!result.warnings.empty()) end["warnings"] = result.warnings;
-        write_exit(dir, end);
-        write_run_checksums(dir, true);
-      });
-    } catch (const std::exception& error) {
-      step = trainer->step();
-      log.write(LogLevel::error, error.what());
-      if (is_first) note_end(dir, error, step);
-      throw;
-    }
-    // The files are sealed: what a callback throws from here on reaches the caller, but the run
-    // stays finished.
-    step = result.steps;
-    observers->on_end(result);
+    TrainingRun run(config, dir, options, ranks);
+    run.prepare();
+    const TrainResult result = run.run_and_seal(steps_done);
+    run.report(result);
     return result;
   } catch (const std::exception& error) {
     if (ranks.size() == 1) throw;
-    leave(ranks, error, step);
+    leave(ranks, error, steps_done);
   }
 }
 

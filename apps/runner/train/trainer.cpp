@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <locale>
-#include <sstream>
 #include <utility>
 
 #include "apps/runner/base/process.h"
@@ -21,22 +19,11 @@
 namespace taper::v0::runner {
 namespace {
 
-// Losses stay on the device; so many at a time are read together.
-constexpr int64_t kWindow = 64;
-constexpr double kFlushSeconds = 0.5;
 constexpr int64_t kMaxRollbacks = 5;
 constexpr const char* kPlan = "stopping after this step";
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
     "train.on_nan=skip or rollback the run goes on";
-
-// The first rank's that got one, with its name.
-std::string signal_of(const std::vector<std::string>& signals, const Communicator& ranks) {
-  for (size_t r = 0; r < signals.size(); ++r) {
-    if (!signals[r].empty()) return cat(signals[r], " on ", ranks.name_of(int(r)));
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -59,8 +46,26 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
   const Evaluator measurable(config, data, ranks.device());  // refuses here what cannot be measured
 }
 
+// --- the loop ---
+
 TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   stop_ = std::move(stop);
+  begin();
+  if (state_.is_unfinished) after_step(state_.step == stop_at);
+  state_.is_unfinished = false;
+  while (state_.step < length_.steps && !has_ended()) {
+    train_step();
+    show_progress();
+    after_step(state_.step == stop_at);
+    state_.is_unfinished = false;
+  }
+  return end();
+} catch (...) {
+  rescue(std::current_exception());
+  throw;
+}
+
+void Trainer::begin() {
   SignalScope::set_plan(kPlan);
   open_files();
   step_.begin();
@@ -68,15 +73,17 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   inform(cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples",
              data_.note.empty() ? "" : "; ", data_.note));
   if (observer_) observer_->on_start(*training_.model);
-  // A process that was killed may have saved it without saying so.
+  // A process that was killed may have saved the best checkpoint without marking it.
   on_first([&] {
     if (state_.best.step > 0) mark_best(dir_, state_.best.step);
   });
-  // What the first steps may have to go back to.
+  // The first steps need a checkpoint to which they can be rolled back.
   if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
   reset_peak_memory(ranks_.device());
-  log_.timings.start = flushed_ = saved_ = Clock::now();
-  run_steps(stop_at);
+  log_.timings.start = read_ = saved_ = Clock::now();
+}
+
+TrainResult Trainer::end() {
   log_.end_bar();
   if (profiler_) end_trace();
   require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
@@ -91,23 +98,6 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
   on_first([&] { save_model(result); });
   if (is_first_) log_memory();
   return result;
-} catch (...) {
-  rescue(std::current_exception());
-  throw;
-}
-
-void Trainer::run_steps(int64_t stop_at) {
-  if (state_.is_unfinished) after_step(state_.step == stop_at);
-  state_.is_unfinished = false;
-  while (state_.step < length_.steps && state_.reason.empty()) {
-    train_step();
-    const int64_t every =
-        config_.train.eval_every > 0 ? config_.train.eval_every : length_.per_epoch;
-    const int64_t evaluations = (length_.steps + every - 1) / every - state_.step / every;
-    log_.show(state_, length_.steps, evaluations, lr());
-    after_step(state_.step == stop_at);
-    state_.is_unfinished = false;
-  }
 }
 
 void Trainer::train_step() {
@@ -116,8 +106,7 @@ void Trainer::train_step() {
   if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
   std::optional<RecordFunction> range;
   if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
-  begun_ = {state_.at, default_generator().state(), training_.schedule->last_epoch(),
-            pending_.size()};
+  note_begin(false);
   training_.model->train();
   if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
   if (step_.go_to(state_.at)) {
@@ -138,48 +127,223 @@ void Trainer::train_step() {
   if (profiler_ && state_.step >= traced->steps[1]) end_trace();
 }
 
-bool Trainer::flush() {
-  flushed_ = Clock::now();
+void Trainer::show_progress() {
+  const int64_t every = config_.train.eval_every > 0 ? config_.train.eval_every : length_.per_epoch;
+  const int64_t evaluations = (length_.steps + every - 1) / every - state_.step / every;
+  log_.show(state_, length_.steps, evaluations, lr());
+}
+
+Trainer::Plan Trainer::plan_after_step(bool stops) const {
+  const TrainConfig& c = config_.train;
+  Plan plan{.epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
+            .run_ends = state_.step >= length_.steps,
+            .stops = stops};
+  const bool is_due = c.eval_every > 0 ? state_.step % c.eval_every == 0 : plan.epoch_ends;
+  plan.evaluates = plan.run_ends || is_due;
+  plan.saves = plan.run_ends || save_is_due(plan.epoch_ends);
+  return plan;
+}
+
+void Trainer::after_step(bool stops) {
+  const Plan plan = plan_after_step(stops);
+  const bool is_planned = observer_ || plan.epoch_ends || plan.evaluates || plan.saves || stops ||
+                          std::ssize(pending_) == kWindow;
+  if (ranks_.size() > 1 && !is_planned && state_.step < exchange_at_) return;
+  const LoopControl control = loop_control();
+  if (is_planned || control.requests_anything()) finish_step(plan, control);
+}
+
+void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
+  if (!read_losses()) return;  // rolled back
+  if (has_ended()) return save_ended_by_observer();
+  // A resumed run has logged its epoch before.
+  if (plan.epoch_ends && log_.timings.steps > 0) {
+    log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
+  }
+  const bool is_best = plan.evaluates && evaluate_and_log();
+  state_.is_unfinished = false;
+  const bool is_regular = plan.saves || control.saves;
+  const bool saves = is_regular || control.ends_run() || plan.stops || is_best || has_ended();
+  if (saves) save(is_best, !is_regular && !is_best);
+  end_if_requested(plan, control);
+}
+
+// The step is saved. A signal throws, because the run is to be resumed; the other requests end the
+// run as if this had been its last step.
+void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
+  require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
+                       " at step ", state_.step, " of ", length_.steps,
+                       ", which is saved: ", resume_auto(), " goes on");
+  if (plan.stops && !has_ended()) end_early("another config");
+  if (!control.is_late || plan.run_ends || has_ended()) return;
+  // The checkpoint does not have this evaluation, so a resumed run does not know of it.
+  if (!plan.evaluates) evaluate_and_log();
+  end_early("time limit");
+}
+
+// --- losses ---
+
+bool Trainer::read_losses() {
+  read_ = Clock::now();
   const std::vector<Pending> done = std::exchange(pending_, {});
   missing_lines_ = std::ssize(done);
   if (done.empty()) return true;
   const std::vector<float> read =
       waiting_for(*training_.model, config_.model, [&] { return window_.cpu().to_floats(); });
-  ranks_.check();  // before numbers of a step that was broken off are believed
+  ranks_.check();  // if a rank has failed, the numbers of the last step are wrong
   step_.allow_updates();
   int64_t step = state_.step - std::ssize(done);
   for (size_t i = 0; i < done.size(); ++i) {
     const float loss = read[2 * i], norm = read[2 * i + 1];
     ++step;
-    // Below 1 a loss scale is no longer the reason.
-    const bool overflow = training_.scaler && std::isfinite(loss) && !std::isfinite(norm);
-    const bool is_good = std::isfinite(loss) && std::isfinite(norm);
-    if (!is_good && !(overflow && training_.scaler->get_scale() >= 1)) {
+    const bool is_finite = std::isfinite(loss) && std::isfinite(norm);
+    if (!is_finite && !is_overflow(loss)) {
       on_bad_step(done[i], step, loss, norm);
       if (config_.train.on_nan == OnNan::kRollback) return false;
     }
     log_.step(step, done[i].at.epoch, loss, norm, done[i].lr);
     --missing_lines_;
     if (observer_ && !observer_->on_step(step, loss, norm)) {
-      state_.reason = "ended by its observer";
+      end_early("ended by its observer");
     }
   }
   return true;
 }
 
-// --- an evaluation ---
+// Gradients overflow under a loss scale, which is then lowered. Below a scale of 1 there is another
+// reason.
+bool Trainer::is_overflow(float loss) const {
+  return training_.scaler && std::isfinite(loss) && training_.scaler->get_scale() >= 1;
+}
+
+// All ranks have the same numbers: one of them reports.
+void Trainer::report(const std::string& warning) const {
+  if (is_first_) warn(warning);
+}
+
+void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
+  const std::string tensor = step_.find_bad_tensor(p.at, p.random);
+  const bool bad_loss = !std::isfinite(loss);
+  const std::string what = cat(bad_loss ? "the loss" : "the gradient's norm", " became ",
+                               bad_loss ? loss : norm, " at step ", step, " of epoch ", p.at.epoch,
+                               tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
+  if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
+  if (config_.train.on_nan == OnNan::kSkip) {
+    report(cat(what, "; step skipped (", ++state_.skipped, " skipped so far)"));
+    return;
+  }
+  require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
+                    " returns to a checkpoint", kAdvice);
+  roll_back();
+  report(cat(what, "; back to step ", state_.step, " with half the learning rate (",
+             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
+}
+
+void Trainer::roll_back() {
+  std::optional<Checkpoint> target;
+  on_first([&] { target = target_of_rollback(dir_); });
+  target = from_first(ranks_, std::move(target));
+  const int64_t rollbacks = state_.rollbacks + 1;
+  load(*target, state_.lr_scale / 2);
+  state_.rollbacks = rollbacks;
+  log_.go_back(state_);
+}
+
+// --- evaluation ---
 
 Metrics Trainer::evaluate() {
   std::optional<optim::EMA::Scope> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
-  // Random batches are others at every step.
+  // Random batches differ from step to step.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
   return runner::evaluate(*training_.model, test_loader_, draw, config_, data_, ranks_,
                           stop_check());
 }
 
+// Whatever may throw comes before begun_.reset(), so that undo() can take the evaluation back.
+bool Trainer::evaluate_and_log() {
+  const Clock::time_point start = Clock::now();
+  const TrainConfig& c = config_.train;
+  note_begin(true);
+  log_.note_position(state_);
+  step_.begin_evaluation();
+  SignalScope::set_plan("stopping after this batch of the evaluation");
+  state_.metrics = evaluate();
+  SignalScope::set_plan(kPlan);
+  state_.evaluated_step = state_.step;
+  log_.evaluation(state_);
+  if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
+  begun_.reset();
+  if (c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
+      state_.stopping.misses >= c.early_stopping->patience) {
+    end_early("early stopping");
+  }
+  if (training_.plateau && state_.step > config_.schedule.warmup) {
+    training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
+  }
+  ++log_.timings.evaluations;
+  log_.timings.evaluating += seconds_since(start);
+  return state_.update_best(state_.best, best_goal(c));
+}
+
+void Trainer::note_begin(bool is_evaluation) {
+  begun_ = {state_.at, default_generator().state(), training_.schedule->last_epoch(),
+            pending_.size(), is_evaluation};
+}
+
 // --- checkpoints ---
+
+bool Trainer::save_is_due(bool epoch_ends) const {
+  const CheckpointConfig& c = config_.checkpoint;
+  if (c.every && *c.every > 0) return state_.step % *c.every == 0;
+  return (c.every || config_.train.on_nan == OnNan::kRollback) && epoch_ends;
+}
+
+void Trainer::save(bool is_best, bool is_extra) {
+  const Clock::time_point start = Clock::now();
+  state_.is_extra = is_extra;
+  is_saving_ = true;
+  if (saved_step_ != state_.step || is_best) {
+    const Checkpoint whole = checkpoint();
+    on_first([&] {
+      const fs::path saved =
+          save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
+      log_message(LogLevel::debug,
+                  cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
+      SignalScope::set_newest(saved);
+    });
+  }
+  is_saving_ = false;
+  saved_step_ = state_.step;
+  saved_ = Clock::now();
+  log_.timings.saving += seconds_since(start);
+}
+
+// The checkpoint has no reason for an end, because a run that is resumed from it goes on.
+void Trainer::save_ended_by_observer() {
+  const std::string reason = std::exchange(state_.reason, "");
+  save(false, true);
+  state_.reason = reason;
+}
+
+void Trainer::save_model(TrainResult& result) {
+  const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
+  const bool is_asked_for = config_.train.best || config_.train.early_stopping;
+  const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
+  std::optional<optim::EMA::Scope> averaged;
+  if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
+  failing_as<DiskError>("cannot save the model: ", [&] {
+    save_safetensors(file,
+                     use_best ? tensors_of(best / file.filename()) : training_.model->state_dict());
+  });
+  const RunState of_best =
+      use_best ? state_from_json(read_file(best / kState, "state"), INT64_MAX) : RunState();
+  const RunState& saved = use_best ? of_best : state_;
+  result.saved_step = saved.step;
+  result.saved_epoch = saved.at.epoch;
+  if (use_best || saved.evaluated_step == saved.step) result.saved_metrics = saved.metrics;
+}
 
 Checkpoint Trainer::checkpoint() {
   step_.share_buffers();
@@ -211,7 +375,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     step_.reset();
     pending_.clear();
     missing_lines_ = 0;
-    // A regular checkpoint of this step has what follows the step, too.
+    // If the step is unfinished, its checkpoint is to be written again after the evaluation.
     saved_step_ = state_.is_unfinished ? -1 : state_.step;
     SignalScope::set_newest(checkpoint.path.string());
   });
@@ -223,197 +387,7 @@ void Trainer::on_first(const std::function<void()>& f) {
   });
 }
 
-std::string Trainer::own_signal() const {
-  return stop_.stop_requested() ? "its program" : SignalScope::received();
-}
-
-std::function<void(int64_t)> Trainer::stop_check() {
-  return [this, start = Clock::now(), meeting = int64_t(1)](int64_t batches) mutable {
-    std::string signal = own_signal();
-    if (ranks_.size() > 1) {
-      if (batches < meeting) return;
-      const double each = std::max(seconds_since(start) / double(batches), 1e-6);
-      const auto next = int64_t(std::clamp(kFlushSeconds / each, 1.0, 1e6));
-      const auto signals = ranks_.all_gather_text(signal);
-      meeting = batches + std::stoll(from_first(ranks_, cat(next)));
-      signal = signal_of(signals, ranks_);
-    }
-    require<Interrupted>(signal.empty(), "ended by ", signal, " in the evaluation after step ",
-                         state_.step, " of ", length_.steps);
-  };
-}
-
-Trainer::Orders Trainer::orders() {
-  const auto& limit = config_.train.time_limit;
-  const double waited = seconds_since(flushed_);
-  Orders own{own_signal(),
-             limit && seconds_since(log_.timings.start) > seconds_of(*limit).value_or(INFINITY),
-             interval_is_over(), waited > kFlushSeconds};
-  if (ranks_.size() == 1) return own;
-  const double steps = double(std::ssize(pending_)) * kFlushSeconds / std::max(waited, 1e-6);
-  const auto next = int64_t(std::clamp(steps, 1.0, double(kWindow)));
-  const auto signals = ranks_.all_gather_text(own.signal);
-  std::istringstream first(
-      from_first(ranks_, cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
-  first.imbue(std::locale::classic());  // others take a blank between numbers for a separator
-  first >> own.is_late >> own.saves >> meeting_;
-  own.reads = true;
-  own.signal = signal_of(signals, ranks_);
-  return own;
-}
-
-void Trainer::after_step(bool stops) {
-  const bool epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
-             run_ends = state_.step >= length_.steps;
-  const TrainConfig& c = config_.train;
-  const bool evaluates =
-      run_ends || (c.eval_every > 0 ? state_.step % c.eval_every == 0 : epoch_ends);
-  const bool saves_here = save_is_due(epoch_ends) || run_ends;
-  const bool is_planned = observer_ || epoch_ends || evaluates || saves_here || stops ||
-                          std::ssize(pending_) == kWindow;
-  if (ranks_.size() > 1 && !is_planned && state_.step < meeting_) return;
-  const auto [signal, late, is_due, reads] = orders();
-  const bool regular = saves_here || is_due;
-  const bool saves = regular || !signal.empty() || late || stops;
-  if (!is_planned && !saves && !reads) return;
-  if (!flush()) return;
-  if (!state_.reason.empty()) return save_ended_by_observer();
-  // (Not again for a step of the process before.)
-  if (epoch_ends && log_.timings.steps > 0)
-    log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
-  const bool is_best = evaluates && evaluate_and_log();
-  state_.is_unfinished = false;
-  if (saves || is_best || !state_.reason.empty()) save(is_best, !regular && !is_best);
-  require<Interrupted>(signal.empty() || run_ends, "ended by ", signal, " at step ", state_.step,
-                       " of ", length_.steps, ", which is saved: ", resume_auto(), " goes on");
-  if (stops && state_.reason.empty()) state_.reason = "another config";
-  if (!late || run_ends || !state_.reason.empty()) return;
-  // This is behind what is saved: a resumed run does not see it.
-  if (!evaluates) evaluate_and_log();
-  state_.reason = "time limit";
-}
-
-// The checkpoint is that of a run that goes on: one that is resumed does.
-void Trainer::save_ended_by_observer() {
-  const std::string reason = std::exchange(state_.reason, "");
-  save(false, true);
-  state_.reason = reason;
-}
-
-// What may throw comes first, so that an evaluation that fails can be made again.
-bool Trainer::evaluate_and_log() {
-  const Clock::time_point start = Clock::now();
-  const TrainConfig& c = config_.train;
-  begun_ = {state_.at, default_generator().state(), training_.schedule->last_epoch(),
-            pending_.size(), true};
-  log_.note_position(state_);
-  step_.begin_evaluation();
-  SignalScope::set_plan("stopping after this batch of the evaluation");
-  state_.metrics = evaluate();
-  SignalScope::set_plan(kPlan);
-  state_.evaluated_step = state_.step;
-  log_.evaluation(state_);
-  if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
-  begun_.reset();
-  if (c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
-      state_.stopping.misses >= c.early_stopping->patience) {
-    state_.reason = "early stopping";
-  }
-  if (training_.plateau && state_.step > config_.schedule.warmup) {
-    training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
-  }
-  ++log_.timings.evaluations;
-  log_.timings.evaluating += seconds_since(start);
-  return state_.update_best(state_.best, best_goal(c));
-}
-
-// Where the run may go back to a checkpoint, the clock has no say in which: its numbers are those
-// of every other run of the config.
-bool Trainer::save_is_due(bool epoch_ends) const {
-  const CheckpointConfig& c = config_.checkpoint;
-  if (c.every && *c.every > 0) return state_.step % *c.every == 0;
-  return (c.every || config_.train.on_nan == OnNan::kRollback) && epoch_ends;
-}
-bool Trainer::interval_is_over() const {
-  const CheckpointConfig& c = config_.checkpoint;
-  if (c.every || config_.train.on_nan == OnNan::kRollback) return false;
-  return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
-}
-
-void Trainer::save(bool is_best, bool is_extra) {
-  const Clock::time_point start = Clock::now();
-  state_.is_extra = is_extra;
-  is_saving_ = true;
-  if (saved_step_ != state_.step || is_best) {
-    const Checkpoint whole = checkpoint();
-    on_first([&] {
-      const fs::path saved =
-          save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
-      log_message(LogLevel::debug,
-                  cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
-      SignalScope::set_newest(saved);
-    });
-  }
-  is_saving_ = false;
-  saved_step_ = state_.step;
-  saved_ = Clock::now();
-  log_.timings.saving += seconds_since(start);
-}
-
-void Trainer::roll_back() {
-  std::optional<Checkpoint> target;
-  on_first([&] { target = target_of_rollback(dir_); });
-  target = from_first(ranks_, std::move(target));
-  const int64_t rollbacks = state_.rollbacks + 1;
-  load(*target, state_.lr_scale / 2);
-  state_.rollbacks = rollbacks;
-  log_.go_back(state_);
-}
-
-void Trainer::save_model(TrainResult& result) {
-  const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
-  const bool is_asked_for = config_.train.best || config_.train.early_stopping;
-  const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
-  std::optional<optim::EMA::Scope> averaged;
-  if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
-  failing_as<DiskError>("cannot save the model: ", [&] {
-    save_safetensors(file,
-                     use_best ? tensors_of(best / file.filename()) : training_.model->state_dict());
-  });
-  const RunState of_best =
-      use_best ? state_from_json(read_file(best / kState, "state"), INT64_MAX) : RunState();
-  const RunState& saved = use_best ? of_best : state_;
-  result.saved_step = saved.step;
-  result.saved_epoch = saved.at.epoch;
-  if (use_best || saved.evaluated_step == saved.step) result.saved_metrics = saved.metrics;
-}
-
-// --- numbers that are none ---
-
-// Every rank has met the same numbers.
-void Trainer::report(const std::string& warning) const {
-  if (is_first_) warn(warning);
-}
-
-void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
-  const std::string tensor = step_.find_bad_tensor(p.at, p.random);
-  const bool bad_loss = !std::isfinite(loss);
-  const std::string what = cat(bad_loss ? "the loss" : "the gradient's norm", " became ",
-                               bad_loss ? loss : norm, " at step ", step, " of epoch ", p.at.epoch,
-                               tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
-  if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
-  if (config_.train.on_nan == OnNan::kSkip) {
-    report(cat(what, "; the step is skipped, as ", state_.skipped++, " before it"));
-    return;
-  }
-  require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
-                    " returns to a checkpoint", kAdvice);
-  roll_back();
-  report(cat(what, "; back to step ", state_.step, " with half the learning rate (",
-             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
-}
-
-// --- what it took ---
+// --- trace and memory ---
 
 void Trainer::end_trace() {
   const std::string file = dir_ / "trace.json";

@@ -1,4 +1,25 @@
-// The loop of a run: steps, and between them evaluations, checkpoints, and an end.
+// The training loop.
+//
+// A run, and the file of each part:
+//
+//   train()                                       train.cpp
+//     load: data, checkpoint, model               run/batches.cpp, resume.cpp, state.cpp
+//     Trainer::run(), for each step               trainer.cpp
+//       batch                                     run/batches.cpp
+//       step: forward, loss, backward, update     step.cpp
+//         for each micro-batch                    micro_batches.cpp (ranks, shards, accumulation)
+//       log                                       log.cpp
+//       evaluate                                  run/evaluate.cpp
+//       checkpoint                                run/checkpoint.cpp, state.cpp
+//       end, if anything requests it              loop_control.cpp
+//     seal: model, exit.json, checksums           trainer.cpp, train.cpp
+//
+// How a run ends:
+//
+//   after its last step, or by end_early()        observer, early stopping, stop_at, time limit
+//   Interrupted, once the step is saved           signal, stop token
+//   Diverged                                      a loss or gradient is not finite
+//   any other exception                           rescue.cpp saves the last whole step
 #pragma once
 
 #include <exception>
@@ -16,9 +37,24 @@
 
 namespace taper::v0::runner {
 
+// Losses stay on the device and are read together: after kReadSeconds, and after kWindow steps.
+inline constexpr int64_t kWindow = 64;
+inline constexpr double kReadSeconds = 0.5;
+
+// What clocks and signals request after a step.
+struct LoopControl {
+  std::string signal{};  // that was received, or "its program" for the stop token; empty: none
+  bool is_late = false;  // train.time_limit is over
+  bool saves = false;    // checkpoint.interval is over
+  bool reads = false;    // it is time to read losses
+
+  bool ends_run() const { return !signal.empty() || is_late; }
+  bool requests_anything() const { return ends_run() || saves || reads; }
+};
+
 class Trainer {
  public:
-  // The files are those of `dir`; config and data are to outlive it.
+  // Writes the files of a run to `dir`. config and data must outlive the object.
   Trainer(const RunConfig& config, const data::Splits& data, const Communicator& ranks,
           fs::path dir, Observer* observer = nullptr);
 
@@ -26,55 +62,99 @@ class Trainer {
   int64_t steps() const { return length_.steps; }  // of the whole run
   double lr() const { return training_.optimizer->lr(); }
 
-  // Trains until the end, an early stop, the time limit, `stop_at`, or a signal, which throws
-  // Interrupted. Whatever it throws, the last whole step is saved first where that is possible, and
-  // a warning says where, or why it is not.
+  // Trains until the last step, or until the run ends early: by early stopping, at the time limit,
+  // after step `stop_at`, by the observer, or by a signal or `stop`, which throw Interrupted. If it
+  // throws, the last whole step is saved first where that is possible; a warning says where it is
+  // saved, or why it is not.
   TrainResult run(int64_t stop_at, std::stop_token stop);
+
+  // --- the parts of run(), for dry_run() ---
 
   void open_files() {
     on_first([this] { log_.open(state_); });
   }
   void train_step();
-  // Reads and logs the steps since the last call. False: the run was rolled back.
-  bool flush();
+  // Reads and logs the losses of the steps since the last call. Returns false if one of them was
+  // not finite and the run was rolled back.
+  bool read_losses();
   Metrics evaluate();
+  // Every rank calls it.
   Checkpoint checkpoint();
-  // The same of what this rank has, without the others: not where the optimizer's state is in
-  // shards.
-  Checkpoint checkpoint_of_rank();
-  // The state of a whole checkpoint; run() then goes on from there. With another factor of the
-  // schedule's rates, where one is given.
+  // Restores the state of a checkpoint, from which run() then goes on. lr_scale: replaces the
+  // factor of the schedule's rates that the checkpoint has.
   void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {});
 
  private:
-  // What clocks and signals say. Of several ranks all do the same at the same step: they meet every
-  // half a second, in steps, and where all of them stop anyway.
-  struct Orders {
-    std::string signal{};
-    bool is_late = false, saves = false, reads = false;
+  // What is due after a step according to the config.
+  struct Plan {
+    bool epoch_ends = false, run_ends = false, evaluates = false, saves = false;
+    bool stops = false;  // the step is `stop_at`
   };
-  Orders orders();
-  // The signal that came to this process, or "its program" where that asks for the end; empty:
-  // none.
-  std::string own_signal() const;
-  // What an evaluation calls after each of its batches: throws Interrupted once a rank was asked to
-  // stop, on all ranks after the same batch.
-  std::function<void(int64_t batches)> stop_check();
-  void run_steps(int64_t stop_at);
-  // Files are the first's; what it meets ends all.
-  void on_first(const std::function<void()>& f);
+  // A step whose loss is still on the device, and what it takes to repeat it.
+  struct Pending {
+    Position at;
+    PhiloxKey random;
+    double lr;
+  };
+  // The state before the step or evaluation that has begun and is not done yet.
+  struct Begun {
+    Position at;
+    PhiloxKey random;
+    int64_t schedule_epoch;
+    size_t pending;
+    bool is_evaluation;
+  };
+
+  // --- the loop ---
+
+  void begin();
+  TrainResult end();
+  void show_progress();
+  Plan plan_after_step(bool stops) const;
+  // Reads, logs, evaluates, saves and ends the run, whatever of that is due after a step.
   void after_step(bool stops);
-  // Returns whether it is the best so far.
+  void finish_step(const Plan& plan, const LoopControl& control);
+  void end_if_requested(const Plan& plan, const LoopControl& control);
+  // Ends the run after this step. Whatever ends a run before its last step calls this, except for
+  // exceptions.
+  void end_early(const char* reason) { state_.reason = reason; }
+  bool has_ended() const { return !state_.reason.empty(); }
+  // Evaluates and logs the metrics. Returns whether they are the best so far.
   bool evaluate_and_log();
-  bool save_is_due(bool epoch_ends) const;
+  void note_begin(bool is_evaluation);
+  // Calls f on the first rank, which writes the files. If f throws, all ranks throw.
+  void on_first(const std::function<void()>& f);
+
+  // --- losses that are not finite ---
+
+  bool is_overflow(float loss) const;
+  // Stops, skips or rolls back, according to train.on_nan.
+  void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
+  void roll_back();
+  void report(const std::string& warning) const;
+
+  // --- loop_control.cpp ---
+
+  // Returns the requests. With several ranks it exchanges them, so that all ranks do the same after
+  // the same step: about every half a second, and where all of them wait anyway.
+  LoopControl loop_control();
+  std::string own_signal() const;
+  // Returns the function that an evaluation calls after each batch. It throws Interrupted once a
+  // rank has received a signal, on all ranks after the same batch.
+  std::function<void(int64_t batches)> stop_check();
   bool interval_is_over() const;
-  // An extra one, of a signal or at the time limit, is none to go back to: the run that is not
-  // ended does not have it.
+
+  // --- checkpoints ---
+
+  bool save_is_due(bool epoch_ends) const;
+  // Extra checkpoints (signal, time limit) are never rollback targets: an uninterrupted run would
+  // not have written them.
   void save(bool is_best = false, bool is_extra = false);
   void save_ended_by_observer();
-  void roll_back();
-  // Writes model.safetensors: the best weights where the config asks for them, else the last ones;
-  // averages where there are some. Notes in the result whose they are.
+  // Returns the checkpoint of what this rank has. Not if the optimizer's state is sharded.
+  Checkpoint checkpoint_of_rank();
+  // Writes model.safetensors: the best weights if the config asks for them, otherwise the last
+  // ones; their averages if there are some. Notes in the result which weights they are.
   void save_model(TrainResult& result);
 
   // --- rescue.cpp ---
@@ -82,31 +162,16 @@ class Trainer {
   // Saves the last whole step, unless that is saved already, before the error that ended the run
   // reaches the caller. Never throws.
   void rescue(const std::exception_ptr& cause) noexcept;
-  // Why the last step cannot be saved after that error, in words; empty: it can.
+  // Returns why the last step cannot be saved after that error; empty: it can.
   std::string why_lost(const std::exception_ptr& cause);
   bool has_bad_step() const;  // among those that are not read yet
-  // Takes back what a step or an evaluation has changed that did not reach its end.
+  // Takes back what an unfinished step or evaluation has changed. Returns false if it cannot.
   bool undo();
   void save_last_step(bool is_on_all_ranks);
 
-  // A step whose loss is still on the device, and what it takes to run it again.
-  struct Pending {
-    Position at;
-    PhiloxKey random;
-    double lr;
-  };
-  void report(const std::string& warning) const;
-  void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
-  // Where a step or an evaluation began, until it is done.
-  struct Begun {
-    Position at;
-    PhiloxKey random;
-    int64_t schedule_epoch;
-    size_t pending;
-    bool is_evaluation = false;
-  };
+  // --- trace and memory ---
+
   void end_trace();
-  // The most memory that the run had, beside what --validate foretells.
   void log_memory();
 
   const RunConfig& config_;
@@ -122,14 +187,15 @@ class Trainer {
   TrainingState training_;
   Step step_;
   Log log_;
-  Tensor window_;  // [kWindow, 2]: losses and norms that are not read yet
-  std::vector<Pending> pending_;
+  Tensor window_;                 // [kWindow, 2]: losses and norms of pending_, on the device
+  std::vector<Pending> pending_;  // steps since read_losses()
   std::optional<Begun> begun_;
   int64_t missing_lines_ = 0;  // of metrics.jsonl, for steps that were taken
   bool is_saving_ = false;
-  int64_t saved_step_ = -1, meeting_ = 0;
+  int64_t saved_step_ = -1;  // the step of the newest checkpoint
+  int64_t exchange_at_ = 0;  // the step after which the ranks exchange their requests again
   std::stop_token stop_;
-  Clock::time_point flushed_{}, saved_{};
+  Clock::time_point read_{}, saved_{};  // when losses were read and a checkpoint was written last
   std::optional<Profiler> profiler_;
 };
 

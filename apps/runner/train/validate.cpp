@@ -83,7 +83,7 @@ std::string dry_run(const RunConfig& asked) {
   trainer.open_files();
   trainer.train_step();
   trainer.train_step();
-  trainer.flush();
+  trainer.read_losses();
   std::string out = cat("OK  two steps on ", device, "\n");
   const Metrics metrics = trainer.evaluate();
   out += "OK  evaluation:";

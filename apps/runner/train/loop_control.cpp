@@ -1,0 +1,81 @@
+// Requests from outside the training loop: signals, the caller's stop token, the time limit, and
+// the interval of checkpoints. With several ranks all do the same after the same step.
+#include <algorithm>
+#include <cmath>
+#include <locale>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "apps/runner/run/ranks.h"
+#include "apps/runner/run/signals.h"
+#include "apps/runner/train/trainer.h"
+
+namespace taper::v0::runner {
+namespace {
+
+// Returns the signal of the first rank that received one, with the name of the rank.
+std::string signal_of(const std::vector<std::string>& signals, const Communicator& ranks) {
+  for (size_t r = 0; r < signals.size(); ++r) {
+    if (!signals[r].empty()) return cat(signals[r], " on ", ranks.name_of(int(r)));
+  }
+  return "";
+}
+
+// `count` steps or batches took `seconds`. Returns after how many more of them the ranks exchange
+// their requests again: about every half a second, but at the latest after `max`.
+int64_t count_until_exchange(int64_t count, double seconds, double max) {
+  const double in_time = double(count) * kReadSeconds / std::max(seconds, 1e-6);
+  return int64_t(std::clamp(in_time, 1.0, max));
+}
+
+}  // namespace
+
+std::string Trainer::own_signal() const {
+  return stop_.stop_requested() ? "its program" : SignalScope::received();
+}
+
+std::function<void(int64_t)> Trainer::stop_check() {
+  return [this, start = Clock::now(), exchange_at = int64_t(1)](int64_t batches) mutable {
+    std::string signal = own_signal();
+    if (ranks_.size() > 1) {
+      if (batches < exchange_at) return;
+      const int64_t next = count_until_exchange(batches, seconds_since(start), 1e6);
+      const auto signals = ranks_.all_gather_text(signal);
+      exchange_at = batches + std::stoll(from_first(ranks_, cat(next)));
+      signal = signal_of(signals, ranks_);
+    }
+    require<Interrupted>(signal.empty(), "ended by ", signal, " in the evaluation after step ",
+                         state_.step, " of ", length_.steps);
+  };
+}
+
+bool Trainer::interval_is_over() const {
+  const CheckpointConfig& c = config_.checkpoint;
+  // A run that may be rolled back gives the same numbers each time, so the clock must not decide
+  // where its checkpoints are.
+  if (c.every || config_.train.on_nan == OnNan::kRollback) return false;
+  return seconds_since(saved_) > seconds_of(c.interval).value_or(INFINITY);
+}
+
+LoopControl Trainer::loop_control() {
+  const auto& limit = config_.train.time_limit;
+  const double since_read = seconds_since(read_);
+  LoopControl own{
+      .signal = own_signal(),
+      .is_late = limit && seconds_since(log_.timings.start) > seconds_of(*limit).value_or(INFINITY),
+      .saves = interval_is_over(),
+      .reads = since_read > kReadSeconds};
+  if (ranks_.size() == 1) return own;
+  const int64_t next = count_until_exchange(std::ssize(pending_), since_read, double(kWindow));
+  const auto signals = ranks_.all_gather_text(own.signal);
+  std::istringstream first(
+      from_first(ranks_, cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
+  first.imbue(std::locale::classic());  // in others a blank may separate thousands
+  first >> own.is_late >> own.saves >> exchange_at_;
+  own.reads = true;
+  own.signal = signal_of(signals, ranks_);
+  return own;
+}
+
+}  // namespace taper::v0::runner
