@@ -156,7 +156,7 @@ TEST_F(Preflight, CallsAreThoseOfWholeAndLastBatchesAndTheirParts) {
     std::vector<int64_t> got;
     for (const CallSize& call :
          training_calls(config, {.train_samples = samples, .test_samples = 1, .ranks = ranks})) {
-      got.push_back(call.rows);
+      got.push_back(call.samples);
     }
     EXPECT_EQ(got, rows) << samples << " on " << ranks;
   }

@@ -13,18 +13,20 @@
 namespace taper::v0::runner {
 namespace {
 
-// The final loss is the mean of so many logged steps, and may be so many times the first one.
+// The final loss is the mean of the last kLastSteps logged steps. A final loss of more than kWorse
+// times the first one counts as diverged.
 constexpr size_t kLastSteps = 10;
 constexpr double kWorse = 3;
 
-// The loss of a line of metrics.jsonl: nan where it was not finite, nothing for other lines.
+// Returns the loss of a "train" line of metrics.jsonl, NaN if it was not finite; nullopt for other
+// lines.
 std::optional<double> training_loss(const std::string& line) {
   const nlohmann::json row = nlohmann::json::parse(line, nullptr, false);
   if (!row.is_object() || row.value("kind", "") != "train" || !row.contains("loss")) return {};
   return row["loss"].is_number() ? row["loss"].get<double>() : NAN;
 }
 
-// The losses of the first lines, or of the last ones: a run may have millions of them.
+// Returns the losses of the first or the last lines. The file may have millions of lines.
 std::vector<double> losses_near(const fs::path& metrics, bool at_end) {
   constexpr std::streamoff kBytes = 1 << 16;
   std::ifstream in(metrics, std::ios::binary);
@@ -55,7 +57,7 @@ std::string divergence(const fs::path& metrics) {
              " in the first step: the run has diverged", kAdvice);
 }
 
-// The texts of the fields that hold paths, by name.
+// Returns the paths that a config names, by field.
 std::map<std::string, std::string> paths_of(const DataConfig& config) {
   std::map<std::string, std::string> out;
   Component chosen = config;
@@ -69,7 +71,8 @@ std::map<std::string, std::string> paths_of(const DataConfig& config) {
   return out;
 }
 
-// A sentence for each file "test_NAME" of the data that has the bytes of "train_NAME" or "NAME".
+// Adds a warning for each file "test_NAME" of the data with the same bytes as "train_NAME" or
+// "NAME".
 void add_equal_files(const fs::path& dir, const RunConfig& config, std::vector<std::string>& out) {
   constexpr std::string_view kTest = "test_";
   const std::map<std::string, std::string> files = facts_of_run(dir).data;

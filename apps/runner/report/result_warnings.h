@@ -1,4 +1,4 @@
-// What makes the results of a run doubtful, in sentences for its user.
+// Warns of results that are doubtful, in sentences for the user.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace taper::v0::runner {
 
-// Of an evaluation: an r2 below 0, or one class that is predicted for every sample.
+// Returns warnings about an evaluation: an r2 below 0, or one class predicted for every sample.
 std::vector<std::string> warnings_about(const Metrics& metrics, const DataInfo& info);
 
-// Of the run whose files are in `dir`: a training loss that is not finite at the end, or more than
-// three times as large as in the first step; training and test files with the same content.
+// Returns warnings about the run in `dir`: the training loss is not finite at the end, or more than
+// three times as large as in the first step; or a training and a test file have the same content.
 std::vector<std::string> warnings_about_run(const fs::path& dir, const RunConfig& config);
 
 }  // namespace taper::v0::runner

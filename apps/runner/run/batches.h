@@ -1,4 +1,4 @@
-// The batches of training: of each, the part of this rank.
+// The batches of training and evaluation; with several ranks, the part of this rank.
 #pragma once
 
 #include <optional>
@@ -8,42 +8,44 @@
 
 namespace taper::v0::runner {
 
-// How many samples the batches of a run have.
+// The numbers of samples in a run.
 struct RunSizes {
-  int64_t train_samples = 0;  // of an epoch, without those that train.drop_last leaves out
-  int64_t test_samples = 0;   // of an evaluation
+  int64_t train_samples = 0;  // in an epoch, without those that train.drop_last leaves out
+  int64_t test_samples = 0;   // in an evaluation
   int64_t eval_batch_size = 1;
   int64_t ranks = 1;
 };
 RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ranks);
 
-// The config's, or what a run begins with that has no memory to look at: as many samples of a text
-// as training takes in one call, 1024 others.
+// Returns train.eval_batch_size, or a default that does not depend on the device: for a text the
+// samples of one call in training, for other data 1024.
 int64_t eval_batch_size_of(const RunConfig& config, const DataInfo& data, int64_t ranks = 1);
 
 class Batches {
  public:
-  // On the device of the ranks. Throws ConfigError for a batch size that is no multiple of the
-  // ranks, and where train.drop_last leaves no batch.
+  // The batches are on the device of the ranks. Throws ConfigError if the batch size is not a
+  // multiple of the number of ranks, and if train.drop_last leaves no batch.
   Batches(const RunConfig& config, const data::Splits& data,
           const distributed::Communicator& ranks);
 
-  // Goes to a batch, counted from 0, of an epoch.
+  // Moves to a batch, counted from 0, of an epoch.
   void start(int64_t epoch, int64_t first_batch) { loader_->start(epoch, first_batch); }
-  // This rank's part of the next batch; without samples where there are fewer than ranks.
-  Batch next() { return loader_->next().value_or(none_); }
-  // Of all ranks together.
+  // Returns this rank's part of the next batch. It has no samples if the batch has fewer samples
+  // than there are ranks.
+  Batch next() { return loader_->next().value_or(empty_); }
+  // Batches and samples of an epoch, over all ranks.
   int64_t steps_per_epoch() const { return (samples_ + batch_size_ - 1) / batch_size_; }
   int64_t samples_per_epoch() const { return samples_; }
   bool is_resident() const { return loader_->is_resident(); }
 
  private:
   int64_t batch_size_, samples_ = 0;
-  std::optional<DataLoader> loader_;  // always, once it is known how
-  Batch none_;
+  std::optional<DataLoader> loader_;  // never empty after construction
+  Batch empty_;                       // no samples
 };
 
-// Whole batches of an evaluation, of several ranks every so many'th.
+// Returns the loader of an evaluation. With several ranks each gets whole batches: rank r gets
+// batches r, r + ranks, and so on.
 DataLoader test_batches(const RunConfig& config, const data::Splits& data,
                         const distributed::Communicator& ranks);
 

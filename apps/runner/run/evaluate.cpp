@@ -33,12 +33,12 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
     Metric metric = metric_types().make(row, info, device);
     measured_.push_back({std::move(row), std::move(metric)});
   }
-  if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMostCounted) {
+  if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMaxCounted) {
     counted_classes_ = info.outputs;
   }
 }
 
-// How many of the samples are predicted to be of each class: [classes] float64.
+// Returns the number of samples that are predicted to be of each class, [classes] float64.
 static Tensor predicted_classes(const MetricBatch& batch, int64_t classes) {
   const Tensor best = one_hot(argmax(batch.outputs, 1), classes).to(kFloat64);
   return sum(best * batch.counts.unsqueeze(1), {0});
@@ -107,10 +107,21 @@ std::vector<std::string> Evaluator::names() const {
   return names;
 }
 
-// --- on several ranks ---
+// --- all batches of an evaluation ---
 
-// Adds the sums of so many batches, one of each rank, on the first in their order: as one rank
-// alone would. `count` of them are there, `numel` long.
+// Measures the next batch of this rank; undefined after the last one.
+using NextSums = std::function<Tensor()>;
+
+static void measure_alone(Evaluator& evaluator, const NextSums& next,
+                          const std::function<void()>& end_batch) {
+  for (Tensor sums = next(); sums.defined(); sums = next()) {
+    evaluator.add(sums);
+    end_batch();
+  }
+}
+
+// Adds the sums of `count` batches, one of each rank, on rank 0, in the order in which one rank
+// alone would add them. `numel`: elements of the sums.
 static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, int64_t numel,
                         const Communicator& ranks) {
   const TensorOptions doubles{.dtype = kFloat64, .device = ranks.device()};
@@ -121,8 +132,25 @@ static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, 
   }
 }
 
-// What the first measured.
-static Metrics of_first(const Evaluator& evaluator, const Communicator& ranks) {
+// `batches`: of this rank.
+static void measure_on_ranks(Evaluator& evaluator, const NextSums& next,
+                             const std::function<void()>& end_batch, int64_t batches,
+                             const Communicator& ranks) {
+  // All ranks need the number of batches and the length of their sums. Rank 0 has a batch for sure.
+  Tensor own = next();
+  const int64_t known[] = {batches, ranks.rank() == 0 ? own.numel() : 0};
+  const Tensor sent = tensor_of(known, {2}, {.device = ranks.device()});
+  ranks.all_reduce(sent).wait();
+  const std::vector<int64_t> all = sent.cpu().to_vector<int64_t>();
+  for (int64_t left = all[0]; left > 0; left -= ranks.size()) {
+    add_in_turn(evaluator, own, std::min<int64_t>(left, ranks.size()), all[1], ranks);
+    end_batch();
+    own = next();
+  }
+}
+
+// Returns on all ranks what rank 0 has measured.
+static Metrics metrics_of_first(const Evaluator& evaluator, const Communicator& ranks) {
   Metrics out = ranks.rank() == 0 ? evaluator.read() : Metrics{};
   const std::vector<std::string> names = evaluator.names();
   std::vector<double> values(names.size());
@@ -139,44 +167,27 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t)>& after_batch) {
   const NoGradGuard no_grad;
-  const Device device = ranks.device();
-  const Autocast half = autocast_of(config.train.precision, device.type());
+  const Autocast half = autocast_of(config.train.precision, ranks.device().type());
   const bool was_training = model.is_training();
   model.eval();
-  Evaluator evaluator(config, info, device);
+  Evaluator evaluator(config, info, ranks.device());
   batches.start(epoch);
-  int64_t measured = 0;
-  const auto end_batch = [&] {
-    if (after_batch) return after_batch(++measured);
-    check_stop();
-  };
-  const auto next = [&] {
+  const NextSums next = [&] {
     const std::optional<Batch> batch = batches.next();
     return batch ? evaluator.sums_of(run_model(model, config.model, info, batch->inputs),
                                      batch->targets)
                  : Tensor();
   };
-  if (ranks.size() == 1) {
-    for (Tensor own = next(); own.defined(); own = next()) {
-      evaluator.add(own);
-      end_batch();
-    }
-  } else {
-    // How many batches there are on all ranks, and how long their sums, which the first has.
-    Tensor own = next();
-    const int64_t known[] = {batches.steps_per_epoch(), ranks.rank() == 0 ? own.numel() : 0};
-    const Tensor sent = tensor_of(known, {2}, {.device = device});
-    ranks.all_reduce(sent).wait();
-    const std::vector<int64_t> all = sent.cpu().to_vector<int64_t>();
-    for (int64_t left = all[0]; left > 0; left -= ranks.size()) {
-      add_in_turn(evaluator, own, std::min<int64_t>(left, ranks.size()), all[1], ranks);
-      end_batch();
-      own = next();
-    }
-  }
+  const auto end_batch = [&, measured = int64_t(0)]() mutable {
+    if (after_batch) return after_batch(++measured);
+    check_stop();
+  };
+  const bool is_alone = ranks.size() == 1;
+  if (is_alone) measure_alone(evaluator, next, end_batch);
+  if (!is_alone) measure_on_ranks(evaluator, next, end_batch, batches.steps_per_epoch(), ranks);
   model.train(was_training);
   return waiting_for(model, config.model, [&] {
-    return ranks.size() == 1 ? evaluator.read() : of_first(evaluator, ranks);
+    return is_alone ? evaluator.read() : metrics_of_first(evaluator, ranks);
   });
 }
 

@@ -1,4 +1,4 @@
-// Evaluations: the metrics that a config names, of a split.
+// Evaluates a model: the loss and the metrics that a config names, on a split of the data.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,20 @@ namespace taper::v0::runner {
 
 using distributed::Communicator;
 
-// What an evaluation gave.
+// The result of an evaluation.
 struct Metrics {
-  // "loss", then those that the config names: {"accuracy", 0.97}.
+  // "loss", then the metrics that the config names: {"accuracy", 0.97}.
   std::vector<std::pair<std::string, double>> values;
-  std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class], where asked for
-  // How many samples are predicted to be of each class, where there are at most 1000 classes; not
-  // kept by checkpoints.
+  std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class], if requested
+  // Number of samples that are predicted to be of each class, if there are at most 1000 classes.
+  // Not stored in checkpoints.
   std::vector<int64_t> predicted{};
 
-  // Throws ConfigError, with the names that there are, for one that was not measured.
+  // Returns a value by its name. Throws ConfigError, which lists the names, if it was not measured.
   double operator[](const std::string& name) const;
 };
-// "test loss:       0.0123", one on a line; a confusion matrix as a table where classes have names.
+// Returns a line such as "test loss:       0.0123" for each value, and the confusion matrix as a
+// table if the classes have names.
 std::string to_text(const Metrics& metrics, const DataInfo& info);
 
 //   Evaluator evaluator(config, data, device);
@@ -41,38 +42,37 @@ class Evaluator {
   // Throws ConfigError for a confusion matrix of more than 1000 classes.
   Evaluator(const RunConfig& config, const DataInfo& info, Device device);
 
-  // Keeps no gradients and does not wait for the device.
+  // Adds a batch. Records no gradients and does not wait for the device.
   void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
-  // What a batch adds, [n] float64, for another rank's evaluator.
+  // Returns what a batch adds, [n] float64, for the evaluator of another rank.
   Tensor sums_of(const Tensor& outputs, const Tensor& targets);
   void add(const Tensor& sums);
-  // Waits for the device. The loss is the mean over samples (of text: tokens), without label
-  // smoothing; errors of values are in the file's own unit.
+  // Returns the metrics of all batches. The loss is the mean over samples (of text: tokens),
+  // without label smoothing; errors of values are in the unit of the data file. Synchronizes.
   Metrics read() const;
-  // Of what read() gives as numbers.
+  // Returns the names in Metrics::values.
   std::vector<std::string> names() const;
 
  private:
   struct Measured {
     Component row;  // of the metric
     Metric metric;
-    Shape shape{};  // of its sums
+    Shape shape{};  // of the sums
   };
-  static constexpr int64_t kMostCounted = 1000;  // classes
+  static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;
   Loss loss_;
-  Tensor totals_;  // float64: samples, their losses, and the metrics' sums
+  Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
-  int64_t counted_classes_ = 0;  // whose predictions are counted, behind the metrics' sums
+  int64_t counted_classes_ = 0;  // classes whose predictions are counted; 0: none
 };
 
-// Measures all batches that the loader gives in `epoch`, with the model in evaluation mode and in
-// the config's precision; then the model trains again if it did before. Of several ranks each
-// measures some of the batches, and all get the numbers that one rank alone would get.
-// `after_batch` is called with the number of batches that this rank has measured so far, on all
-// ranks after the same number, and may end the evaluation by an exception. By default it is
-// check_stop().
+// Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in
+// the config's precision. Then restores the mode of the model. With several ranks each measures
+// some of the batches, and all return the numbers that one rank alone would compute. Calls
+// after_batch with the number of batches that this rank has measured so far, on all ranks after the
+// same number; it may end the evaluation by an exception. By default it is check_stop().
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t batches)>& after_batch = {});

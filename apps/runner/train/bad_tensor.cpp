@@ -20,7 +20,7 @@ bool is_bad(const Tensor& x) {
 
 using Tensors = std::vector<Tensor>;
 
-// Notes the first bad tensor that goes into or comes out of a module, while it lives.
+// Until it is destroyed, notes the first bad tensor among the inputs and outputs of all modules.
 class Watch {
  public:
   explicit Watch(Module& model) {
@@ -59,7 +59,8 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
   const Tensor loss = step();
   if (!watch.found.empty()) return watch.found;
   if (is_bad(loss)) return "the loss";
-  // The backward pass comes from the end. Gradients may be finite, yet too large for their norm.
+  // The backward pass begins with the last parameters. A norm may overflow although all gradients
+  // are finite.
   for (auto at = params.rbegin(); at != params.rend(); ++at) {
     const auto& [name, p] = *at;
     const double norm = p.grad().defined() ? optim::get_total_norm({p.grad()}).item<double>() : 0;
@@ -73,7 +74,7 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step) {
   std::vector<NamedTensor> buffers = model.named_buffers(), saved;
   for (const auto& [name, b] : buffers) saved.push_back({name, b.clone()});
-  model.zero_grad();  // of later steps
+  model.zero_grad();  // later steps have left gradients
   std::string found = search(model, step);
   const NoGradGuard no_grad;
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_(saved[i].tensor);

@@ -1,4 +1,4 @@
-// Where a step that went wrong first did.
+// Finds the first tensor of a step that is not finite.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace taper::v0::runner {
 
-// Runs a step's forward and backward pass again (`step` returns the loss) and names the first
-// tensor that is not finite: "the weight 'fc1.weight'", "the inputs of the batch", "the output of
-// 'fc1' (Linear)", "the loss", "the gradient of 'fc1.weight'". Empty where all are finite this
-// time. Buffers and gradients are left as they were, respectively dropped.
+// Calls step(), which repeats the forward and backward pass of a step and returns the loss. Returns
+// the name of the first tensor that is not finite: "the weight 'fc1.weight'", "the inputs of the
+// batch", "the output of 'fc1' (Linear)", "the loss", "the gradient of 'fc1.weight'". Returns "" if
+// all are finite this time. Restores the buffers and clears the gradients. Synchronizes.
 std::string first_bad_tensor(Module& model, const std::function<Tensor()>& step);
 
 }  // namespace taper::v0::runner

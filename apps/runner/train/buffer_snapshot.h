@@ -1,4 +1,4 @@
-// The buffers of a model, such as running statistics, as a step found them.
+// Copies of a model's buffers, such as running statistics, from before a step.
 #pragma once
 
 #include <cstdint>

@@ -17,10 +17,10 @@
 namespace taper::v0::runner {
 namespace {
 
-// The multiply-adds that a call may cost on top of the smallest one: a tenth of a second.
+// The multiply-adds that a call may cost: about a tenth of a second.
 constexpr int64_t kCheap = 2'000'000'000;
 
-// 0 and most by turns, int64.
+// Returns int64 values that alternate between 0 and `most`.
 Tensor extremes(const Shape& shape, int64_t most, Device device) {
   const Tensor numbers = arange(shape.numel(), {.dtype = kInt64, .device = device});
   return (remainder(numbers, 2) * most).reshape(shape);
@@ -47,7 +47,7 @@ class Preflight {
   }
   Preflight& operator=(Preflight&&) = delete;
 
-  // The smallest call, which tells what a sample costs.
+  // Runs model and loss on two samples, and measures what a sample costs.
   void try_smallest() {
     const int64_t before = kernels::multiply_adds;
     const Batch batch = batch_of(2);
@@ -59,16 +59,16 @@ class Preflight {
     sample_cost_ = (kernels::multiply_adds - before) / 2;
   }
 
-  // A call in training of one of the sizes. Throws the error of the model itself.
-  void train_on(int64_t rows) {
-    const Batch batch = batch_of(affordable(rows));
+  // Runs the model in training mode. Throws the error of the model itself.
+  void train_on(int64_t samples) {
+    const Batch batch = batch_of(affordable(samples));
     const Autocast half = autocast_of(config_.train.precision, device_.type());
     (void)model_.train()(batch.inputs);
   }
 
-  void evaluate_on(int64_t rows) {
+  void evaluate_on(int64_t samples) {
     const NoGradGuard no_grad;
-    const Batch batch = batch_of(affordable(rows));
+    const Batch batch = batch_of(affordable(samples));
     const Autocast half = autocast_of(config_.train.precision, device_.type());
     Evaluator evaluator(config_, data_, device_);
     evaluator.add(run_model(model_.eval(), config_.model, data_, batch.inputs), batch.targets);
@@ -76,20 +76,20 @@ class Preflight {
   }
 
  private:
-  int64_t affordable(int64_t rows) const {
-    return std::min(rows, std::max<int64_t>(2, kCheap / std::max<int64_t>(1, sample_cost_)));
+  int64_t affordable(int64_t samples) const {
+    return std::min(samples, std::max<int64_t>(2, kCheap / std::max<int64_t>(1, sample_cost_)));
   }
 
-  // A text may be shorter where the model takes every length and a whole one is not cheap.
-  Batch batch_of(int64_t rows) const {
+  // Texts are cut short if whole ones are not cheap and the model takes any length.
+  Batch batch_of(int64_t samples) const {
     constexpr int64_t kFewTokens = 8;
     Shape shape = data_.input_shape;
     if (takes_any_length(model_) && shape[0] * model_.num_parameters() > kCheap / 4) {
       shape[0] = std::min(shape[0], kFewTokens);
     }
-    shape.insert(0, rows);
+    shape.insert(0, samples);
     const bool is_language = data_.task == Task::kLanguage;
-    const Shape targets = is_language ? shape : Shape{rows};
+    const Shape targets = is_language ? shape : Shape{samples};
     Generator numbers(1);
     return {data_.vocab_size() > 0
                 ? extremes(shape, data_.vocab_size() - 1, device_)
@@ -98,7 +98,7 @@ class Preflight {
                                             : extremes(targets, data_.outputs - 1, device_)};
   }
 
-  // On the CPU, where losses look at values: a GPU would not be waited for.
+  // Runs the loss on the CPU, where it checks the values; on a GPU an error would come late.
   void take_loss(const Tensor& outputs, const Tensor& targets) const {
     const NoGradGuard no_grad;
     const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
@@ -110,28 +110,28 @@ class Preflight {
   const DataInfo& data_;
   const Device device_;
   const Loss loss_;
-  std::vector<NamedTensor> buffers_;  // as they were
+  std::vector<NamedTensor> buffers_;  // their values before
   int64_t sample_cost_ = 0;           // multiply-adds
 };
 
-std::string samples(int64_t n) { return cat(n, n == 1 ? " sample" : " samples"); }
+std::string count_of(int64_t n) { return cat(n, n == 1 ? " sample" : " samples"); }
 
-// Batch norms that are synchronized see the whole batch of all ranks.
+// Synchronized batch norms see the whole batch of all ranks.
 bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
   return config.distributed.sync_batch_norm && sizes.ranks > 1;
 }
 
-// Which call it is that the model does not take, in words.
+// Returns in words which call the model does not take.
 std::string description(const CallSize& call, const RunConfig& config, const RunSizes& sizes) {
   const TrainConfig& c = config.train;
   const std::string out = call.is_last
-                              ? cat("the last batch of an epoch has ", samples(call.batch), " (",
+                              ? cat("the last batch of an epoch has ", count_of(call.batch), " (",
                                     sizes.train_samples, " in batches of ", c.batch_size, ")")
-                              : cat("a batch has ", samples(call.batch));
+                              : cat("a batch has ", count_of(call.batch));
   const int64_t parts = c.shards.value_or(sizes.ranks);
   if (parts == 1 || sees_whole_batch(config, sizes)) return out;
   return cat(out, ", and one of its ", parts, c.shards ? " parts (train.shards)" : " parts by rank",
-             " has ", call.rows);
+             " has ", call.samples);
 }
 
 [[noreturn]] void refuse_call_size(const CallSize& call, const RunConfig& config,
@@ -149,7 +149,7 @@ std::string description(const CallSize& call, const RunConfig& config, const Run
 void check_call(Preflight& preflight, Module& model, const CallSize& call, const RunConfig& config,
                 const RunSizes& sizes) {
   try {
-    preflight.train_on(call.rows);
+    preflight.train_on(call.samples);
   } catch (const std::exception& error) {
     if (is_refusal(error)) {
       refuse_call_size(call, config, sizes, cat("the model does not take that: ", error.what()));
@@ -168,10 +168,10 @@ std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& si
   std::vector<CallSize> out;
   const auto add = [&](int64_t batch, bool is_last) {
     for (int64_t i = 0; i < parts; ++i) {
-      const int64_t rows = begin_of_part(batch, i + 1, parts) - begin_of_part(batch, i, parts);
+      const int64_t n = begin_of_part(batch, i + 1, parts) - begin_of_part(batch, i, parts);
       const bool is_known =
-          std::ranges::any_of(out, [&](const CallSize& call) { return call.rows == rows; });
-      if (!is_known && rows > 0) out.push_back({rows, batch, is_last});
+          std::ranges::any_of(out, [&](const CallSize& call) { return call.samples == n; });
+      if (!is_known && n > 0) out.push_back({n, batch, is_last});
     }
   };
   if (sizes.train_samples >= batch_size) add(batch_size, false);
@@ -198,7 +198,7 @@ void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
     if (sizes.test_samples >= sizes.eval_batch_size) preflight.evaluate_on(sizes.eval_batch_size);
     if (rest > 0) preflight.evaluate_on(rest);
   } catch (const std::exception& error) {
-    refuse_layer(model, config.model, error);  // what a GPU has reported late
+    refuse_layer(model, config.model, error);  // a GPU may report an error late
     throw;
   }
 }

@@ -1,4 +1,4 @@
-// What a run's batches ask of its model, tried before anything is trained.
+// Tries a model with all batch sizes of its run before the first step.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace taper::v0::runner {
 
-// Samples that the model gets in one call: a batch, or its part on a rank or in a shard.
+// The samples that the model gets in one call: a batch, or the part of a rank or shard.
 struct CallSize {
-  int64_t rows = 0;      // of the call
-  int64_t batch = 0;     // of the batch that it is a part of
-  bool is_last = false;  // whether that batch is an epoch's last, smaller one
+  int64_t samples = 0;
+  int64_t batch = 0;     // samples of the whole batch
+  bool is_last = false;  // the batch is the last, smaller one of an epoch
 };
-// Returns the different sizes of an epoch's calls in training, those of whole batches first.
+// Returns the different sizes of the calls in an epoch of training, those of full batches first.
 std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& sizes);
 
-// Runs the model, the loss and the metrics on batches of all the sizes that the run will have, as
-// far as that is cheap, with token ids and classes at both ends of their range. Leaves weights,
-// buffers and the default generator as they were. Throws ConfigError at the layer, loss, metric or
-// train.batch_size that does not fit, with the remedy, and as run_model does. The model must not
-// synchronize its batch norms over ranks yet.
+// Runs the model, the loss and the metrics on batches of all sizes that the run will have, as far
+// as that is cheap. Token ids and classes are at both ends of their range. Restores weights,
+// buffers and the default generator. Throws ConfigError at the layer, loss, metric or
+// train.batch_size that does not fit, with the remedy; otherwise it throws as run_model() does.
+// Call it before sync_batch_norms().
 void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
                    const RunSizes& sizes, Device device);
 

@@ -15,11 +15,10 @@
 namespace taper::v0::runner {
 namespace {
 
-// What a run that goes on may have otherwise: how long, where or how watched it is. `counts`: it
-// may change the numbers after that step, so that the run keeps both.
+// A key that may differ in a resumed run: how long, where or how observed it is.
 struct MayDiffer {
   std::string_view key;
-  bool counts = false;
+  bool changes_numbers = false;  // after the step, so that the run keeps both configs
 };
 constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
                                     {"train.steps", true},
@@ -58,20 +57,20 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
   return fs::canonical(path);
 }
 
-// Throws ConfigError for a config that the run cannot go on with. Returns a line for each
-// difference that counts.
+// Throws ConfigError if a key differs that may not. Returns a line for each difference that may
+// change the numbers.
 std::string check_same_config(const Checkpoint& saved, const RunConfig& config) {
   const auto text = saved.texts.find("config.yaml");
   require<InputError>(text != saved.texts.end(), "'", saved.path.string(), "' has no config.yaml");
-  std::string found, counts;
+  std::string found, changes;
   const std::string differences = config_differences(with_defaults(text->second), to_yaml(config));
   for (const std::string& line : lines_of(differences)) {
     const std::string key = line.substr(2, line.find(':') - 2);
     const auto known = std::ranges::find(kMayDiffer, key, &MayDiffer::key);
     if (known == std::end(kMayDiffer)) found += "\n" + line;
-    if (known != std::end(kMayDiffer) && known->counts) counts += "\n" + line;
+    if (known != std::end(kMayDiffer) && known->changes_numbers) changes += "\n" + line;
   }
-  if (found.empty()) return counts;
+  if (found.empty()) return changes;
   throw ConfigError(
       cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
           "\nTake the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
@@ -135,7 +134,7 @@ void report_resumed(const Resumed& from, int64_t step, double lr) {
                   step, before, lr));
 }
 
-// The best checkpoint of the other run up to that step, which may stay the best of this one.
+// Copies the best checkpoint of the other run up to that step, which may stay the best one.
 static void copy_best(const fs::path& run, const fs::path& dir, int64_t step) {
   const int64_t best = step_of(best_checkpoint(run));
   if (best < 0 || best > step || !damage_of(best_checkpoint(run)).empty()) return;
@@ -156,7 +155,7 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
     copy_best(from.run, dir, step);
   }
   drop_checkpoints_after(dir, step);
-  // What is made anew; until then the checkpoint is what can be used.
+  // These are written again at the end. Until then the checkpoint is what can be used.
   for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
 }
 

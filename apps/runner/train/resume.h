@@ -1,4 +1,4 @@
-// What a run goes on from.
+// The checkpoint from which a run is resumed, and what may differ since then.
 #pragma once
 
 #include <optional>
@@ -13,25 +13,26 @@ namespace taper::v0::runner {
 
 struct Resumed {
   Checkpoint checkpoint;
-  fs::path run{};                            // whose it is
-  std::string changes{};                     // of the config, those that count, a line each
-  std::optional<int64_t> eval_batch_size{};  // as recorded, where the config gives none
+  fs::path run{};         // the directory of the run that wrote it
+  std::string changes{};  // a line for each change of the config that may change the numbers
+  std::optional<int64_t> eval_batch_size{};  // of that run; empty if the config gives one
 };
 
-// The checkpoint that the options ask for, if any, once the run may go on from it: its config is
-// the same but for what may differ, and its data are. Throws what train() throws.
+// Returns the checkpoint that the options name; empty: a new run begins. Its data, and all settings
+// that may not change on resume, must match. Throws what train() throws.
 std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir,
                                     const TrainOptions& options);
 
-// What a run goes back to: its newest whole checkpoint that is no extra one, or the newest where
-// all are. InputError: none is left.
+// Returns the checkpoint for a rollback: the newest one that is undamaged and not extra, or the
+// newest undamaged one if all are extra. Throws InputError if none is left.
 Checkpoint target_of_rollback(const fs::path& run);
 
-// Says from where a run goes on, after that step, and what is otherwise from there on. `lr`: the
-// rate that the config has there.
+// Logs from which checkpoint and step a run is resumed, and warns of settings that differ from
+// there on. lr: the learning rate of the config at that step.
 void report_resumed(const Resumed& from, int64_t step, double lr);
 
-// Makes the directory ready. The checkpoint may be of another run, whose metrics then come along.
+// Prepares the directory of a resumed run. If the checkpoint is from another run, makes the
+// directory and copies that run's metrics.
 void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
                        std::optional<RunLock>& lock);
 

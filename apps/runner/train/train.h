@@ -1,4 +1,4 @@
-// A training run: data, model, optimizer and loop as one config says.
+// Trains a model as a config describes it.
 #pragma once
 
 #include <filesystem>
@@ -14,65 +14,71 @@ namespace taper::v0::runner {
 
 struct TrainResult;
 
-// Whoever looks on at a training run: the gate, tests, a user's program; also as a callback that
-// configs name (`callbacks: [tell: {every: 10}]`):
+// Is called during a training run. The gate, tests and a user's program derive from it. A config
+// can name one as a callback (`callbacks: [tell: {every: 10}]`) that was registered:
 //
 //   register_callback<TellOptions>("tell", [](const TellOptions& o, const CallbackSite& at) {
 //     return std::make_unique<Tell>(o.every, at.dir);
 //   });
 //
-// A run with an observer reads every step's loss and gradient norm before the next step begins; one
-// without does not wait for the device. The numbers of the run are the same.
+// A run with an observer reads the loss and gradient norm of every step before the next one begins.
+// A run without does not wait for the device. The numbers of the run are the same.
 struct Observer {
   virtual ~Observer() = default;
-  // The model as the first step will see it, resumed or new. Hooks may be registered on it.
+  // Is called before the first step, with the new or resumed model. Hooks may be registered on it.
   virtual void on_start(Module&) {}
-  // The step is done and the weights have moved; gradients may be gone. The norm is that of all
-  // gradients before clipping. False ends the run here: train() returns without evaluating again.
+  // Is called after the weights were updated; gradients may have been freed. grad_norm is the norm
+  // of all gradients before clipping. Return false to end the run after this step: train() returns
+  // without another evaluation.
   virtual bool on_step(int64_t /*step*/, double /*loss*/, double /*grad_norm*/) { return true; }
-  // What an "eval" line of metrics.jsonl says.
+  // Is called after each evaluation with the numbers of the "eval" line of metrics.jsonl.
   virtual void on_eval(int64_t /*step*/, const std::string& /*split*/, const Metrics&) {}
-  // The run's files are whole. Not for a run that failed or was interrupted.
+  // Is called once the files of the run are complete. Not called if the run failed or was
+  // interrupted.
   virtual void on_end(const TrainResult&) {}
 };
 
 struct TrainOptions {
-  // "no": anew; what lies in the directory is moved aside. "auto": from the newest checkpoint there
-  // that is whole, or anew where there is none. "last", "best", or the path of a checkpoint: from
-  // that one.
+  // "no": starts a new run; an earlier run in the directory is renamed. "auto": resumes from the
+  // newest undamaged checkpoint, or starts a new run if there is none. "last", "best", or the path
+  // of a checkpoint: resumes from that one.
   std::string resume = "no";
-  bool allow_changed_data = false;  // of a run that goes on
-  int64_t stop_at = -1;             // saves and ends after this step
+  bool allow_changed_data = false;  // resumes although the data files have changed
+  int64_t stop_at = -1;             // saves and ends after this step; -1: does not
   Observer* observer = nullptr;
-  std::stop_token stop{};  // asked for by the caller's program: the run is saved and ends
+  std::stop_token stop{};  // when a stop is requested, the run is saved and ends
 };
 
 // How a run ended.
 struct TrainResult {
   int64_t steps = 0;
-  std::string reason{};     // of an end before the last step: "early stopping", "time limit"
-  Metrics metrics{};        // of the last evaluation
-  int64_t saved_step = 0;   // whose weights model.safetensors has
-  int64_t saved_epoch = 0;  // in which that step was
-  Metrics saved_metrics{};  // of those weights; empty where they were not evaluated
-  int64_t best_step = 0;    // the best evaluation's, by best_goal(config.train); 0: there was none
-  double best = 0;          // its value
-  bool is_first_rank = true;            // which alone has to say so
-  std::vector<std::string> warnings{};  // what makes the results doubtful, also in exit.json
+  std::string reason{};       // why it ended before the last step: "early stopping", "time limit"
+  Metrics metrics{};          // of the last evaluation
+  int64_t saved_step = 0;     // the step whose weights are in model.safetensors
+  int64_t saved_epoch = 0;    // the epoch of that step
+  Metrics saved_metrics{};    // of these weights; empty if they were not evaluated
+  int64_t best_step = 0;      // the step with the best value of best_goal(config.train); 0: none
+  double best = 0;            // that value
+  bool is_first_rank = true;  // the rank that prints the result
+  std::vector<std::string> warnings{};  // of doubtful results; also in exit.json
 };
 
-// Trains in the directory of a run, which then holds config.yaml, env.json, data.json,
-// metrics.jsonl, timing.jsonl, log.txt, checkpoints, model.safetensors, exit.json, CRC32 (of these)
-// and run.lock. The same config on the same device gives the same bytes of metrics.jsonl and
-// model.safetensors, also when the run was killed and resumed. Throws ConfigError (resumed with
-// another config), InputError (also: the directory is another's, the data have changed),
-// DeviceUnavailable, Diverged, DiskError, or Interrupted once it is saved after a signal
-// or `stop`. Whatever ends a run that has begun, its last whole step is saved first where memory
-// and disk allow: a warning says where, or why not. What the host has set comes back at the end:
-// the number of threads and the precision of float32 products, which are set for the whole process
-// meanwhile; its NoGradGuard and Autocast, which do not reach the run; its generators. Visible
-// devices stay set. Only main() listens to signals. Messages go to log.txt and to the host's logger
-// (set_logger), if there is one.
+// Trains in the directory `dir`, which then has config.yaml, env.json, data.json, metrics.jsonl,
+// timing.jsonl, log.txt, checkpoints, model.safetensors, exit.json, CRC32 (checksums) and run.lock.
+// The same config on the same device gives the same bytes of metrics.jsonl and model.safetensors,
+// also if the run was killed and resumed.
+//
+// Throws ConfigError (also: resumed with another config), InputError (also: the directory belongs
+// to another program, or the data have changed), DeviceUnavailable, Diverged, DiskError, or
+// Interrupted once the run is saved after a signal or `stop`. Whatever ends a run that has begun,
+// its last whole step is saved first if memory and disk allow; a warning says where, or why not.
+//
+// At the end the settings of the host are restored: the number of threads and the precision of
+// float32 products, which the run sets for the whole process; gradient mode and autocast, which do
+// not affect the run; and its generators. Visible devices stay set. Signals are received in main()
+// only. Messages are written to log.txt and to the host's logger (set_logger), if there is one.
+//
+//   const TrainResult result = train(load_config("digits.yaml", {}), "runs/a", {.resume = "auto"});
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,
                   const TrainOptions& options = {});
 
