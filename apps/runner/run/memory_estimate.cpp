@@ -30,7 +30,7 @@ namespace {
 
 int64_t bytes_in_use() { return int64_t(cpu::memory_stats().allocated); }
 
-int64_t bytes_of(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
+int64_t tensor_bytes(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
   int64_t bytes = 0;
   for (const NamedTensor& t : tensors) {
     if (t.name.starts_with(prefix)) bytes += int64_t(t.tensor.nbytes());
@@ -132,7 +132,7 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   const auto optimizer = build_optimizer(config, {model, config.no_decay});
   std::map<int, std::vector<Tensor>> by_dim;
   for (const Tensor& p : model.parameters()) by_dim[p.dim()].push_back(p);
-  int64_t total = 0, before = bytes_of(optimizer->state_dict(), "state.");
+  int64_t total = 0, before = tensor_bytes(optimizer->state_dict(), "state.");
   if (before > 0) return before;  // the optimizer was constructed with its state
   for (const auto& [dim, params] : by_dim) {
     const auto size = [](const Tensor& p) {
@@ -142,7 +142,7 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
     p.set_grad(zeros_like(p));
     optimizer->step();
     p.set_grad({});
-    const int64_t now = bytes_of(optimizer->state_dict(), "state.");
+    const int64_t now = tensor_bytes(optimizer->state_dict(), "state.");
     const int64_t each = (now - std::exchange(before, now)) / int64_t(p.nbytes());
     for (const Tensor& q : params) total += each * int64_t(q.nbytes());
   }
@@ -159,7 +159,8 @@ struct EstimateSite {
 MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t optimizer_state,
                               int64_t ranks) {
   const TrainConfig& c = config.train;
-  const int64_t parts = c.shards.value_or(ranks), gradients = bytes_of(model.named_parameters());
+  const int64_t parts = c.shards.value_or(ranks),
+                gradients = tensor_bytes(model.named_parameters());
   int64_t buckets = parts > 1 ? gradients : 0;
   // Each level of the tree of shards keeps a sum that waits for its neighbor. With more than two
   // ranks there is a buffer for all_gather, too.
@@ -168,7 +169,7 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
     if (ranks > 2) buckets += gradients;
   }
   MemoryEstimate out;
-  out.add("parameters", gradients + bytes_of(model.named_buffers()));
+  out.add("parameters", gradients + tensor_bytes(model.named_buffers()));
   out.add("gradients", gradients);
   out.add("optimizer state",
           config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
@@ -185,7 +186,8 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   const TrainConfig& c = config.train;
   const RunSizes sizes = run_sizes(config, data, site.ranks);
   const int64_t parts = c.shards.value_or(site.ranks);
-  const int64_t gradients = bytes_of(model.named_parameters()), averages = c.ema ? gradients : 0;
+  const int64_t gradients = tensor_bytes(model.named_parameters()),
+                averages = c.ema ? gradients : 0;
   Probe probe(config, data, model);
   const int64_t trained = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
   const int64_t evaluated = std::min(sizes.eval_batch_size, sizes.test_samples);
