@@ -247,9 +247,9 @@ TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
 TEST(Signals, ASecondSigintEndsAtOnce) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const SignalScope signals;
+    const SignalGuard signals;
     ::raise(SIGINT);
-    if (SignalScope::received() != "SIGINT") ::_exit(1);
+    if (SignalGuard::received() != "SIGINT") ::_exit(1);
     ::raise(SIGINT);
     ::_exit(2);
   }
@@ -261,9 +261,9 @@ TEST(Signals, ASecondSigintEndsAtOnce) {
 TEST(Signals, ThatATerminalIsLostMayBeIgnored) {
   const auto before = ::signal(SIGHUP, SIG_IGN);  // as nohup has it
   {
-    const SignalScope signals;
+    const SignalGuard signals;
     ::raise(SIGHUP);
-    EXPECT_EQ(SignalScope::received(), "");
+    EXPECT_EQ(SignalGuard::received(), "");
   }
   ::signal(SIGHUP, before);
 }
@@ -271,7 +271,7 @@ TEST(Signals, ThatATerminalIsLostMayBeIgnored) {
 TEST(Signals, LoopsBeforeTheRunHearThem) {
   EXPECT_NO_THROW(check_stop());
   {
-    const SignalScope signals;
+    const SignalGuard signals;
     EXPECT_NO_THROW(check_stop());
     ::raise(SIGTERM);
     EXPECT_THROW(check_stop(), Interrupted);
@@ -291,24 +291,24 @@ TEST_F(Resume, ASignalEndsTheReadingOfATableOrOfImages) {
   pictures.train_images = images;
   EXPECT_NO_THROW(data::read_csv(table.path, table));
   EXPECT_NO_THROW(data::read_idx(images));
-  const SignalScope signals;
+  const SignalGuard signals;
   ::raise(SIGTERM);
   EXPECT_THROW(table.load(1), Interrupted);
   EXPECT_THROW(pictures.load(1), Interrupted);
 }
 
 TEST(Signals, ListeningEndsWithTheScope) {
-  EXPECT_EQ(SignalScope::received(), "");
+  EXPECT_EQ(SignalGuard::received(), "");
   {
-    const SignalScope signals;
+    const SignalGuard signals;
     ::raise(SIGUSR1);
-    EXPECT_EQ(SignalScope::received(), "SIGUSR1");
+    EXPECT_EQ(SignalGuard::received(), "SIGUSR1");
   }
   struct sigaction now {};
   ::sigaction(SIGUSR1, nullptr, &now);
   EXPECT_EQ(now.sa_handler, SIG_DFL);
-  const SignalScope again;
-  EXPECT_EQ(SignalScope::received(), "");
+  const SignalGuard again;
+  EXPECT_EQ(SignalGuard::received(), "");
 }
 
 // --- damage ---

@@ -20,7 +20,7 @@ namespace {
 // The last one is ignored: a file over the limit of `ulimit -f` is a failed write with a message.
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 
-bool listens = false;  // between the constructor and the destructor of a SignalScope
+bool listens = false;  // between the constructor and the destructor of a SignalGuard
 volatile std::sig_atomic_t last_signal = 0, asked_to_end = 0, quiet = 0;
 timespec asked_at;  // when the first SIGINT or SIGTERM came
 struct sigaction previous[std::size(kSignals)];
@@ -85,12 +85,12 @@ void note(int number) {
 
 void stop_if_asked() {
   if (last_signal == 0) return;
-  throw Interrupted(cat("ended by ", SignalScope::received(), " before the first step"));
+  throw Interrupted(cat("ended by ", SignalGuard::received(), " before the first step"));
 }
 
 }  // namespace
 
-SignalScope::SignalScope(bool is_quiet) {
+SignalGuard::SignalGuard(bool is_quiet) {
   last_signal = 0;
   asked_to_end = 0;
   quiet = is_quiet;
@@ -109,7 +109,7 @@ SignalScope::SignalScope(bool is_quiet) {
   }
 }
 
-SignalScope::~SignalScope() {
+SignalGuard::~SignalGuard() {
   listens = false;
   set_stop_check(previous_check);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
@@ -119,14 +119,14 @@ SignalScope::~SignalScope() {
   asked_to_end = 0;
 }
 
-std::string SignalScope::received() {
+std::string SignalGuard::received() {
   const int number = last_signal;
   return number == 0 ? "" : name_of_signal(number);
 }
 
-void SignalScope::set_plan(const char* text) { plan = text; }
+void SignalGuard::set_plan(const char* text) { plan = text; }
 
-void SignalScope::set_newest(const std::string& checkpoint) {
+void SignalGuard::set_newest(const std::string& checkpoint) {
   if (!listens) return;  // a program's own runs may be in several threads
   // A handler may just read the path before, which stays until the next but one.
   static std::string paths[2];

@@ -12,12 +12,12 @@ namespace taper::v0::runner {
 // and makes check_stop() (framework/base/cancel.h) throw Interrupted. A second SIGINT or SIGTERM
 // ends the process at once, with exit code 130 or 143, after a line that names the newest
 // checkpoint.
-class SignalScope {
+class SignalGuard {
  public:
   // is_quiet: prints no lines, as on all ranks but the first.
-  explicit SignalScope(bool is_quiet = false);
-  ~SignalScope();
-  SignalScope& operator=(SignalScope&&) = delete;  // neither copied nor moved
+  explicit SignalGuard(bool is_quiet = false);
+  ~SignalGuard();
+  SignalGuard& operator=(SignalGuard&&) = delete;  // neither copied nor moved
 
   // The name of the signal that came, as "SIGTERM"; empty: none.
   static std::string received();

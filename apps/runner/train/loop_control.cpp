@@ -32,7 +32,7 @@ int64_t count_until_exchange(int64_t count, double seconds, double max) {
 }  // namespace
 
 std::string Trainer::own_signal() const {
-  return stop_.stop_requested() ? "its program" : SignalScope::received();
+  return stop_.stop_requested() ? "its program" : SignalGuard::received();
 }
 
 std::function<void(int64_t)> Trainer::stop_check() {

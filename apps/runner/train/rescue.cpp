@@ -111,7 +111,7 @@ bool Trainer::undo() {
 void Trainer::save_last_step(bool is_on_all_ranks) {
   if (is_on_all_ranks) return save(false, true);
   state_.is_extra = true;
-  SignalScope::set_newest(
+  SignalGuard::set_newest(
       save_checkpoint(dir_, state_.step, checkpoint_of_rank(), config_.checkpoint.keep + 1));
   saved_step_ = state_.step;
 }

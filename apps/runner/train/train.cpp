@@ -213,7 +213,7 @@ void TrainingRun::seal(TrainResult& result) {
 
 TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOptions& options) {
   RunConfig config = asked;
-  std::optional<SignalScope> signals;
+  std::optional<SignalGuard> signals;
   if (owns_process()) signals.emplace(is_later_rank());
   const ConsoleGuard console(config.log);
   const HostStateGuard host;

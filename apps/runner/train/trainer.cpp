@@ -66,7 +66,7 @@ TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
 }
 
 void Trainer::begin() {
-  SignalScope::set_plan(kPlan);
+  SignalGuard::set_plan(kPlan);
   open_files();
   step_.begin();
   inform(cat("model: ", training_.model->num_parameters(), " parameters"));
@@ -268,9 +268,9 @@ bool Trainer::evaluate_and_log() {
   note_begin(true);
   log_.note_position(state_);
   step_.begin_evaluation();
-  SignalScope::set_plan("stopping after this batch of the evaluation");
+  SignalGuard::set_plan("stopping after this batch of the evaluation");
   state_.metrics = evaluate();
-  SignalScope::set_plan(kPlan);
+  SignalGuard::set_plan(kPlan);
   state_.evaluated_step = state_.step;
   log_.evaluation(state_);
   if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
@@ -311,7 +311,7 @@ void Trainer::save(bool is_best, bool is_extra) {
           save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
       log_message(LogLevel::debug,
                   cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
-      SignalScope::set_newest(saved);
+      SignalGuard::set_newest(saved);
     });
   }
   is_saving_ = false;
@@ -377,7 +377,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     missing_lines_ = 0;
     // If the step is unfinished, its checkpoint is to be written again after the evaluation.
     saved_step_ = state_.is_unfinished ? -1 : state_.step;
-    SignalScope::set_newest(checkpoint.path.string());
+    SignalGuard::set_newest(checkpoint.path.string());
   });
 }
 
