@@ -75,7 +75,7 @@ template <class M> std::unique_ptr<Module> take_module(M&& module) {
                 "here");
   check_whole(module, typeid(M));
   // NOLINTNEXTLINE(bugprone-move-forwarding-reference): M is not a reference, as checked above
-  return std::make_unique<M>(std::move(module));
+  return std::unique_ptr<Module>(new M(std::move(module)));
 }
 
 // Whether an argument of type D is the module that a Child<M> should hold. It is not if M itself
@@ -103,7 +103,7 @@ template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... 
   } else {
     constexpr bool can_be_made = std::is_constructible_v<M, Args...>;
     static_assert(can_be_made, "no constructor of this Child's module takes these arguments");
-    if constexpr (can_be_made) return std::make_unique<M>(std::forward<Args>(args)...);
+    if constexpr (can_be_made) return std::unique_ptr<Module>(new M(std::forward<Args>(args)...));
   }
 }
 

@@ -199,7 +199,7 @@ class Module {
   // Returns a copy by M's copy constructor. M must be the module's complete type.
   template <std::derived_from<Module> M> static std::unique_ptr<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
-      if (typeid(module) == typeid(M)) return std::make_unique<M>(module);
+      if (typeid(module) == typeid(M)) return std::unique_ptr<Module>(new M(module));
     }
     return static_cast<Module&>(module).copied();
   }
@@ -319,9 +319,8 @@ template <class D, class Base = Module> class Cloneable : public Base {
  private:
   std::unique_ptr<Module> copied() override {
     if constexpr (std::is_constructible_v<D, D&>) {
-      if (typeid(*this) == typeid(D)) {
-        return std::make_unique<D>(static_cast<D&>(*this));
-      }
+      // A std::unique_ptr<D> for every layer would double the time to compile taper.h.
+      if (typeid(*this) == typeid(D)) return std::unique_ptr<Module>(new D(static_cast<D&>(*this)));
     }
     return Module::copied();
   }

@@ -118,7 +118,7 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
 template <class Options> class RuleOf : public Rule {
  public:
   explicit RuleOf(Options options) : options_(std::move(options)) {}
-  std::unique_ptr<Rule> clone() const override { return std::make_unique<RuleOf>(*this); }
+  std::unique_ptr<Rule> clone() const override { return std::unique_ptr<Rule>(new RuleOf(*this)); }
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);

@@ -122,7 +122,7 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
     return add(take_module(std::move(module)));
   }
   template <LayerFunction F> Sequential& add(F&& function) {
-    return add(std::make_unique<Lambda<std::decay_t<F>>>(std::forward<F>(function)));
+    return add(std::unique_ptr<Module>(new Lambda<std::decay_t<F>>(std::forward<F>(function))));
   }
 
   Tensor forward(const Tensor& x) override;
