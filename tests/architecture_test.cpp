@@ -1,0 +1,67 @@
+// docs/internals/architecture.md: the files that it names exist, and the tour is as short as it
+// says.
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = TAPER_SOURCE_DIR;
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> page() { return lines_of(kRoot / "docs/internals/architecture.md"); }
+
+TEST(Architecture, NamesFilesAndFoldersThatExist) {
+  const std::regex path(
+      "`((?:framework|autograd|modules|optim|data|apps|testing|tests|scripts)/[A-Za-z0-9_./]*)`");
+  int count = 0;
+  for (const std::string& line : page()) {
+    for (std::sregex_iterator i(line.begin(), line.end(), path), end; i != end; ++i, ++count) {
+      EXPECT_TRUE(fs::exists(kRoot / (*i)[1].str())) << (*i)[1];
+    }
+  }
+  EXPECT_GE(count, 45);
+}
+
+// The tree in the page: a line begins with a folder, and two blanks with a folder in the one above.
+TEST(Architecture, ListsFoldersThatExist) {
+  const std::regex folder("^(  )?([a-z_/]+/) +[A-Za-z].*");
+  std::string above;
+  int count = 0;
+  for (const std::string& line : page()) {
+    std::smatch match;
+    if (!std::regex_match(line, match, folder)) continue;
+    if (!match[1].matched) above = match[2];
+    const std::string path = match[1].matched ? above + match[2].str() : match[2].str();
+    EXPECT_TRUE(fs::is_directory(kRoot / path)) << path;
+    ++count;
+  }
+  EXPECT_GE(count, 18);
+}
+
+TEST(Architecture, TheTourHas40FilesAndFewerThan4000Lines) {
+  const std::regex row("^\\| `([^`]+\\.(?:h|cpp|cu))` \\|.*");
+  size_t files = 0, lines = 0;
+  for (const std::string& line : page()) {
+    std::smatch match;
+    if (!std::regex_match(line, match, row)) continue;
+    ++files;
+    lines += lines_of(kRoot / match[1].str()).size();
+  }
+  EXPECT_EQ(files, 40u);
+  EXPECT_LT(lines, 4000u);
+}
+
+}  // namespace
