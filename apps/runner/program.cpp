@@ -99,7 +99,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   CLI::App app{"Taper trains models from YAML files.",
                fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
-  const BuildFacts built = build_facts();
+  const BuildInfo built = build_info();
   app.set_version_flag("--version", cat("taper ", built.version,
                                         built.commit.empty() ? "" : ", commit ", built.commit));
   app.footer(

@@ -140,7 +140,7 @@ TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
   other.rows[0]["loss"] = "0x1p-9";
   save_recording(other, golden);
   expect_says(check(c, golden), false, {"are as recorded: what is left is the program's code"});
-  other.facts.program["cpu"] = "Abacus";
+  other.metadata.program["cpu"] = "Abacus";
   save_recording(other, golden);
   expect_says(check(c, golden), false, {"program or machine (the run | the recording): cpu: "});
   // One of an older version.

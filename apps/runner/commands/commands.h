@@ -18,7 +18,7 @@ Command train_command(), eval_command(), verify_command(), predict_command(), ge
 Command record_command(), check_command(), reproduce_command(), diff_command();
 
 // predict()'s body, which may be traced.
-Tensor of_raw(const SavedRun& run, const Tensor& raw);
+Tensor predict_raw(const SavedRun& run, const Tensor& raw);
 
 // The metrics on the run's test data or, where it is given, on a file of the same kind.
 std::string evaluate_run(const SavedRun& run, const fs::path& data = {});

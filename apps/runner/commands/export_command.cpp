@@ -41,7 +41,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
   const bool is_language = info.task == Task::kLanguage;
   const bool is_regression = info.task == Task::kRegression;
   const auto predicted = [&](const std::vector<Tensor>& x) {
-    return std::vector{of_raw(run, x[0])};
+    return std::vector{predict_raw(run, x[0])};
   };
   OnnxOptions options;
   options.output_names = {is_language ? "logits" : is_regression ? "prediction" : "probabilities"};

@@ -54,7 +54,7 @@ std::string rank_lines() {
 }
 
 std::string system_info() {
-  const BuildFacts built = build_facts();
+  const BuildInfo built = build_info();
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
   std::string out = cat("taper    ", built.version, "\n");
   out += cat("built    with ", built.compiler, ", oneDNN ", built.onednn,

@@ -29,7 +29,7 @@ static std::string value_text(float output, const DataInfo& info) {
   return is_rounded ? cat(value) : cat(float(value));
 }
 
-Tensor of_raw(const SavedRun& run, const Tensor& raw) {
+Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const DataInfo& info = run.info;
   const auto source = source_of(run.config.data);
   const DType dtype = source->raw_dtype(info);
@@ -51,7 +51,7 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   const NoGradGuard no_grad;
   const AutocastScope no_autocast{AutocastState()};
   const MatmulPrecisionGuard precision(matmul_precision_of(config));
-  return of_raw(*this, raw);
+  return predict_raw(*this, raw);
 }
 
 std::string predict(const SavedRun& run, const fs::path& file) {

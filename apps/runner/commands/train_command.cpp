@@ -77,7 +77,8 @@ struct Train : TrainOptions {
   RunConfig load() const {
     const LogScope once([](LogLevel, const std::string&) { return !is_later_rank(); });
     RunConfig config;
-    together(config.distributed.timeout, [&] { config = load_run_config(file, overrides); });
+    run_on_all_ranks(config.distributed.timeout,
+                     [&] { config = load_run_config(file, overrides); });
     return config;
   }
 

@@ -3,6 +3,6 @@
 
 namespace taper::v0::runner {
 
-Callbacks& callbacks() { return Callbacks::only("callback"); }
+Callbacks& callbacks() { return Callbacks::registry("callback"); }
 
 }  // namespace taper::v0::runner

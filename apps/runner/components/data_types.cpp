@@ -81,9 +81,11 @@ class ConfiguredSource final : public data::Source {
 
 }  // namespace
 
-DataTypes& data_types() { return DataTypes::only("data type", {kDataTypes}); }
+DataTypes& data_types() { return DataTypes::registry("data type", {kDataTypes}); }
 
-ImageTransforms& image_transforms() { return ImageTransforms::only("transform", {kTransforms}); }
+ImageTransforms& image_transforms() {
+  return ImageTransforms::registry("transform", {kTransforms});
+}
 
 std::unique_ptr<data::Source> build_source(const Component& config, const fs::path& base) {
   Component chosen = config;

@@ -1,7 +1,7 @@
 // Rows of tables whose options stand in the row itself, each in one line
 // (modules/layers/function_layer.h):
 //
-//   {"huber", Losses::of<Made<huber, Option<"delta", double, kPositive, "the bend", 1>>>}
+//   {"huber", Losses::of<InlineFactory<huber, Option<"delta", double, kPositive, "the bend", 1>>>}
 #pragma once
 
 #include <tuple>
@@ -11,7 +11,7 @@
 namespace taper::v0::runner {
 
 // What kMake(values of the options...) makes, or kMake(site, values of the options...).
-template <auto kMake, class... Each> struct Made : OptionList<Each...> {
+template <auto kMake, class... Each> struct InlineFactory : OptionList<Each...> {
   template <class Site> auto make(const Site& at) const {
     const auto made = [&](const auto&... o) {
       if constexpr (requires { kMake(o.value...); })
@@ -24,7 +24,7 @@ template <auto kMake, class... Each> struct Made : OptionList<Each...> {
 };
 
 // All options of a struct that describes itself, as one of those values.
-template <class Options> struct All {
+template <class Options> struct AllOf {
   Options value{};
   template <class V> void describe(V& v) { value.describe(v); }
 };

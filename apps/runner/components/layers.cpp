@@ -84,7 +84,7 @@ ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_
       ConvTransposeOptions{stride, padding, output_padding, groups, bias, dilation, at.device});
 }
 template <class M>
-using ConvTransposed = Made<
+using ConvTransposed = InlineFactory<
     conv_transpose<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">,
     KernelSize, Option<"stride", Pair, kWidth, "factor by which the size grows", 1>,
     Option<"padding", Pair, kWidthOrNone, "rows and columns removed on each side of the output", 0>,
@@ -110,7 +110,8 @@ struct Size {
 template <class M, class Options> ModulePtr pool(Pair kernel_size, const Options& options) {
   return std::make_unique<M>(Size{kernel_size}, options);
 }
-template <class M, class Options> using Pool = Made<pool<M, Options>, KernelSize, All<Options>>;
+template <class M, class Options>
+using Pool = InlineFactory<pool<M, Options>, KernelSize, AllOf<Options>>;
 
 template <class M> ModulePtr adaptive_pool(Pair output_size) {
   return std::make_unique<M>(Size{output_size});
@@ -141,7 +142,7 @@ ModulePtr batch_norm(const LayerSite& at, std::optional<double> eps, double mome
   return std::make_unique<M>(at.in[0], with(eps, o));
 }
 template <class M>
-using BatchNormOf = Made<
+using BatchNormOf = InlineFactory<
     batch_norm<M>, Eps,
     Option<"momentum", double, kUnit, "weight of the new batch in the running statistics", 1, 10>,
     Affine,
@@ -235,7 +236,7 @@ ModulePtr encoder_layer(const LayerSite& at, int64_t nhead, int64_t dim_feedforw
 }
 
 template <class Spec> constexpr auto layer = Layers::of<Spec>;
-template <auto kMake, class... Each> constexpr auto made = layer<Made<kMake, Each...>>;
+template <auto kMake, class... Each> constexpr auto made = layer<InlineFactory<kMake, Each...>>;
 
 constexpr Layers::Entry kActivations[] = {
     {"relu", layer<Plain<ReLU>>},
@@ -262,13 +263,13 @@ constexpr Layers::Entry kActivations[] = {
 constexpr Layers::Entry kLayers[] = {
     {"prelu", made<parametric_relu,
                    Option<"num_parameters", int64_t, kWidth, "1, or the number of channels", 1>,
-                   All<PReLUOptions>>},
+                   AllOf<PReLUOptions>>},
     {"glu", layer<Plain<GLU>>},
     {"softmax", made<New<Softmax>{}, Dim>},
     {"log_softmax", made<New<LogSoftmax>{}, Dim>},
     {"identity", made<New<Identity>{}>},
     {"linear", made<linear, Option<"out_features", int64_t, kWidth, "size of the output">,
-                    All<LinearOptions>>},
+                    AllOf<LinearOptions>>},
     {"conv1d", layer<Conv<Conv1d>>},
     {"conv2d", layer<Conv<Conv2d>>},
     {"conv_transpose1d", layer<ConvTransposed<ConvTranspose1d>>},
@@ -277,8 +278,8 @@ constexpr Layers::Entry kLayers[] = {
     {"reflection_pad2d", made<padded<ReflectionPad2d>, Sides>},
     {"replication_pad2d", made<padded<ReplicationPad2d>, Sides>},
     {"circular_pad2d", made<padded<CircularPad2d>, Sides>},
-    {"unfold", made<New<Unfold>{}, KernelSize, All<UnfoldOptions>>},
-    {"fold", made<New<Fold>{}, OutSize, KernelSize, All<UnfoldOptions>>},
+    {"unfold", made<New<Unfold>{}, KernelSize, AllOf<UnfoldOptions>>},
+    {"fold", made<New<Fold>{}, OutSize, KernelSize, AllOf<UnfoldOptions>>},
     {"pixel_shuffle", layer<Plain<PixelShuffle>>},
     {"pixel_unshuffle", layer<Plain<PixelUnshuffle>>},
     {"max_pool1d", layer<Pool<MaxPool1d, MaxPoolOptions>>},
@@ -294,11 +295,11 @@ constexpr Layers::Entry kLayers[] = {
     {"group_norm",
      made<group_norm, Option<"num_groups", int64_t, kWidth, "number of groups of channels">, Eps,
           Affine>},
-    {"instance_norm1d", made<instance_norm<InstanceNorm1d>, All<InstanceNormOptions>>},
-    {"instance_norm2d", made<instance_norm<InstanceNorm2d>, All<InstanceNormOptions>>},
+    {"instance_norm1d", made<instance_norm<InstanceNorm1d>, AllOf<InstanceNormOptions>>},
+    {"instance_norm2d", made<instance_norm<InstanceNorm2d>, AllOf<InstanceNormOptions>>},
     {"layer_norm", made<layer_norm, NormalizedShape, Eps,
                         Option<"elementwise_affine", bool, kAny, "learn a weight", true>, Bias>},
-    {"rms_norm", made<rms_norm, NormalizedShape, All<RMSNormOptions>>},
+    {"rms_norm", made<rms_norm, NormalizedShape, AllOf<RMSNormOptions>>},
     {"dropout", layer<Plain<Dropout>>},
     {"dropout2d", layer<Plain<Dropout2d>>},
     {"flatten", layer<Plain<Flatten>>},
@@ -323,7 +324,7 @@ constexpr Layers::Entry kLayers[] = {
 
 }  // namespace
 
-Layers& layers() { return Layers::only("layer", {kActivations, kLayers}); }
+Layers& layers() { return Layers::registry("layer", {kActivations, kLayers}); }
 
 std::vector<std::string> activations() {
   std::vector<std::string> names;

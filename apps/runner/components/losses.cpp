@@ -58,7 +58,8 @@ Loss auto_loss(const LossSite& at) {
   return at.task == Task::kRegression ? of_values<mse_loss>(at) : cross_entropy_loss(at, 0);
 }
 
-template <auto kMake, class... Each> constexpr auto loss = Losses::of<Made<kMake, Each...>>;
+template <auto kMake, class... Each>
+constexpr auto loss = Losses::of<InlineFactory<kMake, Each...>>;
 
 constexpr Losses::Entry kLosses[] = {
     {"auto", loss<auto_loss>},
@@ -75,7 +76,7 @@ constexpr Losses::Entry kLosses[] = {
 
 }  // namespace
 
-Losses& losses() { return Losses::only("loss", {kLosses}); }
+Losses& losses() { return Losses::registry("loss", {kLosses}); }
 
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction) try {

@@ -61,7 +61,7 @@ constexpr MetricTypes::Entry kMetrics[] = {
 
 }  // namespace
 
-MetricTypes& metric_types() { return MetricTypes::only("metric", {kMetrics}); }
+MetricTypes& metric_types() { return MetricTypes::registry("metric", {kMetrics}); }
 
 Metric metric(const std::string& name) {
   return metric_types().make(metric_types().component(name), {}, Device());

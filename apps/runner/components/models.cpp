@@ -185,7 +185,7 @@ constexpr Models::Entry kModels[] = {
 
 }  // namespace
 
-Models& models() { return Models::only("model", {kModels}); }
+Models& models() { return Models::registry("model", {kModels}); }
 
 bool takes_any_length(const Module& model) {
   return dynamic_cast<const GPT*>(&model) != nullptr ||

@@ -64,7 +64,7 @@ constexpr Optimizers::Entry kOptimizers[] = {
 
 }  // namespace
 
-Optimizers& optimizers() { return Optimizers::only("optimizer", {kOptimizers}); }
+Optimizers& optimizers() { return Optimizers::registry("optimizer", {kOptimizers}); }
 
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at) {
   return rules_for(at.no_decay, at.model.named_parameters());

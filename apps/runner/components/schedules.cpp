@@ -12,12 +12,12 @@ using optim::Schedule;
 
 // What kMake gives for a site, whose steps are then the schedule's length. All of its numbers count
 // steps or epochs. One that has an end ends with the run where nothing else is said.
-template <bool kHasEnd, auto kMake, class... Each> struct Counting : Made<kMake, Each...> {
+template <bool kHasEnd, auto kMake, class... Each> struct Counting : InlineFactory<kMake, Each...> {
   std::optional<int64_t> total_iters{};
   enum class Per { kStep, kEpoch } per = Per::kStep;
 
   template <class V> void describe(V& v) {
-    Made<kMake, Each...>::describe(v);
+    InlineFactory<kMake, Each...>::describe(v);
     if (kHasEnd) {
       v("total_iters", total_iters, kCount, "length; default: the rest of the run");
     }
@@ -27,7 +27,7 @@ template <bool kHasEnd, auto kMake, class... Each> struct Counting : Made<kMake,
     const int64_t unit = per == Per::kEpoch ? std::max<int64_t>(at.steps_per_epoch, 1) : 1;
     ScheduleSite site = at;
     site.steps = total_iters.value_or((at.steps + unit - 1) / unit);
-    const Schedule inner = Made<kMake, Each...>::make(site);
+    const Schedule inner = InlineFactory<kMake, Each...>::make(site);
     return {[=](int64_t t, double base) { return inner.lr(t / unit, base); }, inner.base_lrs};
   }
 };
@@ -84,7 +84,7 @@ using MinLr = Option<"min_lr", double, kNonNegative, "lowest rate", 0>;
 constexpr Range kPeriods{1, 1000};
 
 constexpr Schedules::Entry kSchedules[] = {
-    {"constant", Schedules::of<Made<constant>>},
+    {"constant", Schedules::of<InlineFactory<constant>>},
     {"linear",
      bounded<linear_lr, Option<"start_factor", double, kNonNegative, "initial factor of lr", 1>,
              Option<"end_factor", double, kNonNegative, "final factor of lr", 0>>},
@@ -104,17 +104,17 @@ constexpr Schedules::Entry kSchedules[] = {
     {"one_cycle",
      bounded<one_cycle,
              Option<"max_lr", std::optional<double>, kPositive, "peak rate; default: lr">,
-             All<schedule::OneCycleOptions>>},
+             AllOf<schedule::OneCycleOptions>>},
     {"cyclic", endless<cyclic, Option<"base_lr", double, kNonNegative, "lowest rate">,
                        Option<"max_lr", std::optional<double>, kPositive, "peak rate; default: lr">,
-                       All<schedule::CyclicOptions>>},
+                       AllOf<schedule::CyclicOptions>>},
     {"polynomial", bounded<polynomial, Option<"power", double, kPositive, "exponent", 1>>},
     {"plateau", Schedules::of<PlateauSpec>},
 };
 
 }  // namespace
 
-Schedules& schedules() { return Schedules::only("schedule", {kSchedules}); }
+Schedules& schedules() { return Schedules::registry("schedule", {kSchedules}); }
 
 optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at) {
   if (warmup >= at.steps && warmup > 0) {

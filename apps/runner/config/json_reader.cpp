@@ -107,7 +107,8 @@ void read_json(std::string_view text, const std::string& name, const Schema& sch
 }
 
 bool expect(bool fits, const Node& node, const char* expected, Problems& problems) {
-  if (!fits) problems.push_back({node.place, cat("expected ", expected, ", got ", seen(node))});
+  if (!fits)
+    problems.push_back({node.place, cat("expected ", expected, ", got ", describe_node(node))});
   return fits;
 }
 

@@ -36,7 +36,7 @@ bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
   const auto* section = std::get_if<Section>(&field.target);
   if (section) return !section->is_given || section->is_given();
-  if (const auto* list = std::get_if<UnionList>(&field.target)) return !list->list->empty();
+  if (const auto* list = std::get_if<TypedSectionList>(&field.target)) return !list->list->empty();
   const auto* v = std::get_if<Value>(&field.target);
   if (v && v->is_given) return v->is_given() || field.writes_null;
   const bool is_texts = v && v->takes_one && v->takes_list && v->size == 0;
@@ -44,7 +44,7 @@ bool is_written(const Field& field) {
 }
 
 // "linear: {out_features: 512, bias: true}" or "relu".
-std::string entry_text(const Union& entry) {
+std::string entry_text(const TypedSection& entry) {
   std::string arguments;
   for (const Schema schema = entry.schema(); const Field& f : schema.fields) {
     if (!is_written(f)) continue;
@@ -73,11 +73,11 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
     if (const auto* map = std::get_if<Section>(&f.target)) {
       out += write(map->open(), comment_of, here, inner);
     }
-    if (const auto* tagged = std::get_if<Union>(&f.target)) {
+    if (const auto* tagged = std::get_if<TypedSection>(&f.target)) {
       line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
       out += write(tagged->schema(), comment_of, here, inner);
     }
-    const auto* list = std::get_if<UnionList>(&f.target);
+    const auto* list = std::get_if<TypedSectionList>(&f.target);
     for (std::size_t i = 0; list && i < list->list->size(); ++i) {
       line(cat(inner, "- ", entry_text(list->item(i))), join_path(here, cat(i)));
     }
@@ -93,7 +93,7 @@ std::string expected_of_one(const Field& field) {
 
 std::string expected(const Field& field, const char* or_same) {
   if (std::holds_alternative<Section>(field.target)) return "a map";
-  if (std::holds_alternative<UnionList>(field.target)) return "a list of entries";
+  if (std::holds_alternative<TypedSectionList>(field.target)) return "a list of entries";
   const auto* v = std::get_if<Value>(&field.target);
   if (v == nullptr) return "";
   const std::string one = expected_of_one(field);

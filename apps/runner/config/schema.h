@@ -26,7 +26,7 @@ namespace taper::v0::runner {
 
 struct Alternative;
 struct Component;
-class Kind;
+class ComponentRegistry;
 struct Schema;
 
 // An enum, or a bool, as the number of its value's name among the field's.
@@ -111,8 +111,8 @@ template <class T> Section optional_section(std::optional<T>& c, Schema (*descri
 // Which of a kind: a map whose `type` decides which other keys it has, `{type: sgd, lr: 0.1}`,
 // beside those that all types have. As the entry of a list the type is the only key, its value the
 // map, and shorter forms are taken too: `linear: 512` gives the first field, `relu` gives none.
-struct Union {
-  const Kind* kind;
+struct TypedSection {
+  const ComponentRegistry* kind;
   Component* chosen;
   std::function<Schema()> common{};
 
@@ -121,11 +121,11 @@ struct Union {
 };
 
 // A list of them, of one entry to kMaxEntries.
-struct UnionList {
-  const Kind* kind;
+struct TypedSectionList {
+  const ComponentRegistry* kind;
   std::vector<Component>* list;
 
-  Union item(std::size_t i) const;
+  TypedSection item(std::size_t i) const;
 };
 inline constexpr std::size_t kMaxEntries = 1000;
 
@@ -134,7 +134,7 @@ struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
 };
 
-using Target = std::variant<Value, Section, Union, UnionList, Custom>;
+using Target = std::variant<Value, Section, TypedSection, TypedSectionList, Custom>;
 
 // What std::visit calls: that of the functions which takes the alternative.
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -219,16 +219,17 @@ struct Schema {
   }
   // Which of that kind. What `chosen` describes of itself are keys that all types have.
   template <class Chosen>
-  Field& operator()(const char* name, Chosen& chosen, const Kind& kind, const char* doc) {
-    Union tagged{&kind, &chosen};
+  Field& operator()(const char* name, Chosen& chosen, const ComponentRegistry& kind,
+                    const char* doc) {
+    TypedSection tagged{&kind, &chosen};
     if constexpr (requires { chosen.describe(*this); }) {
       tagged.common = [&chosen] { return schema_of(chosen); };
     }
     return field(name, tagged, doc);
   }
-  Field& operator()(const char* name, std::vector<Component>& list, const Kind& kind,
+  Field& operator()(const char* name, std::vector<Component>& list, const ComponentRegistry& kind,
                     const char* doc) {
-    return field(name, UnionList{&kind, &list}, doc);
+    return field(name, TypedSectionList{&kind, &list}, doc);
   }
 
   void operator()(const char* key, const char* requirement, std::function<bool()> holds) {

@@ -31,8 +31,8 @@ Json list_of(Json items, std::size_t least, std::size_t most) {
 }
 
 Json section_json(const Schema& schema, Json first = Json::object());
-Json union_json(const Union& tagged);
-Json entry_json(const Union& entry);
+Json union_json(const TypedSection& tagged);
+Json entry_json(const TypedSection& entry);
 
 // What a scalar of that type takes; the pointer tells the type alone.
 Json scalar_json(const Field&, const bool*) { return {{"type", "boolean"}}; }
@@ -61,9 +61,9 @@ Json json_of(const Field&, const Section& section) {
   const Json json = section_json(section.open());
   return section.is_given ? either(json, {{"type", "null"}}) : json;
 }
-Json json_of(const Field&, const Union& tagged) { return union_json(tagged); }
-Json json_of(const Field&, const UnionList& list) {
-  return list_of(entry_json(Union{list.kind, nullptr}), 1, kMaxEntries);
+Json json_of(const Field&, const TypedSection& tagged) { return union_json(tagged); }
+Json json_of(const Field&, const TypedSectionList& list) {
+  return list_of(entry_json(TypedSection{list.kind, nullptr}), 1, kMaxEntries);
 }
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 
@@ -99,7 +99,7 @@ Json section_json(const Schema& schema, Json first) {
           {"additionalProperties", false}};
 }
 
-Json union_json(const Union& tagged) {
+Json union_json(const TypedSection& tagged) {
   Json all = Json::array();
   for (const Alternative& a : tagged.alternatives()) {
     all.push_back(section_json(a, {{"type", {{"const", a.type}}}}));
@@ -108,7 +108,7 @@ Json union_json(const Union& tagged) {
 }
 
 // "relu", {linear: 512} or {linear: {out_features: 512}}.
-Json entry_json(const Union& entry) {
+Json entry_json(const TypedSection& entry) {
   Json alone = Json::array(), all = Json::array({Json::object()});
   for (const Alternative& a : entry.alternatives()) {
     const Json arguments = section_json(a);
@@ -163,7 +163,7 @@ std::string table_of(const Schema& schema) {
 }
 
 // Keys that all types have stand once, at the end.
-std::string table_of(const Union& tagged, const char* title) {
+std::string table_of(const TypedSection& tagged, const char* title) {
   std::string rows;
   Schema common;
   const std::vector<Alternative> all = tagged.alternatives();
@@ -185,17 +185,19 @@ std::string table_of(const Union& tagged, const char* title) {
              rows_of(common, "| any "));
 }
 
-std::string entries_of(const UnionList& list, const std::string& path) {
+std::string entries_of(const TypedSectionList& list, const std::string& path) {
   return cat("\nEntries of `", path, "`, as `- name`, `- name: 512` (its first key) or ",
-             "`- name: {key: 512, other: false}`:\n", table_of(Union{list.kind, nullptr}, "entry"));
+             "`- name: {key: 512, other: false}`:\n",
+             table_of(TypedSection{list.kind, nullptr}, "entry"));
 }
 
-std::string part_of(const Union& tagged, const std::string& path) {
+std::string part_of(const TypedSection& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
-  std::set<std::pair<std::string, const Kind*>> told;  // a key of all types stands once
+  std::set<std::pair<std::string, const ComponentRegistry*>>
+      told;  // a key of all types stands once
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
-      const auto* list = std::get_if<UnionList>(&field.target);
+      const auto* list = std::get_if<TypedSectionList>(&field.target);
       if (list == nullptr || !told.emplace(field.name, list->kind).second) continue;
       out += entries_of(*list, cat(path, ".", field.name));
     }
@@ -220,8 +222,8 @@ std::string reference(const Schema& schema) {
   std::string parts;
   for (const Field& field : schema.fields) {
     const auto* section = std::get_if<Section>(&field.target);
-    const auto* tagged = std::get_if<Union>(&field.target);
-    const auto* list = std::get_if<UnionList>(&field.target);
+    const auto* tagged = std::get_if<TypedSection>(&field.target);
+    const auto* list = std::get_if<TypedSectionList>(&field.target);
     if (!section && !tagged) leaves.fields.push_back(field);
     if (list) parts += entries_of(*list, field.name);
     if (!section && !tagged) continue;

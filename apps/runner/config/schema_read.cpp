@@ -115,7 +115,7 @@ void add_paths(const Schema& schema, const std::string& path, std::vector<std::s
     out.push_back(here);
     if (const auto* section = std::get_if<Section>(&f.target)) {
       add_paths(section->open(), here, out);
-    } else if (const auto* tagged = std::get_if<Union>(&f.target)) {
+    } else if (const auto* tagged = std::get_if<TypedSection>(&f.target)) {
       for (const Alternative& a : tagged->alternatives()) add_paths(a, here, out);
     }
   }
@@ -136,7 +136,7 @@ struct Reader {
   void mismatch(const Node& node, const std::string& path, const std::string& expected,
                 const std::string& advice = "") {
     problem(node.place, cat(path, path.empty() ? "" : ": ", "expected ", expected, ", got ",
-                            seen(node), advice));
+                            describe_node(node), advice));
   }
 
   void not_a_map(const Node& node, const std::string& path, const std::string& expected) {
@@ -147,7 +147,7 @@ struct Reader {
 
   // The keys of a map; of a union's type when `owner` is given.
   void read_section(const Schema& schema, const Node& node, const std::string& path,
-                    const Union* owner = nullptr) {
+                    const TypedSection* owner = nullptr) {
     if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
       return not_a_map(node, path, cat("a map with the keys ", joined(names_of(schema))));
     }
@@ -171,7 +171,7 @@ struct Reader {
   }
 
   void unknown_key(const Schema& schema, const Node& child, const std::string& path,
-                   const Union* owner) {
+                   const TypedSection* owner) {
     std::vector<std::string> known = names_of(schema);
     if (owner != nullptr) {
       known.insert(known.begin(), "type");
@@ -186,7 +186,7 @@ struct Reader {
                                  "; known keys: ", joined(known)));
   }
 
-  static std::vector<std::string> types_with(const Union& tagged, const std::string& key) {
+  static std::vector<std::string> types_with(const TypedSection& tagged, const std::string& key) {
     std::vector<std::string> types;
     for (const Alternative& a : tagged.alternatives()) {
       if (has_field(a, key)) types.push_back(a.type);
@@ -224,7 +224,7 @@ struct Reader {
     const std::string here = join_path(path, field.name);
     if (node == nullptr) {
       if (!field.is_required) return;
-      const auto* tagged = std::get_if<Union>(&field.target);
+      const auto* tagged = std::get_if<TypedSection>(&field.target);
       problem(section.key_place,
               cat("missing key '", field.name, "'", in_section(path), " (", field.doc,
                   tagged ? cat(", with a type: ", joined(tagged->kind->names())) : "", ")"));
@@ -309,7 +309,7 @@ struct Reader {
   }
 
   // Whether the text names a type; with its defaults it is then the chosen one.
-  bool choose(const Union& out, const Node& tag, const std::string& path) {
+  bool choose(const TypedSection& out, const Node& tag, const std::string& path) {
     constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
     if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
     const Place place = out.chosen->place;
@@ -318,7 +318,8 @@ struct Reader {
     return true;
   }
 
-  void read_target(const Field&, const Union& out, const Node& node, const std::string& path) {
+  void read_target(const Field&, const TypedSection& out, const Node& node,
+                   const std::string& path) {
     const std::vector<std::string> types = out.kind->names();
     out.chosen->place = node.place;
     if (node.kind != Node::Kind::kMap) {
@@ -345,7 +346,8 @@ struct Reader {
     }
   }
 
-  void read_target(const Field&, const UnionList& out, const Node& node, const std::string& path) {
+  void read_target(const Field&, const TypedSectionList& out, const Node& node,
+                   const std::string& path) {
     const std::size_t n = node.children.size();
     if (n > kMaxEntries) return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
     if (!is_list(node) || n == 0) {
@@ -360,7 +362,7 @@ struct Reader {
   }
 
   // "relu", "linear: 512" or "linear: {out_features: 512}".
-  void read_entry(const Union& out, const Node& node, const std::string& path) {
+  void read_entry(const TypedSection& out, const Node& node, const std::string& path) {
     out.chosen->place = node.place;
     const bool is_map = node.kind == Node::Kind::kMap;
     if (is_map ? node.children.size() != 1 : node.kind != Node::Kind::kScalar) {

@@ -9,20 +9,21 @@
 
 namespace taper::v0::runner {
 
-std::vector<std::string> Kind::names() const {
+std::vector<std::string> ComponentRegistry::names() const {
   std::vector<std::string> names;
   for (const Row& row : rows_) names.push_back(row.component.type);
   return names;
 }
 
-const Kind::Row& Kind::row(const std::string& name) const {
+const ComponentRegistry::Row& ComponentRegistry::row(const std::string& name) const {
   for (const Row& row : rows_) {
     if (row.component.type == name) return row;
   }
   throw ValueError(cat("there is no ", what_, " '", name, "'"));
 }
 
-void Kind::refuse(const Component& c, const std::exception& error, const std::string& where) const {
+void ComponentRegistry::refuse(const Component& c, const std::exception& error,
+                               const std::string& where) const {
   if (is_any<Error>(error) || exit_code_of(error) != kExitBug) return;
   const std::string part = cat(what_, " '", c.type, "'");
   if (is_added(c.type)) {
@@ -32,25 +33,25 @@ void Kind::refuse(const Component& c, const std::exception& error, const std::st
                  located(c.place, cat("a bug in Taper: ", part, ": ", error.what(), where)));
 }
 
-void Kind::refuse_call(const Component& c, const std::exception& error,
-                       const std::string& where) const {
+void ComponentRegistry::refuse_call(const Component& c, const std::exception& error,
+                                    const std::string& where) const {
   if (!is_refusal(error)) return refuse(c, error, where);
   const std::string part = cat(what_, " '", c.type, "'");
   if (is_added(c.type)) throw ForeignError(located(c.place, foreign_message(error, part)));
   throw ConfigError(located(c.place, cat(part, ": ", error.what())));
 }
 
-void Kind::refuse_nothing(const Component& c) const {
+void ComponentRegistry::refuse_nothing(const Component& c) const {
   throw RunError(kExitBug, located(c.place, cat(what_, " '", c.type,
                                                 "', which is not part of Taper: its factory gave "
                                                 "nothing")));
 }
 
-bool Kind::is_added(const std::string& name) const {
+bool ComponentRegistry::is_added(const std::string& name) const {
   return &row(name) - rows_.data() >= std::ptrdiff_t(built_in_);
 }
 
-void Kind::add_row(const std::string& name, Row row) {
+void ComponentRegistry::add_row(const std::string& name, Row row) {
   require<ValueError>(!name.empty() && yaml_text(name) == name, "'", name, "' is no name for a ",
                       what_, ": it must be a plain word");
   const std::vector<std::string> taken = names();
@@ -70,7 +71,7 @@ static bool is_allowed(const Field& field, const Scalar& value) {
   return std::visit(Overloaded{is_choice, is_name, is_in_range}, value);
 }
 
-void Kind::check_options(const std::string& name, const Schema& options) const {
+void ComponentRegistry::check_options(const std::string& name, const Schema& options) const {
   std::set<std::string> keys = {"type"};
   for (const Field& f : options.fields) {
     require<ValueError>(keys.insert(f.name).second, what_, " '", name, "': the key '", f.name,
@@ -85,19 +86,19 @@ void Kind::check_options(const std::string& name, const Schema& options) const {
 }
 
 // The type's own keys, and those that all types have.
-static Schema schema_with(const Union& tagged, Component& options) {
+static Schema schema_with(const TypedSection& tagged, Component& options) {
   Schema out = options.schema();
   if (tagged.common) std::ranges::move(tagged.common().fields, std::back_inserter(out.fields));
   return out;
 }
 
-Schema Union::schema() const { return schema_with(*this, *chosen); }
+Schema TypedSection::schema() const { return schema_with(*this, *chosen); }
 
-Union UnionList::item(std::size_t i) const { return {kind, &(*list)[i]}; }
+TypedSection TypedSectionList::item(std::size_t i) const { return {kind, &(*list)[i]}; }
 
-std::vector<Alternative> Union::alternatives() const {
+std::vector<Alternative> TypedSection::alternatives() const {
   std::vector<Alternative> out;
-  for (const Kind::Row& row : kind->rows()) {
+  for (const ComponentRegistry::Row& row : kind->rows()) {
     const auto defaults = std::make_shared<Component>(row.component);
     out.push_back({schema_with(*this, *defaults), row.component.type, defaults});
   }

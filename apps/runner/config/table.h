@@ -42,7 +42,7 @@ struct Component {
 };
 
 // The rows of a table but for what they make.
-class Kind {
+class ComponentRegistry {
  public:
   struct Row {
     Component component{};  // with default options
@@ -70,7 +70,7 @@ class Kind {
   bool is_added(const std::string& name) const;
 
  protected:
-  explicit Kind(const char* what) : what_(what) {}
+  explicit ComponentRegistry(const char* what) : what_(what) {}
   // ValueError for a name that is taken, or that is not a plain word.
   void add_row(const std::string& name, Row row);
   // ValueError for a key that is there twice, or is `type`; or for a default that is not allowed.
@@ -84,7 +84,7 @@ class Kind {
 };
 
 template <class Signature> class Table;
-template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
+template <class Made, class... Args> class Table<Made(Args...)> : public ComponentRegistry {
  public:
   struct Entry {
     const char* name;
@@ -94,7 +94,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
   using Lists = std::initializer_list<std::span<const Entry>>;
 
   // The one that there is of this type, so of a kind; made by the first call.
-  static Table& only(const char* what, Lists lists = {}) {
+  static Table& registry(const char* what, Lists lists = {}) {
     static Table table(what, lists);
     return table;
   }
@@ -138,7 +138,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Kind {
  private:
   using Maker = std::function<Made(const Component&, Args...)>;
 
-  Table(const char* what, Lists lists) : Kind(what) {
+  Table(const char* what, Lists lists) : ComponentRegistry(what) {
     for (const std::span<const Entry> list : lists) {
       for (const Entry& entry : list) add_row(entry.name, entry.row());
     }

@@ -79,7 +79,7 @@ template <class T> struct Reading {
 template <class T> Reading<T> read_scalar(const Node& node);
 
 // What stands there, for messages: "'abc'", "nothing", "a list", "a map".
-std::string seen(const Node& node);
+std::string describe_node(const Node& node);
 
 // `text` as a YAML scalar that reads back as that text: plain where safe, else double-quoted.
 std::string yaml_text(const std::string& text);

@@ -86,7 +86,7 @@ template Reading<uint64_t> read_scalar(const Node&);
 template Reading<double> read_scalar(const Node&);
 template Reading<std::string> read_scalar(const Node&);
 
-std::string seen(const Node& node) {
+std::string describe_node(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull: return "nothing";
     case Node::Kind::kSequence: return node.children.empty() ? "an empty list" : "a list";

@@ -57,9 +57,11 @@ std::string causes(const Recording& got, const Recording& golden) {
   const std::string config =
       config_differences(with_defaults(got.config), with_defaults(golden.config));
   std::string out = headed("config (the run | the recording):", config);
-  if (got.facts.program.empty() || golden.facts.program.empty()) return out;  // of an older version
-  out += headed("data (the run | the recording):", differences(got.facts.data, golden.facts.data));
-  const auto versions = lines_of(differences(got.facts.program, golden.facts.program));
+  if (got.metadata.program.empty() || golden.metadata.program.empty())
+    return out;  // of an older version
+  out += headed("data (the run | the recording):",
+                differences(got.metadata.data, golden.metadata.data));
+  const auto versions = lines_of(differences(got.metadata.program, golden.metadata.program));
   if (!versions.empty()) {
     const auto inner = [](const std::string& line) { return line.substr(2); };
     out += cat("program or machine (the run | the recording): ",
@@ -84,7 +86,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
   Recorder recorder(std::move(like));
   make_again(run, phases, dir, &recorder);
   recorder.taken.config = to_yaml(load_run_config(dir));  // with what the run has chosen itself
-  recorder.taken.facts = facts_of_run(dir);
+  recorder.taken.metadata = metadata_of_run(dir);
   return std::move(recorder.taken);
 }
 

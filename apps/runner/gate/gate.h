@@ -55,8 +55,8 @@ struct Recording : RecordOptions {
   // A step, or an evaluation after it: "step"; metrics as hex floats: "loss" and "grad_norm", or
   // "test.loss" and its like; and "state", the hash after the step, where one was taken.
   using Row = std::map<std::string, std::string>;
-  std::string config{};  // of the run, resolved
-  RunFacts facts{};      // of the program, the machine and the data; empty in older ones
+  std::string config{};    // of the run, resolved
+  RunMetadata metadata{};  // of the program, the machine and the data; empty in older ones
   std::vector<Row> rows{};
 };
 

@@ -87,10 +87,10 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
 }
 
 void save_recording(const Recording& recording, const fs::path& file) {
-  const Json head = {{"recording", kVersion},        {"config", recording.config},
-                     {"steps", recording.steps},     {"state_every", recording.state_every},
-                     {"rtol", recording.tolerances}, {"program", recording.facts.program},
-                     {"data", recording.facts.data}};
+  const Json head = {{"recording", kVersion},          {"config", recording.config},
+                     {"steps", recording.steps},       {"state_every", recording.state_every},
+                     {"rtol", recording.tolerances},   {"program", recording.metadata.program},
+                     {"data", recording.metadata.data}};
   // What is not UTF-8 (a path may be anything) is shown with a replacement character.
   std::string text = head.dump(1, ' ', false, Json::error_handler_t::replace);
   text.replace(text.size() - 2, 2, ",\n \"rows\": [");
@@ -110,8 +110,8 @@ Recording load_recording(const fs::path& file) {
   schema("steps", out.steps, kNonNegative, "that were recorded").required();
   schema("state_every", out.state_every, kNonNegative, "steps between hashes").required();
   schema.field("rtol", value_in(out.tolerances), "tolerances").required();
-  schema.field("program", value_in(out.facts.program), "and machine");
-  schema.field("data", value_in(out.facts.data), "files");
+  schema.field("program", value_in(out.metadata.program), "and machine");
+  schema.field("data", value_in(out.metadata.data), "files");
   schema.field("rows", value_in(out.rows), "of each step").required();
   const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
   schema("rows", "each needs a step", [&] { return std::ranges::all_of(out.rows, has_step); });

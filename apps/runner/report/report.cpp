@@ -58,7 +58,7 @@ std::string read_text(const fs::path& file) {
   return fs::exists(file) ? read_file(file, "text of the run") : "";
 }
 
-Json read_facts(const fs::path& file) {
+Json read_metadata(const fs::path& file) {
   return fs::exists(file) ? read_json_file<Json>(file, "facts of the run") : Json::object();
 }
 
@@ -68,9 +68,9 @@ RunFiles read_run(const fs::path& dir) {
   return {dir.string(),
           read_lines(dir / "metrics.jsonl"),
           fs::exists(timing) ? read_lines(timing) : std::vector<Json>(),
-          read_facts(dir / "env.json"),
-          read_facts(dir / "data.json"),
-          read_facts(dir / "exit.json"),
+          read_metadata(dir / "env.json"),
+          read_metadata(dir / "data.json"),
+          read_metadata(dir / "exit.json"),
           read_text(dir / "config.yaml"),
           read_text(dir / "samples.txt")};
 }
@@ -127,12 +127,12 @@ std::string shown_value(const Json& value) {
 
 // A row for each key that one of the runs has, a column for each run.
 std::string table(const std::vector<RunFiles>& runs,
-                  const std::function<Json(const RunFiles&)>& facts) {
+                  const std::function<Json(const RunFiles&)>& metadata) {
   Json all = Json::object();  // by key, a list with a value for each run
   std::string head;
   for (size_t i = 0; i < runs.size(); ++i) {
     head += fmt::format(R"(<th><i class="c{}">&#9632;</i> {}</th>)", i % 8, escaped(runs[i].name));
-    const Json column = facts(runs[i]);
+    const Json column = metadata(runs[i]);
     for (const auto& [key, value] : column.items()) {
       all.emplace(key, std::vector<Json>(runs.size()));
       all[key][i] = value;

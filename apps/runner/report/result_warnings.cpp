@@ -75,7 +75,7 @@ std::map<std::string, std::string> paths_of(const DataConfig& config) {
 // "NAME".
 void add_equal_files(const fs::path& dir, const RunConfig& config, std::vector<std::string>& out) {
   constexpr std::string_view kTest = "test_";
-  const std::map<std::string, std::string> files = facts_of_run(dir).data;
+  const std::map<std::string, std::string> files = metadata_of_run(dir).data;
   const std::map<std::string, std::string> paths = paths_of(config.data);
   for (const auto& [field, path] : paths) {
     if (!field.starts_with(kTest)) continue;

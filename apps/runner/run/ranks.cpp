@@ -32,7 +32,7 @@ struct SharedError : RunError {
   using RunError::RunError;
 };
 
-Communicator meet(Device device, double timeout) try {
+Communicator rendezvous(Device device, double timeout) try {
   return Communicator::world(device, {.timeout = timeout});
 } catch (const distributed::RankError& error) {
   throw RunError(kExitRanks, error.what());
@@ -55,7 +55,7 @@ Communicator set_up_ranks(const RunConfig& config) {
   if (!Communicator::is_launched()) return Communicator::alone(set_up(config));
   const bool on_gpu = config.device == "auto" ? cuda::is_available() : config.device != "cpu";
   const Device kind = on_gpu ? DeviceType::cuda : DeviceType::cpu;
-  together(config.distributed.timeout, [&] {
+  run_on_all_ranks(config.distributed.timeout, [&] {
     RunConfig on_cpu = config;
     on_cpu.device = "cpu";  // all but the device, of which each rank takes another
     set_up(on_cpu);
@@ -66,7 +66,7 @@ Communicator set_up_ranks(const RunConfig& config) {
       throw DeviceUnavailable(why);
     }
   });
-  Communicator ranks = meet(kind, config.distributed.timeout);
+  Communicator ranks = rendezvous(kind, config.distributed.timeout);
   if (config.threads == 0) {  // ranks of a host share its cores
     const int here = number_of(kLocalSizes, ranks.size());
     set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
@@ -77,7 +77,7 @@ Communicator set_up_ranks(const RunConfig& config) {
 void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
   if (ranks.size() == 1) return;
   std::string own;
-  together(ranks, [&] { own = facts_of_rank(config); });
+  run_on_all_ranks(ranks, [&] { own = metadata_of_rank(config); });
   const std::vector<std::string> all = ranks.all_gather_text(own);
   for (int r = 1; r < ranks.size(); ++r) {
     const std::string differences = config_differences(all[0], all[size_t(r)]);
@@ -91,7 +91,7 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
   }
 }
 
-void together(const Communicator& ranks, const std::function<void()>& f) {
+void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f) {
   if (ranks.size() == 1) return f();
   int code = kExitOk;
   std::string what;
@@ -116,7 +116,7 @@ void together(const Communicator& ranks, const std::function<void()>& f) {
   throw SharedError(first_code, text);
 }
 
-void together(const double& timeout, const std::function<void()>& f) {
+void run_on_all_ranks(const double& timeout, const std::function<void()>& f) {
   const bool has_mpi = Communicator::is_launched() && Communicator::unavailable_reason().empty();
   if (!has_mpi) return f();
   std::exception_ptr error;
@@ -125,13 +125,13 @@ void together(const double& timeout, const std::function<void()>& f) {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  const Communicator ranks = meet(DeviceType::cpu, timeout);
+  const Communicator ranks = rendezvous(DeviceType::cpu, timeout);
   try {
-    together(ranks, [&] {
+    run_on_all_ranks(ranks, [&] {
       if (error) std::rethrow_exception(error);
     });
   } catch (const std::exception& shared) {
-    leave(ranks, shared, 0);
+    abort_rank(ranks, shared, 0);
   }
 }
 
@@ -154,7 +154,7 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
   return out;
 }
 
-void leave(const Communicator& ranks, const std::exception& error, int64_t step) {
+void abort_rank(const Communicator& ranks, const std::exception& error, int64_t step) {
   const std::string here = ranks.name_of(ranks.rank());
   if (is_any<SharedError, Interrupted, Diverged>(error)) {
     throw RunError(exit_code_of(error), ranks.rank() == 0 ? error.what() : "");

@@ -29,11 +29,11 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks);
 
 // Runs f on every rank. Where it throws on some, all throw the first's error, which names the ranks
 // unless it is that of all. f calls no collective.
-void together(const Communicator& ranks, const std::function<void()>& f);
+void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f);
 
 // The same before they have their devices; afterwards they meet within the timeout, which f may
 // set. Under a launcher that is no MPI each says its own.
-void together(const double& timeout, const std::function<void()>& f);
+void run_on_all_ranks(const double& timeout, const std::function<void()>& f);
 
 // The first rank's on all.
 std::string from_first(const Communicator& ranks, const std::string& text);
@@ -42,7 +42,7 @@ std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Ch
 // Ends a rank whose run threw `error` after `step`: rethrows what all ranks throw, said by the
 // first alone (an empty message means that nothing is to be said); says which rank and where for
 // the loss of another one; and for what befell this rank alone says so and ends all.
-[[noreturn]] void leave(const Communicator& ranks, const std::exception& error, int64_t step);
+[[noreturn]] void abort_rank(const Communicator& ranks, const std::exception& error, int64_t step);
 
 // `taper ... --ranks N`: this process becomes mpirun, which starts the program N times on this host
 // with these words. Throws ConfigError where there is no mpirun, or no MPI to use.

@@ -9,7 +9,7 @@
 
 namespace taper::v0::runner {
 
-// Where its config changed, all of them (facts.h).
+// Where its config changed, all of them (run_metadata.h).
 inline constexpr const char* kHistory = "history.json";
 
 // Whether a run made what is in the directory.

@@ -82,7 +82,7 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
 
 // --- program, machine and data ---
 
-BuildFacts build_facts() {
+BuildInfo build_info() {
   return {TAPER_VERSION, TAPER_COMMIT, TAPER_COMPILER, TAPER_ONEDNN_VERSION};
 }
 
@@ -97,7 +97,7 @@ std::string cpu_name() {
 }
 
 // Of the files that are there: who reads another says so.
-static Json data_facts(const DataConfig& data) {
+static Json data_metadata(const DataConfig& data) {
   Json out = Json::array();
   for (const data::DataFile& file : source_of(data)->files()) {
     if (!std::ranges::all_of(file.parts, [](const fs::path& part) { return fs::exists(part); })) {
@@ -119,15 +119,15 @@ static Json data_facts(const DataConfig& data) {
   return out;
 }
 
-std::string facts_of_rank(const RunConfig& config) {
-  const BuildFacts b = build_facts();
+std::string metadata_of_rank(const RunConfig& config) {
+  const BuildInfo b = build_info();
   const Json program = {{"taper", b.version}, {"commit", b.commit}, {"compiler", b.compiler}};
   return cat(to_yaml(config), "\nprogram: ", program.dump(),
-             "\ndata_files: ", data_facts(config.data).dump(), "\n");
+             "\ndata_files: ", data_metadata(config.data).dump(), "\n");
 }
 
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
-  const BuildFacts build = build_facts();
+  const BuildInfo build = build_info();
   Json env = {{"taper", build.version},     {"commit", build.commit},
               {"compiler", build.compiler}, {"onednn", build.onednn},
               {"cpu", cpu_name()},          {"threads", get_num_threads()},
@@ -139,7 +139,7 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
     env["cudnn"] = cuda::cudnn_version();
   }
   env["seed"] = config.seed;
-  env["data"] = data_facts(config.data);
+  env["data"] = data_metadata(config.data);
   // Seen from the run's directory, so that both may move together.
   const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
   env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
@@ -149,16 +149,16 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-static Facts shown(const Json& files) {
-  Facts out;
+static MetadataMap shown(const Json& files) {
+  MetadataMap out;
   for (const Json& f : files) {
     out[f.at("file")] = cat(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
   }
   return out;
 }
 
-RunFacts facts_of_run(const fs::path& run) try {
-  RunFacts out;
+RunMetadata metadata_of_run(const fs::path& run) try {
+  RunMetadata out;
   const Json env = read_json_file<Json>(run / "env.json", "facts of the run");
   for (const auto& [key, value] : env.items()) {
     if (key == "data") {
@@ -174,16 +174,16 @@ RunFacts facts_of_run(const fs::path& run) try {
 
 std::string changed_data(const fs::path& run, const RunConfig& config) {
   if (!fs::exists(run / "env.json")) return "";
-  const Facts then = facts_of_run(run).data;
-  Facts now = shown(data_facts(config.data));
+  const MetadataMap then = metadata_of_run(run).data;
+  MetadataMap now = shown(data_metadata(config.data));
   std::erase_if(now, [&](const auto& file) { return !then.contains(file.first); });
   return differences(then, now);
 }
 
 // --- what differs ---
 
-std::string differences(const Facts& a, const Facts& b, const std::string& none) {
-  Facts all = a;
+std::string differences(const MetadataMap& a, const MetadataMap& b, const std::string& none) {
+  MetadataMap all = a;
   all.insert(b.begin(), b.end());
   std::string out;
   for (const auto& [name, either] : all) {
@@ -194,7 +194,7 @@ std::string differences(const Facts& a, const Facts& b, const std::string& none)
   return out;
 }
 
-static void flatten(const Node& node, const std::string& path, Facts& out) {
+static void flatten(const Node& node, const std::string& path, MetadataMap& out) {
   if (node.kind == Node::Kind::kScalar) out[path] = node.text;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const Node& child = node.children[i];
@@ -204,7 +204,7 @@ static void flatten(const Node& node, const std::string& path, Facts& out) {
 
 std::string config_differences(const std::string& a, const std::string& b) {
   const auto flat = [](const std::string& yaml) {
-    Facts out;
+    MetadataMap out;
     if (const Document doc = parse_yaml(yaml, {}); doc.root) flatten(*doc.root, "", out);
     std::erase_if(out, [](const auto& fact) {
       return fact.first.starts_with("command.") || fact.first == "started_in" ||

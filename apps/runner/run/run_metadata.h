@@ -35,15 +35,15 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
 // --- program, machine and data ---
 
 // What the program was made of; the commit is the version where it was built from an archive.
-struct BuildFacts {
+struct BuildInfo {
   std::string version, commit, compiler, onednn;
 };
-BuildFacts build_facts();
+BuildInfo build_info();
 // "AMD EPYC 9654 96-Core Processor".
 std::string cpu_name();
 
 // YAML of what the ranks of a run must have in common: program, config, data files.
-std::string facts_of_rank(const RunConfig& config);
+std::string metadata_of_rank(const RunConfig& config);
 
 // Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
 // threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
@@ -51,14 +51,14 @@ std::string facts_of_rank(const RunConfig& config);
 void write_env(const fs::path& dir, const RunConfig& config, Device device);
 
 // Texts by names or paths ("train.epochs").
-using Facts = std::map<std::string, std::string>;
+using MetadataMap = std::map<std::string, std::string>;
 
 // What DIR/env.json says beside the run's own settings: values of program and machine by their
 // names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
-struct RunFacts {
-  Facts program{}, data{};
+struct RunMetadata {
+  MetadataMap program{}, data{};
 };
-RunFacts facts_of_run(const fs::path& dir);
+RunMetadata metadata_of_run(const fs::path& dir);
 
 // A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
 // where all are, or where it says nothing.
@@ -68,7 +68,8 @@ std::string changed_data(const fs::path& dir, const RunConfig& config);
 
 // A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does. `none`
 // stands for what one side has not.
-std::string differences(const Facts& a, const Facts& b, const std::string& none = "not there");
+std::string differences(const MetadataMap& a, const MetadataMap& b,
+                        const std::string& none = "not there");
 // Of YAML, which JSON is too.
 std::string config_differences(const std::string& a, const std::string& b);
 // Of the env.json of two runs, without their command lines.

@@ -63,7 +63,7 @@ std::string put(Node& root, std::string_view keys, Node value) {
           is_root ? "the file" : cat("'", std::string_view(keys.begin(), key.begin() - 1), "'"),
           " is ",
           is_list ? cat("a list of ", at->children.size(), " entries, from 0")
-                  : cat(seen(*at), ", not a map"),
+                  : cat(describe_node(*at), ", not a map"),
           ": there is no '", part, "' in it");
     }
     at = child;
@@ -127,7 +127,8 @@ class TreeReader {
     if (!file.root) return std::nullopt;
     const Node::Kind kind = file.root->kind;
     if (!open_.empty() && kind != Node::Kind::kMap && kind != Node::Kind::kNull) {
-      problems.push_back({file.root->place, cat("expected a map, got ", seen(*file.root))});
+      problems.push_back(
+          {file.root->place, cat("expected a map, got ", describe_node(*file.root))});
     }
     Node root = std::move(*file.root);
     const auto include = std::ranges::find(root.children, "include", &Node::key);
@@ -150,7 +151,7 @@ class TreeReader {
  private:
   std::optional<Node> read_included(const Node& name, const fs::path& directory) try {
     require<ConfigError>(name.kind == Node::Kind::kScalar && !name.text.empty(),
-                         "include: expected a file or a list of files, got ", seen(name));
+                         "include: expected a file or a list of files, got ", describe_node(name));
     const fs::path path = (directory / name.text).lexically_normal();
     const auto first = std::ranges::find(open_, fs::weakly_canonical(path));
     if (first != open_.end()) {

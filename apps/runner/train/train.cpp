@@ -122,7 +122,7 @@ void TrainingRun::prepare() {
 
 void TrainingRun::read_inputs() {
   int64_t eval_batch_size = 0;
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     if (is_first_) lock_earlier_run(dir_, lock_);
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
     data_ = source_of(config_.data)->load(config_.seed);
@@ -136,7 +136,7 @@ void TrainingRun::read_inputs() {
 }
 
 void TrainingRun::build_trainer() {
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     observers_.emplace(options_.observer, config_.callbacks, CallbackSite{dir_, *data_, is_first_});
     trainer_.emplace(config_, *data_, ranks_, dir_, observers_->any());
   });
@@ -145,7 +145,7 @@ void TrainingRun::build_trainer() {
 void TrainingRun::load_checkpoint() {
   const std::optional<Checkpoint> checkpoint =
       from_first(ranks_, from_ ? std::optional(from_->checkpoint) : std::nullopt);
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     if (checkpoint) trainer_->load(*checkpoint);
     require<ConfigError>(trainer_->step() <= trainer_->steps(), "the checkpoint has ",
                          trainer_->step(), " steps and the run only ", trainer_->steps(),
@@ -177,7 +177,7 @@ TrainResult TrainingRun::run_and_seal(int64_t& steps_done) try {
 
 // Writes the files that are complete before the first step. Frees the checkpoint.
 void TrainingRun::write_descriptions() {
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     if (!is_first_) return log_.open(dir_);
     const std::string yaml = to_yaml(config_) + "\n";
     const bool has_changed = from_ && !from_->changes.empty();
@@ -193,7 +193,7 @@ void TrainingRun::write_descriptions() {
 
 // Writes exit.json and the checksums of all files. Adds warnings to the result.
 void TrainingRun::seal(TrainResult& result) {
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     if (!is_first_) return;
     Json end = {{"code", kExitOk},
                 {"reason", result.reason.empty() ? "finished" : result.reason},
@@ -227,7 +227,7 @@ TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOption
     return result;
   } catch (const std::exception& error) {
     if (ranks.size() == 1) throw;
-    leave(ranks, error, steps_done);
+    abort_rank(ranks, error, steps_done);
   }
 }
 

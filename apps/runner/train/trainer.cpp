@@ -382,7 +382,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
 }
 
 void Trainer::on_first(const std::function<void()>& f) {
-  together(ranks_, [&] {
+  run_on_all_ranks(ranks_, [&] {
     if (is_first_) f();
   });
 }
