@@ -1,5 +1,6 @@
-// Every function and layer that takes integers, given absurd ones in each argument: it refuses with
-// an Error or gives the right result. A build with -fsanitize=undefined,address sees the rest.
+// Passes extreme integers to each integer argument of every function and layer. The call must throw
+// an Error or return the right result. A build with -fsanitize=undefined,address detects everything
+// else.
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -42,8 +43,8 @@ constexpr int64_t kAbsurd[] = {kMin,
                                kMax - 1,
                                kMax};
 
-// While it lives this process gets few more bytes than it has, so that what was meant as a refusal
-// does not fill the machine's memory.
+// Limits the address space of this process to little more than it has now, so that a call that
+// should have been refused does not fill the machine's memory. The destructor restores the limit.
 class MemoryLimit {
  public:
   explicit MemoryLimit(size_t more) {
@@ -67,7 +68,7 @@ class MemoryLimit {
 struct Absurd {
   const char* name;
   std::function<Tensor(int64_t)> f;
-  // Of a result for n; without it nothing but a refusal will do.
+  // Checks the result for n. Without it, only a refusal passes.
   std::function<bool(const Tensor&, int64_t)> right = nullptr;
 };
 
@@ -83,7 +84,7 @@ const Tensor kTaps = ones({1, 1, 2});
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
 }
-// The whole of x, or nothing of it, by the side on which n lies.
+// Expects all of x if n is positive, otherwise zeros.
 auto whole_above(const Tensor& x) {
   return [x](const Tensor& y, int64_t n) { return same(y, n > 0 ? x : zeros_like(x)); };
 }
@@ -270,7 +271,7 @@ const Absurd kCopies[] = {
      [](int64_t n) {
        return repeat(kNone, {n, n});
      }},
-    // 4 GiB are there where no limit holds: under sanitizers.
+    // Without a memory limit (under sanitizers) the 4 GiB are available.
     {"repeat, bytes", [](int64_t n) { return repeat(ones({1}, {.dtype = kBool}), {n}); },
      [](const Tensor& y, int64_t n) {
        return y.shape() == Shape{n} && y[0].item<bool>() && y[n - 1].item<bool>();
@@ -667,9 +668,10 @@ TEST(Sizes, BeyondWhatCanBeCountedAreRefusedInPyTorchsWords) {
   for (const Refused& row : rows) EXPECT_TRUE(refuses<Error>(row.f, row.text));
 }
 
-// Small blocks come from another place than large ones, and fail in the same words.
+// Small blocks have an allocator of their own, which fails with the same message as that of large
+// ones.
 TEST(Sizes, ASmallTensorThatFindsNoMemoryIsAnOutOfMemoryError) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow knows no limit";
+  if (kSanitized) GTEST_SKIP() << "sanitizers reserve the address space that the test would limit";
   for (const int64_t count : {1, 400, 4'000}) {
     std::vector<Tensor> held;
     held.reserve(size_t(1) << 20);

@@ -1,4 +1,5 @@
-// Views and joins that are made of others (autograd/ops/arrange.cpp), and diagonals.
+// Rows of views and joins that are composed of other operators (autograd/ops/arrange.cpp), and of
+// diagonals.
 #include <functional>
 
 #include "autograd/ops/shape_ops.h"
@@ -10,7 +11,7 @@ namespace {
 
 using Samples = std::vector<std::vector<Shape>>;
 
-// Values move and do not change: exact in every dtype.
+// Values are moved, not changed, so results are exact in every dtype.
 Row row(const std::string& name, const std::string& variant, Function f, Samples samples,
         Reference reference, std::vector<Refusal> refusals = {}) {
   return {.name = name,
@@ -31,7 +32,7 @@ std::function<Tensor(Device)> refused(std::vector<Shape> shapes, Function f) {
   };
 }
 
-// `length` elements of dimension 1, from the first on.
+// Selects a range of dimension 1; first_and_length(its size) returns {first, length}.
 Reference part(std::function<Shape(int64_t)> first_and_length, bool without_dim = false) {
   return [=](const std::vector<Array>& x) {
     Shape shape = x[0].shape;
@@ -95,7 +96,7 @@ std::vector<Row> parts() {
           }))};
 }
 
-// The elements of both behind each other, in another shape.
+// Concatenates the elements of both arrays into an array of the given shape.
 Array behind(const Array& a, const Array& b, const Shape& shape) {
   Array y{shape, a.v};
   y.v.insert(y.v.end(), b.v.begin(), b.v.end());
@@ -132,7 +133,7 @@ std::vector<Row> joins() {
           {{"none", [](Device) { return vstack({}); }, "vstack expects a non-empty TensorList"}})};
 }
 
-// Both grids; a varies along dimension `of_a`.
+// Both grids of meshgrid. The first argument varies along dimension `of_a`.
 Reference grids(int of_a) {
   return [of_a](const std::vector<Array>& x) {
     const int64_t n = x[0].shape.numel(), m = x[1].shape.numel();
@@ -211,7 +212,7 @@ std::vector<Row> rolls() {
               })};
 }
 
-// Zeros of `shape` with x's elements where `place` puts them.
+// An array of zeros of `shape` with x's elements at the indices that `place` returns.
 Array spread(const Array& x, const Shape& shape, const std::function<Shape(const Shape&)>& place) {
   Array y{shape, std::vector<double>(size_t(shape.numel()))};
   for (int64_t i = 0; i < x.shape.numel(); ++i) {

@@ -17,11 +17,12 @@ struct Options {
   bool causal = false;
   std::optional<double> scale = std::nullopt;
   double dropout_p = 0;
-  std::optional<DType> mask = std::nullopt;  // kBool: true takes part; else added to the scores
+  // kBool: true means that a key takes part; otherwise added to the scores
+  std::optional<DType> mask = std::nullopt;
 };
 
-// The index in `shape`, broadcast to the one that `at` belongs to, for its last two dimensions
-// given.
+// The flat index into `shape` for the given last two indices. `batch` is an index into the
+// broadcast leading dimensions.
 int64_t place(const Shape& shape, const Shape& batch, int64_t row, int64_t column) {
   Shape at = batch;
   at.push_back(row);
@@ -33,7 +34,7 @@ int64_t place(const Shape& shape, const Shape& batch, int64_t row, int64_t colum
   return flat;
 }
 
-// One query at a time, as the formula is written.
+// Computes the formula directly, one query at a time.
 Array attention(const std::vector<Array>& x, const Options& options) {
   const Array &q = x[0], &k = x[1], &v = x[2];
   const auto batch_of = [](const Array& a) { return Shape(a.shape.begin(), a.shape.end() - 2); };
@@ -98,7 +99,8 @@ Row row(const std::string& variant, const Options& options,
   return row;
 }
 
-// Keys and values [heads, S, D] of fewer heads than the queries, each for several in a row.
+// Keys and values [heads, S, D] have fewer heads than the queries. Each head serves several
+// consecutive query heads.
 Row grouped_row(const std::string& variant, const Options& options,
                 std::vector<std::vector<Shape>> samples) {
   Row grouped = row(variant, options, std::move(samples));
@@ -130,12 +132,12 @@ std::vector<Shape> with_mask(std::vector<Shape> shapes, const Shape& mask) {
   return shapes;
 }
 
-// qkv [B, T, 3 C] in parts, each by head.
+// Splits qkv [B, T, 3 C] into parts of H heads and applies attention.
 Array packed(const std::vector<Array>& x, int64_t H, const Options& options) {
   const Shape& shape = x[0].shape;
   const int64_t B = shape[0], T = shape[1], C = shape[2] / 3, D = C / H;
   std::vector<Array> parts(3, Array{{B, H, T, D}, std::vector<double>(size_t(B * T * C))});
-  const auto by_head = [&](int64_t i) {  // element i of [B, T, C], in [B, H, T, D]
+  const auto by_head = [&](int64_t i) {  // position of element i of [B, T, C] in [B, H, T, D]
     const int64_t d = i % D, h = i / D % H, t = i / C % T, b = i / (C * T);
     return size_t(((b * H + h) * T + t) * D + d);
   };

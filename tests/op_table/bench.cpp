@@ -1,5 +1,5 @@
-// Times the rows of the op table: microseconds of a forward call and of forward and backward, and
-// what moves or is computed in a second. Timings are read, never tested.
+// Times the rows of the op table. Prints the microseconds of a forward call and of forward and
+// backward, and the bytes or floating-point operations per second. No test depends on timings.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ void wait_for(Device device) {
   if (device.is_cuda()) cuda::synchronize(device.index());
 }
 
-// The median time of a call in microseconds, over repeats of at least seconds_a_repeat.
+// Returns the median time of a call in microseconds, over repeats of at least seconds_a_repeat.
 double microseconds(Device device, const std::function<void()>& f) {
   f();
   wait_for(device);
@@ -47,7 +47,7 @@ double microseconds(Device device, const std::function<void()>& f) {
   return times[kRepeats / 2];
 }
 
-// Whether a row takes arguments of these shapes: some rows fix sizes in their function.
+// Returns whether a row accepts arguments of these shapes. The functions of some rows fix sizes.
 bool takes(const Row& row, const std::vector<Shape>& shapes, Device device) try {
   Row one = row;
   one.samples = {shapes};
@@ -59,21 +59,22 @@ bool takes(const Row& row, const std::vector<Shape>& shapes, Device device) try 
   return false;
 }
 
-// What element-wise rows are timed on; of it 4 x 4 on a GPU, more than its cache holds.
+// The shape on which element-wise rows are timed. On a GPU it is repeated 4 x 4 to exceed the
+// cache.
 const Shape kMany = {1024, 1024};
 
 Tensor enlarged(const Tensor& x) {
   return x.device().is_cuda() && x.shape() == kMany ? x.repeat({4, 4}) : x;
 }
 
-// Bytes in a nanosecond that a copy reads and writes.
+// Returns the bytes per nanosecond that a copy reads and writes.
 double copy_rate(DType dtype, Device device) {
   const NoGradGuard no_grad;
   const Tensor x = enlarged(filled(kMany, {-1, 1}, 1, dtype, device));
   return 2 * double(x.nbytes()) / microseconds(device, [&] { (void)x.clone(); }) * 1e-3;
 }
 
-// The row with the shapes to be timed as its only sample.
+// Returns the row with the shapes to be timed as its only sample.
 Row timed(const Row& row, Device device) {
   const auto numel = [](const std::vector<Shape>& shapes) {
     int64_t n = 0;
@@ -140,7 +141,7 @@ void bench_rows(const std::string& part, const std::string& on) {
   for (const Device device : all_devices()) {
     if (!on.empty() && device.type() != Device(on).type()) continue;
     for (const DType dtype : {kFloat32, kBFloat16}) {
-      // On the CPU half types are converted, not computed: one dtype says enough.
+      // The CPU converts half types and computes in float, so one dtype suffices.
       if (dtype != kFloat32 && !device.is_cuda()) continue;
       const double copy = copy_rate(dtype, device);
       for (const Row& row : rows) {

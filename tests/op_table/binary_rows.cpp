@@ -11,7 +11,7 @@ namespace {
 
 using Call = Tensor (*)(const Tensor&, const Tensor&);
 
-// Equal and broadcast shapes on either side; 0-dim, empty and odd sizes.
+// Equal shapes, and shapes broadcast on either side; 0-dim, empty and odd sizes.
 const std::vector<std::vector<Shape>> kPairs = {{{}, {}},
                                                 {{3}, {3}},
                                                 {{2, 3}, {3}},
@@ -51,7 +51,7 @@ Row row(const std::string& name, Call f, std::function<double(double, double)> r
           .refusals = {broadcast_refusal(f)}};
 }
 
-// Bool results; values on a coarse grid, so that equals are met.
+// Rows with bool results. Values are on a coarse grid, so that equal pairs occur.
 Row predicate(const std::string& name, Call f, std::function<double(double, double)> reference) {
   Row r = row(name, f, std::move(reference), everything());
   r.domains = {{-2, 2, 1}};
@@ -105,7 +105,7 @@ std::vector<Row> sums() {
           with_alpha, minus, less_alpha};
 }
 
-// Divisors keep away from 0.
+// The domains of divisors exclude 0.
 std::vector<Row> quotients() {
   Row product = row(
       "mul", mul, [](double a, double b) { return a * b; }, everything());
@@ -134,7 +134,7 @@ std::vector<Row> quotients() {
   whole_power.dtypes = {kInt64, kInt32};
   whole_power.derivative = Derivative::none;
   whole_power.specials = false;
-  // Also of negative and zero bases.
+  // Covers negative and zero bases, too.
   Row whole_exponent = power;
   whole_exponent.variant = "whole exponents";
   whole_exponent.domains = {{-2, 2, 1}, {1, 3, 1, kInt64}};
@@ -152,7 +152,7 @@ std::vector<Row> quotients() {
   return {product, quotient, whole, rest, power, whole_power, whole_exponent};
 }
 
-// Quotients rounded down and towards zero; the gradient is 0.
+// Quotients rounded down and toward zero. The gradient is 0.
 std::vector<Row> whole_quotients() {
   Row down = row(
       "div", [](const Tensor& a, const Tensor& b) { return div(a, b, "floor"); },
@@ -172,7 +172,7 @@ std::vector<Row> whole_quotients() {
   return {down, cut};
 }
 
-// A number on one side: it raises no dtype of its own kind.
+// One operand is a number, which does not promote a dtype of its own kind.
 Row with_number(const std::string& name, const std::string& variant, Tensor (*f)(const Tensor&),
                 std::function<double(double)> reference) {
   return {.name = name,
@@ -215,7 +215,7 @@ std::vector<Row> numbers_beside() {
   };
   rows[4].gives = Gives::floating;
   rows.back().derivative = Derivative::none;
-  // Numbers, and logarithms of numbers, that float32 cannot hold.
+  // Numbers that are not exact in float32 (2.1, 0.1), or whose logarithm is not (65).
   Row fraction = with_number(
       "pow", "fraction above", [](const Tensor& x) { return pow(x, 2.1); },
       [](double x) { return std::pow(x, 2.1); });
@@ -314,7 +314,7 @@ Row where_row() {
   return r;
 }
 
-// Angles, logarithms of sums and products.
+// Angles, and logarithms of sums and products.
 std::vector<Row> of_two_floats() {
   Row cut = row(
       "fmod", fmod, [](double a, double b) { return std::fmod(a, b); }, numbers());
@@ -388,7 +388,7 @@ std::vector<Row> of_three() {
   return {between, by_number, product, quotient};
 }
 
-// A row for each dtype: others are refused.
+// One row for each dtype; other dtypes are refused.
 std::vector<Row> bits() {
   struct Op {
     const char* name;
@@ -432,7 +432,7 @@ std::vector<Row> bits() {
   return rows;
 }
 
-// Comparisons of all elements.
+// Comparisons that return one bool for all elements.
 Row verdict(const std::string& name, bool (*f)(const Tensor&, const Tensor&),
             std::function<bool(double, double)> of) {
   Row r = predicate(name, eq, [](double, double) { return 0; });
@@ -454,7 +454,7 @@ std::vector<Row> closeness() {
   Row each = predicate(
       "isclose", [](const Tensor& a, const Tensor& b) { return isclose(a, b, 0.5, 0.25); },
       [](double a, double b) { return a == b || std::abs(a - b) <= 0.25 + 0.5 * std::abs(b); });
-  each.specials = false;  // infinities are not within a distance of each other, but equal
+  each.specials = false;  // infinities have no finite distance, but equal ones are close
   const auto negative = [](double rtol, double atol) {
     return [=](Device d) {
       const Tensor x = ones({2}, {.device = d});

@@ -7,7 +7,8 @@
 namespace taper::v0::test {
 namespace {
 
-// One element of y at a time, straight from the definition. Two spatial dimensions.
+// Computes a convolution with two spatial dimensions from its definition, one element of y at a
+// time.
 Array convolved(const Array& x, const Array& weight, const Conv2dOptions& o) {
   const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
                       int64_t dilation) {
@@ -34,7 +35,8 @@ Array convolved(const Array& x, const Array& weight, const Conv2dOptions& o) {
   return y;
 }
 
-// f(images, weight) for any number of spatial dimensions, with or without a batch and a bias.
+// Applies f(images, weight) for any number of spatial dimensions, with or without a batch and a
+// bias.
 template <class F> Reference of_spatial(int dims, F f) {
   return [dims, f](const std::vector<Array>& given) {
     Array x = given[0], weight = given[1];
@@ -112,7 +114,7 @@ Refusal wrong_operand(const std::string& what, DType x, DType weight, Shape bias
           text};
 }
 
-// What PyTorch 2.11 says.
+// Messages of PyTorch 2.11.
 std::vector<Refusal> refusals_2d() {
   const Shape x = {1, 3, 5, 5}, w = {2, 3, 3, 3};
   return {
@@ -250,7 +252,7 @@ std::vector<Row> rows_1d() {
                         {{{1, 2, 6}, {2, 1, 3}, {2}}, {{3, 4, 11}, {6, 2, 3}}})};
 }
 
-// --- padding by name: as much in all as the kernel reaches, the odd one behind ---
+// --- padding="same": dilation * (kernel - 1) in total, an odd one at the end ---
 
 std::vector<Row> same_rows() {
   struct Case {
@@ -266,7 +268,8 @@ std::vector<Row> same_rows() {
     r.samples[1][0] = {2, 5, 4};
     r.reference = [=, o = Conv2dOptions{.padding = {total.h, total.w}, .dilation = c.dilation}](
                       const std::vector<Array>& x) {
-      // Of all places where kernel and input meet, those from half the reach on.
+      // The fully padded result contains every position where kernel and input overlap. The "same"
+      // result starts at half of the total padding.
       const Array y = reference_of(2, o)(x);
       Shape shape = y.shape;
       const int h = shape.size() - 2;
@@ -288,7 +291,7 @@ std::vector<Row> same_rows() {
 
 // --- transposed ---
 
-// Every element of x adds its share to all that its kernel reaches.
+// Each element of x adds its contribution to all outputs that its kernel covers.
 Array spread(const Array& x, const Array& weight, const ConvTranspose2dOptions& o) {
   const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                       int64_t more) {

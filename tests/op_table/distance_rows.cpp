@@ -1,4 +1,4 @@
-// Losses of distances and of variances, and CTC.
+// Rows of losses of distances and variances, and of CTC.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -22,7 +22,7 @@ Array summed(const Array& x, Reduction r) {
   return {{}, {r == Reduction::mean ? sum / double(x.v.size()) : sum}};
 }
 
-// A row for each reduction of a loss whose elements `each` gives.
+// One row for each reduction of a loss. `each` computes the loss's elements.
 std::vector<Row> reductions(Row row, std::function<Tensor(const Tensors&, Reduction)> f,
                             Reference each) {
   std::vector<Row> rows;
@@ -42,7 +42,7 @@ std::vector<Row> reductions(Row row, std::function<Tensor(const Tensors&, Reduct
 
 // --- vectors ---
 
-// Of x and y broadcast: f of the sums of x y, x x and y y along dim.
+// Returns f(sum x y, sum x x, sum y y) along dim, with x and y broadcast.
 Array of_products(const Array& x, const Array& y, int64_t dim,
                   const std::function<double(double, double, double)>& f) {
   const auto dot = [&](std::function<double(double, double)> product) {
@@ -83,7 +83,8 @@ std::vector<Row> similarities() {
                       return cosine_similarity(x, x, 0);
                     },
                     "expected common dtype to be floating point, yet common dtype is Long"}};
-  // The gradient goes past the eps, and so is none of differences.
+  // eps limits the norms in the result but is ignored by the gradient, so the gradient is not that
+  // of finite differences.
   Row short_ones = similarity("short vectors", 1, 10);
   short_ones.derivative = Derivative::none;
   return {last, similarity("dim 1", 1, 1e-8), short_ones};
@@ -226,7 +227,7 @@ std::vector<Row> gaussians(const std::string& variant, bool full) {
 
 // --- CTC ---
 
-// What a path says: repetitions are one, blanks nothing.
+// Returns the labels of a path: repetitions are merged, then blanks are removed.
 std::vector<int64_t> said(const std::vector<int64_t>& path, int64_t blank) {
   std::vector<int64_t> text;
   for (size_t t = 0; t < path.size(); ++t) {
@@ -235,7 +236,7 @@ std::vector<int64_t> said(const std::vector<int64_t>& path, int64_t blank) {
   return text;
 }
 
-// By all paths one by one: logp [T, N, C].
+// Computes the loss by enumerating all paths. logp is [T, N, C].
 double ctc_by_paths(const Array& logp, int64_t n, int64_t steps, std::vector<int64_t> target,
                     int64_t blank) {
   const int64_t N = logp.shape[1], C = logp.shape[2];
@@ -256,11 +257,11 @@ struct CtcCase {
   std::string variant;
   Reduction reduction = Reduction::mean;
   int64_t blank = 0;
-  bool joined = false;  // targets in one dimension
+  bool joined = false;  // all targets concatenated in one dimension
   bool zero_infinity = false;
 };
 
-// Every second row is shorter by one.
+// Every second length is shorter by one.
 int64_t length_of(int64_t full, int64_t n) { return full - n % 2; }
 
 Tensor lengths(int64_t full, int64_t rows) {
@@ -329,7 +330,7 @@ std::vector<Row> ctc_rows() {
   Row last = ctc_row({"last class blank", Reduction::none, 2});
   last.samples = {{{5, 2, 3}, {2, 2}}, {{5, 3}, {2}}};
   last.domains = {Domain(), {0, 1, 1, kInt64}};
-  // Three labels in two steps.
+  // Three labels do not fit into two steps.
   Row none = ctc_row({"no path", Reduction::none, 0, false, true});
   none.samples = {{{2, 3, 3}, {3, 3}}};
   const auto call = [](Tensor targets, int64_t steps, int64_t length, int64_t blank = 0,

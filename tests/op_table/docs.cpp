@@ -1,4 +1,4 @@
-// The page of operators, made from the op table.
+// Generates the page of operators from the op table.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,7 +15,7 @@ struct Entry {
   Derivative derivative = Derivative::none;
 };
 
-// "float32 float64 int64", in the order of kAllDTypes; "all" for all of them.
+// Returns "float32 float64 int64", in the order of kAllDTypes, or "all" for every dtype.
 std::string list_of(const std::set<DType>& dtypes) {
   if (dtypes == std::set<DType>(std::begin(kAllDTypes), std::end(kAllDTypes))) return "all";
   std::string out;
@@ -36,10 +36,11 @@ std::map<std::string, std::string> declared_operators() {
   const std::regex declaration(
       "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
-  // What these declare is tested elsewhere, or serves operators alone.
+  // The functions in these headers are tested elsewhere or are only used by operators.
   const std::set<std::string> apart = {"formulas", "reduction", "rows", "sparse",
                                        "sync_batch_norm"};
-  std::set<std::filesystem::path> headers;  // in order: of what two declare the last counts
+  // sorted: if two headers declare a name, the last one counts
+  std::set<std::filesystem::path> headers;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
     const auto& path = entry.path();
@@ -52,7 +53,7 @@ std::map<std::string, std::string> declared_operators() {
       if (!std::regex_match(line, match, declaration)) continue;
       const std::string name = match[1];
       if (name.starts_with("operator") || name.ends_with("_"))
-        continue;  // those change their first
+        continue;  // these change their first argument
       family_of[name] = header.stem();
     }
   }

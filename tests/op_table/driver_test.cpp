@@ -1,4 +1,4 @@
-// Every check for every row of the op table, on every device.
+// Runs every check for every row of the op table on every device.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,12 +24,13 @@
 namespace taper::v0::test {
 namespace {
 
-// Enough for every row's interesting shapes; differences cost two calls an element.
+// Enough elements for the interesting shapes of every row. Finite differences take two calls per
+// element.
 constexpr int64_t kMostForDifferences = 130;
 constexpr int64_t kMostForSecond = 40;
 
-// TAPER_ROWS=3/16 takes every 16th row from the fourth on, a part for each of several processes;
-// another text takes the rows whose title contains it.
+// TAPER_ROWS=3/16 selects every 16th row, beginning with the fourth, to divide the rows among
+// several processes. Any other text selects the rows whose title contains it.
 bool is_wanted(size_t row) {
   static const char* const text = std::getenv("TAPER_ROWS");
   size_t part = 0, parts = 1;
@@ -77,7 +78,7 @@ DType dtype_given(Gives gives, DType t) {
   }
 }
 
-// What the reference gives, as the dtype can hold it.
+// Rounds the values of a reference to what the dtype can hold.
 std::vector<double> held_by(DType t, std::vector<double> values) {
   for (double& v : values) {
     if (t == kBool) v = v != 0;
@@ -100,7 +101,7 @@ testing::AssertionResult matches(const Row& row, const Tensors& x, DType dtype) 
 
 bool differentiable(const Row& row) { return row.derivative != Derivative::none; }
 
-// The arguments that have gradients, as leaves.
+// Returns the differentiable arguments as leaves.
 Tensors leaves_of(const Row& row, const Tensors& x) {
   Tensors leaves;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -115,7 +116,7 @@ int64_t numel_of(const Tensors& x) {
   return n;
 }
 
-// A fixed direction for the gradient of a result; its values fit every dtype.
+// Returns a fixed direction for the gradient of a result. Its values are exact in every dtype.
 Tensor direction(const Tensor& y) {
   return filled(y.shape(), {-1, 1, 1.0 / 16}, 99, y.dtype(), y.device());
 }
@@ -126,7 +127,7 @@ Tensors gradients(const Row& row, const Tensors& x) {
   return grad({y}, leaves, {direction(y)}, false, false, true);
 }
 
-// row.f as a function of its differentiable arguments alone.
+// Returns row.f as a function of its differentiable arguments only.
 Function of_leaves(const Row& row, const Tensors& x) {
   return [&row, x](const Tensors& leaves) {
     Tensors all = x;
@@ -178,8 +179,9 @@ TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {
   });
 }
 
-// By what the trace notes, by the tape, or by a read on the host, which is told: so that an export
-// takes nothing for a constant that is none.
+// A trace detects that a result depends on the arguments: from the recorded ops, from the tape, or
+// from a read on the host, which it is notified of. Otherwise an export would treat such a result
+// as a constant.
 TEST(OpTable, ATraceKnowsWhatFollowsFromTheArguments) {
   for_each_row([](const Row& row) {
     for (size_t s = 0; s < row.samples.size() && !row.dtypes.empty(); ++s) {
@@ -206,7 +208,8 @@ TEST(OpTable, ATraceKnowsWhatFollowsFromTheArguments) {
             [&](const Tensor& t) { is_read = is_read || follows(t); });
         y = row.f(x);
       }
-      // What shapes alone decide is a constant: the counts of one element, tensors of two shapes.
+      // Results that follow from shapes alone are constants: counts of a single element, and
+      // `equal` for two different shapes.
       const bool by_shapes =
           x[0].numel() < 2 || (row.name == "equal" && x[0].shape() != x[1].shape());
       EXPECT_TRUE(is_read || y.numel() == 0 || follows(y) || by_shapes) << shapes_of(x);
@@ -296,10 +299,10 @@ TEST(OpTable, GradientsMatchDifferences) {
   });
 }
 
-// A number that depends on y in more than a linear way.
+// A scalar that depends on y nonlinearly.
 Tensor curved(const Tensor& y) { return sum((y * y + y) * direction(y)); }
 
-// The gradient of a curved function of the result, itself as a function of the arguments.
+// The gradient of a nonlinear function of the result, as a function of the arguments.
 Function gradient_of(const Row& row, const Tensors& x, size_t input) {
   return [f = of_leaves(row, x), input](const Tensors& given) {
     const GradMode mode(true);
@@ -308,13 +311,13 @@ Function gradient_of(const Row& row, const Tensors& x, size_t input) {
       leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
     }
     const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {}, true, true)[0];
-    // Keeps the result on the tape where the gradient does not depend on the arguments.
+    // Keeps the result on the tape if the gradient does not depend on the arguments.
     return dx + sum(leaves[0] * 0);
   };
 }
 
-// How f(leaves) * dy, summed, changes with element j of leaf i: by differences of the eighth order,
-// which leave ten digits of a double.
+// Returns the derivative of sum(f(leaves) * dy) by element j of leaf i. It uses differences of the
+// eighth order, which are accurate to ten digits in float64.
 double slope(const Function& f, const Tensors& leaves, const Tensor& dy, size_t i, int64_t j,
              double h) {
   const NoGradGuard no_grad;
@@ -333,7 +336,8 @@ double slope(const Function& f, const Tensors& leaves, const Tensor& dy, size_t 
   return total / h;
 }
 
-// Of a few elements of every leaf; a shorter step where the function bends in between.
+// Checks the gradients of a few elements of every leaf. Shorter steps are tried in case the
+// function has a kink in between.
 testing::AssertionResult has_digits(const Function& f, const Tensors& leaves) {
   const Tensor y = f(leaves), dy = direction(y);
   if (!y.requires_grad()) return testing::AssertionSuccess();
@@ -377,7 +381,8 @@ TEST(OpTable, GradientsOfDoubleHaveItsDigits) {
   });
 }
 
-// PyTorch's views, and what gives back its argument where there is nothing to do.
+// Operators that are views in PyTorch, and those that return their argument if there is nothing to
+// do.
 const std::set<std::string> kViews = {
     "chunk",     "contiguous", "diagonal",  "dropout", "dropout2d",    "einsum",  "expand",
     "expand_as", "flatten",    "movedim",   "narrow",  "permute",      "reshape", "select",
@@ -518,8 +523,8 @@ TEST(OpTable, OperandsOnTwoDevicesAreRefused) {
   for_each_row([&](const Row& row) {
     for (size_t s = 0; s < row.samples.size(); ++s) {
       Tensors x = arguments(row, s, kFloat32, gpu);
-      // A 0-dim CPU tensor may meet CUDA tensors; sum_to reads only the shape of its second, and
-      // the targets of ctc_loss are moved.
+      // A 0-dim CPU tensor may be combined with CUDA tensors, sum_to reads only the shape of its
+      // second argument, and ctc_loss moves its targets.
       if (x.size() < 2 || x[1].dim() == 0 || row.name == "sum_to") continue;
       if (row.name == "ctc_loss") continue;
       x[1] = x[1].cpu();

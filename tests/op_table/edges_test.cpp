@@ -1,5 +1,5 @@
-// Gradients where a function has a corner or a pole, as PyTorch 2.11 gives them, and what rows of
-// one dtype cannot say.
+// Gradients at kinks and poles, as computed by PyTorch 2.11, and cases that rows of a single dtype
+// cannot express.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -205,7 +205,7 @@ const Case kCases[] = {
      {0, 0}},
 };
 
-// A nan is the largest, the smallest and the middle, and of several the first.
+// A NaN is the maximum, the minimum and the median. Of several NaNs, the first is chosen.
 TEST(Edges, NanWinsInOrderStatistics) {
   for (const Device device : all_devices()) {
     const Values v = {1, NAN, 0, NAN, 1, 2, 3, 4};
@@ -223,7 +223,7 @@ TEST(Edges, NanWinsInOrderStatistics) {
   }
 }
 
-// Of equals and nans too, along every dimension.
+// Also with equal elements and NaNs, along every dimension.
 TEST(Edges, MedianIsWhereAStableSortPutsIt) {
   manual_seed(1);
   const Tensor numbers = floor(rand({5, 8, 37}) * 6);
@@ -241,7 +241,7 @@ TEST(Edges, MedianIsWhereAStableSortPutsIt) {
   }
 }
 
-// As PyTorch 2.11: cast first, so that narrow integers wrap around.
+// As in PyTorch 2.11, the input is cast first, so narrow integers wrap around.
 TEST(Edges, ReductionsInADtype) {
   const Tensor x = tensor({300, 5});
   EXPECT_TRUE(close(sum(x, kInt8), tensor(49).to(kInt8), 0));
@@ -277,12 +277,12 @@ TEST(Edges, LogsumexpOfInfinities) {
     const Tensor columns = contiguous(transpose(x, 0, 1));
     EXPECT_TRUE(close(values_of(logsumexp(x, {1})), sums, 1e-12));
     EXPECT_TRUE(close(values_of(logsumexp(columns, {0})), sums, 1e-12));
-    // Softmax has no value where an infinity stands.
+    // Softmax is NaN if a slice contains an infinity.
     EXPECT_TRUE(close(values_of(sum(softmax(columns, 0), {0})), {NAN, NAN, NAN, NAN, 1}, 1e-12));
   }
 }
 
-// So many results that a GPU makes a table of weights first.
+// With this many results a GPU computes a table of weights first.
 TEST(Edges, PoolsAndResizesOfManyResults) {
   using enum Interpolation;
   const auto adaptive = [](Pair to) {
@@ -327,7 +327,7 @@ TEST(Edges, PoolsAndResizesOfManyResults) {
   }
 }
 
-// Columns and rows longer than what a block takes at once, and lone rows, beside formulas that
+// Columns and rows longer than one pass of a block, and single rows, compared with formulas that
 // divide.
 TEST(Edges, LongRunningProductsAndSums) {
   for (const Device device : all_devices()) {
@@ -384,16 +384,16 @@ TEST(Edges, CatAndWherePromote) {
     EXPECT_EQ(where(yes, of(kInt64), 0.5).dtype(), kFloat32);
     EXPECT_EQ(where(yes, of(kFloat16), 0.5).dtype(), kFloat16);
     EXPECT_EQ(where(of(kUInt8), of(kInt32), of(kFloat16)).dtype(), kFloat16);
-    // Integers beyond 2^53 keep their bits.
+    // Integers beyond 2^53 stay exact.
     const int64_t large = (int64_t(1) << 60) + 1;
     EXPECT_EQ(where(yes, full({2}, large, {.device = device}), 0)[0].item<int64_t>(), large);
-    // A half's gradient comes back as one.
+    // The gradient of a half tensor is half again.
     const Tensor h = of(kFloat16).requires_grad_();
     EXPECT_EQ(grad({sum(cat({h, of(kFloat32)}))}, {h})[0].dtype(), kFloat16);
   }
 }
 
-// A number has all its digits in the gradients of double (values of PyTorch 2.11).
+// Scalar arguments keep all their digits in float64 gradients (values of PyTorch 2.11).
 TEST(Edges, NumbersKeepTheirDigits) {
   using OfOne = Tensor (*)(const Tensor&);
   struct Row {
@@ -421,7 +421,7 @@ TEST(Edges, NumbersKeepTheirDigits) {
   }
 }
 
-// float32 in double: its squares overflow and vanish.
+// float32 inputs are accumulated in double, because their squares overflow and underflow.
 TEST(Edges, DeviationsOfLargeAndSmallNumbers) {
   for (const Device device : all_devices()) {
     for (const double scale : {1e19, 1e-30, 6e37, 1.0}) {
@@ -438,7 +438,7 @@ TEST(Edges, DeviationsOfLargeAndSmallNumbers) {
   }
 }
 
-// Functions of a dimension take a number as a vector of one, forwards and back.
+// Functions of a dimension treat a 0-dim tensor as a vector of one element, in both passes.
 TEST(Edges, DimensionZeroOfANumber) {
   using OfOne = Tensor (*)(const Tensor&);
   struct Row {
@@ -563,8 +563,8 @@ TEST(Shapes, ThatDoNotBroadcastAreRefusedWithTheNameOfTheOp) {
   }
 }
 
-// Draws by weights that are none: at once on the CPU, at the next call that waits on the GPU, and
-// with the same sentence.
+// Draws with invalid probabilities. The CPU throws immediately, the GPU at the next call that
+// synchronizes, with the same message.
 struct BadWeights {
   const char* name;
   std::function<Tensor(Device)> draw;
@@ -602,7 +602,7 @@ TEST(Random, BadProbabilitiesAreRefused) {
   for (const Device device : all_devices()) {
     for (const BadWeights& c : cases) {
       EXPECT_TRUE(refuses<Error>([&] { return c.draw(device).cpu(); }, c.text)) << c.name;
-      // What was reported is gone, and the device is as it was.
+      // The reported error is cleared, and the device is usable again.
       EXPECT_EQ(ones({2}, {.device = device}).sum().item<int>(), 2) << c.name;
     }
     const Tensor fair = tensor({0.0, 1.0, 1.0}, {.device = device});

@@ -7,7 +7,7 @@
 namespace taper::v0::test {
 namespace {
 
-// The arguments after the weight: offsets of bags, and factors of rows.
+// The arguments after the weight: offsets of bags, and per-sample factors.
 struct Bag {
   std::string variant;
   BagMode mode;

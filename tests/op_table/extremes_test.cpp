@@ -1,4 +1,4 @@
-// What the op table's rows do not reach: signs of zero, integers that wrap around, empty images.
+// Cases that the op table's rows do not cover: signs of zero, integer overflow, empty images.
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -30,7 +30,8 @@ const OddFunction kOdd[] = {{"sin", sin},     {"tan", tan},     {"asin", asin}, 
                             {"log1p", log1p}, {"trunc", trunc}, {"round", round}, {"ceil", ceil},
                             {"floor", floor}, {"sqrt", sqrt}};
 
-// In vectors and behind them; with an argument for which functions leave their fast formula.
+// In vectorized elements and in the remainder; also with an argument for which functions leave
+// their fast formula.
 TEST(Extremes, FunctionsWithF0Equal0KeepTheSignOfZero) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
@@ -100,7 +101,7 @@ bool is_matmul(std::string_view name) { return name == "matmul" || name == "sum 
 TEST(Extremes, IntegerArithmeticWrapsAround) {
   for (const Device device : all_devices()) {
     for (const auto& [name, f, a, b, expected] : kWraps) {
-      // Matrix products of integers are for the CPU, as in PyTorch.
+      // Integer matrix products exist only on the CPU, as in PyTorch.
       if (device.is_cuda() && is_matmul(name)) continue;
       const Tensor y = f(tensor({a}, {.device = device}), tensor({b}, {.device = device}));
       EXPECT_EQ(y.item<int64_t>(), expected) << name;
@@ -108,7 +109,7 @@ TEST(Extremes, IntegerArithmeticWrapsAround) {
   }
 }
 
-// No output, so no gradient comes back.
+// The output is empty, so the gradient is 0.
 TEST(Extremes, GradientsOfImagesWithoutPixelsAreZero) {
   for (const Device device : all_devices()) {
     const Tensor x = ones({2, 3, 4, 5}, {.device = device, .requires_grad = true});
@@ -120,7 +121,7 @@ TEST(Extremes, GradientsOfImagesWithoutPixelsAreZero) {
   }
 }
 
-// A part of an empty tensor has an offset and no memory.
+// A slice of an empty tensor has an offset but no memory.
 TEST(Extremes, PartsOfEmptyTensorsAreWrittenAndRead) {
   for (const Device device : all_devices()) {
     const Tensor x = zeros({0, 4}, {.device = device});

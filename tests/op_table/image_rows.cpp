@@ -19,7 +19,7 @@ template <class F> Refusal refusal(const char* what, const Shape& shape, F f, co
 
 // --- padding ---
 
-// The place in an input of n elements that place i of the result shows.
+// Returns the index in an input of n elements that element i of the result is copied from.
 int64_t source_of(PadMode mode, int64_t i, int64_t n, int64_t before, int64_t after) {
   if (mode == PadMode::circular) {
     const int64_t first = std::max<int64_t>(-before, 0),
@@ -92,7 +92,8 @@ std::vector<Row> pad_rows() {
 
 // --- windows ---
 
-// f(place in the columns, place in the images) for every element of every window in the images.
+// Calls f(index in the columns, index in the images or -1 outside, shape of the columns) for every
+// element of every window in the images.
 template <class F> void for_windows(const Shape& image, Pair kernel, const UnfoldOptions& o, F f) {
   const auto count = [](int64_t n, int64_t k, int64_t s, int64_t p, int64_t d) {
     return (n + 2 * p - d * (k - 1) - 1) / s + 1;
@@ -114,7 +115,7 @@ struct WindowCase {
   const char* variant;
   Pair kernel;
   UnfoldOptions options;
-  Pair image;  // of fold
+  Pair image;  // image size for fold
   int64_t count;
 };
 const WindowCase kWindows[] = {
@@ -275,7 +276,8 @@ std::vector<Row> shuffle_rows() {
 
 // --- sampling ---
 
-// Where a coordinate lies among n pixels, mirrored at the edges until it is inside.
+// Returns the pixel position of a normalized coordinate among n pixels. GridPadding::reflection
+// mirrors it at the edges until it is inside.
 double pixel_of(double at, int64_t n, const GridSampleOptions& o) {
   const double last = double(n - 1), low = o.align_corners ? 0 : -0.5, high = last - low;
   double p = o.align_corners ? (at + 1) / 2 * last : ((at + 1) * double(n) - 1) / 2;
@@ -330,8 +332,8 @@ std::vector<Row> sample_rows() {
                 .domains = {{-1, 1}, {-1.7, 1.7}},
                 .dtypes = floating(),
                 .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1.6e-2}};
-        if (mode == Interpolation::nearest) {  // which does not depend on the grid smoothly
-          row.domains[1] = {-1.7, 1.7, 1.0 / 16, kFloat64};  // as every dtype holds it
+        if (mode == Interpolation::nearest) {  // the result is not differentiable by the grid
+          row.domains[1] = {-1.7, 1.7, 1.0 / 16, kFloat64};  // exact in every dtype
           row.f = [o](const Tensors& x) { return grid_sample(x[0], x[1].to(x[0].dtype()), o); };
         }
         rows.push_back(row);

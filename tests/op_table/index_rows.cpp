@@ -19,7 +19,7 @@ using Line = std::vector<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const char* const kBeyondOnCuda = "index 2 is out of bounds for a dimension with size 2";
 
-// Where an index is drawn from: numbers in [0, most].
+// The domain of an index: whole numbers in [0, most].
 Domain index_domain(double most, DType dtype = kInt64) { return {0, most, 1, dtype}; }
 
 int64_t whole(const Array& x, const Shape& at) {
@@ -46,7 +46,7 @@ Row embedding_row(DType index) {
           .variant = cat("index ", index),
           .f = [](const Tensors& x) { return embedding(x[0], x[1]); },
           .reference = [](const std::vector<Array>& x) { return rows_by(x[0], x[1]); },
-          // More rows asked for than there are: several gradients meet in one row.
+          // More indices than rows, so that several gradients accumulate in one row.
           .samples = {{{5, 3}, {7}},
                       {{5, 3}, {2, 3}},
                       {{5, 1}, {}},
@@ -153,7 +153,7 @@ Row index_select_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
                     "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
 }
 
-// The place in a tensor that an index's element at `at` names.
+// Returns the index in a tensor that the index's element at `at` selects along dimension d.
 Shape named(const Array& index, int d, const Shape& at) {
   Shape source = at;
   if (source.size() > 0) source[d] = whole(index, at);
@@ -260,7 +260,7 @@ Row one_hot_row() {
                 "Class values must be", kBeyondOnCuda}}};
 }
 
-// --- places chosen by their position ---
+// --- elements selected by position ---
 
 Row masked_fill_row(double value, Derivative derivative) {
   return {.name = "masked_fill",
@@ -385,7 +385,7 @@ std::vector<Refusal> pad_refusals() {
 
 // --- along a dimension ---
 
-// Each line of x along dim through f.
+// Applies f to each slice of x along dim.
 Array along(const Array& x, int64_t dim, const std::function<Line(const Line&)>& f) {
   const int d = wrap_dim(dim, x.shape.size());
   const int64_t n = x.shape.size() == 0 ? 1 : x.shape[d];
@@ -419,7 +419,7 @@ Line order_of(const Line& x, bool descending) {
 
 enum class Part { values, indices };
 
-// The first k in order (all for 0): of the elements, or of their places.
+// The first k elements in sorted order (k = 0: all), as values or as indices.
 Row sorted_row(const std::string& name, const std::string& variant, Part part, int64_t k,
                int64_t dim, bool descending, std::function<Tensor(const Tensor&)> f) {
   const bool values = part == Part::values;
@@ -442,7 +442,7 @@ Row sorted_row(const std::string& name, const std::string& variant, Part part, i
              .specials = dim == -1};
   if (k == 0) row.samples.insert(row.samples.end(), {{{}}, {{3, 1}}, {{0, 3}}});
   if (dim == -1) row.samples.insert(row.samples.end(), {{{7}}, {{2100}}});
-  // In a block of few and of many elements a thread, and longer than any block.
+  // Blocks with few and with many elements per thread, and slices longer than any block.
   if (name == "argsort" && dim == -1)
     row.samples.insert(row.samples.end(), {{{3, 200}}, {{2, 4100}}});
   return row;

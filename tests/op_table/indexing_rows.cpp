@@ -31,9 +31,9 @@ Tensor bools(const TensorData& data, Device d) {
 double& element(Array& x, const Shape& at) { return x.v[size_t(flat_index(x.shape, at))]; }
 double element(const Array& x, const Shape& at) { return x.v[size_t(flat_index(x.shape, at))]; }
 
-// --- in brackets ---
+// --- operator[] ---
 
-// x[indices] of shape `result`, whose element at a place is x's at source(place).
+// x[indices] of shape `result`. Its element at an index is x's element at source(index).
 struct Bracket {
   const char* name;
   std::function<Indices(Device)> indices;
@@ -354,13 +354,13 @@ std::vector<Row> mask_rows() {
 
 // --- scatter ---
 
-// The place in x that an index's element at `at` names.
+// Returns the index in x that the index's element at `at` selects.
 Shape named_along(const Array& index, int64_t dim, Shape at) {
   if (at.size() > 0) at[wrap_dim(dim, at.size())] = int64_t(element(index, at));
   return at;
 }
 
-// What every element of x[0] becomes of itself and of those of x[2] that x[1] sends there.
+// Replaces every element of x[0] by f(element, the elements of x[2] that x[1] assigns to it).
 Array each_with(const std::vector<Array>& x, int64_t dim,
                 const std::function<double(double, const Line&)>& f) {
   std::vector<Line> there(x[0].v.size());
@@ -517,7 +517,7 @@ std::vector<Row> slice_rows() {
     rows.push_back(slices_row(
         "index_fill", dim, [dim](const Tensors& x) { return index_fill(x[0], dim, x[1] - 5, 3); },
         [](double, double) { return 3.0; }));
-    rows.back().domains[2] = whole_numbers(0, 1, kBool);  // its shape only
+    rows.back().domains[2] = whole_numbers(0, 1, kBool);  // only its shape matters
   }
   using Op = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
   const auto with = [](Op op, const Tensor& index, const Tensor& source) {

@@ -22,9 +22,9 @@ Array reduced(const Array& x, Reduction reduction, double count) {
   return {{}, {reduction == Reduction::mean ? sum / count : sum}};
 }
 
-// --- one class a row, or probabilities of classes ---
+// --- one class per row, or probabilities of classes ---
 
-// [N, C, d1, ...] or [C] as [rows, C].
+// Reshapes [N, C, d1, ...] or [C] to [rows, C].
 Array class_last(const Array& x) {
   if (x.shape.size() == 1) return {{1, x.shape[0]}, x.v};
   Shape shape = x.shape;
@@ -58,7 +58,7 @@ struct Case {
   }
 };
 
-// Negative log likelihood of classes.
+// The negative log likelihood of classes.
 Array likelihood(const Array& logp, const Array& target, const Case& c) {
   const auto classes = size_t(logp.shape[1]);
   Array losses{target.shape, {}};
@@ -79,7 +79,7 @@ Array likelihood(const Array& logp, const Array& target, const Case& c) {
   return reduced(losses, c.reduction, total);
 }
 
-// Expected negative log likelihood.
+// The expected negative log likelihood.
 Array expectation(const Array& logits, const Array& target, const Case& c) {
   const Array logp = normalised(class_last(logits), 1, true), p = class_last(target);
   Array losses{logits.shape, {}};
@@ -132,7 +132,7 @@ std::vector<Row> cross_entropy_rows() {
          .domains = {{-4, 4}, {0, 2, 1, kInt64}},
          .dtypes = floating(),
          .tolerance = kTolerance});
-    // Where every target is ignored the mean is 0 / 0.
+    // If every target is ignored, the mean is 0 / 0.
     if (c.ignore != 1)
       rows.back().samples.insert(rows.back().samples.end(), {{{3}, {}}, {{1, 3}, {1}}});
   }
@@ -172,7 +172,7 @@ std::vector<Row> nll_rows() {
   return rows;
 }
 
-// What cross_entropy and nll_loss refuse alike.
+// Refusals that cross_entropy and nll_loss share.
 template <class F> std::vector<Refusal> class_refusals(F f) {
   const auto call = [f](const Shape& x, const Shape& target, DType type = kInt64) {
     return [=](Device d) {
@@ -326,7 +326,7 @@ std::vector<PairLoss> pair_losses() {
        {{-4, 0}, {-4, 0}}}};
 }
 
-// Certain and wrong: logarithms end at -100.
+// Predictions of exactly 0 and 1 that are wrong: logarithms are clamped at -100.
 Row certain_bce() {
   return {.name = "binary_cross_entropy",
           .variant = "0 and 1",
@@ -373,7 +373,7 @@ Refusal pair_refusal(const char* what, PairFunction f, const Shape& a, const Sha
   return {what, [=](Device d) { return f(ones(a, {.device = d}), ones(b, {.device = d})); }, text};
 }
 
-// Refusals belong to an op, not to a variant: the first row of its name gets them.
+// Refusals belong to an operator, not to a variant, so the first row of its name gets them.
 void refuse(std::vector<Row>& rows, const std::string& name, std::vector<Refusal> refusals) {
   for (Row& row : rows) {
     if (row.name != name) continue;

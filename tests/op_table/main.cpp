@@ -1,8 +1,9 @@
 // The op table's driver as a program:
-//   test_ops                 runs the tests
-//   test_ops --bench [part [device]]  times the row of that title, else those whose title contains
-//                            it; the last column is the rate over that of a copy
-//   test_ops --docs          prints docs/operators.md
+//   test_ops                          runs the tests
+//   test_ops --bench [part [device]]  times the row with the title `part`, otherwise the rows whose
+//                                     title contains it; the last column is the rate relative to
+//                                     that of a copy
+//   test_ops --docs                   prints docs/operators.md
 #include <iostream>
 #include <string>
 

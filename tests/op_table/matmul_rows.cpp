@@ -119,7 +119,7 @@ std::vector<Row> products() {
   return {matrices, batches, any_rank, pairs};
 }
 
-// Sums over what the output does not name, element by element; sizes of 1 broadcast.
+// Sums over the indices that the output omits, element by element. Sizes of 1 broadcast.
 Array sum_of_products(const std::string& equation, const std::vector<Array>& x) {
   const size_t arrow = equation.find("->");
   const std::string output = equation.substr(arrow + 2);

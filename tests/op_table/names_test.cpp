@@ -1,4 +1,4 @@
-// What people reach for is declared in the public headers: operators, modules, optimizers, data.
+// Public headers declare the names that users expect: operators, modules, optimizers, data.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Group {
-  const char* folders;  // that declare them
+  const char* folders;  // the folders whose headers declare them
   const char* names;
 };
 

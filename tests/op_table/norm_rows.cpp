@@ -12,13 +12,14 @@
 namespace taper::v0::test {
 namespace {
 
-// Which group of elements shares statistics, and which channel's parameters an element has.
+// The group of elements that shares statistics with an element, and the channel whose parameters it
+// uses.
 struct Place {
   int64_t group, channel;
 };
 using PlaceOf = std::function<Place(const Shape& shape, int64_t flat)>;
 
-// (x - mean) / sqrt(variance + eps) * weight + bias with the arguments x, weight, bias.
+// Computes (x - mean) / sqrt(variance + eps) * weight + bias for the arguments x, weight, bias.
 Array normalised(const std::vector<Array>& x, const PlaceOf& place_of, double eps, bool rms) {
   const Shape& shape = x[0].shape;
   std::vector<double> count(x[0].v.size()), sum(count), squares(count);
@@ -47,14 +48,14 @@ Reference reference(PlaceOf place, double eps, bool rms = false) {
   return [=](const std::vector<Array>& x) { return normalised(x, place, eps, rms); };
 }
 
-// Rows of the last `dims` dimensions.
+// Each slice of the last `dims` dimensions is a group.
 PlaceOf in_rows(int dims) {
   return [dims](const Shape& shape, int64_t i) {
     const int64_t n = Shape(shape.end() - dims, shape.end()).numel();
     return Place{i / n, i % n};
   };
 }
-// Groups of channels of each image; by_channel: one channel of all images.
+// Each group of channels of each image is a group of elements.
 PlaceOf in_groups(int64_t groups) {
   return [groups](const Shape& shape, int64_t i) {
     const int64_t inner = shape.numel() / (shape[0] * shape[1]), c = i / inner % shape[1];
@@ -69,7 +70,8 @@ Place in_channel(const Shape& shape, int64_t i) {
 Tensor at(const Tensors& x, size_t i) { return i < x.size() ? x[i] : Tensor(); }
 Shape tail(const Tensor& x, int dims) { return Shape(x.shape().end() - dims, x.shape().end()); }
 
-// Each sample with no parameters, a weight, and a weight and a bias: `most` of them.
+// Each sample without parameters, with a weight, and with a weight and a bias, up to `most` of
+// them.
 std::vector<Row> with_parameters(const Row& row, size_t most,
                                  const std::function<Shape(const Shape&)>& shape_of) {
   const char* names[] = {"", "weight", "weight and bias"};
@@ -85,8 +87,8 @@ std::vector<Row> with_parameters(const Row& row, size_t most,
   return rows;
 }
 
-// Rows have at least a few elements that differ, so that rstd, and with it every rounding error,
-// stays small.
+// Each group has at least a few different elements, which keeps rstd small, and with it every
+// rounding error.
 const Tolerance kTolerance = {
     .float64 = 1e-10, .float32 = 2e-5, .float16 = 8e-3, .bfloat16 = 6e-2, .gradient = 6};
 
@@ -226,7 +228,7 @@ std::vector<Row> group_norms() {
   return rows;
 }
 
-// Running statistics of three channels and more: c / 4 - 1 and c / 2 + 1.
+// Running statistics first + step * c for each channel c.
 Tensor running(const Tensor& x, double first, double step) {
   std::vector<double> values;
   for (int64_t c = 0; c < x.size(1); ++c) values.push_back(first + step * double(c));
@@ -245,7 +247,7 @@ Array by_running(const std::vector<Array>& x) {
   return y;
 }
 
-// With channels innermost in memory, as convolutions give it.
+// Returns x in the channels-last layout, which convolutions produce.
 Tensor channels_last(const Tensor& x) {
   return permute(permute(x, {0, 2, 3, 1}).contiguous(), {0, 3, 1, 2});
 }
@@ -431,7 +433,7 @@ TEST(Norms, InstanceNormMovesItsRunningStatisticsAsPyTorchDoes) {
     const Tensor x = reshape(arange(12, {.dtype = kFloat32, .device = device}), {2, 2, 3});
     const Tensor mean = zeros({2}, {.device = device}), var = ones({2}, {.device = device});
     (void)instance_norm(x, mean, var, {}, {}, true, 0.5);
-    EXPECT_TRUE(close(mean, {2}, {2, 3.5}, 1e-6));  // half of (1 + 7) / 2 and of (4 + 10) / 2
+    EXPECT_TRUE(close(mean, {2}, {2, 3.5}, 1e-6));  // halves of (1 + 7) / 2 and of (4 + 10) / 2
     EXPECT_TRUE(close(var, {2}, {1, 1}, 1e-6));
   }
 }

@@ -1,5 +1,6 @@
-// The operators as data: one row each, with reference, inputs, dtypes, tolerances and refusals. The
-// driver runs every check for every row on every device; an operator without a row is a failure.
+// The operators as data: each has rows with a reference, inputs, dtypes, tolerances and refusals.
+// The driver runs every check for every row on every device. An operator without a row is a
+// failure.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace taper::v0::test {
 
-// What references compute with: a dense array on the host.
+// A contiguous array on the host, with which references compute.
 struct Array {
   Shape shape;
   std::vector<double> v;
@@ -23,8 +24,9 @@ using Tensors = std::vector<Tensor>;
 using Function = std::function<Tensor(const Tensors&)>;
 using Reference = std::function<Array(const std::vector<Array>&)>;
 
-// Where the values of an argument come from: uniform in [low, high], as multiples of `step` where
-// that is given. With a dtype the argument keeps it (an index, a mask) and has no gradient.
+// The distribution of an argument's values: uniform in [low, high], rounded to multiples of `step`
+// if it is not 0. An argument with a dtype (an index, a mask) keeps it in every run and has no
+// gradient.
 struct Domain {
   double low = -2, high = 2, step = 0;
   std::optional<DType> dtype = std::nullopt;
@@ -33,21 +35,21 @@ struct Domain {
 // The dtype of the result for arguments of dtype T.
 enum class Gives {
   same,
-  floating,  // integers give float32
+  floating,  // float32 for integers
   boolean,
-  wide,  // integers give int64
+  wide,  // int64 for integers
   int64,
   float64
 };
 
 enum class Derivative {
   none,
-  first,  // a second one is refused with NotImplementedError
+  first,  // a second derivative is refused with NotImplementedError
   second
 };
 
-// |error| <= tolerance * (1 + |value|) of the result in each dtype; that of a gradient may be
-// `gradient` times as large.
+// A result passes if |error| <= tolerance * (1 + |value|) for its dtype. The error of a gradient
+// may be larger by the factor `gradient`.
 struct Tolerance {
   double float64 = 1e-12, float32 = 2e-6, float16 = 1e-3, bfloat16 = 8e-3;
   double gradient = 4;
@@ -57,30 +59,33 @@ struct Tolerance {
 struct Refusal {
   std::string what;
   std::function<Tensor(Device)> call;
-  std::string text;               // how the message begins
-  std::string text_on_cuda = "";  // where it differs: a kernel found out
+  std::string text;               // the beginning of the message
+  std::string text_on_cuda = "";  // if different: a kernel found the error
 };
 
 struct Row {
   std::string name;          // as declared in autograd/ops
-  std::string variant = "";  // tells the rows of one operator apart
+  std::string variant = "";  // distinguishes the rows of one operator
   Function f = {};
   Reference reference = {};
-  // Shapes of the arguments, one list a run.
+  // The shapes of the arguments, one vector for each run.
   std::vector<std::vector<Shape>> samples = {};
-  // One for each argument; the last serves all that follow.
+  // One for each argument. The last one is used for all further arguments.
   std::vector<Domain> domains = {Domain()};
   std::vector<DType> dtypes = {};
   Gives gives = Gives::same;
   Derivative derivative = Derivative::second;
-  // Element-wise, and agrees with its reference at nan, infinities and zeros of both signs too.
+  // Whether the row is element-wise and also agrees with its reference at NaN, infinities and zeros
+  // of both signs.
   bool specials = false;
   Tolerance tolerance = {};
   std::vector<Refusal> refusals = {};
-  // Shapes of the arguments that --bench runs; none: a million elements each where all arguments of
-  // some sample have one shape and the row takes them, else the largest sample.
+  // The shapes of the arguments that --bench runs. If empty, each argument has a million elements
+  // if some sample has arguments of one shape and the row accepts them. Otherwise the largest
+  // sample is timed.
   std::vector<Shape> bench = {};
-  // Floating-point operations of one call, where they and not the bytes are what counts.
+  // The floating-point operations of one call, for operators that are limited by them and not by
+  // memory.
   std::function<double(const std::vector<Shape>&)> flops = {};
 
   std::string title() const { return variant.empty() ? name : name + " (" + variant + ")"; }
@@ -109,39 +114,39 @@ std::vector<Row> order_rows();
 std::vector<Row> arrange_rows();
 const std::vector<Row>& all_rows();
 
-// The family (a header of autograd/ops without its ending) of every public operator by its name.
+// Returns the family (the name of its header in autograd/ops) of every public operator.
 std::map<std::string, std::string> declared_operators();
-// docs/operators.md: operators, dtypes, devices and differentiability.
+// Returns docs/operators.md: operators, dtypes, devices and differentiability.
 std::string operators_page();
-// Times the rows whose title contains `part`, on every device or `on` that one, and prints a table.
+// Times the rows whose title contains `part` and prints a table. Runs on the device `on`, or on
+// every device if it is empty.
 void bench_rows(const std::string& part, const std::string& on);
 
 // --- dtypes ---
 std::vector<DType> floating();
-std::vector<DType> numbers();     // floating and integers
-std::vector<DType> everything();  // and bool
+std::vector<DType> numbers();     // floating-point and integer dtypes
+std::vector<DType> everything();  // floating-point, integer and bool dtypes
 
-// --- references ---
-// f of every element; of every pair, of every three, broadcast.
+// Apply f to every element, or to every pair or triple of broadcast elements.
 Reference of_each(std::function<double(double)> f);
 Reference of_pairs(std::function<double(double, double)> f);
 Reference of_triples(std::function<double(double, double, double)> f);
-// The elements of each slice of the dims that are reduced (all when empty), in order, through f.
+// Applies f to the elements of each slice along dims (all dimensions if empty), in order.
 Array reduced(const Array& x, Shape dims, bool keepdim,
               const std::function<double(const std::vector<double>&)>& f);
-// An array of `shape` whose element at an index is x's element at source(index).
+// Returns an array of `shape` whose element at an index is x's element at source(index).
 Array gathered(const Array& x, const Shape& shape,
                const std::function<Shape(const Shape&)>& source);
 Array matrix_product(const Array& a, const Array& b);
-// exp(x - max) / sum along a dimension, or its logarithm.
+// Returns exp(x - max) / sum along a dimension, or its logarithm.
 Array normalised(const Array& x, int64_t dim, bool log);
 
 int64_t flat_index(const Shape& shape, const Shape& at);
 Shape index_of(const Shape& shape, int64_t flat);
 
 // --- inputs ---
-// The arguments of one run of a row, dense, on a device; the same values for every dtype before
-// rounding.
+// Returns the arguments of one run of a row on a device, contiguous. Before rounding, the values
+// are the same for every dtype.
 Tensors arguments(const Row& row, size_t sample, DType dtype, Device device);
 Tensor filled(const Shape& shape, const Domain& domain, uint64_t seed, DType dtype, Device device);
 Array array_of(const Tensor& x);

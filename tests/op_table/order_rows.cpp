@@ -22,11 +22,11 @@ Slice sorted(Slice s) {
 }
 double middle(const Slice& s) { return sorted(s)[(s.size() - 1) / 2]; }
 
-// The first place of what f gives.
+// Returns the first position of the element that f returns.
 Fold first_place_of(Fold f) {
   return [f](const Slice& s) { return double(std::find(s.begin(), s.end(), f(s)) - s.begin()); };
 }
-// Of equals, as a stable sort puts them.
+// Returns the position of the median. Equal elements are ordered as by a stable sort.
 double place_of_middle(const Slice& s) {
   std::vector<size_t> order(s.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -38,7 +38,7 @@ Reference over(const Shape& dims, bool keepdim, const Fold& f) {
   return [=](const std::vector<Array>& x) { return reduced(x[0], dims, keepdim, f); };
 }
 
-// The values of all and along dimensions, and the places.
+// Rows for the value of all elements, and for values and indices along dimensions.
 void add_rows(std::vector<Row>& rows, const std::string& name, OfAll all, AlongOne along,
               const Fold& value, const Fold& place) {
   rows.push_back({.name = name,
@@ -66,7 +66,7 @@ void add_rows(std::vector<Row>& rows, const std::string& name, OfAll all, AlongO
                      },
                      name + "(): Expected reduction dim 1 to have non-zero size."}};
     rows.push_back(row);
-    // A coarse grid has equals.
+    // A coarse grid has equal elements.
     row.variant += ", places";
     row.f = [=](const Tensors& x) { return along(x[0], dim, keepdim).indices; };
     row.reference = over({dim}, keepdim, place);
@@ -123,7 +123,8 @@ std::vector<Row> quantiles() {
     row.samples = {{{3, 5}}, {{2, 6, 3}}, {{1, 1}}};
     rows.push_back(row);
   }
-  // One q after the other in front; their gradient, too, between two places.
+  // The results of several q are stacked in a leading dimension. Also checks the gradient for q,
+  // which interpolates between two elements.
   Row several{.name = "quantile",
               .variant = "several, dim -1",
               .f = [](const Tensors& x) { return quantile(x[0], x[1], -1); },

@@ -11,7 +11,7 @@
 namespace taper::v0::test {
 namespace {
 
-// --- references: the places of an axis that an output looks at, perhaps beyond the input ---
+// --- references: the indices of an axis that each output reads, possibly outside of the input ---
 
 using Places = std::vector<int64_t>;
 using AxisPlaces = std::vector<Places>;
@@ -43,7 +43,8 @@ AxisPlaces shares(int64_t in, int64_t out) {
   return all;
 }
 
-// f of the values of each window; `beyond` stands for places outside of the input, none without.
+// Applies f to the values of each window. Indices outside of the input have the value `beyond`, or
+// are skipped without it.
 Array windowed(const Array& x, const AxisPlaces& rows, const AxisPlaces& columns,
                std::optional<double> beyond, double (*f)(const std::vector<double>&)) {
   const int d = x.shape.size();
@@ -88,7 +89,7 @@ Array as_rows(Array y) {
   return y;
 }
 
-// --- layouts: the op on a channels-last input gives a channels-last result ---
+// --- layouts: the result for a channels-last input is channels-last ---
 
 Tensor to_channels_last(const Tensor& x) {
   return permute(permute(x, {0, 2, 3, 1}).contiguous(), {0, 3, 1, 2});
@@ -102,7 +103,7 @@ Function in_channels_last(const Function& f) {
   };
 }
 
-// The row again for channels-last images.
+// Appends the row, and a copy for channels-last images.
 void add_both(std::vector<Row>& rows, Row row) {
   row.bench = {{16, 64, 112, 112}};
   Row other = row;
@@ -252,7 +253,7 @@ std::vector<Row> adaptive_rows() {
   return rows;
 }
 
-// The largest elements and their places, by values and by indices.
+// The largest elements and their indices.
 std::vector<Row> largest_rows() {
   const auto columns = [](const AxisPlaces& all, int64_t width) {
     AxisPlaces kept = all;
@@ -260,7 +261,7 @@ std::vector<Row> largest_rows() {
       std::erase_if(places, [&](int64_t i) { return i < 0 || i >= width; });
     return kept;
   };
-  // The place of the first largest element of each window.
+  // Returns the index of the first largest element of each window.
   const auto places = [=](const Array& x, const AxisPlaces& rows, const AxisPlaces& all) {
     Array numbers = x;
     const int64_t w = x.shape.back(), plane = w * x.shape[x.shape.size() - 2];
@@ -379,7 +380,7 @@ std::vector<Row> largest_rows() {
   return rows;
 }
 
-// The places of the largest elements, filled again.
+// Unpooling writes the largest elements back to their indices.
 std::vector<Row> unpool_rows() {
   const auto unpooled = [](Pair kernel, MaxPoolOptions o, std::optional<Pair> size) {
     return [=](const Tensors& x) {
@@ -387,7 +388,7 @@ std::vector<Row> unpool_rows() {
       return max_unpool2d(y.values, y.indices, kernel, {o.stride, o.padding, size});
     };
   };
-  // Windows that do not overlap: what is the largest of its window stays, the rest is 0.
+  // Windows do not overlap, so the largest element of each window stays and the others become 0.
   const auto reference = [](const auto& x) {
     const Shape& s = x[0].shape;
     const int d = s.size();
@@ -436,7 +437,8 @@ std::vector<Row> unpool_rows() {
 
 // --- interpolation ---
 
-// Through the four inputs around it, those at the edges for those beyond.
+// Interpolates with the four inputs around a position. Inputs beyond the edge repeat the one at the
+// edge.
 double between_four(const InterpolateOptions& o, double to, double scale, const Array& from,
                     Shape at, int d, int64_t out) {
   const int64_t in = from.shape[d];
@@ -453,7 +455,7 @@ double between_four(const InterpolateOptions& o, double to, double scale, const 
   return sum;
 }
 
-// The value at a point between inputs, along one dimension after the other.
+// Interpolates along one dimension after the other.
 Array interpolated(const Array& x, const InterpolateOptions& o, int axes) {
   Array y = x;
   for (int axis = 0; axis < axes; ++axis) {
@@ -625,7 +627,7 @@ std::vector<Refusal> interpolate_refusals() {
               "Non-empty 4D data tensor expected but got a tensor with sizes [1, 0, 3, 3]")};
 }
 
-// Refusals belong to an op, not to a variant: the first row of its name gets them.
+// Refusals belong to an operator, not to a variant, so the first row of its name gets them.
 void refuse(std::vector<Row>& rows, const std::string& name, std::vector<Refusal> refusals) {
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == name; });

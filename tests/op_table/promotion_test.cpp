@@ -1,4 +1,4 @@
-// Which dtype the result of two operands has
+// The dtype of the result of two operands
 // (https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
 #include <gtest/gtest.h>
 

@@ -118,7 +118,7 @@ Row bernoulli_row() {
                     "\"bernoulli_tensor\" not implemented for 'Long'"}}};
 }
 
-// [k] or [rows, k] as rows, and the shape of what is drawn from them.
+// Weights [k] or [rows, k] as rows, and the shape of the samples drawn from them.
 struct Rows {
   int64_t rows, k;
   Shape result;
@@ -129,7 +129,8 @@ Rows rows_of(const Array& weights, int64_t n) {
   return {weights.shape[0], weights.shape[1], {weights.shape[0], n}};
 }
 
-// The largest weights over exponential numbers, each half a sum of two normals' squares.
+// Returns the n categories with the largest weight / e, where e is exponentially distributed: half
+// the sum of the squares of two normal numbers.
 Array race(const Array& weights, int64_t n) {
   const Rows r = rows_of(weights, n);
   Generator generator(kMaskSeed);
@@ -148,7 +149,7 @@ Array race(const Array& weights, int64_t n) {
   return y;
 }
 
-// The first category whose weights up to it sum to more than a share of all.
+// Returns the first category whose cumulative weight exceeds a uniform share of the total.
 Array inverse(const Array& weights, int64_t n) {
   const Rows r = rows_of(weights, n);
   Generator generator(kMaskSeed);
@@ -189,7 +190,7 @@ std::vector<Row> multinomial_rows() {
                     .derivative = Derivative::none});
   }
   rows[0].domains = {{0.1, 3}};
-  rows[1].samples = {{{5, 33}}, {{2, 1025}}};  // some weights are 0, but not all of a row
+  rows[1].samples = {{{5, 33}}, {{2, 1025}}};  // some weights are 0, but never all of a row
   const auto of = [](Shape shape, int64_t n, DType type = kFloat32) {
     return [=](Device d) { return multinomial(ones(shape, {.dtype = type, .device = d}), n); };
   };

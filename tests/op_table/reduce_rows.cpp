@@ -38,12 +38,12 @@ double some(const Slice& s) {
   return std::any_of(s.begin(), s.end(), [](double x) { return x != 0; });
 }
 
-// Sums of a thousand numbers: error grows with the values that are added, not with their sum.
+// Sums of a thousand numbers: the error grows with the summands, not with their sum.
 const Tolerance kSums{.float32 = 2e-5, .float16 = 5e-3, .bfloat16 = 4e-2};
 
 using Samples = std::vector<std::vector<Shape>>;
 const Samples kAll = {{{}}, {{1}}, {{3}}, {{17}}, {{1025}}, {{3, 5, 7}}, {{2, 1, 3}}};
-// Three dimensions, so that dims 0, 1, -1 exist.
+// Three dimensions, so that dims 0, 1 and -1 exist.
 const Samples kThreeDims = {{{3, 5, 7}},    {{1, 1, 1}},  {{2, 1, 3}},
                             {{1, 1025, 1}}, {{3, 2, 17}}, {{65, 3, 33}}};
 
@@ -117,7 +117,7 @@ std::vector<Row> arg_rows(const std::string& name, OverOne f, Fold fold) {
   std::vector<Row> rows;
   for (const int64_t dim : {0, 1, -1}) {
     const bool keepdim = dim == 1;
-    // A coarse grid has equals, of which the first must be named.
+    // A coarse grid has equal elements, of which the first must be returned.
     rows.push_back({.name = name,
                     .variant = cat("dim ", dim),
                     .f = [f, dim, keepdim](const Tensors& x) { return f(x[0], dim, keepdim); },
@@ -158,7 +158,7 @@ std::vector<Row> sums() {
                    average, floating(), Gives::same));
   rows.push_back(over_all(
       "mean", [](const Tensors& x) { return mean(x[0]); }, average, floating(), Gives::same));
-  rows.back().samples = with_empty(kAll, {0});  // 0 / 0
+  rows.back().samples = with_empty(kAll, {0});  // the mean of an empty tensor is 0 / 0
   rows.back().refusals.push_back(
       {"integers", [](Device d) { return mean(ones({2}, {.dtype = kInt64, .device = d})); },
        "mean(): could not infer output dtype. Input dtype must be either a floating point or "
@@ -172,7 +172,7 @@ std::vector<Row> sums() {
   return rows;
 }
 
-// Zeros among the factors: y / x does not serve there.
+// Some factors are zero, so the gradient cannot be computed as y / x.
 Row products_with_zeros() {
   Row r = over_all(
       "prod", [](const Tensors& x) { return prod(x[0]); }, product, floating(), Gives::same);
@@ -206,7 +206,7 @@ std::vector<Row> products() {
   return rows;
 }
 
-// Cast first, whatever the dtype is.
+// The input of any dtype is cast first.
 std::vector<Row> in_float64() {
   const auto row = [](const char* name, Function f, Fold fold) {
     Row r = over_all(name, std::move(f), fold, everything(), Gives::float64);
@@ -269,7 +269,7 @@ std::vector<Row> running_products() {
   in_double.f = [](const Tensors& x) { return cumprod(x[0], 1, kFloat64); };
   in_double.gives = Gives::float64;
   rows.push_back(in_double);
-  // Long rows are joined piece by piece.
+  // Long rows are multiplied in pieces, which are then combined.
   Row ones_and_minus_ones = cumprod_row(-1, {{{2, 1100}}, {{3000}}});
   ones_and_minus_ones.variant = "long rows of 1 and -1";
   ones_and_minus_ones.f = [](const Tensors& x) { return cumprod(where(x[0] > 0, x[0], -1), -1); };
@@ -285,7 +285,7 @@ std::vector<Row> running_products() {
   return rows;
 }
 
-// --- distances from the mean, norms, logarithms of sums ---
+// --- deviations, norms, logarithms of sums ---
 
 double squares_apart(const Slice& s) {
   double sum = 0;
@@ -300,7 +300,7 @@ double log_of_sum(const Slice& s) {
   return std::log(sum);
 }
 
-// At least two elements in every slice; the mean of two or three equal ones is exact.
+// Every slice has at least two elements. The mean of two or three equal ones is exact.
 const Samples kWide = {{{3, 5, 7}}, {{2, 3, 4}}, {{3, 2, 17}}, {{2, 65, 33}}};
 
 std::vector<Row> spreads() {

@@ -1,4 +1,4 @@
-// What rows are made of: plain double-precision references and their inputs.
+// Double-precision references and inputs that rows are built from.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,7 +11,7 @@
 namespace taper::v0::test {
 namespace {
 
-// The index into an operand of a broadcast result.
+// Returns the index into an operand for an index into the broadcast result.
 Shape clipped(const Shape& at, const Shape& shape) {
   Shape out = shape;
   for (int d = 0; d < shape.size(); ++d) {
@@ -20,7 +20,7 @@ Shape clipped(const Shape& at, const Shape& shape) {
   return out;
 }
 
-// Never within 0.01 of a multiple of a half, where many functions have a kink.
+// Moves x if it is within 0.01 of a multiple of 0.5, where many functions have a kink.
 double off_kinks(double x) {
   const double nearest = std::round(x * 2) / 2;
   return std::abs(x - nearest) < 0.01 ? nearest + 0.02 : x;
@@ -91,7 +91,7 @@ Reference of_pairs(std::function<double(double, double)> f) {
 
 Reference of_triples(std::function<double(double, double, double)> f) {
   return [f](const std::vector<Array>& x) {
-    // Each argument in the shape of all, then element by element.
+    // Broadcasts each argument to the common shape, then goes element by element.
     const Reference spread = of_pairs([](double, double b) { return b; });
     const Shape shape = broadcast_shapes(broadcast_shapes(x[0].shape, x[1].shape), x[2].shape);
     const Array all{shape, std::vector<double>(size_t(shape.numel()))};

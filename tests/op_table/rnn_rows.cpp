@@ -11,7 +11,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Both results in one [2, B, H].
+// Returns both results in one array [2, B, H].
 Array lstm_step(const std::vector<Array>& x) {
   const Array &gx = x[0], &gh = x[1], &c = x[2];
   const size_t B = size_t(c.shape[0]), H = size_t(c.shape[1]);
@@ -93,7 +93,7 @@ std::vector<Row> rnn_rows() {
                      .refusals = refusals(4, lstm),
                      .bench = {{256, 4096}, {256, 4096}, {256, 1024}}};
   std::vector<Row> rows(3, lstm_row);
-  // Gradients that reach one of the two results alone.
+  // The gradient reaches only one of the two results.
   for (const int64_t i : {0, 1}) {
     Row& row = rows[size_t(i) + 1];
     row.variant = i == 0 ? "h" : "c";

@@ -10,7 +10,7 @@ namespace {
 using Source = std::function<Shape(const Shape&)>;
 using Resize = std::function<Shape(const Shape&)>;
 
-// Views and copies move values without changing them: exact in every dtype.
+// Views and copies move values without changing them, so results are exact in every dtype.
 Row row(const std::string& name, const std::string& variant, Function f,
         std::vector<std::vector<Shape>> samples, Reference reference) {
   return {.name = name,
@@ -22,7 +22,7 @@ Row row(const std::string& name, const std::string& variant, Function f,
           .tolerance = {.float64 = 0, .float32 = 0, .float16 = 0, .bfloat16 = 0, .gradient = 1}};
 }
 
-// The same values in order under another shape.
+// The same values in the same order with another shape.
 Reference renamed(Resize resize) {
   return [resize](const std::vector<Array>& x) { return Array{resize(x[0].shape), x[0].v}; };
 }
@@ -306,7 +306,7 @@ std::vector<Row> more_sizes() {
   return {bare, named, unflat, like, spread, turned};
 }
 
-// Elements from, from + step, ... of dimension 1, `length` of them.
+// Selects elements of dimension 1; range(its size) returns {from, length, step}.
 Reference picked(std::function<Shape(int64_t)> range) {
   return [range](const std::vector<Array>& x) {
     Shape shape = x[0].shape;
@@ -406,7 +406,7 @@ std::vector<Row> parts() {
   return rows;
 }
 
-// b's elements behind a's along dimension d.
+// Concatenates a and b along dimension d.
 Array joined(const Array& a, const Array& b, int d) {
   Array y{a.shape, {}};
   y.shape[d] += b.shape[d];

@@ -25,7 +25,7 @@ std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
          .dtypes = floating(),
          .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1.6e-2}});
     if (dim == 0) rows.back().samples.pop_back();
-    // Columns in vectors and one by one; more rows than a block takes at once, and fewer.
+    // Vectorized and single columns; more rows than one pass of a block, and fewer.
     if (dim == 0) append(rows.back(), {{{5, 8}}, {{600, 3}}, {{530, 4}}});
     if (dim == 1) append(rows.back(), {{{2, 3, 16}}, {{2, 140, 8}}});
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Call = Tensor (*)(const Tensor&);
 
-// 0-dim, empty, odd sizes below and above a vector's and a thread's share.
+// 0-dim, empty, and odd sizes below and above the width of a vector and the elements per thread.
 const std::vector<std::vector<Shape>> kShapes = {{{}},  {{0}},  {{2, 0, 3}}, {{1}},
                                                  {{3}}, {{17}}, {{1025}},    {{3, 5, 7}}};
 
@@ -24,14 +24,14 @@ Row row(const std::string& name, Call f, std::function<double(double)> reference
           .specials = true};
 }
 
-// Keeps the dtype of integers.
+// The result has the dtype of integer arguments.
 Row exact(const std::string& name, Call f, std::function<double(double)> reference) {
   Row r = row(name, f, std::move(reference));
   r.dtypes = numbers();
   return r;
 }
 
-// Gives float32 for integers and bool.
+// The result is float32 for integers and bool.
 Row smooth(const std::string& name, Call f, std::function<double(double)> reference,
            Domain domain = {}) {
   Row r = row(name, f, std::move(reference));
@@ -59,7 +59,7 @@ Row with_variant(Row r, const std::string& variant) {
   return r;
 }
 
-// Takes what two operators of its body take.
+// For functions composed of two operators: accepts the dtypes that both accept.
 Row exact_of_floats(const std::string& name, Call f, std::function<double(double)> reference) {
   Row r = smooth(name, f, std::move(reference));
   r.dtypes = numbers();
@@ -77,7 +77,7 @@ double bent(double x, double beta, double threshold) {
   return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
 }
 
-// By recurrence alone, whatever the sign, and the first terms of the series.
+// Uses only the recurrence, whatever the sign, and the first terms of the series.
 double digamma_by_sums(double x) {
   if (x == 0) return std::copysign(INFINITY, -x);
   if (std::isinf(x) || (x < 0 && x == std::floor(x))) return x > 0 ? x : NAN;
@@ -142,7 +142,7 @@ std::vector<Row> arithmetic() {
   };
 }
 
-// The halves themselves, where round has no slope.
+// Rounds multiples of one half, where round is not differentiable.
 Row round_of_halves() {
   Row r = with_variant(exact("round", round, [](double x) { return std::nearbyint(x); }), "halves");
   r.domains = {{-4, 4, 0.5}};
@@ -155,7 +155,7 @@ Tensor tall_elu(const Tensor& x) { return elu(x, 1.7); }
 Tensor gelu_erf(const Tensor& x) { return gelu(x); }
 Tensor gelu_tanh(const Tensor& x) { return gelu(x, true); }
 Tensor softplus_default(const Tensor& x) { return softplus(x); }
-// A threshold inside the domain, so that both branches are met.
+// The threshold is inside the domain, so that both branches run.
 Tensor softplus_bent(const Tensor& x) { return softplus(x, 2.5, 3); }
 
 std::vector<Row> clamps() {
@@ -301,7 +301,7 @@ std::vector<Row> bounded() {
                        "value cannot be converted to type uint8_t without overflow"},
                       {"too large for half", of(kFloat16, -1e6, 1e6),
                        "value cannot be converted to type c10::Half without overflow"}};
-  // Bounds without their fractions.
+  // For integers, the fractions of the bounds are discarded.
   Row whole = with_variant(exact(
                                "hardtanh", [](const Tensor& x) { return hardtanh(x, -1.5, 2.5); },
                                [](double x) { return x < -1  ? -1
@@ -314,7 +314,7 @@ std::vector<Row> bounded() {
   return {six, between, whole};
 }
 
-// Of three tensors: either bound may be the larger.
+// All three arguments are tensors. Either bound may be the larger one.
 Row clamp_by_tensors() {
   return {.name = "clamp",
           .variant = "tensors",
@@ -335,7 +335,7 @@ Row clamp_by_tensors() {
           .dtypes = numbers()};
 }
 
-// One bound alone.
+// Only one bound is given.
 std::vector<Row> half_clamps() {
   Row low = clamp_by_tensors(), high = low;
   low.variant = "tensor min";
@@ -351,7 +351,7 @@ std::vector<Row> half_clamps() {
   return {clamp_by_tensors(), low, high};
 }
 
-// A row for each dtype: others are refused.
+// One row for each dtype; other dtypes are refused.
 std::vector<Row> inversions() {
   std::vector<Row> rows;
   for (const DType t : {kInt64, kInt32, kInt16, kInt8, kUInt8, kBool}) {

@@ -1,4 +1,4 @@
-// An undefined tensor (a variable never assigned, or moved from) in each place of every operator.
+// Passes an undefined tensor (never assigned, or moved from) as each argument of every operator.
 #include <functional>
 #include <map>
 #include <set>
@@ -17,7 +17,8 @@ namespace {
 
 const char* const kText = "Expected a proper Tensor but got an undefined Tensor";
 
-// Where none may be given: weights, biases, masks, one of two bounds; and what a row does not pass.
+// Optional arguments: weights, biases, masks, one of two bounds. Also arguments that a row does not
+// use.
 const std::map<std::string, std::set<size_t>> kOptional = {
     {"batch_norm", {1, 2}},    {"bincount", {0}},         {"clamp", {1, 2}},
     {"conv1d", {2}},           {"conv2d", {2}},           {"conv_transpose1d", {2}},
