@@ -1,4 +1,5 @@
-// What a cell of a table means: numbers, decorated numbers, gaps; the same in every column.
+// The meaning of a cell of a table: numbers, numbers with decorations, missing values. It is the
+// same in every column.
 #include <cmath>
 #include <string>
 #include <system_error>
@@ -78,8 +79,8 @@ TEST(DecoratedNumbers, AreToldFromNumbersAndWords) {
 TEST_F(CsvCells, AColumnOfDecoratedNumbersIsNoColumnOfCategories) {
   const struct {
     std::vector<const char*> cells;
-    int repeats;       // of each
-    const char* says;  // "" where the column is one of words
+    int repeats;       // how often each cell occurs
+    const char* says;  // "" if the column is accepted as categories
   } rows[] = {
       {{"\"1,234,567\"", "\"2,345,678\""}, 2, "thousands separators, as '1,234,567'"},
       {{"5 000", "6 000"}, 2, "thousands separators, as '5 000'"},
@@ -107,7 +108,7 @@ TEST_F(CsvCells, AColumnOfDecoratedNumbersIsNoColumnOfCategories) {
   }
 }
 
-// Distances of some hundred values are numbers in any case.
+// A column with hundreds of values is numeric, too.
 TEST_F(CsvCells, ManyNumbersWithOneUnitAreNoCategoriesEither) {
   std::string text = "x,y\n";
   for (int i = 0; i < 200; ++i) text += cat(i % 20, " km,", i % 2, "\n");

@@ -64,7 +64,7 @@ CsvFormat for_regression() {
   return options;
 }
 
-// `message` is one line that starts with `start` and holds every one of `parts`.
+// Expects that `message` is a single line that starts with `start` and contains all of `parts`.
 void expect_message(const std::string& message, const std::string& start, const Names& parts) {
   EXPECT_EQ(message.substr(0, start.size()), start) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -160,8 +160,8 @@ TEST_F(CsvFiles, ARowThatSeemsToBeAHeaderIsNamed) {
       {"x,cls\nred,a\nblue,b\nred,b\nblue,a\n", Header::kAuto, true},
       {"x,cls\nred,0\nblue,1\nred,1\nblue,0\n", Header::kAbsent, true},
       {"x,cls\nred,a\nblue,b\nred,b\nblue,a\n", Header::kPresent, false},
-      {"red,a\nblue,b\nred,b\nblue,a\n", Header::kAuto, false},     // its words come again
-      {"green,c\nred,a\nblue,b\nbrown,d\n", Header::kAuto, false},  // no word comes again
+      {"red,a\nblue,b\nred,b\nblue,a\n", Header::kAuto, false},     // its words occur again
+      {"green,c\nred,a\nblue,b\nbrown,d\n", Header::kAuto, false},  // no word occurs again
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
@@ -241,7 +241,7 @@ TEST_F(CsvFiles, NumbersStayDoublesUntilTheyAreFeatures) {
   EXPECT_EQ(features(t), (Floats{3.4028234e38F, 0, 16777216, 0, 0}));
 }
 
-// The digits that float32 drops are those that tell the rows apart.
+// The rows differ only in digits that float32 does not represent.
 TEST_F(CsvFiles, ALargeOffsetLosesNoDigitsBeforeItIsTakenOff) {
   CsvTable t = read("1700000000,1700000003.5\n1700000001,1700000000.5\n", for_regression());
   t.scale = fit_standardizer(t.cells, 1);
@@ -254,7 +254,7 @@ TEST_F(CsvFiles, RefusesBadRowsWithFileAndLine) {
   static const struct {
     std::string text;
     CsvFormat options;
-    std::string start;  // after the file's name
+    std::string start;  // what follows the file's name
     Names parts;
   } cases[] = {
       {"", {}, ": ", {"empty file"}},

@@ -1,4 +1,4 @@
-// Data sets as a config names them, and what is kept of them for later programs.
+// Datasets as a config selects them, and what is stored with a model for later programs.
 #include "data/dataset.h"
 
 #include <cmath>
@@ -120,7 +120,7 @@ TEST_F(Data, ATargetOfOneValueIsRefused) {
   }
 }
 
-// Edit distance to names of 200 KB each took minutes.
+// The edit distance between names of 200 KB would take minutes.
 TEST_F(Data, LongNamesAreComparedInNoTime) {
   const std::string a(200'000, 'a'), b(200'000, 'b'), c(200'000, 'c');
   const CsvTable train = read_csv(write("t.csv", cat("1,", a, "\n2,", b, "\n")), {});
@@ -165,7 +165,7 @@ TEST(RealData, CaliforniaHousingLoads) {
   EXPECT_EQ(data.table->categories[8].size(), 5u);
   float most = 0;
   for (const float v : all_of(data.train).inputs.span<float>()) most = std::max(most, std::abs(v));
-  EXPECT_LT(most, 100);  // and no nan, which compares as false
+  EXPECT_LT(most, 100);  // a NaN would pass this comparison
   EXPECT_FALSE(std::isnan(all_of(data.train).inputs.sum().item<float>()));
   config.missing = CsvFormat::Missing::kRefuse;
   const std::string message = refusal_of<InputError>([&] { config.load(1); });

@@ -14,7 +14,7 @@ namespace taper::v0::data {
 namespace {
 
 constexpr int64_t kSize = 28;
-// Above the strongest noise (40), below half the palest ink (150).
+// Above the strongest noise (40), and below half of the palest ink (150).
 constexpr uint8_t kInk = 70;
 
 struct Images {
@@ -30,7 +30,7 @@ Images drawn(uint64_t seed, int64_t first, int64_t count) {
           b.targets.to_vector<int64_t>()};
 }
 
-// FNV-1a, 64 bits.
+// The 64-bit FNV-1a hash.
 uint64_t hash(const Images& images) {
   uint64_t h = 0xcbf29ce484222325u;
   const auto mix = [&h](uint8_t byte) { h = (h ^ byte) * 0x100000001b3u; };
@@ -69,7 +69,7 @@ TEST(Digits, SizesAreThoseAskedFor) {
   EXPECT_TRUE(drawn(3, 5, 0).pixels.empty());
 }
 
-// Accuracies are compared across releases, so the images may not change unnoticed.
+// Accuracies are compared across releases, so the images must not change unnoticed.
 TEST(Digits, SeedZeroGivesTheStoredImages) {
   const Images images = drawn(0, 0, 1000);
   EXPECT_EQ(hash(images), 4780552057748749534u);
@@ -110,7 +110,7 @@ TEST(Digits, EveryTenImagesHoldEachDigitOnce) {
   }
 }
 
-// Expected 100 a cell, standard deviation 9.5: five of them either way.
+// Expected are 100 per cell with a standard deviation of 9.5. The tolerance is five of them.
 TEST(Digits, LabelsComeInRandomOrder) {
   const Images images = drawn(5, 0, 10000);
   std::array<std::array<int, 10>, 10> seen{};

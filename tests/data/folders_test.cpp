@@ -1,4 +1,5 @@
-// One rule for every reader of folders: links, loops, hidden files, parts, names, what is left out.
+// All readers of folders follow the same rules: links, loops, hidden files, parts of names, reports
+// of files left out.
 #include "data/folders.h"
 
 #include <filesystem>
@@ -17,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-// Images are found by their names, and read only when they are asked for.
+// Images are found by name and read only when they are needed, so these files need no valid
+// content.
 class FolderRules : public DataFiles {
  protected:
   void put(const Names& names) const {
@@ -45,8 +47,8 @@ TEST_F(FolderRules, LinksAreFollowedOncePerRealPath) {
   put({"set/real/1.png", "set/2.png", "store/3.png", "store/deep/4.png"});
   link("../store", "set/a_link");
   link("../store", "set/b_link");  // the same folder
-  link("real", "set/c_link");      // read by its own name
-  link("..", "set/up");            // loops
+  link("real", "set/c_link");      // already read under its own name
+  link("..", "set/up");            // a loop
   link(".", "set/real/here");
   link("../../set", "store/deep/back");
   link("../../store/3.png", "set/real/file.png");
@@ -71,7 +73,7 @@ TEST_F(FolderRules, WhatIsLeftOutIsCountedByItsKind) {
 TEST_F(FolderRules, APictureInALinkedFolderIsASampleOfItsClass) {
   put({"set/a/1.png", "set/a/2.gif", "set/deep/real/1.png", "store/2.png", "store/3.bmp"});
   link("../../store", "set/deep/inner");
-  link("../store", "set/linked");  // a class
+  link("../store", "set/linked");  // becomes a class
   link("..", "set/loop");
   write("set/loose.png", "x");
   const ImageFolder set(directory_ / "set");
@@ -130,7 +132,7 @@ TEST_F(FolderRules, ATestRootGoesBeforeTheRootsOwnTest) {
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_EQ(data.test->size(), 3);
   EXPECT_EQ(data.note, "left out: 1 .tif");
-  config.root = config.test_root.value();  // all images of the root are the test, too
+  config.root = config.test_root.value();  // all images of the root are also the test set
   EXPECT_EQ(config.load(1).test->size(), 3);
 }
 

@@ -84,7 +84,7 @@ class IdxFiles : public ::testing::Test {
 
 std::vector<int64_t> labels_of(const Batch& images) { return images.targets.to_vector<int64_t>(); }
 
-// `message` is one line that names `file` and holds every one of `parts`.
+// Expects that `message` is a single line that names `file` and contains all of `parts`.
 void expect_names(const std::string& message, const fs::path& file,
                   const std::vector<std::string>& parts) {
   EXPECT_NE(message.find(file.string()), std::string::npos) << message;
@@ -178,7 +178,7 @@ TEST_F(IdxFiles, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
     const fs::path file = write("cut", without_last(packed, packed.size() - length));
     EXPECT_NE(refusal_of<InputError>([&] { read_idx(file); }), "accepted") << length;
   }
-  // Some bits carry no meaning: the header's time, the padding before a stored block.
+  // Some bits have no meaning: the header's time, the padding before a stored block.
   for (size_t bit = 0; bit < 8 * packed.size(); ++bit) {
     Bytes flipped = packed;
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
@@ -187,7 +187,7 @@ TEST_F(IdxFiles, AShortenedOrBitFlippedGzipNeverGivesOtherData) {
   }
 }
 
-// A thousandfold of the file's bytes; neither is unpacked to its end.
+// The data are a thousand times as large as the file. Decompression stops early in both cases.
 TEST_F(IdxFiles, AGzipThatGrowsBeyondItsHeaderIsRefusedWithoutBeingUnpacked) {
   const Bytes zeros(20 << 20);
   const fs::path more = write("more", gzip(joined(idx(8, {6}, {}), zeros)));

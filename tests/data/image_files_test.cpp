@@ -1,4 +1,4 @@
-// PNG and JPEG files, folders of them, and CIFAR's records.
+// PNG and JPEG files, folders of them, and records of CIFAR.
 #include "data/images/image_files.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 class ImageFiles : public DataFiles {
  protected:
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  // The message for a file that is refused.
+  // Returns the message with which a file of these bytes is refused.
   std::string refusal(const std::string& bytes) const {
     const std::string file = write("refused", bytes);
     std::string message = refusal_of<InputError>([&] { (void)read_image(file); });
@@ -65,7 +65,7 @@ TEST_F(ImageFiles, CifarIsATypeOfData) {
   EXPECT_EQ(data.train->size(), 5);
   EXPECT_EQ(data.input_shape, (Shape{3, 32, 32}));
   EXPECT_EQ(data.class_names.at(9), "9");
-  // Bytes 255, 0 and 1, in [0, 1].
+  // The bytes 255, 0 and 1, scaled to [0, 1].
   EXPECT_NEAR(data.test->get(tensor({0})).inputs.sum().item<float>() / 1024, 256 / 255.F, 1e-4);
   write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
   EXPECT_EQ(config.load(1).class_names.at(9), "j");
@@ -96,7 +96,7 @@ TEST_F(ImageFiles, APngComesBackAsItWasWritten) {
     const Tensor grey = read_image(path("x.png"), ImageMode::kGray);
     EXPECT_EQ(rgb.shape(), (Shape{3, 5, 7}));
     EXPECT_EQ(grey.shape(), (Shape{1, 5, 7}));
-    for (int64_t c = 0; c < 3; ++c) {  // without alpha
+    for (int64_t c = 0; c < 3; ++c) {  // the alpha channel is dropped
       EXPECT_EQ(rgb[c].to_vector<uint8_t>(), x[channels < 3 ? 0 : c].to_vector<uint8_t>());
     }
     for (size_t i = 0; i < 35; ++i) {
@@ -110,7 +110,8 @@ TEST_F(ImageFiles, APngComesBackAsItWasWritten) {
   EXPECT_THROW(write_png(picture(1, 2, 2), path("no/x.png")), Error);
 }
 
-// By libpng's own writer: 16 bits, a palette with a transparent colour, single bits, interlaced.
+// Encodes with libpng's own writer: 16 bits, a palette with a transparent color, single bits,
+// interlaced.
 std::string png_of(int depth, int color, int interlace, const std::vector<std::string>& rows,
                    int width) {
   std::string out;
@@ -202,7 +203,8 @@ TEST_F(ImageFiles, AJpegIsReadNearlyAsItWas) {
   expect_near(read_image(grey), smooth(1));
   expect_near(read_image(grey, ImageMode::kRgb), smooth(1).expand({3, 16, 20}));
   expect_near(read_image(colour, ImageMode::kGray), smooth(3)[1].unsqueeze(0) - 7);
-  // Ink, where Adobe's mark says that it is inverted: no black, so the colours themselves.
+  // CMYK, which Adobe's marker declares as inverted. Without black, the inks are the RGB colors
+  // themselves.
   Tensor ink = smooth(4).clone();
   ink[3].fill_(255);
   const std::string cmyk = write("k.jpg", jpeg_of(ink, JCS_CMYK));
@@ -223,14 +225,14 @@ TEST_F(ImageFiles, WhatIsNoWholeImageIsRefused) {
     for (size_t size = is_png ? 8 : 3; size + 2 < file.size(); size += 13) {
       EXPECT_EQ(refusal(file.substr(0, size)).find(head), 0u) << size;
     }
-    // A flipped bit gives an image or a refusal, nothing else.
+    // A flipped bit leads to an image or a refusal, to nothing else.
     for (size_t bit = 0; bit < 8 * file.size(); bit += 61) {
       std::string damaged = file;
       damaged[bit / 8] = char(damaged[bit / 8] ^ 1 << bit % 8);
       (void)refusal(damaged);
     }
   }
-  // 65500 x 65500 pixels in a few bytes, where libjpeg reads sizes.
+  // Claims 65500 x 65500 pixels in a small file, in the bytes from which libjpeg reads the sizes.
   std::string huge = files[1];
   const size_t at = huge.find("\xff\xc0") + 5;
   huge.replace(at, 4, "\xff\xdc\xff\xdc");
@@ -248,7 +250,7 @@ TEST(ImageSize, SmallerByMeansAndLargerByLines) {
 class Folders : public ImageFiles {
  protected:
   void put(const std::string& name, int64_t value, int64_t size = 4) const {
-    write(name, "");  // makes the folder
+    write(name, "");  // creates the folder
     write_png(full({3, size, size}, value, {.dtype = kUInt8}), directory_ / name);
   }
 };

@@ -1,4 +1,4 @@
-// Transforms of images against plain loops that draw the same numbers.
+// Transforms of images compared with plain loops that draw the same random numbers.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -25,12 +25,12 @@ Tensor images(int64_t channels = 3) {
   return rand({B, channels, H, W}, {}, &draws);
 }
 Draws draws_on(Device device) { return {3, 1, {4, 8, 1, 0, 100, 17}, device}; }
-// The same numbers, drawn once more.
+// Returns the same random numbers, drawn again.
 std::vector<float> numbers(int64_t count, double low = 0, double high = 1) {
   return draws_on("cpu").uniform(count, low, high).to_floats();
 }
 
-// A pixel of image b, or 0 outside.
+// Returns a pixel of image b, or 0 outside of it.
 struct At {
   explicit At(const Tensor& x) : values(x.cpu().to_floats()), shape(x.shape()) {}
   double operator()(int64_t b, int64_t c, int64_t i, int64_t j) const {
@@ -41,7 +41,7 @@ struct At {
   Shape shape;
 };
 
-// transform(images) is expected(b, c, i, j) everywhere, on every device.
+// Expects that transform(x) has the value expected(b, c, i, j) at every pixel, on every device.
 void expect_pixels(const auto& transform, const Tensor& x, const auto& expected, double error = 0) {
   for (const Device device : all_devices()) {
     Draws draws = draws_on(device);
@@ -151,7 +151,7 @@ TEST(ImageTransforms, ColoursMoveWithinTheirBounds) {
     const double g = grey(contrasted, b, i, j);
     return clamped(g + (contrasted(b, c, i, j) - g) * (3 * u[size_t(3 * b + 2)]));
   };
-  // A change of 2 takes the factor down to 0, no further.
+  // A jitter of 2 limits the factor to 0 from below.
   expect_pixels(ColorJitter{0.6, 0.5, 2}, images(), saturated, 1e-5);
   expect_pixels(ColorJitter{}, images(), at);
   Draws draws = draws_on("cpu");
@@ -176,7 +176,8 @@ TEST(ImageTransforms, MixupMixesInputsAndTargetsAlike) {
     const At was(x), is(b.inputs);
     const std::vector<float> p = b.targets.cpu().to_floats();
     for (int64_t k = 0; k < B; ++k) {
-      // The part of the sample itself, by its class, which its partner does not have.
+      // The weight of the sample itself, from the probability of its class if its partner has
+      // another class.
       const int64_t own = y[k].item<int64_t>(), other = y[B - 1 - k].item<int64_t>();
       if (own == other) continue;
       const double part = p[size_t(4 * k + own)];
@@ -190,7 +191,7 @@ TEST(ImageTransforms, MixupMixesInputsAndTargetsAlike) {
   EXPECT_THROW((void)Mixup{}({x, y}, draws), ValueError);
 }
 
-// Its moments: 1/2 and 1 / (4 (2 a + 1)).
+// The mean of the distribution is 1/2 and its variance 1 / (4 (2 a + 1)).
 TEST(ImageTransforms, MixupDrawsFromBeta) {
   std::vector<int64_t> samples(20000, 0);
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = int64_t(i);
@@ -198,7 +199,7 @@ TEST(ImageTransforms, MixupDrawsFromBeta) {
   for (const double alpha : {0.2, 1.0, 4.0}) {
     Draws draws(7, 0, samples, "cpu");
     const Batch b = Mixup{.alpha = alpha}({(x < 10000).to(kFloat64), {}}, draws);
-    const Tensor part = b.inputs.narrow(0, 0, 10000);  // mixed with zeros
+    const Tensor part = b.inputs.narrow(0, 0, 10000);  // samples of ones mixed with zeros
     EXPECT_NEAR(mean(part).item<double>(), 0.5, 0.01) << alpha;
     EXPECT_NEAR(var(part).item<double>(), 0.25 / (2 * alpha + 1), 0.005) << alpha;
     EXPECT_GE(amin(part).item<double>(), 0);

@@ -1,5 +1,5 @@
-// What reads tensors and is no operator (operators: tests/op_table) over the layouts of tensors:
-// data sets, loaders, transforms, files, losses, metrics.
+// All code that reads tensors and is not an operator (operators: tests/op_table), for every layout
+// of tensors: datasets, loaders, transforms, files, losses, metrics.
 #include "tests/layouts.h"
 
 #include <algorithm>
@@ -36,11 +36,11 @@ using Tensors = std::vector<Tensor>;
 
 struct Row {
   std::string name;
-  std::function<Tensors()> inputs;           // dense, on the CPU
-  std::function<Tensors(const Tensors&)> f;  // of inputs on any device
+  std::function<Tensors()> inputs;           // contiguous, on the CPU
+  std::function<Tensors(const Tensors&)> f;  // takes the inputs on any device
 };
 
-// Positive, different, and below 1.
+// Positive, distinct, and below 1 (floating point) or below 200.
 Tensor numbers(const Shape& shape, DType dtype = kFloat32) {
   const Tensor x = (arange(shape.numel()).to(kFloat32) + 1) / double(shape.numel() + 1);
   return (is_floating_point(dtype) ? x : x * 200).reshape(shape).to(dtype);
@@ -64,7 +64,7 @@ Tensors all_batches(DataLoader& loader) {
 }
 
 Tensor rows_on(const Tensor& x, std::vector<int64_t> rows) {
-  // Of an empty set no row can be asked for.
+  // An empty set has no rows to select.
   if (x.size(0) == 0) rows.clear();
   return tensor_of(rows.data(), {std::ssize(rows)}).to(x.device());
 }
@@ -291,7 +291,7 @@ std::vector<Row> metrics() {
   return out;
 }
 
-// What comes of it: tensors, or the message of an error.
+// The result of a row: tensors, or the message of an error.
 struct Outcome {
   Tensors tensors;
   std::string error{};
@@ -308,7 +308,7 @@ Outcome outcome_of(const Row& row, const Tensors& x) {
 
 class Layouts : public DataFiles {};
 
-// By the values of a dense copy on the CPU, in every layout on every device.
+// Expects the result for a contiguous copy on the CPU.
 void expect_no_difference(const Row& row, const Layout& layout, Device device) {
   SCOPED_TRACE(cat(row.name, ", ", layout.name, " on ", to_string(device)));
   Tensors laid_out, dense;
@@ -341,7 +341,7 @@ TEST_F(Layouts, DoNotChangeWhatIsRead) {
   }
 }
 
-// What is asked for by its number comes from that place of the tensor, not of its memory.
+// Windows are numbered within the tensor, not within its storage.
 TEST_F(Layouts, WindowsOfASplitAreThoseOfTheirPart) {
   for (const Device device : test::all_devices()) {
     const Tensor text = arange(100).to(device);

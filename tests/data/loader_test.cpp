@@ -1,4 +1,4 @@
-// The order of batches, whatever gathers them.
+// The order of batches does not depend on how they are gathered.
 #include "data/loader.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ DatasetPtr long_text(int64_t n, int64_t block) {
   return std::make_shared<WindowDataset>(arange(n), block);
 }
 
-// All bytes that the batches have, each with its shape.
+// Returns the shapes and bytes of all batches.
 std::string bytes_of(DataLoader& loader, int64_t epoch, int64_t first = 0) {
   std::string out;
   loader.start(epoch, first);
@@ -83,7 +83,7 @@ TEST(Loader, EverySampleComesOnceAnEpochWithItsTarget) {
   }
 }
 
-// Workers, where the split lies, and where the loader begins change nothing.
+// The number of workers, the device of the split and the first batch change no byte.
 TEST(Loader, TheSameBytesHoweverTheyAreGathered) {
   const DatasetPtr splits[] = {numbered(101), long_text(500, 8)};
   for (const DatasetPtr& split : splits) {
@@ -113,7 +113,7 @@ TEST(Loader, TheSameBytesHoweverTheyAreGathered) {
 }
 
 TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
-  const DatasetPtr text = long_text(41, 10);  // tokens are their own numbers
+  const DatasetPtr text = long_text(41, 10);  // each token is its own position
   DataLoader in_turn(text, {.batch_size = 3}, Device(), 1);
   EXPECT_EQ(in_turn.steps_per_epoch(), 2);
   in_turn.start(0);
@@ -137,7 +137,7 @@ TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
     }
     for (size_t i = 0; i < x.size(); i += 10) seen.insert(x[i]);
   }
-  EXPECT_EQ(seen.size(), 31u);  // all offsets from 0 to the last with a target
+  EXPECT_EQ(seen.size(), 31u);  // all offsets from 0 to the last that has a target
   EXPECT_EQ(*seen.rbegin(), 30);
   EXPECT_EQ(DataLoader(text, {.batch_size = 64, .shuffle = true}, Device(), 1).steps_per_epoch(),
             1);
@@ -145,7 +145,8 @@ TEST(Loader, WindowsOfATextAreDrawnAtRandomOrTakenInTurn) {
 }
 
 TEST(Loader, NoThreadWithoutWorkers) {
-  std::thread([] {}).join();  // with the first one the thread sanitizer starts its own
+  // the thread sanitizer starts its own thread together with the first one
+  std::thread([] {}).join();
   const int before = threads_of_process();
   DataLoader loader(numbered(50), {.batch_size = 2, .shuffle = true}, Device(), 1);
   loader.start(0);

@@ -1,4 +1,4 @@
-// Metrics against their formulas, by numbers that were worked out by hand or by another way.
+// Metrics against their formulas, with values computed by hand or by another method.
 #include "data/metrics.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 using test::all_devices;
 
-// Of batches of two rows; and of two meters that share them.
+// Returns the metric over batches of two rows. Also checks that two meters that divide the batches
+// give the same.
 double value_of(const Metric& metric, const Tensor& outputs, const Tensor& targets, Device device) {
   Meter meter(metric), odd(metric);
   for (int64_t first = 0, k = 0; first < outputs.size(0); first += 2, ++k) {
@@ -37,7 +38,7 @@ double value_of(const Metric& metric, const Tensor& outputs, const Tensor& targe
   return meter.value();
 }
 
-// Targets 0 0 1 1 2 2 2, predicted 0 1 1 1 2 0 2; class 3 never comes.
+// Targets 0 0 1 1 2 2 2, predicted 0 1 1 1 2 0 2. Class 3 does not occur.
 TEST(Metrics, OfClasses) {
   const Tensor targets = tensor({0, 0, 1, 1, 2, 2, 2});
   const Tensor outputs = tensor({{5.0, 1.0, 2.0, 0.0},
@@ -47,7 +48,7 @@ TEST(Metrics, OfClasses) {
                                  {0.0, 1.0, 4.0, 3.0},
                                  {4.0, 3.0, 2.0, 1.0},
                                  {0.0, 1.0, 4.0, 2.0}});
-  // Class by class 2 tp / (targets + predictions): 2/4, 4/5, 4/5.
+  // F1 of each class, 2 tp / (targets + predictions): 2/4, 4/5, 4/5.
   const double macro = (2. / 4 + 4. / 5 + 4. / 5) / 3;
   double nll = 0;
   const std::vector<double> x = outputs.to_vector<double>();
@@ -94,7 +95,7 @@ TEST(Metrics, OfTokensOfWhichSomeDoNotCount) {
   }
 }
 
-// The area is the share of (positive, negative) pairs in the right order, ties for a half.
+// The area is the fraction of (positive, negative) pairs in the right order. A tie counts one half.
 TEST(Metrics, AreaUnderTheCurveIsTheShareOfPairs) {
   Generator draws(3);
   const Tensor scores = randint(0, 12, {41}, {}, &draws).to(kFloat32) / 4 - 1;
@@ -115,14 +116,14 @@ TEST(Metrics, AreaUnderTheCurveIsTheShareOfPairs) {
     EXPECT_NEAR(value_of(auc(), two, targets, device), right / pairs, 1e-12);
     EXPECT_EQ(value_of(auc(), scores, zeros_like(targets), device), 0);
   }
-  // One logit for a sample is that of class 1.
+  // A single logit per sample is that of class 1.
   double hits = 0;
   for (size_t i = 0; i < 41; ++i) hits += (s[i] > 0) == (y[i] == 1);
   EXPECT_EQ(value_of(accuracy(), scores.unsqueeze(1), targets, "cpu"), hits / 41);
   EXPECT_THROW(Meter(auc()).update(zeros({2, 3}), zeros({2}, {.dtype = kInt64})), ValueError);
 }
 
-// 1 - 1.5 / 29.1875 and the others: the example of sklearn.metrics.r2_score.
+// The example of sklearn.metrics.r2_score: 1 - 1.5 / 29.1875, and other metrics of the same values.
 TEST(Metrics, OfValues) {
   const Tensor given = tensor({2.5, 0.0, 2.0, 8.0}), wanted = tensor({3.0, -0.5, 2.0, 7.0});
   for (const Device device : all_devices()) {

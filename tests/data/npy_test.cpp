@@ -1,4 +1,4 @@
-// NumPy's arrays as a data set.
+// NumPy arrays as a dataset.
 #include "framework/io/npy.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Data sets of single samples, parts of sets, sets behind one another, and streams.
+// Datasets of single samples, subsets, concatenations, and streams.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -24,7 +24,7 @@ namespace {
 using test::all_devices;
 using Ids = std::vector<int64_t>;
 
-// Sample i: inputs {i, -i}, target i % 3, and its number as another tensor.
+// Sample i has the inputs {i, -i}, the target i % 3, and i as a further tensor.
 Batch numbered_sample(int64_t i) { return {tensor({i, -i}), tensor(i % 3), {tensor(i)}}; }
 DatasetPtr numbered(int64_t n) { return std::make_shared<FunctionDataset>(n, numbered_sample); }
 
@@ -122,7 +122,7 @@ TEST(Sets, ALastBatchThatIsNotFullMayBeLeftOut) {
 
 // --- streams ---
 
-// Epoch e: e, e + 1, ... of 10 samples.
+// Epoch e has the 10 samples e, e + 1, ...; epoch 9 throws after five of them.
 SampleStream counting(int64_t epoch) {
   return [epoch, i = int64_t(0)]() mutable -> std::optional<Batch> {
     if (i == 10) return std::nullopt;
@@ -164,7 +164,7 @@ TEST(Streams, TellWhatFailedAndRefuseAnOrder) {
       "leave the option out");
 }
 
-// --- parts ---
+// --- subsets ---
 
 Ids targets_of(const DatasetPtr& set) {
   return set->get(arange(set->size())).targets.cpu().to_vector<int64_t>();
@@ -215,7 +215,7 @@ TEST(RandomSplit, CutsByNumbersAndFractions) {
   };
   EXPECT_EQ(sizes({7, 3}), (Ids{7, 3}));
   EXPECT_EQ(sizes({0.3, 0.3, 0.4}), (Ids{3, 3, 4}));
-  EXPECT_EQ(sizes({0.25, 0.25, 0.5}), (Ids{3, 2, 5}));  // what is left goes to the first
+  EXPECT_EQ(sizes({0.25, 0.25, 0.5}), (Ids{3, 2, 5}));  // the remainder goes to the first subset
   EXPECT_EQ(all_ids(random_split(set, {5, 5}, 1)[0]), all_ids(random_split(set, {5, 5}, 1)[0]));
   EXPECT_NE(all_ids(random_split(set, {5, 5}, 1)[0]), all_ids(random_split(set, {5, 5}, 2)[0]));
   EXPECT_EQ(refusal_of<ValueError>([&] {
@@ -295,7 +295,7 @@ TEST(WeightedSampler, DrawsByItsWeights) {
 
 // --- transforms ---
 
-// Each sample's numbers are its own, whatever the batch, the workers and the device.
+// The random numbers of a sample do not depend on the batch, the workers or the device.
 TEST(Transforms, DrawByTheSampleAndTheEpoch) {
   const auto noise = [](const Batch& b, Draws& draws) {
     const Tensor one = draws.uniform(1);

@@ -112,7 +112,7 @@ TEST(Tokenizer, PartsGiveTheSameTokenizer) {
   for (const Tokenizer::Parts& parts : bad) EXPECT_THROW(Tokenizer::of(parts), ValueError);
 }
 
-// Ids from GPT-2's own encoder.py.
+// The ids are those of GPT-2's own encoder.py.
 TEST(Tokenizer, Gpt2GivesTheIdsOfGpt2) {
   TAPER_REAL_DATA(directory, "gpt2-bpe");
   const Tokenizer t = Tokenizer::gpt2(directory);
@@ -145,7 +145,7 @@ TEST(Tokenizer, Gpt2GivesTheIdsOfGpt2) {
   const Tokenizer again = Tokenizer::of(t.parts());
   EXPECT_EQ(again.parts().merges, t.parts().merges);
   EXPECT_EQ(again.encode(bytes), t.encode(bytes));
-  // A word of half a megabyte must not take forever.
+  // A word of half a megabyte must be encoded in reasonable time.
   EXPECT_EQ(t.encode(std::string(1 << 19, 'a')).size(), size_t((1 << 19) / 4));
 }
 
@@ -166,7 +166,7 @@ TEST_F(TextFiles, DamagedVocabulariesAreNamed) {
             std::string::npos);
 }
 
-// All bytes, "th" and "the", as GPT-2's files spell them.
+// The vocabulary has all bytes, "th" and "the", in the spelling of GPT-2's files.
 TEST_F(TextFiles, MalformedMergesAreRefusedWithTheirLine) {
   std::string encoder = R"({"th": 256, "the": 257)";
   for (uint32_t b = 0; b < 256; ++b) {
