@@ -1,4 +1,4 @@
-// Every optimizer with options that use all of its state, for tests that hold for all.
+// Every optimizer, with options that use all of its state, for tests that apply to all optimizers.
 #pragma once
 
 #include <cmath>
@@ -50,14 +50,14 @@ inline const std::vector<AnyOptimizer>& all_optimizers() {
   return all;
 }
 
-// A tensor of numbers that depend on `seed`, in [-1, 1].
+// Returns a tensor of values in [-1, 1] that depend on `seed`.
 inline Tensor wave(const Shape& shape, double seed, DType dtype, Device device) {
   std::vector<double> values(size_t(shape.numel()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(double(i) * 1.7 + seed * 2.3);
   return tensor_of(values.data(), shape, {.dtype = dtype, .device = device});
 }
 
-// Leaves of sizes that suit the optimizer.
+// Returns leaves of shapes that the optimizer accepts.
 inline std::vector<Tensor> leaves(const AnyOptimizer& kind, DType dtype, Device device) {
   std::vector<Tensor> params;
   for (const Shape& shape : {Shape{3, 5}, Shape{70, 33}, Shape{3, 5}, Shape{0, 4}}) {
@@ -76,7 +76,7 @@ inline void give_gradients(const std::vector<Tensor>& params, int t) {
   }
 }
 
-// Parameters and state have equal bits.
+// Expects that parameters and state have equal bits.
 inline void expect_same(const std::vector<Tensor>& a, const optim::Optimizer& of_a,
                         const std::vector<Tensor>& b, const optim::Optimizer& of_b,
                         const std::string& what) {

@@ -1,4 +1,5 @@
-// Clipping against plain loops in double, on every device; tests/interop has PyTorch's numbers.
+// Gradient clipping compared with plain loops in double, on every device. tests/interop compares it
+// with PyTorch.
 #include "optim/clip.h"
 
 #include <cmath>
@@ -35,7 +36,7 @@ Tensor param_with(const Tensor& grad) {
   return p;
 }
 
-// Odd sizes, nothing, a number, views that are not aligned, transposed, with holes, and repeated.
+// Odd sizes, empty, 0-dim, not aligned, transposed, strided and expanded.
 std::vector<Tensor> grads_of_all_kinds(DType dtype, Device device) {
   const Tensor base = values({7001}, 0.5, dtype, device);
   return {values({3, 5}, 0, dtype, device),
@@ -58,7 +59,7 @@ double norm_of(const std::vector<Tensor>& grads, double p) {
   return std::isinf(p) ? total : std::pow(total, 1 / p);
 }
 
-// Of the result: half types round every element.
+// The tolerance of a result. Half types round every element.
 double tolerance(DType dtype) {
   return dtype == kFloat64 ? 1e-13 : dtype == kFloat32 ? 1e-6 : dtype == kFloat16 ? 1e-3 : 8e-3;
 }

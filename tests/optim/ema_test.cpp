@@ -1,4 +1,4 @@
-// Averages of weights: their formula, and the model with them for a while.
+// Averages of weights: their formula, and models that use them temporarily.
 #include "optim/ema.h"
 
 #include <cmath>
@@ -164,7 +164,7 @@ TEST(EMA, StateIsPyTorchsAndGoesOn) {
   }
 }
 
-// The average after steps between which the layer is moved.
+// Returns the average after some steps. `move` converts the layer halfway.
 Tensor moved_average(const std::function<void(Module&)>& move) {
   Linear layer(3, 2);
   EMA ema(layer.named_parameters(), {.decay = 0.7});

@@ -1,4 +1,4 @@
-// Optimizers as values: moved, assigned, returned; and what an optimizer without groups does.
+// Optimizers as values that are moved, assigned and returned; and optimizers without groups.
 #include <functional>
 #include <optional>
 
@@ -95,7 +95,7 @@ TEST(Optimizers, AGroupThatThereIsNotIsAnIndexError) {
   EXPECT_TRUE(refuses<IndexError>([&] { return optimizer.set_lr(3, 0.1), 0; }, text));
 }
 
-// A derived class may have no groups, for a while or ever.
+// A derived class may have no groups, temporarily or permanently.
 struct WithoutGroups : Optimizer {};
 
 TEST(Optimizers, WithoutGroupsStepNothing) {
@@ -113,7 +113,7 @@ TEST(Optimizers, WithoutGroupsStepNothing) {
       "Error(s) in loading state_dict for Optimizer:"));
 }
 
-// --- while averages are in the model ---
+// --- steps while averages are in the model ---
 
 TEST(Optimizers, RefuseToStepWhileAveragesAreInTheModel) {
   for (const Device device : all_devices()) {
@@ -142,7 +142,8 @@ TEST(Optimizers, RefuseToStepWhileAveragesAreInTheModel) {
     EXPECT_TRUE(same_bits(net.weight->detach(), before));
     optimizer.step();
     EXPECT_TRUE(close(net.weight->detach(), before - 1, 1e-6));
-    // One that is destroyed while it is swapped leaves the averages, which may then be trained.
+    // An EMA that is destroyed while swapped leaves the averages in the model, which may then be
+    // trained.
     std::optional<EMA> gone(std::in_place, net.named_parameters());
     gone->swap();
     gone.reset();

@@ -1,4 +1,4 @@
-// Optimizers against plain double-precision loops, and how they treat their parameters.
+// Optimizers compared with plain double-precision loops, and how they treat their parameters.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -33,7 +33,7 @@ constexpr int kUpdates = 10;
 struct State {
   double first = 0, second = 0;
 };
-// The new value of a parameter with gradient g at step t (from 1).
+// Returns the new value of a parameter with gradient g at step t, counted from 1.
 using Rule = std::function<double(double p, double g, State& state, int t)>;
 
 Rule sgd_rule(SGDOptions o) {
@@ -91,7 +91,7 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// A gradient that changes from step to step and depends on the parameter.
+// A gradient that depends on the step and on the parameter.
 double gradient(double p, size_t i, int t) { return p - std::sin(double(i) + t) * 0.7; }
 
 Tensor start(int64_t n, double shift, DType dtype, Device device) {
@@ -106,7 +106,8 @@ void give_gradient(const Tensor& p, int t) {
   p.set_grad(tensor_of(values.data(), p.shape(), {.dtype = p.dtype(), .device = p.device()}));
 }
 
-// What the rule makes of the same start in `steps` steps; only steps t with active(t) count.
+// Applies the rule for `steps` steps and returns the result. Steps for which active(t) is false are
+// skipped.
 std::vector<double> expected(const Rule& rule, std::vector<double> p, int steps,
                              const std::function<bool(int)>& active = {}) {
   std::vector<State> states(p.size());
@@ -163,7 +164,8 @@ TEST(Optimizers, AParameterWithoutGradientIsLeftAlone) {
       const Tensor always = start(3, 0, kFloat64, device), never = start(3, 1, kFloat64, device);
       const Tensor sometimes = start(5, 2, kFloat64, device);
       const std::vector<double> before = values_of(never);
-      // Steps 1, 2, 5, 6, 9, 10: its own count of updates runs behind the others'.
+      // Updated at steps 1, 2, 5, 6, 9 and 10, so its count of updates falls behind that of the
+      // other parameters.
       const auto active = [](int t) { return t % 4 == 1 || t % 4 == 2; };
       const std::vector<double> want = expected(c.rule, values_of(sometimes), kUpdates, active);
       const std::vector<double> want_always = expected(c.rule, values_of(always), kUpdates);
@@ -229,7 +231,7 @@ TEST(Optimizers, StepsAreNotOnTheTapeButBumpTheVersion) {
                              "modified by an inplace operation"));
 }
 
-// The same steps with the model moved half-way; its gradients are given in double.
+// The model is moved halfway through the steps. Its gradients are computed in double.
 void expect_state_follows(const Case& c, const std::function<void(Module&)>& move,
                           double tolerance) {
   manual_seed(11);

@@ -1,4 +1,4 @@
-// Optimizers as a user writes them, by tensor operators.
+// Optimizers as a user writes them, with tensor operators.
 #pragma once
 
 #include "autograd/ops/binary_ops.h"
@@ -8,15 +8,15 @@
 
 namespace taper::v0::test {
 
-// The sign of the smoothed gradient: the whole optimizer.
+// Steps by the sign of the smoothed gradient.
 struct SignSGDOptions {
   double lr = 1e-3, momentum = 0.9, weight_decay = 0;
   bool master_weights = false;
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("momentum", momentum, kBelowOne, "part of the mean that is kept");
-    v("weight_decay", weight_decay, kNonNegative, "part of the weight that is taken off, times lr");
+    v("momentum", momentum, kBelowOne, "decay of the running mean");
+    v("weight_decay", weight_decay, kNonNegative, "decay of the weight, times lr");
     v("master_weights", master_weights, "train float32 copies of half weights");
   }
   optim::Recipe recipe() const { return {"SignSGD", {"momentum_buffer"}}; }
@@ -28,16 +28,17 @@ struct SignSGDOptions {
 };
 using SignSGD = optim::OptimizerOf<SignSGDOptions>;
 
-// Zhang et al., 2019, "Lookahead Optimizer", around SGD: each k steps back to slow weights, which
-// move by a part of the way. Its branches are taken on the device.
+// The Lookahead optimizer (Zhang et al., 2019) around SGD. Every k steps the slow weights move a
+// fraction alpha of the way to the fast weights, which restart from there. The branches are
+// evaluated on the device.
 struct LookaheadOptions {
   double lr = 0.1, alpha = 0.5;
   int64_t k = 3;
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("alpha", alpha, kUnit, "part of the way that the slow weights go");
-    v("k", k, kCount, "steps from one move to the next");
+    v("alpha", alpha, kUnit, "step of the slow weights toward the fast ones");
+    v("k", k, kCount, "steps between updates of the slow weights");
   }
   optim::Recipe recipe() const { return {"Lookahead", {"slow_param"}, optim::Recipe::saved}; }
   void update(const optim::ParamStep& s) const {

@@ -1,5 +1,5 @@
-// Optimizers of one's own: what it takes to write one, and that all that works with Taper's works
-// with it.
+// User-defined optimizers: what is needed to write one, and that everything that works with Taper's
+// optimizers works with them.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -30,7 +30,7 @@ TEST(OwnOptimizer, FollowsItsFormula) {
     const Tensor p = full({2}, 1.0, {.dtype = kFloat64, .device = device, .requires_grad = true});
     SignSGD optimizer({p}, {.lr = 0.5, .momentum = 0.5, .weight_decay = 0.25});
     std::vector<std::vector<double>> values;
-    for (const double g : {2.0, -1.0, -3.0}) {  // means: 1, 0, -1.5
+    for (const double g : {2.0, -1.0, -3.0}) {  // the running means are 1, 0 and -1.5
       p.set_grad(full_like(p, g).detach());
       optimizer.step();
       values.push_back(values_of(p));
@@ -103,7 +103,7 @@ Sequential seeded_net() {
   return Sequential(Linear(5, 4), Linear(4, 2));
 }
 
-// A training with all that goes around an optimizer.
+// A training with everything that works with an optimizer.
 template <class O> struct Training {
   Sequential net;
   O optimizer;
@@ -117,7 +117,7 @@ template <class O> struct Training {
         schedule(optimizer, schedule::exponential(0.9)),
         ema(net.named_parameters(), {.decay = 0.5}) {}
 
-  // The loss; `factor` is infinite for gradients that overflow.
+  // Returns the loss. An infinite `factor` makes the gradients overflow.
   Tensor update(const Tensor& x, const Tensor& factor) {
     optimizer.zero_grad();
     const Tensor y = net(x), loss = (y * y).sum() * factor;
@@ -127,7 +127,7 @@ template <class O> struct Training {
     ema.update();
     return loss;
   }
-  // Step t, by `run` (inputs to a loss) or by update; early and late ones overflow.
+  // Runs step t by `run` (inputs to a loss) or by update(). Steps 0 and 4 overflow.
   Tensor step(int t, const StepGraph::Step& run = {}) {
     const Device device = net.parameters()[0].device();
     const double factor = t == 0 || t == 4 ? std::numeric_limits<double>::infinity() : 1;
@@ -179,7 +179,7 @@ template <class O, class Options> void expect_same_after_a_break(const Options& 
     for (int t = 0; t < 3; ++t) (void)whole.step(t);
     const std::string path = cat(testing::TempDir(), "/own_optimizer_", getpid(), ".safetensors");
     save_safetensors(path, whole.state());
-    (void)resumed.step(9);  // goes another way first
+    (void)resumed.step(9);  // brings it into another state first
     resumed.load(load_safetensors(path).tensors);
     std::remove(path.c_str());
     for (int t = 3; t < 7; ++t) {
@@ -253,7 +253,7 @@ TEST(OwnOptimizer, TrainsMastersOfHalfParameters) {
     for (int t = 0; t < 6; ++t) {
       half.set_grad(wave({9, 4}, t, kBFloat16, device));
       wide.set_grad(half.grad().to(kFloat32));
-      if (t == 3) {  // somebody sets a parameter: the master follows
+      if (t == 3) {  // the master copy follows when a parameter is assigned
         half.detach().select(0, 2).fill_(0.25);
         wide.detach().select(0, 2).fill_(0.25);
       }

@@ -1,5 +1,5 @@
-// Loss scaling: what is skipped, when the scale moves, and what is refused. tests/interop has
-// PyTorch's numbers.
+// Loss scaling: which steps are skipped, when the scale changes, and what is refused. tests/interop
+// compares it with PyTorch.
 #include <cmath>
 #include <limits>
 
@@ -24,7 +24,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Tensor weight(DType dtype, Device device) {
   return full({5}, 2.0, {.dtype = dtype, .device = device, .requires_grad = true});
 }
-// The gradient of w becomes factor everywhere, times the scale.
+// Sets every element of w's gradient to factor times the scale.
 void run_backward(GradScaler& scaler, const Tensor& w, double factor) {
   w.set_grad({});
   scaler.scale((w * factor).sum()).backward();
@@ -55,7 +55,8 @@ TEST(GradScaler, AStepWithInfChangesNothingAndTheScaleBacksOff) {
   }
 }
 
-// Writes to its parameters itself, or adds to what Taper's step does.
+// A user's optimizer that overrides step(): it writes to the parameters itself, or calls Taper's
+// step.
 struct Own : SGD {
   using SGD::SGD;
   bool writes = true;
@@ -155,7 +156,7 @@ TEST(GradScaler, TwoOptimizersShareTheScaleButNotTheInf) {
     EXPECT_EQ(values_of(a)[0], 1);
     EXPECT_EQ(values_of(b)[0], 2);
     EXPECT_EQ(scaler.get_scale(), 1);
-    // An optimizer that steps without the scaler does not remember the inf.
+    // An optimizer that then steps without the scaler does not use the earlier inf.
     b.set_grad(ones({5}, {.device = device}));
     second.step();
     EXPECT_EQ(values_of(b)[0], 1);

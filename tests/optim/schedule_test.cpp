@@ -1,4 +1,5 @@
-// What schedules do to an optimizer, and what they refuse; tests/interop has PyTorch's rates.
+// How schedules change an optimizer, and what they refuse. tests/interop compares the learning
+// rates with PyTorch.
 #include "optim/schedule.h"
 
 #include <cmath>
@@ -91,7 +92,7 @@ TEST(Schedule, PlateauStateGoesOnWhereItWas) {
   for (const auto& [name, tensor] : other.state_dict()) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"best", "cooldown_counter", "num_bad_epochs",
                                              "last_epoch", "_last_lr"}));
-  // A metric that is nan is not better.
+  // A NaN metric is not an improvement.
   other.step(std::nan(""));
   EXPECT_EQ(other.state_dict()[0].tensor.item<double>(), 1);
 }

@@ -1,4 +1,4 @@
-// Parameter groups by name, and optimizer state that goes on with the same bits.
+// Parameter groups by name, and optimizer state that is restored bit by bit.
 #include <gtest/gtest.h>
 
 #include "modules/layers/containers.h"
@@ -16,7 +16,7 @@ std::vector<NamedTensor> named(std::initializer_list<const char*> names) {
   for (const char* name : names) out.push_back({name, ones({2}, {.requires_grad = true})});
   return out;
 }
-// "0,1" for each group.
+// Returns the indices of the parameters of each group: "0,1 | 2".
 std::string ids_of(const Optimizer& optimizer, const std::vector<NamedTensor>& params) {
   std::string out;
   const std::vector<Tensor> order = optimizer.parameters();
@@ -61,7 +61,7 @@ TEST(ParamGroups, MayBeAddedLaterWithTheFirstOptionsOrTheirOwn) {
   const auto tensor_of = [&](size_t i) { return std::vector{params[i].tensor}; };
   SGD optimizer(tensor_of(0), {.lr = 0.1, .momentum = 0.9});
   optimizer.set_lr(0.5);
-  optimizer.add_param_group(tensor_of(1));  // PyTorch's defaults: what the constructor was given
+  optimizer.add_param_group(tensor_of(1));  // with the options of the constructor, as in PyTorch
   optimizer.add_param_group(tensor_of(2), {.lr = 0.2});
   optimizer.add_param_group({params[3]}, {.lr = 0.3}, {{"d", {{"momentum", 0.7}}}});
   EXPECT_EQ(ids_of(optimizer, params), "a | b | c | d");
@@ -144,7 +144,7 @@ TEST(OptimizerState, GoesOnWithTheSameBits) {
         const auto train = [](const std::vector<Tensor>& params, Optimizer& optimizer, int t) {
           give_gradients(params, t);
           params[1].set_grad({});             // is never updated
-          if (t % 2) params[2].set_grad({});  // has a count of its own
+          if (t % 2) params[2].set_grad({});  // has a step count of its own
           optimizer.step();
         };
         for (int t = 0; t < 5; ++t) train(a, *first, t);
@@ -227,7 +227,7 @@ TEST(OptimizerState, WrongStateIsRefusedWhole) {
   for (const Row& row : rows) {
     EXPECT_TRUE(refuses<ValueError>([&] { return adam.load_state_dict(row.state), 0; }, row.text));
   }
-  // Nothing was changed.
+  // A refused load changes nothing.
   const std::vector<NamedTensor> after = adam.state_dict();
   ASSERT_EQ(after.size(), good.size());
   for (size_t i = 0; i < good.size(); ++i) EXPECT_TRUE(same_bits(after[i].tensor, good[i].tensor));

@@ -1,5 +1,5 @@
-// What one step does to its tensors, whatever the optimizer: overflow, half types and their
-// masters, many tensors, odd memory.
+// What one step does to its tensors, for every optimizer: overflow, half types and their masters,
+// many tensors, unusual layouts.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary_ops.h"
@@ -62,14 +62,14 @@ TEST(OptimizerStep, MastersOfHalfParametersTrainAsFloatDoes) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kBFloat16, kFloat16}) {
       for (const AnyOptimizer& kind : all_optimizers()) {
-        if (kind.only_matrices) continue;  // its iterations run in half
+        if (kind.only_matrices) continue;  // its iterations run in half precision
         const std::vector<Tensor> half = leaves(kind, dtype, device);
         std::vector<Tensor> wide;
         for (const Tensor& p : half) wide.push_back(p.detach().to(kFloat32).requires_grad_());
         const auto master = kind.make(half, true), plain = kind.make(wide, true);
         for (int t = 1; t <= 6; ++t) {
           give_gradients(half, t);
-          if (t == 4) {  // somebody sets a parameter: the master follows
+          if (t == 4) {  // the master copy follows when a parameter is assigned
             half[0].detach().fill_(0.25);
             wide[0].detach().fill_(0.25);
           }
@@ -132,7 +132,7 @@ TEST(OptimizerStep, MuonTrainsMasters) {
   }
 }
 
-// The same pass writes the low-precision copy of a float parameter, whatever the copy held.
+// The step also writes the low-precision copy of a float parameter, whatever the copy contained.
 TEST(OptimizerStep, WritesTheLowPrecisionCopyOfAParameter) {
   for (const Device device : all_devices()) {
     for (const DType wide : {kFloat32, kFloat64}) {
@@ -151,8 +151,8 @@ TEST(OptimizerStep, WritesTheLowPrecisionCopyOfAParameter) {
   }
 }
 
-// Autocast's copy of a parameter is refreshed in place, and made anew where the parameter was
-// changed otherwise, also when the step then finds inf.
+// Autocast's copy of a parameter is refreshed in place. It is created again if the parameter was
+// changed in another way, also if the step then finds inf.
 TEST(OptimizerStep, KeepsAutocastsCopyFresh) {
   for (const Device device : all_devices()) {
     const Tensor p = wave({33}, 1, kFloat32, device).requires_grad_();
@@ -172,8 +172,8 @@ TEST(OptimizerStep, KeepsAutocastsCopyFresh) {
   }
 }
 
-// More tensors than one launch takes, of small and odd sizes, some empty: as each by itself.
-// As few at a time give.
+// More tensors than one launch processes, of small and odd sizes, some empty. The results are those
+// of optimizers with few tensors each.
 TEST(OptimizerStep, TakesManyParameters) {
   constexpr size_t kFew = 9;
   for (const Device device : all_devices()) {
@@ -203,7 +203,7 @@ TEST(OptimizerStep, TakesManyParameters) {
   }
 }
 
-// Parameters that begin in the middle of memory, or lie transposed, beside plain gradients.
+// Parameters that begin in the middle of a storage or are transposed, with contiguous gradients.
 TEST(OptimizerStep, FollowsTheMemoryOfItsParameters) {
   for (const Device device : all_devices()) {
     for (const AnyOptimizer& kind : all_optimizers()) {
@@ -233,7 +233,7 @@ TEST(OptimizerStep, FollowsTheMemoryOfItsParameters) {
   }
 }
 
-// A steady step allocates nothing and keeps its tensors, so that a CUDA graph can replay it.
+// A steady-state step allocates nothing and keeps its tensors, so that a CUDA graph can replay it.
 TEST(OptimizerStep, KeepsItsStateInPlace) {
   for (const AnyOptimizer& kind : all_optimizers()) {
     const std::vector<Tensor> params = leaves(kind, kFloat32, Device());
@@ -241,7 +241,7 @@ TEST(OptimizerStep, KeepsItsStateInPlace) {
     const auto addresses = [&] {
       std::vector<void*> out;
       for (const auto& [name, tensor] : optimizer->state_dict()) {
-        // Counts, and what follows from them, are written out.
+        // Counts, and values computed from them, are created by state_dict().
         const bool is_number = name.ends_with(".step") || name.ends_with(".mu_product");
         if (name.starts_with("state.") && !is_number) out.push_back(tensor.data_ptr());
       }
