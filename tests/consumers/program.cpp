@@ -1,4 +1,4 @@
-// A program of somebody else's: trains for a few steps, and says so by its exit code.
+// A user's program: trains for a few steps and returns the result as its exit code.
 #include <taper/taper.h>
 
 using namespace taper;

@@ -1,5 +1,5 @@
-// A user's program, compiled with warnings and optimization of its own: Taper's headers must give
-// no warning.
+// A user's program that is compiled with its own warning and optimization flags. Taper's headers
+// must not cause warnings.
 #include <taper/data/images/cifar.h>
 #include <taper/data/images/digits.h>
 #include <taper/data/images/image_files.h>
@@ -58,7 +58,7 @@ double train(Net& net, const Tensor& x, const Tensor& labels) {
   return loss.item<double>();
 }
 
-// Types of data are aggregates, of which a program names some fields.
+// Data types are aggregates, of which a program may initialize some fields by name.
 int64_t samples() {
   const data::Digits digits{.train_size = 5};
   const data::Idx idx{.train_images = "train-images",

@@ -1,5 +1,6 @@
-// Programs of apps/examples beside PyTorch's own: their models and steps, in float64 from the same
-// weights, give the first 30 losses that tests/examples/losses.py stored.
+// Programs of apps/examples compared with PyTorch's. Their models and training steps, in float64
+// and with the same initial weights, reproduce the first 30 losses that tests/examples/losses.py
+// has stored.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -14,8 +15,8 @@
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 
-// Each program as it stands, but for the name of its main, which alone may end without a return;
-// all headers were included above.
+// Includes each program unchanged, except that its main is renamed. Only main may end without a
+// return, hence the pragma. All headers were included above, outside of the namespaces.
 #pragma GCC diagnostic ignored "-Wreturn-type"
 #define main run
 namespace gcn_example {
@@ -39,9 +40,9 @@ using namespace taper;
 
 namespace {
 
-// Sums in another order differ by 1e-16, which training lets grow: to 1e-15 in 30 steps, 4e-14 in
-// the Transformer's, 4e-12 where LBFGS divides by differences of gradients. (Measured; below are
-// the bounds.)
+// Sums in another order differ by 1e-16. Training amplifies this to 1e-15 in 30 steps, to 4e-14 for
+// the Transformer, and to 4e-12 for LBFGS, which divides by differences of gradients. (Measured
+// values; the tolerances are below.)
 constexpr int kSteps = 30;
 
 const Tensor& stored(const std::string& name) {
@@ -52,7 +53,7 @@ const Tensor& stored(const std::string& name) {
   throw Error(cat("losses.safetensors has no ", name));
 }
 
-// losses.py has the rule, in the same words.
+// Initializes the parameters by the same rule as losses.py.
 template <class Model> Model& by_rule(Model& model) {
   model.to(kFloat64).eval();
   const NoGradGuard no_grad;
@@ -81,7 +82,7 @@ void expect_losses(const std::string& name, const std::vector<double>& losses, d
   std::cout << name << ": relative difference at most " << worst << "\n";
 }
 
-// The four stored batches in turn, as PyTorch's ToTensor gives them.
+// The four stored batches in turn, scaled like PyTorch's ToTensor.
 template <class Model>
 std::vector<double> losses_of_images(Model& model, optim::Optimizer& optimizer,
                                      Tensor (&step)(Model&, optim::Optimizer&, const Tensor&,

@@ -1,6 +1,6 @@
-// Fuzz targets, a function for each reader of what comes from outside; TAPER_FUZZ_TARGET names the
-// one to run. A reader may refuse its input with an Error of Taper's and with nothing else: any
-// other exception, and what the sanitizers find, ends the program.
+// Fuzz targets: one function for each reader of external input. TAPER_FUZZ_TARGET names the one to
+// run. A reader may reject its input only with a taper::Error. Any other exception, and any report
+// of the sanitizers, ends the program.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -53,7 +53,7 @@ std::string file_of(std::string_view bytes, const char* name = "input") {
   return file.string();
 }
 
-// The text up to the first zero byte, and the rest: two inputs in one.
+// Two inputs in one: the text up to the first zero byte, and the rest.
 struct Halves {
   std::string_view first, second;
 };
@@ -69,7 +69,7 @@ double touched(const Tensor& x) {
   return sum;
 }
 
-// A config, and an override behind a zero byte.
+// A config, followed by a zero byte and an override.
 void config(std::string_view bytes) {
   const auto [text, override] = halves_of(bytes);
   std::vector<std::string> words;
@@ -77,7 +77,7 @@ void config(std::string_view bytes) {
   (void)to_yaml(load_config(file_of(text), words));
 }
 
-// The first byte picks the options; a second file may follow a line of '%'.
+// The first byte selects the options. A second file may follow after a line of '%'.
 void csv(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto bits = uint8_t(bytes[0]);
@@ -98,7 +98,7 @@ void csv(std::string_view bytes) {
 
 void idx(std::string_view bytes) { (void)read_idx(file_of(bytes)); }
 
-// Packed by us, since a fuzzer makes no checksums.
+// The data are compressed here, because a fuzzer does not find valid checksums.
 void idx_gz(std::string_view bytes) {
   const std::string file = (scratch() / "packed").string();
   const gzFile out = gzopen(file.c_str(), "wb1");
@@ -107,7 +107,8 @@ void idx_gz(std::string_view bytes) {
   (void)read_idx(file);
 }
 
-// The first byte picks how it is read; PNG's checksums are mended where they are in the way.
+// The first byte selects the image mode. The checksums of PNG chunks are corrected, so that the
+// fuzzer gets past them.
 void image(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto mode = ImageMode(uint8_t(bytes[0]) % 3);
@@ -134,7 +135,7 @@ void safetensors(std::string_view bytes) {
   for (const NamedTensor& t : load_safetensors(file_of(bytes)).tensors) (void)touched(t.tensor);
 }
 
-// The last element is the one that a stride leads astray.
+// Reads the last element, which a wrong stride would place out of bounds.
 void pt(std::string_view bytes) {
   for (const auto& [name, x] : load_pt(file_of(bytes))) {
     if (x.numel() == 0) continue;
@@ -144,7 +145,7 @@ void pt(std::string_view bytes) {
   }
 }
 
-// In an archive made by us, since a fuzzer makes no checksums.
+// The archive is written here, because a fuzzer does not find valid checksums.
 void pickle(std::string_view bytes) {
   static const std::string storage(64, '\1');
   const std::string file = (scratch() / "archive").string();
@@ -152,7 +153,7 @@ void pickle(std::string_view bytes) {
   pt(read_file(file, ""));
 }
 
-// data.json, and a CSV file of further rows behind a zero byte.
+// data.json, followed by a zero byte and a CSV file of further rows.
 void data(std::string_view bytes) {
   const auto [text, rows] = halves_of(bytes);
   const DataInfo info = data_info_from_json(text, "data.json");
@@ -162,7 +163,7 @@ void data(std::string_view bytes) {
   (void)features_of(read_csv_like(*info.table, file_of(rows), true));
 }
 
-// metrics.jsonl, and the run's facts behind a zero byte.
+// metrics.jsonl, followed by a zero byte and the run's metadata.
 void report(std::string_view bytes) {
   const auto [metrics, facts] = halves_of(bytes);
   file_of(metrics, "metrics.jsonl");
@@ -173,7 +174,7 @@ void report(std::string_view bytes) {
   write_report({scratch()}, scratch() / "report.html");
 }
 
-// vocab.bpe beside a small vocabulary; or another vocabulary before a zero byte.
+// vocab.bpe for a small built-in vocabulary, or a vocabulary, a zero byte and vocab.bpe.
 void tokenizer(std::string_view bytes) {
   const auto [first, second] = halves_of(bytes);
   std::string vocabulary = R"({"th":256,"the":257)";
@@ -248,13 +249,14 @@ const FuzzTarget& chosen() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   static const taper::runner::FuzzTarget& target = []() -> const taper::runner::FuzzTarget& {
-    (void)taper::runner::scratch();  // lives until after the handler below
+    // registers its destructor first, so that it still exists in the handler below
+    (void)taper::runner::scratch();
     std::atexit([] { std::filesystem::remove_all(taper::runner::scratch()); });
     return taper::runner::chosen();
   }();
   try {
     target.run({reinterpret_cast<const char*>(bytes), size});
-  } catch (const taper::Error&) {  // refused
+  } catch (const taper::Error&) {  // rejected input
   }
   return 0;
 }

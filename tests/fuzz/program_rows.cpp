@@ -1,4 +1,4 @@
-// The operations that random programs are made of.
+// The operations of random programs.
 #include "modules/layers/linear.h"
 #include "taper.h"
 #include "tests/fuzz/programs.h"

@@ -9,8 +9,8 @@ namespace taper::v0::fuzz {
 namespace {
 
 constexpr int kMostOps = 8;
-constexpr int64_t kMostElements = 1 << 12;   // of a tensor that further operations take
-constexpr std::size_t kMostBytes = 1 << 22;  // of a tensor
+constexpr int64_t kMostElements = 1 << 12;   // of a tensor that later operations may use
+constexpr std::size_t kMostBytes = 1 << 22;  // of any tensor
 
 constexpr int64_t kExtremes[] = {std::numeric_limits<int64_t>::min(),
                                  std::numeric_limits<int64_t>::min() + 1,
@@ -118,7 +118,8 @@ std::vector<Tensor> Program::tensors() {
 
 // --- tensors ---
 
-// Small numbers, as indices are, or numbers with fractions; extreme ones among them.
+// Fills a tensor with small whole numbers, usable as indices, or with fractions. The first element
+// is sometimes extreme.
 Tensor Program::filled(const Shape& shape, DType dtype) {
   const uint8_t kind = byte();
   Tensor x = remainder(arange(shape.numel()) * int64_t(kind | 1), kind % 7 + 1).reshape(shape);
@@ -169,7 +170,8 @@ void Program::give(const Tensor& y) {
   if (prints_) {
     std::printf("    -> %s %s\n", to_string(y.shape()).c_str(), to_string(y.dtype()).c_str());
   }
-  // An expanded tensor has more elements than memory, and every loop over it would take long.
+  // An expanded tensor may have more elements than memory, and a loop over all of them would take
+  // too long.
   if (y.numel() > kMostElements) return;
   (void)y.detach().to_vector<double>();
   pool_.push_back(y);

@@ -1,6 +1,6 @@
-// Random programs of tensor operations. Bytes choose tensors of random shapes (with sizes of 0),
-// layouts and dtypes, a few operations with small and with extreme arguments, and a backward pass.
-// Whatever they choose, each operation must give a result or throw a taper::Error, soon.
+// Random programs of tensor operations. Bytes choose tensors of random shapes (including sizes of
+// 0), layouts and dtypes, a few operations with small and extreme arguments, and a backward pass.
+// Whatever they choose, each operation must soon return a result or throw a taper::Error.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@
 
 namespace taper::v0::fuzz {
 
-// What operations take their arguments from. Bytes that are used up count as 0.
+// A program that is decoded from bytes. Operations take their arguments from it. After the last
+// byte, all bytes are 0.
 class Program {
  public:
   Program(std::string_view bytes, bool prints) : bytes_(bytes), prints_(prints) {}
 
-  // Runs the program. Throws nothing but what is no taper::Error.
+  // Runs the program. Catches every taper::Error; any other exception propagates.
   void run();
 
   // --- arguments ---
   Tensor tensor();
-  Tensor maybe() { return flag() ? tensor() : Tensor(); }  // undefined otherwise
+  Tensor maybe() { return flag() ? tensor() : Tensor(); }  // may be undefined
   std::vector<Tensor> tensors();
-  // Mostly small, sometimes extreme.
+  // Returns a mostly small, sometimes extreme number.
   int64_t integer();
-  int64_t dim();  // mostly one that a tensor has
+  int64_t dim();  // mostly a valid dimension
   bool flag() { return byte() & 1; }
   double real();
   Scalar number() { return flag() ? Scalar(real()) : Scalar(integer()); }
@@ -67,8 +68,8 @@ class Program {
 
   std::string_view bytes_;
   const bool prints_;
-  std::vector<Tensor> pool_;    // what operations may take
-  std::vector<Tensor> leaves_;  // that require gradients
+  std::vector<Tensor> pool_;    // tensors that operations may use
+  std::vector<Tensor> leaves_;  // tensors that require gradients
 };
 
 struct ProgramRow {
@@ -77,7 +78,8 @@ struct ProgramRow {
 };
 std::span<const ProgramRow> program_rows();
 
-// Limits the memory of tensors, so that absurd sizes are refused. Call it before the first tensor.
+// Limits the memory of tensors, so that extreme sizes are refused. Call it before the first tensor
+// is created.
 void limit_memory();
 
 }  // namespace taper::v0::fuzz

@@ -1,10 +1,10 @@
-// Random programs by clang's libFuzzer; scripts/fuzz.sh runs them.
+// Runs random programs with clang's libFuzzer; see scripts/fuzz.sh.
 #include <cstdlib>
 
 #include "tests/fuzz/programs.h"
 
-// A tensor that is written in place by what was computed from it keeps itself alive where its old
-// value was saved, as in PyTorch; such programs leak.
+// Leaks are not reported: as in PyTorch, a tensor keeps itself alive if a result computed from it
+// is written to it in place and the old value was saved.
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:detect_leaks=0";
 }

@@ -1,8 +1,8 @@
-// Random programs without a fuzzer, by their seeds:
-//   random_programs COUNT [FIRST_SEED]       runs as many
-//   random_programs --print SEED             runs one, and prints what it does
-// A program that takes longer than ten seconds ends the process, as one does that throws anything
-// but a taper::Error; the seed is printed.
+// Runs random programs without a fuzzer, from seeds:
+//   random_programs COUNT [FIRST_SEED]       runs COUNT programs
+//   random_programs --print SEED             runs one program and prints its operations
+// Ends at the first program that takes longer than ten seconds, or that throws anything but a
+// taper::Error, and prints its seed.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +17,8 @@
 
 #ifdef TAPER_SANITIZED
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
-// A tensor that is written in place by what was computed from it keeps itself alive where its old
-// value was saved, as in PyTorch; such programs leak.
+// Leaks are not reported: as in PyTorch, a tensor keeps itself alive if a result computed from it
+// is written to it in place and the old value was saved.
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:detect_leaks=0";
 }
@@ -28,7 +28,7 @@ namespace {
 
 constexpr unsigned kMostSeconds = 10;
 
-uint64_t running = 0;  // the seed
+uint64_t running = 0;  // the current seed
 
 void name_program(const char* why) {
   std::fprintf(stderr, "random_programs: the program of seed %llu %s; see it by --print %llu\n",

@@ -1,4 +1,4 @@
-// The program in which gdb prints tensors (tests/gdb/check.cmake).
+// A program with tensors that gdb prints (tests/gdb/check.cmake).
 #include <taper/taper.h>
 
 using namespace taper;

@@ -1,4 +1,4 @@
-// A program with an spdlog of its own, in whose registry a logger has the name of Taper's.
+// A program that has an spdlog of its own, with a registered logger of the same name as Taper's.
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The level is one that Taper's loggers do not have, so that a shared logger would show.
+// The level differs from that of Taper's loggers, so a shared logger would be noticed.
 struct Host {
   std::ostringstream text;
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>(

@@ -1,4 +1,5 @@
-// What another yaml-cpp and another CLI11 would be to the linker: the same names, other insides.
+// Another yaml-cpp and another CLI11, as the linker sees them: the same names with other
+// definitions.
 #include <cstdlib>
 #include <istream>
 #include <string>

@@ -24,7 +24,7 @@ class App {
 };
 }  // namespace CLI
 
-// Never called; the linker takes them all the same.
+// Never called, but the linker resolves its symbols.
 [[maybe_unused]] static void* uses_its_own(std::istream& in) {
   static CLI::App app("own");
   static YAML::Parser parser(in);
@@ -49,7 +49,7 @@ TEST(Beside, ARunFromYaml) {
   EXPECT_EQ(run.predict(pixels).shape(), (taper::Shape{1, 10}));
 }
 
-// The errors of a run are public, and caught by their type across the archive's border.
+// The errors of a run are public types, so they are caught by type across the archive's boundary.
 TEST(Beside, ErrorsOfARun) {
   try {
     (void)taper::runner::load_config(CONFIG, {"train.epochs=0"});

@@ -1,4 +1,4 @@
-// The paths of 0.1 lead to the headers where they are now.
+// Headers can still be included by their paths of version 0.1.
 #include <taper/framework/base/log.h>
 #include <taper/framework/tensor/tensor.h>
 #include <taper/modules/layers/norm_layers.h>

@@ -1,4 +1,5 @@
-// host TRAINER: loads it, trains and closes it, twice. No thread is left of either time.
+// host TRAINER: twice loads the library, trains and closes it. No thread may remain after either
+// time.
 #include <cstdio>
 #include <filesystem>
 #include <iterator>

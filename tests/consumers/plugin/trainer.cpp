@@ -2,7 +2,7 @@
 
 using namespace taper;
 
-// Large enough to need the threads. Gives the bits of the last loss.
+// Trains a network large enough to use the threads. Returns the bits of the last loss.
 extern "C" unsigned long train() {
   manual_seed(1);
   set_num_threads(2);
