@@ -1,4 +1,4 @@
-// Every collective, by dtype and size, on every rank.
+// Every collective operation on every rank, for several dtypes and sizes.
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -20,7 +20,7 @@ using test::world;
 
 const std::vector<int64_t> kSizes = {0, 1, 7, 1000, 100003};
 
-// Small whole numbers, exact in every dtype, that differ by rank and place.
+// Returns small whole numbers that are exact in every dtype and differ by rank and position.
 Tensor numbers(int64_t n, DType dtype, int rank) {
   const Tensor at = arange(n, {.dtype = kInt64});
   const Tensor values = (at * 3 + rank * 5) - floor_divide(at * 3 + rank * 5, wrap_scalar(7)) * 7;
@@ -33,14 +33,15 @@ bool same_values(const Tensor& got, const Tensor& want) {
          got.cpu().to_vector<double>() == want.cpu().to_vector<double>();
 }
 
-// Compares with a reduction in float64. NCCL multiplies by 1 / size() before it adds, so that its
-// averages over a number of ranks that is no power of two are rounded more than once.
+// Compares with a reduction in float64. NCCL multiplies by 1 / size() before it adds. If the number
+// of ranks is not a power of two, its averages are therefore rounded more than once.
 testing::AssertionResult is_reduction(const Tensor& got, const Tensor& want, ReduceOp op) {
   const bool is_rounded_once = op != ReduceOp::avg || test_device().is_cpu() ||
                                std::has_single_bit(unsigned(world().size()));
   if (is_rounded_once) {
     if (same_values(got, want.to(got.dtype()))) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "other values than " << want.numel() << " expected ones";
+    return testing::AssertionFailure()
+           << "some of the " << want.numel() << " values differ from the expected ones";
   }
   const std::map<DType, double> roundings = {
       {kFloat64, 1e-14}, {kFloat32, 1e-6}, {kFloat16, 4e-3}, {kBFloat16, 0.03}};
@@ -177,7 +178,7 @@ TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
 }
 
 TEST(Communicators, AnyStreamWaitsForAResult) {
-  if (!test_device().is_cuda()) GTEST_SKIP() << "a CPU has no streams";
+  if (!test_device().is_cuda()) GTEST_SKIP() << "needs a GPU: the CPU has no streams";
   const int n = world().size();
   for (const bool async_op : {false, true}) {
     const Tensor x = full({10000000}, world().rank(), {.device = test_device()});
@@ -217,7 +218,7 @@ TEST(Communicators, GroupsHaveRanksOfTheirOwn) {
   const Communicator half = world().split(color, -world().rank());
   const int members = (world().size() + 1 - color) / 2;
   EXPECT_EQ(half.size(), members);
-  EXPECT_EQ(half.rank(), members - 1 - world().rank() / 2);  // by falling rank
+  EXPECT_EQ(half.rank(), members - 1 - world().rank() / 2);  // ranks in reverse order
   const Tensor x = full({4}, world().rank(), {.dtype = kInt64, .device = test_device()});
   half.all_reduce(x).wait();
   int64_t sum = 0;
@@ -290,9 +291,9 @@ TEST(Communicators, TensorsInAnyOrderOfMemoryAreBroadcast) {
   EXPECT_TRUE(same_values(every_second, want));
 }
 
-// --- bad use ends in an error on every rank, and the next call works ---
+// --- misuse throws an error on every rank, and the next call works ---
 
-// What f throws.
+// Returns the message of the exception that f throws.
 template <class F> std::string message_of(const F& f) {
   try {
     f();
@@ -321,17 +322,17 @@ testing::AssertionResult ends_by_rank(int rank, const std::function<void()>& cal
     const std::string message = error.what(), name = world().name_of(rank);
     const bool is_certain = message.find(name + " has not called it") != std::string::npos;
     if (is_certain && error.rank == rank) return testing::AssertionSuccess();
-    // Of another host's it may be all that is known.
+    // For a rank of another host the name may be all that is known.
     const bool is_here = host_of(rank) == host_of(world().rank());
     if (!is_here && message.find(name) != std::string::npos) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "of rank " << error.rank << ": " << message;
+    return testing::AssertionFailure() << "the error names rank " << error.rank << ": " << message;
   }
   return testing::AssertionFailure() << "nothing was thrown";
 }
 
 class BadUse : public testing::Test {
   void SetUp() override {
-    if (world().size() < 2) GTEST_SKIP() << "needs two ranks, which differ";
+    if (world().size() < 2) GTEST_SKIP() << "needs two ranks";
   }
 };
 
@@ -401,7 +402,7 @@ TEST_F(BadUse, ARankThatDoesNotComeIsNamed) {
     const Communicator pair =
         Communicator::world(test_device(), {.timeout = 3, .checked = checked}).split(0);
     const int last = world().size() - 1;
-    // The last rank goes on to the next line, where it waits for the others.
+    // The last rank skips the call and waits for the others in the next line.
     if (world().rank() != last) {
       const auto call = [&] {
         pair.all_reduce(some({3})).wait();

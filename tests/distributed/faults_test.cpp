@@ -1,5 +1,5 @@
-// Ranks that are killed or stopped at work: all others say which. The tests start ranks of their
-// own: this program, with the word "endless".
+// When a rank is killed or stopped during work, all other ranks report which one. The tests start
+// ranks themselves: this program with the argument "endless".
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -25,7 +25,7 @@ using distributed::Communicator;
 using distributed::RankError;
 using test::test_device_name;
 
-// One on each GPU where TAPER_TEST_DEVICE is "cuda".
+// With TAPER_TEST_DEVICE=cuda there is one rank per GPU.
 const bool kOnGpus = test_device_name() == "cuda";
 const int kRanks = kOnGpus ? std::min(cuda::device_count(), 4) : 4, kVictim = kRanks > 2 ? 2 : 1;
 
@@ -34,7 +34,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// mpirun with ranks that never end by themselves, in a directory of their own.
+// Runs mpirun with ranks that never end by themselves, in a directory of their own.
 class Ranks {
  public:
   explicit Ranks(const std::string& checked)
@@ -48,7 +48,7 @@ class Ranks {
     const int out = open(log.c_str(), O_WRONLY | O_CREAT, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
-    // Without recovery mpirun ends the others as soon as one is gone.
+    // Without recovery, mpirun ends all ranks as soon as one is lost.
     execl(TAPER_MPIEXEC, TAPER_MPIEXEC, "--enable-recovery", "-n", ranks.c_str(), self.c_str(),
           "endless", directory_.c_str(), checked.c_str(), nullptr);
     _exit(127);
@@ -65,17 +65,17 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  // 0 until it is at work.
+  // Returns 0 until the rank has started its work.
   pid_t pid_of(int rank) const {
     pid_t pid = 0;
     std::ifstream(directory_ / cat("pid", rank)) >> pid;
     return pid;
   }
-  // What it said at its end.
+  // Returns the message that the rank wrote when it ended.
   std::string end_of(int rank) const { return content_of(directory_ / cat("end", rank)); }
   std::string log() const { return content_of(directory_ / "log"); }
 
-  // Whether `holds` of all ranks but the victim (where it is told) within two minutes.
+  // Returns whether `holds` becomes true within two minutes for all ranks except rank `but`.
   template <class F> bool wait_until(const F& holds, int but = -1) {
     for (int i = 0; i < 1200; ++i) {
       int so = 0;
@@ -113,9 +113,10 @@ void expect_all_name_the_victim(int signal, const std::string& checked, const st
 
 class Faults : public testing::TestWithParam<const char*> {
   void SetUp() override {
-    if (Communicator::is_launched()) GTEST_SKIP() << "starts ranks of its own";
+    if (Communicator::is_launched())
+      GTEST_SKIP() << "starts its own ranks, so it cannot run under a launcher";
     if (kRanks < 2) GTEST_SKIP() << "needs two GPUs";
-    if (*TAPER_MPIEXEC == '\0') GTEST_SKIP() << "CMake found no MPI and mpirun";
+    if (*TAPER_MPIEXEC == '\0') GTEST_SKIP() << "CMake found no MPI or no mpirun";
   }
 };
 
@@ -132,11 +133,12 @@ INSTANTIATE_TEST_SUITE_P(Calls, Faults, testing::Values("checked", "unchecked"),
 
 }  // namespace
 
-// The timeout is long for what is to be seen at once, and short enough to be waited for.
+// The timeout is long for failures that must be reported immediately, and short enough for tests
+// that wait for it.
 int test::endless(const std::string& directory, bool checked) {
   const Communicator world =
       Communicator::world(test_device_name(), {.timeout = 10, .checked = checked});
-  // Written under another name first, so that it is whole where it is.
+  // Written under another name first, so that a reader never sees a partial file.
   const auto say = [&](const char* name, const std::string& text) {
     const fs::path file = fs::path(directory) / cat(name, world.rank());
     std::ofstream(file.string() + "_") << text;
@@ -146,7 +148,7 @@ int test::endless(const std::string& directory, bool checked) {
   for (int i = 0;; ++i) {
     try {
       world.all_reduce(x).wait();
-      (void)x.cpu();  // where the host of a GPU would wait for ever
+      (void)x.cpu();  // on a GPU, the host would wait here forever if the loss went undetected
     } catch (const RankError& error) {
       say("end", cat("lost ", error.rank, ": ", error.what(), "\n"));
       _exit(0);

@@ -1,5 +1,5 @@
-// A test that fails on one rank does not take the later tests down (main.cpp). CTest runs these two
-// tests by themselves, in this order, and expects the first one alone to fail.
+// A test that fails on one rank does not break later tests (main.cpp). CTest runs these two tests
+// separately, in this order, and expects that only the first one fails.
 #include <stdexcept>
 
 #include "framework/factory/factories.h"

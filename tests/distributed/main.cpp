@@ -1,4 +1,4 @@
-// Every rank runs every test. Rank 0 prints all results, the other ranks print failures only.
+// Every rank runs every test. Rank 0 prints all results, the other ranks print only failures.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "tests/distributed/ranks.h"
 
-// Defined by the leak sanitizer, where it is linked.
+// Defined by the leak sanitizer, if it is linked.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
 
 namespace taper::v0::test {
@@ -25,13 +25,13 @@ double timeout() {
   return given ? std::atof(given) : 60;
 }
 
-// Keeps the tests of all ranks in step. After each test the ranks tell each other whether it
-// failed. If it did, they replace world(): a rank that left the test early has not made the calls
-// that the others made, so that the calls of every later test would not match.
+// Keeps the tests of all ranks in step. After each test the ranks exchange whether it failed. If it
+// did, they replace world(): a rank that left the test early has skipped calls that the others
+// made, so the calls of all later tests would be mismatched.
 class KeepRanksInStep : public testing::EmptyTestEventListener {
  public:
-  // The ranks talk through a communicator that no test uses. Its timeout lets ranks that wait in a
-  // test for one that failed reach the timeout of world() first.
+  // The ranks communicate through a communicator that no test uses. Its timeout is longer, so that
+  // ranks that wait in a test for a failed one reach the timeout of world() first.
   KeepRanksInStep()
       : ranks_(Communicator::world(test_device_name(), {.timeout = 60 + 2 * timeout()})) {}
 
@@ -59,7 +59,7 @@ class KeepRanksInStep : public testing::EmptyTestEventListener {
     ++num_failed_;
     if (ranks_.rank() == 0) std::printf("%s failed on %s\n", name.c_str(), failed.c_str());
     forget_world();
-    (void)world();  // now, while all ranks are here
+    (void)world();  // now, while all ranks take part
   }
 
   Communicator ranks_;
@@ -88,7 +88,7 @@ int run_on_all_ranks() {
   listeners.Append(in_step.get());
   const int own_status = RUN_ALL_TESTS();
   listeners.Release(in_step.get());
-  forget_world();  // before the communicator of in_step, which it may be a part of
+  forget_world();  // before in_step, of whose communicator it may be a part
   return in_step->num_failed() > 0 ? 1 : own_status;
 }
 
@@ -103,7 +103,8 @@ int main(int count, char** arguments) {
   const bool is_launched = taper::distributed::Communicator::is_launched();
   const int status = is_launched ? taper::test::run_on_all_ranks() : RUN_ALL_TESTS();
   taper::test::forget_world();
-  // While MPI's parts still have names, by which their leaks are suppressed.
+  // Checked here, while MPI's libraries are still loaded, because the suppressions of their leaks
+  // use symbol names.
   if (__lsan_do_leak_check) __lsan_do_leak_check();
   return status;
 }

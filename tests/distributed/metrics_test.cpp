@@ -1,4 +1,4 @@
-// Metrics of several ranks, one of which may have seen nothing.
+// Metrics that are merged over several ranks, one of which may have no samples.
 #include "data/metrics.h"
 
 #include "autograd/ops/binary_ops.h"
@@ -21,7 +21,7 @@ TEST(MetricsOverRanks, AreThoseOfAllBatches) {
     for (int64_t i = 0; i < 6; ++i) {
       const Tensor one = x.narrow(0, i, 1), wanted = y.narrow(0, i, 1);
       alone.update(one, wanted);
-      // The first of several ranks gets no sample.
+      // With several ranks, the first one gets no sample.
       const int64_t first = world().size() > 1 ? 1 : 0;
       if (first + i % (world().size() - first) == world().rank()) own.update(one, wanted);
     }

@@ -1,4 +1,4 @@
-// What is said where MPI or NCCL are not there, or what a launcher says cannot be. Runs as one
+// Messages when MPI or NCCL is missing, or when a launcher's variables are invalid. Runs as one
 // process without a launcher.
 #include <cstdlib>
 #include <map>
@@ -20,7 +20,7 @@ TEST(Missing, MpiIsNamedWithWhatToInstall) {
     EXPECT_NE(reason.find(part), std::string::npos) << part << "\nis not in: " << reason;
   }
   EXPECT_TRUE(test::refuses<Error>([] { return Communicator::world("cpu"); }, reason));
-  // On GPUs all that is missing is in one message.
+  // For GPUs, one message lists everything that is missing.
   const std::string both = Communicator::unavailable_reason("cuda");
   EXPECT_NE(both.find("/nowhere/taper_mpi.so"), std::string::npos) << both;
   if (!kHasCuda) {
@@ -29,7 +29,8 @@ TEST(Missing, MpiIsNamedWithWhatToInstall) {
   unsetenv("TAPER_MPI_PLUGIN");
 }
 
-// The rank of a process with these variables beside those of rank 1 of 2; "" takes one away.
+// Returns the rank that Taper derives from these variables and from those of rank 1 of 2. "" makes
+// a variable empty.
 Launched rank_with(const std::map<std::string, std::string>& other) {
   std::map<std::string, std::string> all = {{"RANK", "1"},
                                             {"WORLD_SIZE", "2"},
@@ -45,7 +46,7 @@ Launched rank_with(const std::map<std::string, std::string>& other) {
   } unset{all};
   for (const auto& [name, value] : all) setenv(name.c_str(), value.c_str(), 1);
   EXPECT_TRUE(by_environment());
-  // Said with all else that is missing.
+  // The same message is a part of unavailable_reason().
   try {
     return launched_rank();
   } catch (const Error& error) {
@@ -61,7 +62,7 @@ TEST(Missing, VariablesOfALauncherAreReadStrictly) {
   EXPECT_EQ(me.size, 2);
   EXPECT_EQ(me.local_rank, 1);
   EXPECT_EQ(me.address, "node-0:29500");
-  // Where torchrun's agent listens itself, and where NCCL has an address of its own.
+  // torchrun's agent itself listens at the given port; NCCL may have an address of its own.
   EXPECT_EQ(rank_with({{"TORCHELASTIC_RUN_ID", "none"}}).address, "node-0:29501");
   EXPECT_EQ(rank_with({{"NCCL_COMM_ID", "10.0.0.1:7"}, {"MASTER_PORT", ""}}).address, "10.0.0.1:7");
 

@@ -1,4 +1,4 @@
-// The module that tests of training on several ranks train, and its data.
+// The module that tests of distributed training use, and its data.
 #pragma once
 
 #include <string>
@@ -16,10 +16,10 @@
 
 namespace taper::v0::test {
 
-// A batch is cut into equal parts for 1, 2, 3, 4 or 8 ranks, each of which is cut into three.
+// A batch can be split into equal parts for 1, 2, 3, 4 or 8 ranks, and each part into three.
 constexpr int64_t kBatch = 72, kInputs = 10;
 
-// Tied weights, and a bias of no use where `unused`.
+// A network with tied weights and, if requested, parameters that get no gradient.
 struct Net : Module {
   Child<Linear> in{*this, "in", kInputs, 16};
   Child<BatchNorm1d> norm{*this, "norm", 16};
@@ -48,7 +48,7 @@ struct Net : Module {
   }
 };
 
-// The same on every rank: the whole batch of a step.
+// Returns the whole batch of a step, which is the same on every rank.
 inline Tensor whole_batch(int step) {
   Generator generator(uint64_t(1000 + step));
   return normal(0, 1, {kBatch, kInputs}, {.device = test_device()}, &generator);

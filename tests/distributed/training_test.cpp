@@ -1,5 +1,5 @@
-// Training on several ranks is training on one: within rounding, and with equal bits on all ranks
-// and from run to run.
+// Training on several ranks gives the same as training on one, within rounding. All ranks, and
+// repeated runs, give equal bits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -37,7 +37,8 @@ using test::test_device;
 using test::whole_batch;
 using test::world;
 
-// AdamW divides small gradients by their own size: sums in another order show.
+// AdamW divides small gradients by their own magnitude, which amplifies differences in the order of
+// sums.
 constexpr double kClose = 1e-4;
 
 struct Recipe {
@@ -46,9 +47,10 @@ struct Recipe {
   double clip = 0;
 };
 
-// Weights after five steps of AdamW, in parts on all ranks or whole on this one.
+// Returns the weights after five steps of AdamW, on all ranks or, as a reference, on this rank with
+// the whole batch.
 std::vector<Tensor> trained(bool parallel, const Recipe& recipe = {}) {
-  Net net(parallel ? uint64_t(world().rank() + 1) : 1);  // rank 0's weights are taken
+  Net net(parallel ? uint64_t(world().rank() + 1) : 1);  // all ranks start with rank 0's weights
   std::optional<DataParallel> ranks;
   if (parallel) ranks.emplace(net, world(), recipe.options);
   optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
@@ -115,7 +117,8 @@ TEST(DataParallelTraining, GradientsAreViewsOfTheirBuckets) {
   EXPECT_EQ(storages.size(), 1u);
 }
 
-// Where gradients are before their ranks join, and after: of `net`, in two steps.
+// Checks, for two steps of `net`, which gradients the ranks reduce in place, that is, without a
+// copy to a bucket.
 void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParallelOptions& options,
                                    const std::set<std::string>& where_they_lie) {
   std::map<std::string, const void*> made;
@@ -133,7 +136,7 @@ void expect_reduced_where_they_lie(Module& net, const Tensor& x, const DataParal
           << name << step;
     }
   }
-  for (HookHandle& hook : hooks) hook.remove();  // they write to `made`
+  for (HookHandle& hook : hooks) hook.remove();  // they refer to `made`
 }
 
 TEST(DataParallelTraining, LargeGradientsAndThoseAloneInABucketAreReducedWhereTheyLie) {
@@ -203,7 +206,7 @@ TEST(DataParallelTraining, CountsUnusedParametersAsZeroWhereThatIsMeant) {
 }
 
 TEST(DataParallelTraining, RefusesModulesThatDiffer) {
-  if (world().size() < 2) GTEST_SKIP() << "needs two ranks, whose modules differ";
+  if (world().size() < 2) GTEST_SKIP() << "needs two ranks with different modules";
   Sequential net(Linear(4, world().rank() == 0 ? 5 : 6));
   net.to(test_device());
   EXPECT_TRUE(refuses<Error>([&] { DataParallel(net, world()); },
@@ -286,14 +289,14 @@ TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
     const Tensor whole = all.clone().requires_grad_();
     const Tensor y = several(x), want = one(whole);
     EXPECT_TRUE(close(y, want.narrow(0, first, n), 1e-5));
-    const Tensor weights = all * all;  // some dy
+    const Tensor weights = all * all;  // arbitrary output gradients
     y.backward(weights.narrow(0, first, n));
     want.backward(weights);
     EXPECT_TRUE(close(x.grad(), whole.grad().narrow(0, first, n), 1e-4));
   }
 }
 
-// --- the optimizer's state in shards ---
+// --- sharded optimizer state ---
 
 template <class Make> void expect_shards_change_nothing(const Make& make, DType dtype = kFloat32) {
   Net net(1), alone(1);
@@ -311,7 +314,7 @@ template <class Make> void expect_shards_change_nothing(const Make& make, DType 
   };
   for (int i = 0; i < 3; ++i) step(i);
   EXPECT_TRUE(bytes_of(net.parameters()) == bytes_of(alone.parameters()));
-  // A saved run goes on, with its state in shards or whole.
+  // The sharded state is saved like the unsharded state, and can be loaded into either.
   const std::vector<NamedTensor> got = shards.state_dict(), want = whole->state_dict();
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -362,7 +365,7 @@ TEST(StateShards, EachRankKeepsItsOwnPart) {
 
 // --- the whole step as one CUDA graph ---
 
-// The losses and weights of ten steps, as bytes.
+// Returns the losses and weights of ten steps as bytes.
 std::string stepped(bool in_graph, const DataParallelOptions& options, bool half) {
   Net net(1);
   DataParallel parallel(net, world(), options);
@@ -391,7 +394,7 @@ std::string stepped(bool in_graph, const DataParallelOptions& options, bool half
 }
 
 TEST(StepGraphs, HoldStepsOfSeveralRanksWithTheSameBits) {
-  if (test_device().is_cpu()) GTEST_SKIP() << "CUDA graphs are of GPUs";
+  if (test_device().is_cpu()) GTEST_SKIP() << "needs a GPU: CUDA graphs do not exist on the CPU";
   const auto same = [](const DataParallelOptions& options, bool half) {
     return stepped(true, options, half) == stepped(false, options, half);
   };

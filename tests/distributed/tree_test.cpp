@@ -1,4 +1,4 @@
-// Gradients that are added in one fixed tree: the same bits for any number of ranks.
+// With gradients added in a fixed tree, any number of ranks gives the same bits.
 #include "modules/data_parallel.h"
 #include "optim/algorithms/optimizers.h"
 #include "optim/clip.h"
@@ -20,25 +20,25 @@ using test::world;
 
 constexpr int kShards = 8;
 
-// The numbers of ranks in a tree that groups of all ranks can have: powers of two.
+// Returns the group sizes that a tree supports: powers of two that divide the number of ranks.
 std::vector<int> tree_sizes() {
   std::vector<int> sizes;
   for (int ranks = 1; world().size() % ranks == 0; ranks *= 2) sizes.push_back(ranks);
   return sizes;
 }
 
-// The group of so many neighbors that this rank is in.
+// Returns the group of `ranks` neighboring ranks that includes this rank.
 Communicator group_of(int ranks) {
   return ranks == 1 ? Communicator::alone(test_device()) : world().split(world().rank() / ranks);
 }
 
-// One of the shards that a whole batch is cut into; one of them is empty where that is asked.
+// Returns one shard of the whole batch of a step.
 Tensor shard(int step, int number) {
   const int64_t n = kBatch / kShards;
   return whole_batch(step).narrow(0, number * n, n);
 }
 
-// The weights after some steps on so many ranks.
+// Returns the weights after some steps on `ranks` ranks. The leaf `empty`, if any, has no samples.
 std::vector<Tensor> trained(int ranks, DataParallelOptions options, int empty = -1) {
   const Communicator group = group_of(ranks);
   options.order = ReduceOrder::tree;
@@ -97,7 +97,7 @@ TEST(Tree, SumsAreThoseOfTheWholeBatch) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(close(got[i], want[i], 1e-4)) << i;
 }
 
-// Sums of leaves that cancel differ with the order in which they are added.
+// These sums cancel, so the result depends on the order of the additions.
 TEST(Tree, AddsLeavesTwoByTwo) {
   const float leaves[kShards] = {1e8f, 1, -1e8f, 1, 3, -1e8f, 1e8f, 1};
   const float want = ((leaves[0] + leaves[1]) + (leaves[2] + leaves[3])) +
