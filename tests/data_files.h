@@ -1,4 +1,4 @@
-// Files for tests of data: small ones written, real ones looked for.
+// Files for tests of data: small files that tests write, and real datasets that they look for.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace taper::v0 {
 
-// A directory of the test's own.
+// A fixture with a directory for each test.
 class DataFiles : public ::testing::Test {
  protected:
   DataFiles()
@@ -34,7 +34,8 @@ class DataFiles : public ::testing::Test {
   std::filesystem::path directory_;
 };
 
-// A file or directory below $TAPER_DATA (README of the real sets), or "" where it is not.
+// Returns the path of a file or directory below $TAPER_DATA (real datasets), or "" if it does not
+// exist.
 inline std::string real_data(const std::string& name) {
   const char* root = std::getenv("TAPER_DATA");
   const std::filesystem::path path = std::filesystem::path(root ? root : "") / name;
@@ -54,4 +55,4 @@ template <class E, class Call> std::string refusal_of(const Call& call) {
 
 #define TAPER_REAL_DATA(variable, name)         \
   const std::string variable = real_data(name); \
-  if (variable.empty()) GTEST_SKIP() << "no " << name << " below the directory TAPER_DATA"
+  if (variable.empty()) GTEST_SKIP() << "needs " << name << " in the directory TAPER_DATA"

@@ -1,5 +1,5 @@
-// Linked with the framework's objects alone, without the tape: proof that the ground floor stands
-// by itself.
+// Linked with the framework's objects only, without the tape. Proves that framework/ does not
+// depend on the layers above it.
 #include <vector>
 
 #include <gtest/gtest.h>

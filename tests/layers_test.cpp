@@ -1,5 +1,5 @@
-// The architecture, read off the sources: which layer includes which, where third-party headers
-// may stand, how long a file may be.
+// The architecture, checked in the sources: which layer includes which, where headers of third
+// parties may be included, how long a file may be.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -124,8 +124,8 @@ TEST(Layers, IncludesPointOneWay) {
   }
 }
 
-// Returns the part of `folder` that the file is in, "." for the folder itself, or "" for a file
-// elsewhere.
+// Returns the subfolder of `folder` that the file is in, "." if it is directly in the folder, or ""
+// if it is elsewhere.
 std::string part_of(const std::string& folder, const std::string& file) {
   if (file.rfind(folder + "/", 0) != 0) return "";
   const std::string rest = file.substr(folder.size() + 1);
@@ -165,7 +165,7 @@ TEST(Layers, NothingOutsideTheTestsIncludesFromThem) {
     EXPECT_NE(layer_of(include.header), "tests") << place(include);
 }
 
-// A folder with sources that stands beside the others would escape the rules above.
+// A new top-level folder with sources would escape the rules above.
 TEST(Layers, EveryFolderIsKnown) {
   const fs::path root = TAPER_SOURCE_DIR;
   for (const auto& entry : fs::directory_iterator(root)) {
@@ -174,7 +174,7 @@ TEST(Layers, EveryFolderIsKnown) {
     if (!is_ours || kMayInclude.count(name) || name == "tests") continue;
     for (const auto& file : fs::recursive_directory_iterator(entry.path())) {
       EXPECT_FALSE(is_source(file.path()))
-          << file.path() << " is in no layer: name it in kMayInclude";
+          << file.path() << " is in no layer: add its folder to kMayInclude";
     }
   }
 }
@@ -189,10 +189,10 @@ TEST(Layers, OwnHeadersAreIncludedByTheirFullPath) {
   }
 }
 
-// Where a library's headers may stand.
+// The files that may include a library's headers.
 struct Home {
   const char* vendor;
-  std::vector<std::string> headers;  // how they begin
+  std::vector<std::string> headers;  // prefixes of their paths
   bool (*allowed)(const std::string& file);
 };
 
@@ -204,7 +204,7 @@ bool in_apps_or_data(const std::string& file) {
   return in_apps(file) || (starts_with_any(file, {"data/"}) && ends_with(file, ".cpp"));
 }
 bool in_cuda(const std::string& file) {
-  if (file == "framework/cuda/cuda.h") return false;  // users' header
+  if (file == "framework/cuda/cuda.h") return false;  // a header for users
   return ends_with(file, ".cu") || ends_with(file, ".cuh") || ends_with(file, "_cudnn.cpp") ||
          starts_with_any(
              file, {"framework/cuda/", "framework/memory/cuda_allocator",
@@ -262,7 +262,8 @@ TEST(Layers, NoPublicHeaderNeedsAThirdParty) {
   }
 }
 
-// Several tests are compiled as one: what one defined under such a name, its neighbours would call.
+// Several tests are compiled as one translation unit, where a definition of a shared name would
+// replace it for the other tests.
 TEST(Layers, NoTestHidesWhatAllTestsShare) {
   const fs::path root = TAPER_SOURCE_DIR;
   const std::regex function(R"(^(?:template <.*> |inline )*[\w:<>]+[ &*]+(\w+)\(.*)");
@@ -280,7 +281,7 @@ TEST(Layers, NoTestHidesWhatAllTestsShare) {
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       const bool hides = std::regex_match(line, found, function) && shared.count(found[1]);
-      EXPECT_FALSE(hides) << entry.path() << " has a function of its own: " << line;
+      EXPECT_FALSE(hides) << entry.path() << " defines a function that tests share: " << line;
     }
   }
 }

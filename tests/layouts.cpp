@@ -7,13 +7,13 @@
 namespace taper::v0::test {
 namespace {
 
-constexpr double kBeside = 77;  // in memory that is not the tensor's
+constexpr double kBeside = 77;  // the value of elements outside of the tensor
 
 Tensor spacious(const Shape& shape, const Tensor& x) {
   return full(shape, kBeside, {.dtype = x.dtype(), .device = x.device()});
 }
 
-// x in memory where the dimensions lie in another order.
+// Returns x with its dimensions in another order in memory.
 Tensor permuted(const Tensor& x, const Shape& order) {
   Shape inverse = order;
   for (int d = 0; d < order.size(); ++d) inverse[order[d]] = d;
@@ -34,14 +34,14 @@ Tensor channels_last(const Tensor& x) {
   return permuted(x, order);
 }
 
-// Every second element of a longer memory, from the second on.
+// Every second element of a larger storage, beginning with the second.
 Tensor strided(const Tensor& x) {
   Shape strides = contiguous_strides(x.shape());
   for (int64_t& s : strides) s *= 2;
   return view_as(spacious({2 * x.numel() + 1}, x), x.shape(), strides, 1).copy_(x);
 }
 
-// The inner part of a larger tensor.
+// The interior of a larger tensor.
 Tensor narrowed(const Tensor& x) {
   Shape larger = x.shape();
   for (int64_t& size : larger) size += 2;
@@ -50,14 +50,14 @@ Tensor narrowed(const Tensor& x) {
   return out.copy_(x);
 }
 
-// Dense, but not at the beginning of its memory.
+// Contiguous, but not at the beginning of its storage.
 Tensor offset(const Tensor& x) {
   constexpr int64_t kOffset = 3;
   const Tensor memory = spacious({x.numel() + kOffset}, x);
   return narrow(memory, 0, kOffset, x.numel()).view(x.shape()).copy_(x);
 }
 
-// The first dimension repeats one slice without a copy.
+// Repeats one slice along the first dimension without a copy.
 Tensor expanded(const Tensor& x) {
   if (x.dim() == 0 || x.size(0) < 2) return x;
   return expand(narrow(x, 0, 0, 1), x.shape()).detach();

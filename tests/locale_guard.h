@@ -1,4 +1,4 @@
-// A locale that groups digits, which a host program may have set.
+// A locale that groups digits, such as a host program may have set.
 #pragma once
 
 #include <locale>
@@ -8,13 +8,14 @@
 
 namespace taper::v0::test {
 
-// While it lives, the program's locale separates groups of three digits by `separator`.
+// Sets the program's locale to one that separates groups of three digits by `separator`. The
+// destructor restores it.
 class GroupedLocaleGuard {
  public:
   explicit GroupedLocaleGuard(char separator)
       : before_(std::locale::global(std::locale(std::locale(), new Grouped(separator)))) {}
   ~GroupedLocaleGuard() { std::locale::global(before_); }
-  GroupedLocaleGuard& operator=(GroupedLocaleGuard&&) = delete;  // neither copied nor moved
+  GroupedLocaleGuard& operator=(GroupedLocaleGuard&&) = delete;  // neither copyable nor movable
 
  private:
   class Grouped : public std::numpunct<char> {

@@ -1,4 +1,5 @@
-// docs/extending.md: the files that its recipes name exist and have the code that the recipes show.
+// The files that the recipes of docs/extending.md name exist and contain the code that the recipes
+// show.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -33,7 +34,7 @@ std::string content_of(const fs::path& file) {
   return without_spaces(text);
 }
 
-// A step of a recipe: "1. `path/file.h`: ...", with lines of code in a block.
+// A step of a recipe: "1. `path/file.h`: ...", with a block of code.
 struct Step {
   std::string file;
   std::vector<std::string> code = {};

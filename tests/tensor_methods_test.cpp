@@ -24,13 +24,13 @@ const char* const kMethods = "framework/tensor/tensor_methods.h";
 // functions of autograd/ops/nn/ belong to torch.nn.functional and are not methods.
 const std::set<std::string> kWithoutMethods = {"op_helpers.h", "random_ops.h", "rows.h",
                                                "sparse_ops.h"};
-// Functions whose first tensor is not the one that PyTorch's method is called on, and functions
-// that PyTorch does not have.
+// Functions whose first tensor is not the object of PyTorch's method, and functions that PyTorch
+// does not have.
 const std::set<std::string> kNotMethods = {"embedding", "linear",  "masked", "one_hot",
                                            "sum_to",    "to_copy", "where"};
 
-// Returns the text with each run of white space as one space, and none within parentheses at their
-// ends, where a declaration may be wrapped.
+// Returns the text with each run of white space as one space, and without white space next to
+// parentheses, where a declaration may be wrapped.
 std::string normalized(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -82,7 +82,7 @@ std::vector<std::string> statements_of(const fs::path& file) {
   return found;
 }
 
-// Returns the arguments of a list, split at the commas outside of brackets.
+// Returns the arguments of a list, split at commas outside of brackets.
 std::vector<std::string> split_arguments(const std::string& list) {
   std::vector<std::string> arguments;
   std::string argument;
@@ -109,7 +109,7 @@ std::string without_default(const std::string& argument) {
   return argument.substr(0, argument.find(" = "));
 }
 
-// A method as framework/tensor/tensor_methods.h declares it, and as the source of its function
+// A method, as framework/tensor/tensor_methods.h declares it and as the source of its function
 // defines it.
 struct Method {
   std::string function, header;
@@ -133,8 +133,9 @@ Method method(const std::string& header, const std::string& type, const std::str
               "(" + joined(passed) + "); }"};
 }
 
-// Appends the methods of a function. Enumerators are not declared where the methods are, so that an
-// argument whose default is one gives two methods: one without it, and one with all arguments.
+// Appends the methods of a function. Enumerators are not declared in the header of the methods, so
+// an argument with an enumerator as its default leads to two methods: one without it, and one with
+// all arguments.
 void append_methods(const std::string& header, const std::string& statement,
                     std::vector<Method>& out) {
   const std::regex function(

@@ -20,7 +20,7 @@ bool skip_without_cuda() {
 
 bool skip_without_cache() {
   if (!allocates_plainly()) return false;
-  [] { GTEST_SKIP() << "each tensor has an allocation of its own"; }();
+  [] { GTEST_SKIP() << "memory is not cached: each tensor has its own allocation"; }();
   return true;
 }
 

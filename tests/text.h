@@ -1,4 +1,4 @@
-// What several tests ask of a text.
+// Text helpers that several tests share.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace taper::v0 {
 
-// How often the part stands in it.
+// Returns how often `part` occurs in the text.
 inline int count(const std::string& text, const std::string& part) {
   int n = 0;
   for (size_t i = 0; (i = text.find(part, i)) != std::string::npos; i += part.size()) ++n;

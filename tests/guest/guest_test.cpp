@@ -1,5 +1,6 @@
-// What Taper does, and leaves undone, in a process that is not its own. ctest gives each test a
-// process; where it can be, the leak sanitizer looks at the end of it.
+// How Taper behaves as a library in a host process: what it does, and what it leaves unchanged.
+// ctest runs each test in a process of its own. Where available, the leak sanitizer checks it at
+// exit.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -29,7 +30,7 @@ constexpr const char* kConfig =
 
 long threads() { return std::distance(fs::directory_iterator("/proc/self/task"), {}); }
 
-// Large enough for the threads; gives the last loss.
+// Trains a network large enough to use the threads. Returns the last loss.
 double train_net(uint64_t seed) {
   Generator generator(seed);
   const DrawScope draws(generator);
@@ -97,7 +98,7 @@ TEST_F(Guest, ALoggerOfTheProgramGetsWhatMainWouldPrint) {
       << heard[0].second;
 }
 
-// Destructors of static objects may log; of what they use nothing may be gone.
+// Destructors of static objects may log, so the logger must outlive them.
 TEST(GuestLog, TakesMessagesUntilTheProcessEnds) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto end = [] {
@@ -140,7 +141,7 @@ TEST(GuestLog, AScopeHearsItsThreadAlone) {
   EXPECT_EQ(heard, 3);
 }
 
-// What a run may change for its host, as text.
+// Returns, as text, the state of the host that a run may change.
 std::string host_state() {
   const PhiloxKey draws = default_generator().state();
   return cat(get_num_threads(), " threads, ", get_float32_matmul_precision(), ", gradients ",
@@ -265,7 +266,7 @@ TEST_F(Guest, EndsARunWhereItsProgramAsksAndGoesOnLater) {
   EXPECT_EQ(read_bytes(at_ / "r/metrics.jsonl"), read_bytes(at_ / "whole/metrics.jsonl"));
 }
 
-// By the types of <taper/runner.h>, each with its exit code.
+// The types are those of <taper/runner.h>, each with its exit code.
 TEST_F(Guest, ACancelledRunIsToldFromADivergedOneAndFromAWrongConfig) {
   const auto ending = [&](const std::vector<std::string>& overrides, bool is_cancelled) {
     std::stop_source source;
@@ -289,7 +290,7 @@ TEST_F(Guest, ACancelledRunIsToldFromADivergedOneAndFromAWrongConfig) {
   EXPECT_EQ(ending({"train.epocs=1"}, false), cat("wrong, ", int(runner::kExitConfig)));
 }
 
-// A callback's exception reaches the program as it is.
+// An exception of a callback reaches the host unchanged.
 TEST_F(Guest, AnExceptionOfItsOwnCallbackKeepsItsType) {
   struct Odd : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -303,7 +304,8 @@ TEST_F(Guest, AnExceptionOfItsOwnCallbackKeepsItsType) {
 }
 
 TEST(GuestThreads, NoneIsLeftAndTheNumberIsTheProgramsToSay) {
-  std::thread([] {}).join();  // the thread sanitizer's own begins with the first
+  // the thread sanitizer starts its own thread together with the first one
+  std::thread([] {}).join();
   const long before = threads();
   set_num_threads(3);
   const double loss = train_net(1);
@@ -344,7 +346,7 @@ std::atomic<int> blocks{0}, asked{0};
 std::atomic<bool> misaligned{false};
 
 TEST(GuestMemory, ComesFromTheProgramsAllocatorAndGoesBack) {
-  if (cpu::memory_stats().peak > 0) GTEST_SKIP() << "in a process of its own, as ctest runs it";
+  if (cpu::memory_stats().peak > 0) GTEST_SKIP() << "needs a process of its own; ctest starts one";
   set_cpu_allocator({[](size_t nbytes, size_t align) noexcept -> void* {
                        ++blocks, ++asked;
                        return std::aligned_alloc(align, (nbytes + align - 1) / align * align);

@@ -38,7 +38,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     line.erase(line.find_last_not_of(' ') + 1);
-    // LLVM's libomp says a word about options of the thread sanitizer.
+    // LLVM's libomp prints a notice about options of the thread sanitizer.
     if (line.find("TSAN_OPTIONS") == std::string::npos) lines.push_back(line);
   }
   return lines;
@@ -87,9 +87,9 @@ bool lines_match(const std::vector<std::string>& lines, size_t i,
   return line_matches(line, expected[j]) && lines_match(lines, i + 1, expected, j + 1, numbers);
 }
 
-// Taper, installed from this build, once for all pages.
+// Returns the folder where Taper is installed from this build, once for all pages.
 const fs::path& package() {
-  // Outlives what atexit() runs.
+  // Never destroyed, because the handler of atexit() uses it.
   static const fs::path& prefix = *new fs::path([] {
     const fs::path at = fs::temp_directory_path() / cat("taper_package_", getpid());
     const Ended install = run_shell(cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '",
@@ -111,11 +111,11 @@ Page::Page(const char* path) : path_(path), before_(fs::current_path()) {
   static int count = 0;
   folder_ = fs::temp_directory_path() / cat("taper_guide_", getpid(), "_", count++);
   fs::create_directories(folder_);
-  if (path_ == "README.md") {  // its commands are for the folder that it is in
+  if (path_ == "README.md") {  // its commands refer to files of its own folder
     fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", folder_ / "configs");
   }
   fs::current_path(folder_);
-  // What the pages show is what a machine without GPUs prints, and `ls` in the order of bytes.
+  // The pages show the output of a machine without GPUs, and `ls` sorted by bytes.
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   ::setenv("LC_ALL", "C", 1);
   const fs::path program = fs::path(TAPER_PROGRAM).parent_path();
@@ -139,7 +139,7 @@ bool Page::run(void (*section)(Page&)) {
     const std::string what = error.what();
     if (what.find("Taper was built without") == std::string::npos) {
       fail(what);
-    } else {  // a library that is optional
+    } else {  // an optional library
       over_ = true;
       if (cout_) std::cout.rdbuf(std::exchange(cout_, nullptr));
       [&] { GTEST_SKIP() << what; }();
@@ -198,7 +198,7 @@ bool Page::has(int line, const std::string& what) {
   bool is_here = false;
 #ifndef TAPER_SANITIZED
   if (what == "package") {
-    // In front of where the build found its own packages.
+    // Taper's package comes first, then the packages that the build found.
     static const char* const given = std::getenv("CMAKE_PREFIX_PATH");
     static const std::string others = given ? cat(":", given) : "";
     ::setenv("CMAKE_PREFIX_PATH", (package().string() + others).c_str(), 1);
@@ -210,12 +210,13 @@ bool Page::has(int line, const std::string& what) {
 #ifdef TAPER_WITH_IMAGES
   if (what == "images") is_here = true;
 #endif
-  if (what == "gpu") {  // Page() hides them: this is compiled, and runs where one is not hidden
+  // Page() hides the GPUs, so the block is only compiled unless they are visible
+  if (what == "gpu") {
     is_here = cuda::is_available();
   } else if (what != "package" && what != "images") {
     is_here = run_shell(cat("command -v ", what)).code == 0;
   }
-  if (!is_here) std::cout << path_ << ":" << line << " is passed over: no " << what << "\n";
+  if (!is_here) std::cout << path_ << ":" << line << " is skipped: " << what << " is missing\n";
   return is_here;
 }
 

@@ -1,4 +1,4 @@
-// What the pages list is all that there is, and their links lead somewhere.
+// The tables of the pages are complete, and their links lead to existing targets.
 #include <fstream>
 #include <regex>
 #include <set>
@@ -20,7 +20,7 @@ std::string text_of(const fs::path& file) {
   return out.str();
 }
 
-// The first group of all matches.
+// Returns the first group of every match.
 std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
   std::vector<std::string> found;
@@ -38,12 +38,12 @@ std::vector<fs::path> files_of(const std::string& folder, const std::string& ext
   return files;
 }
 
-// Headers of a folder (or one header) and what in them declares a name that people use.
+// The headers of a folder (or one header), and the pattern of declarations in them that users need.
 struct Declared {
   const char* where;
   const char* pattern;
   size_t at_least;
-  // What nobody makes by name.
+  // names that users do not use directly
   std::set<std::string> not_for_users = {};
 };
 
@@ -63,7 +63,7 @@ TEST_P(PyTorchPage, NamesAllOf) {
     if (d.not_for_users.contains(name)) continue;
     ++count;
     EXPECT_NE(page.find("`" + name + "`"), std::string::npos)
-        << name << " of " << d.where << " stands in no table of docs/pytorch.md";
+        << name << " of " << d.where << " is missing from the tables of docs/pytorch.md";
   }
   EXPECT_GE(count, d.at_least) << d.where;
 }
@@ -112,13 +112,13 @@ TEST(GuidePages, LinksLeadSomewhere) {
     for (const std::string& link : all_matches(text_of(page), "\\]\\(([^)# ]+)(?:#[^)]*)?\\)")) {
       if (link.starts_with("https:") || link.starts_with("http:")) continue;
       ++links;
-      EXPECT_TRUE(fs::exists(page.parent_path() / link)) << page << " links " << link;
+      EXPECT_TRUE(fs::exists(page.parent_path() / link)) << page << " links to " << link;
     }
   }
   EXPECT_GT(links, 50u);
 }
 
-// docs/README.md leads to all pages, and docs/decisions/README.md to all records.
+// docs/README.md links to all pages, and docs/decisions/README.md to all decisions.
 TEST(GuidePages, EveryPageIsInTheContents) {
   for (const char* folder : {"docs", "docs/internals", "docs/decisions"}) {
     const bool has_contents = fs::exists(kRoot / folder / "README.md");

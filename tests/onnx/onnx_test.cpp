@@ -1,5 +1,5 @@
-// What is exported is what ONNX Runtime computes: for every op that has a row, for layers and
-// models.
+// ONNX Runtime computes the same as Taper from an exported model, for every op that can be
+// exported, and for layers and models.
 #include "modules/onnx/onnx.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// A folder of cases, each with what Taper gives for another batch than that which was traced.
+// A folder of exported models. Each has inputs and Taper's outputs for a batch of another size than
+// the traced one.
 class Cases {
  public:
   Cases() : folder_(fs::temp_directory_path() / cat("taper_onnx_", ::getpid())) {
@@ -73,7 +74,7 @@ class Cases {
     const std::string python = given ? given : "python3";
     if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
       GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
-                   << "TAPER_ONNX_PYTHON names another one. The models were written and passed "
+                   << "set TAPER_ONNX_PYTHON to another one. The models were exported and passed "
                    << "ONNX's checker in C++.";
     }
     const std::string script = cat(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
@@ -340,7 +341,7 @@ TEST_F(Onnx, RuntimeComputesResizesToEverySizeAndByEveryScale) {
   cases.run_all();
 }
 
-// Runtimes round the product of a length and a scale down, in float or in double.
+// Runtimes round the product of a size and a scale down, computed in float or in double.
 TEST_F(Onnx, AResizeByAScaleIsWrittenWithOneThatFindsItsSize) {
   for (const double scale : {0.29, 0.57, 0.58, 1.1, 1.15, 2.3, 1. / 3, 0.7}) {
     for (const int64_t n : {3, 7, 10, 21, 30, 100, 1000}) {
@@ -487,8 +488,9 @@ TEST_F(Onnx, RuntimeComputesModels) {
 
 // --- what is refused ---
 
-// Operators that are written by others' rows, as what they are made of; and those that no row
-// writes: losses, and what does nothing in evaluation mode, among the first.
+// Operators without a row of their own. Those of the first set are exported as the operators that
+// they are composed of, or vanish because they do nothing in evaluation mode. Those of the second
+// set are refused.
 const std::set<std::string> kMadeOfOthers = {"adaptive_avg_pool1d",
                                              "addmm",
                                              "affine_grid",
@@ -679,7 +681,7 @@ TEST_F(Onnx, WhatHasNoFormIsRefusedByNameAndModule) {
       "accepted");
 }
 
-// Whatever the example's values are, and which way a branch went.
+// Independent of the example's values and of the branches taken.
 TEST_F(Onnx, WhatFollowsFromTheInputsIsNeverAConstant) {
   const std::map<std::string, std::function<Tensor(const Tensor&)>> bad = {
       {"branch", [](auto& x) { return x.sum().template item<float>() > 0 ? x * 2 : -x; }},
@@ -711,7 +713,7 @@ TEST_F(Onnx, WhatFollowsFromTheInputsIsNeverAConstant) {
       fs::remove(path);
     }
   }
-  // What follows from the weights and from shapes alone stays a constant.
+  // What follows from weights and shapes only remains a constant.
   Linear lin(4, 4);
   const Tensor weight = lin.weight;
   const auto good = [&](const Tensor& x) {
@@ -742,7 +744,7 @@ TEST_F(Onnx, ABatchThatIsNoneIsRefused) {
       "/no/such/folder/x.onnx"));
 }
 
-// Modules stay as they are: their modes too, each by itself.
+// The module is unchanged, including the mode of each submodule.
 TEST_F(Onnx, TheModuleIsLeftAsItWas) {
   Sequential net(Linear(4, 4), Dropout(0.5), BatchNorm1d(4));
   net[1].eval();

@@ -94,7 +94,7 @@ testing::AssertionResult matches(const Row& row, const Tensors& x, DType dtype) 
   const DType gives = dtype_given(row.gives, dtype);
   if (y.dtype() != gives) {
     return testing::AssertionFailure()
-           << "gives " << name_of(y.dtype()) << ", expected " << name_of(gives);
+           << "the result is " << name_of(y.dtype()) << ", expected " << name_of(gives);
   }
   return close(y, want.shape, held_by(gives, want.v), row.tolerance.of(gives));
 }
@@ -163,7 +163,7 @@ TEST(OpTable, ThePageOfOperatorsIsInStep) {
   std::ifstream file(TAPER_SOURCE_DIR "/docs/operators.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(page == operators_page())
-      << "write it anew: build/tests/test_ops --docs > docs/operators.md";
+      << "regenerate it: build/tests/test_ops --docs > docs/operators.md";
 }
 
 TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {
@@ -356,7 +356,7 @@ testing::AssertionResult has_digits(const Function& f, const Tensors& leaves) {
       if (same) continue;
       return testing::AssertionFailure()
              << "input " << i << ", element " << j << ": the tape gives " << have
-             << ", differences " << want << ", less " << have - want;
+             << ", finite differences " << want << ", difference " << have - want;
     }
   }
   return testing::AssertionSuccess();

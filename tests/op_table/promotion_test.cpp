@@ -39,7 +39,7 @@ TEST(Promotion, TensorsWithDimensionsOutweighThoseWithoutOfTheSameKind) {
       const std::string what =
           cat(c.a, " (", c.dims_a, " dims) and ", c.b, " (", c.dims_b, " dims)");
       EXPECT_EQ(add(a, b).dtype(), c.result) << what;
-      EXPECT_EQ(add(b, a).dtype(), c.result) << what << ", turned";
+      EXPECT_EQ(add(b, a).dtype(), c.result) << what << ", operands swapped";
       EXPECT_EQ(lt(a, b).dtype(), kBool) << what;
       EXPECT_TRUE(is_floating_point(div(a, b).dtype())) << what;
     }
