@@ -1,4 +1,5 @@
-// Each way in which a GPU computes attention, by itself: which is worth its lines.
+// Times each implementation of attention on a GPU separately, to show which of them is worth
+// having.
 #include "framework/kernels/attention/attention.h"
 
 #include <cmath>
@@ -15,10 +16,10 @@ struct Case {
   int64_t B, H, T, D;
   bool causal;
   double dropout = 0;
-  bool packed = false;  // heads lie in the rows of a Linear's result
+  bool packed = false;  // laid out as in the result of a Linear: heads within rows
 };
 const Case kCases[] = {
-    {kBFloat16, 64, 6, 256, 64, true, 0.2, true},  // the char GPT of the examples
+    {kBFloat16, 64, 6, 256, 64, true, 0.2, true},  // the character-level GPT of the examples
     {kBFloat16, 64, 6, 256, 64, true, 0, true},   {kBFloat16, 64, 6, 256, 64, true},
     {kBFloat16, 16, 12, 1024, 64, true, 0, true},  // GPT-2
     {kBFloat16, 16, 12, 1024, 64, true},          {kBFloat16, 16, 12, 1024, 64, false},
@@ -46,7 +47,7 @@ Operands operands_of(const Case& c) {
   return {make(), make(), make(), make(), {make(), lse}, {make(), make(), make()}};
 }
 
-// By batched products and a softmax, with the scores in memory.
+// Composed of batched products and a softmax, with the scores in memory.
 Tensor composed(const Operands& x, const Case& c, const Tensor& hidden) {
   Tensor s = matmul(x.q * (1 / std::sqrt(double(c.D))), transpose(x.k, 2, 3));
   if (hidden.defined()) s = s + hidden;
@@ -63,7 +64,7 @@ void measure(const Bench& bench, const Case& c) {
   const std::string shape =
       cat("attention_", c.dtype, "_", c.B, "x", c.H, "x", c.T, "x", c.D, c.causal ? "_causal" : "",
           c.dropout > 0 ? "_dropout" : "", c.packed ? "_packed" : "_dense");
-  // One that does not take the case says so at the first call.
+  // An implementation that does not support the case returns false at the first call.
   const auto time = [&](const char* path, const auto& forward, const auto& backward) {
     if (!forward()) return;
     bench.op(cat(shape, "_", path, "_fwd"), "cuda:0", {.flops = 4 * pairs},

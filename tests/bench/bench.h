@@ -1,5 +1,5 @@
-// The workloads that Taper's speed is compared by: training steps, single ops, host time of small
-// ops. tests/bench/compare.py runs the same in PyTorch.
+// The workloads for comparisons of speed: training steps, single ops, host time of small ops.
+// tests/bench/compare.py runs the same workloads in PyTorch.
 #pragma once
 
 #include <optional>
@@ -11,31 +11,33 @@
 namespace taper::v0::bench {
 
 struct BenchOptions {
-  // overhead mlp cnn resnet gptchar gpt2 ops attention tiny_gpt tiny_resnet collectives
-  // tiny_collectives cpu_mlp cpu_cnn cpu_gpt first_step; when none is named, all that the machine
-  // can run in seconds.
+  // The workloads: overhead mlp cnn resnet gptchar gpt2 ops attention tiny_gpt tiny_resnet
+  // collectives tiny_collectives cpu_mlp cpu_cnn cpu_gpt first_step. If empty, all that this
+  // machine can run within seconds.
   std::vector<std::string> names;
   bool json = false;
-  std::string mode;  // of training steps, "eager" or "graph"; both when empty
-  // A safetensors file with a model's parameters and a batch "x" (and "y"): three steps of
-  // optimization from there, without dropout, report their losses before anything is timed.
+  std::string mode;  // "eager" or "graph" for training steps; both if empty
+  // A safetensors file with a model's parameters and a batch "x" (and "y"). Before anything is
+  // timed, three steps of optimization from there, without dropout, report their losses.
   std::string inputs;
-  // Another program's repeats run in between: an item says that it is ready in a line of JSON, then
-  // each line "go" on stdin is one timed repeat, and any other line or the end leads to the next.
+  // Alternates with the repeats of another program. Each item prints a line of JSON when it is
+  // ready. Then each line "go" on stdin runs one timed repeat. Any other line, or the end of stdin,
+  // ends the item.
   bool paced = false;
-  // As one of the ranks that a launcher started, or alone as they are (distributed.h): one
-  // training, or `collectives`.
+  // Runs as one of the ranks that a launcher started, or as a single process (distributed.h). Runs
+  // one training, or `collectives`.
   bool ranks = false;
   bool sharded = false;                 // with optim::StateShards
-  int shards = 0;                       // gradients are added in a tree of so many parts of a batch
-  int64_t bucket_mb = 25;               // of DataParallel's buckets
-  std::optional<DType> reduce_dtype{};  // of DataParallel's buckets
-  bool direct = false;                  // collectives by NCCL itself
-  bool first_step = false;              // ends after the first step, and says so
+  int shards = 0;                       // adds gradients in a tree of this many parts of a batch
+  int64_t bucket_mb = 25;               // size of DataParallel's buckets
+  std::optional<DType> reduce_dtype{};  // dtype of DataParallel's buckets
+  bool direct = false;                  // times NCCL itself, not Communicator
+  bool first_step = false;              // ends after the first step and reports it
 };
 
-// Prints a line a result as it comes: a table's row, or a JSON object, with the median of seven
-// timed repeats and their extremes. Throws ConfigError for another name or mode.
+// Prints one line per result when it is available: a row of a table, or a JSON object, with the
+// median, minimum and maximum of seven timed repeats. Throws ConfigError for an unknown name or
+// mode.
 void run_bench(const BenchOptions& options);
 
 }  // namespace taper::v0::bench

@@ -21,14 +21,14 @@ namespace {
 
 using distributed::Communicator;
 
-// A text within a JSON string.
+// Makes a text usable within a JSON string.
 std::string quotable(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '\'');
   return text;
 }
 
-// "3,1.5"; JSON has no nan.
+// Returns "3,1.5". A NaN becomes null, because JSON has none.
 template <class T> std::string list_of(const std::vector<T>& numbers) {
   std::string list;
   for (const T x : numbers) {
@@ -38,7 +38,7 @@ template <class T> std::string list_of(const std::vector<T>& numbers) {
   return list;
 }
 
-// Each rank's data are others: the batch, shifted along its last dimension.
+// Shifts the batch along its last dimension, so that each rank has other data.
 Tensor shifted(const Tensor& x, int64_t by) {
   const int64_t n = x.size(-1), k = by % n;
   return k == 0 ? x : cat({x.narrow(-1, n - k, k), x.narrow(-1, 0, n - k)}, -1).contiguous();
@@ -48,7 +48,7 @@ size_t peak_bytes(const Device& device) {
   return device.is_cuda() ? cuda::max_memory_allocated(device.index()) : cpu::memory_stats().peak;
 }
 
-// A training step on several ranks, or on one without anything around it.
+// A training step on several ranks, or on one rank without DataParallel.
 class RanksStep {
  public:
   RanksStep(Module& net, optim::Optimizer& optimizer, const std::optional<Communicator>& world,
@@ -67,7 +67,8 @@ class RanksStep {
     if (options.sharded) shards_.emplace(optimizer, *world);
   }
 
-  // The mean loss of this rank's part of the batch. Without `syncs` nothing is communicated.
+  // Returns the mean loss of this rank's part of the batch. Without `syncs`, ranks do not
+  // communicate.
   std::vector<Tensor> operator()(const std::vector<Tensor>& in, bool syncs) {
     optimizer_.zero_grad();
     const int64_t rows = in[0].size(0) / leaves_;
@@ -93,7 +94,7 @@ class RanksStep {
     return {leaves_ == 1 ? sum : sum / double(leaves_)};
   }
 
-  // In the order in which they are reduced.
+  // The sizes of the buckets, in the order in which they are reduced.
   std::vector<int64_t> bucket_bytes() const {
     return parallel_ ? parallel_->bucket_bytes() : std::vector<int64_t>();
   }
@@ -104,7 +105,7 @@ class RanksStep {
   std::optional<DataParallel> parallel_;
   std::optional<optim::StateShards> shards_;
   int64_t leaves_ = 1;
-  double weight_ = 1;  // of a leaf's loss
+  double weight_ = 1;  // the weight of a leaf's loss
 };
 
 }  // namespace
@@ -206,7 +207,8 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
     }
     if (size() > 1) variants.push_back({"no_sync", [&] { (void)alone(batch); }});
     variants.push_back({"optimizer", [&] {
-                          // Gradients in memory of a graph are another's numbers by then.
+                          // The gradients may be in a graph's memory, which other tensors have
+                          // reused.
                           if (update.num_graphs() == 0) {
                             for (const Tensor& p : params) p.set_grad(zeros_like(p));
                           }

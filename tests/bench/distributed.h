@@ -1,16 +1,15 @@
-// Training steps and collectives on several ranks, each a process of its own. A program that starts
-// them (tests/bench/distributed.py) has them wait and run by lines of text:
+// Training steps and collectives on several ranks, each a process of its own. The program that
+// starts them (tests/bench/distributed.py) controls them with lines of text:
 //
-//   rank 0 says   {"at":"communicator"}             once all ranks have met
-//                 {"ready":NAME,"ranks":2,...}      warmed up
-//   all are told  go                                one repeat of every variant, in turn; a
-//   training
-//                                                   works for seconds first:
-//   rank 0 says   {"us":{"step":...,...}}           microseconds a call on the slowest rank
-//   all are told  anything else                     to end
+//   rank 0 prints      {"at":"communicator"}         once all ranks have connected
+//                      {"ready":NAME,"ranks":2,...}  when it is warmed up
+//   all ranks read     go                            to run one repeat of every variant, in turn;
+//                                                    a training first runs for seconds
+//   rank 0 prints      {"us":{"step":...,...}}       microseconds per call on the slowest rank
+//   all ranks read     anything else                 to end
 //
-// Each rank reads its own stdin, for a rank that waits in a collective of NCCL keeps its GPU busy;
-// under mpirun, which gives stdin to rank 0 alone, that one passes it on.
+// Each rank reads its own stdin, because a rank that waits in an NCCL collective keeps its GPU
+// busy. mpirun passes stdin only to rank 0, which then forwards the lines to the others.
 #pragma once
 
 #include <functional>
@@ -27,20 +26,22 @@ namespace taper::v0::bench {
 
 class Ranks {
  public:
-  // The ranks of the launcher, on GPUs where there are any; this process alone without a launcher.
+  // Uses the ranks of the launcher, on GPUs if there are any. Without a launcher, this process is
+  // the only rank.
   explicit Ranks(const BenchOptions& options);
 
   Device device() const { return device_; }
 
   using Loss = std::function<Tensor(const std::vector<Tensor>& batch)>;
-  // Variants, each a CUDA graph on a GPU: "step"; on several ranks "no_sync", the step without
-  // communication; "optimizer" alone; "reduce", the step's collectives alone. With
-  // options.sharded or options.shards the step only.
+  // Times a training in several variants, each a CUDA graph on a GPU. "step" is the whole step. On
+  // several ranks, "no_sync" is the step without communication. "optimizer" is the optimizer alone,
+  // and "reduce" the collectives of a step alone. With options.sharded or options.shards only
+  // "step" is timed.
   void training(const std::string& name, Module& net, optim::Optimizer& optimizer, double items,
                 std::vector<Tensor> batch, const Loss& loss_of) const;
 
-  // Variants "all_reduce 1024" and so on, of float32, up to so many bytes, which are those of all
-  // ranks' parts together. With options.direct NCCL is called directly.
+  // Times the variants "all_reduce 1024" and so on, in float32. Sizes go up to most_bytes, the sum
+  // over all ranks' parts. With options.direct, NCCL is called directly.
   void collectives(int64_t most_bytes) const;
 
  private:
@@ -48,14 +49,14 @@ class Ranks {
     std::string name;
     std::function<void()> call;
     double seconds = 0.15;            // of one repeat
-    double settle = 4;                // before it, until a GPU has the clock that its power allows
+    double settle = 4;                // before it, until the clock fits the GPU's power limit
     int64_t calls = 3, settling = 0;  // of both, adjusted after each repeat
   };
   int rank() const { return world_ ? world_->rank() : 0; }
   int size() const { return world_ ? world_->size() : 1; }
   void say(const std::string& line) const;
   std::string word() const;
-  // The largest of all ranks'; they leave together.
+  // Returns the maximum over all ranks, and synchronizes them.
   double largest(double x) const;
   double mean(double x) const;
   void measure(const std::string& ready, std::vector<Variant> variants) const;

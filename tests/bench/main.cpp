@@ -1,4 +1,4 @@
-// The program `taper_bench`.
+// The program taper_bench.
 #include <cstdio>
 
 #include <CLI/CLI.hpp>

@@ -13,7 +13,7 @@
 namespace taper::v0::bench {
 namespace {
 
-// Of the library that the communicator has loaded.
+// Returns a function of the library that the communicator has loaded.
 template <class F> F* function(const char* name) {
   void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
   if (!library) throw Error("libnccl.so.2 is not loaded");
@@ -27,7 +27,7 @@ void check(ncclResult_t status) {
 class Direct : public Nccl {
  public:
   explicit Direct(const distributed::Communicator& world) {
-    // Where ranks meet by its address, that is the communicator's.
+    // If NCCL_COMM_ID is set, its address is in use by the communicator.
     unsetenv("NCCL_COMM_ID");
     ncclUniqueId id{};
     if (world.rank() == 0) check(function<decltype(ncclGetUniqueId)>("ncclGetUniqueId")(&id));

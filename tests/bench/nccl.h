@@ -1,4 +1,4 @@
-// NCCL called directly, with nothing of Taper in between: what Communicator is compared with.
+// Calls of NCCL without Taper in between, with which Communicator is compared.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace taper::v0::bench {
 
-// Sums, on the current stream, of float32.
+// Collectives of float32 tensors on the current stream. Reductions are sums.
 class Nccl {
  public:
   virtual ~Nccl() = default;
@@ -16,7 +16,7 @@ class Nccl {
   virtual void all_gather(const Tensor& out, const Tensor& in) = 0;
 };
 
-// A communicator of its own over the same ranks. Throws Error in a build without NCCL.
+// Creates a separate communicator over the same ranks. Throws Error in a build without NCCL.
 std::unique_ptr<Nccl> direct_nccl(const distributed::Communicator& world);
 
 }  // namespace taper::v0::bench

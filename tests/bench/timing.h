@@ -1,4 +1,4 @@
-// How times are taken and printed.
+// Measures and prints times.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace taper::v0::bench {
 
-// Of one call, on average.
+// Returns the average seconds per call.
 double seconds_of(int64_t calls, const Device& device, const std::function<void()>& call);
-// The model's parameters and the batch from a file, in place of random ones.
+// Loads the model's parameters and the batch from a file, in place of random ones.
 void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch);
 
-// Of one call, where it says something.
+// The work of one call. A rate is printed for each amount that is not 0.
 struct Work {
   double bytes = 0, flops = 0, items = 0;
 };
@@ -27,15 +27,17 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options);
 
-  // A GPU where there is one; of several ranks each has its own.
+  // Returns a GPU if there is one; with several ranks, each rank has its own.
   Device device() const;
 
-  // Times a call. `calls` of its inner repetitions count as one each.
+  // Times a call. If it repeats something `calls` times internally, the time of one repetition is
+  // reported.
   void op(const std::string& name, Device device, Work work, const std::function<void()>& call,
           int calls = 1) const;
 
   using Loss = std::function<Tensor(const std::vector<Tensor>& batch)>;
-  // A training step, as it is and on the GPU as a graph, under autocast where there is a half type.
+  // Times a training step in eager mode and, on a GPU, as a graph. Uses autocast if a half type is
+  // given.
   void training(const std::string& name, Module& net, optim::Optimizer& optimizer,
                 std::optional<DType> half, double items, std::vector<Tensor> batch,
                 const Loss& loss_of) const;
@@ -57,7 +59,7 @@ class Bench {
   std::optional<Ranks> ranks_;
 };
 
-// Each way in which a GPU computes attention, by itself (attention.cpp).
+// Times each implementation of attention on a GPU separately (attention.cpp).
 void attention(const Bench& bench);
 
 }  // namespace taper::v0::bench

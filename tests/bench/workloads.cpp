@@ -29,7 +29,7 @@ void mlp(const Bench& bench, Device device, const std::string& name) {
                  [&](const auto& in) { return classified(net, in); });
 }
 
-// PyTorch's MNIST example.
+// The model of PyTorch's MNIST example.
 void cnn(const Bench& bench, Device device, const std::string& name) {
   manual_seed(0);
   Sequential net(Conv2d(1, 32, 3), ReLU(), Conv2d(32, 64, 3), ReLU(), MaxPool2d(2), Dropout(0.25),
@@ -41,7 +41,7 @@ void cnn(const Bench& bench, Device device, const std::string& name) {
                  [&](const auto& in) { return classified(net, in); });
 }
 
-// ResNet-18 with the stem for small pictures.
+// ResNet-18 with a first convolution for small images.
 void resnet(const Bench& bench, Device device, const std::string& name, int64_t batch,
             std::optional<DType> half) {
   manual_seed(0);
@@ -74,7 +74,8 @@ void gpt(const Bench& bench, Device device, const std::string& name, GPTOptions 
   });
 }
 
-// Gradients of y, again and again, by a dy.
+// Returns a function that computes the gradients of y for a fixed output gradient; it may be called
+// repeatedly.
 std::function<void()> backward_of(const Tensor& y, const std::vector<Tensor>& inputs) {
   const Tensor dy = randn_like(y);
   return [=] { (void)grad({y}, inputs, {dy}, true); };
@@ -140,7 +141,7 @@ void ops(const Bench& bench, Device device) {
   });
 }
 
-// Host time of small ops: what a call costs before the device is done.
+// Times the host part of small ops: what a call costs before the device has finished.
 void overhead(const Bench& bench, Device device) {
   const auto name = [&](const char* op) {
     return cat("overhead_", op, device.is_cuda() ? "_cuda" : "_cpu");
@@ -164,7 +165,7 @@ void overhead(const Bench& bench, Device device) {
       kChain);
 }
 
-// What a program does first: a step of a small model.
+// The first training step of a program, with a small model.
 void first_step(Device device) {
   Linear layer(8, 8, {.device = device});
   optim::SGD optimizer(layer.parameters(), {.lr = 0.1});
@@ -219,7 +220,7 @@ const Workload kWorkloads[] = {
             .gelu = "tanh"},
            12, {});
      }},
-    // Small enough to try several ranks on a CPU.
+    // Small enough for several ranks on a CPU.
     {"tiny_gpt", false, false,
      [](const Bench& b) {
        gpt(b, b.device(), "tiny_gpt_b4_fp32",
