@@ -19,7 +19,7 @@ Answer raised(const char* kind, const std::exception& error) {
   return {cat(kind, ": ", error.what()), true};
 }
 
-// PyTorch's name of the exception comes first.
+// Returns the answer of a row. An error's text begins with PyTorch's name of the exception.
 Answer answer_of(const Row& row) try { return {row.run(), false}; } catch (const ValueError& e) {
   return raised("ValueError", e);
 } catch (const TypeError& e) {
@@ -44,7 +44,8 @@ std::string without_torch(std::string text) {
   return text;
 }
 
-// What an error must begin with: PyTorch goes on with hints, and names its wrapper functions.
+// Returns the text with which our error must begin. What follows are PyTorch's hints, or names of
+// its wrapper functions.
 std::string beginning(const std::string& error) {
   return error.substr(0, std::min(error.find('\n'), error.find(" (when checking")));
 }

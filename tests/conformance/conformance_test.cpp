@@ -1,4 +1,4 @@
-// Every behaviour of PyTorch's in pytorch-2.11.json, one test a row.
+// One test for each row of pytorch-2.11.json.
 #include "tests/conformance/conformance.h"
 
 #include <cctype>
@@ -21,7 +21,8 @@ TEST_P(Conformance, HoldsOrDiffersOnPurpose) {
   EXPECT_NE(result.outcome, Outcome::failed) << result.text;
 }
 
-// "device.parse[cuda:-1]" is device_parse_cuda_minus1_: test names take letters, digits and _.
+// Returns a valid name of a test, with letters, digits and _: device_parse_cuda_minus1_ for
+// "device.parse[cuda:-1]".
 std::string test_name(const testing::TestParamInfo<size_t>& info) {
   std::string name;
   for (const char c : all_rows()[info.param].name) {

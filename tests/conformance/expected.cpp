@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A value inside a list, in Python's form.
+// Formats an element of a list as Python does.
 std::string element(const Json& value) {
   if (value.is_string()) return py(value.get<std::string>());
   if (value.is_boolean()) return py(value.get<bool>());

@@ -1,4 +1,4 @@
-// What PyTorch prints and raises: the data file, read from its source folder.
+// What PyTorch prints and raises, read from the data file in the source folder.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace taper::v0::conformance {
 
-// What PyTorch answers to a row of pytorch-2.11.json, whose rows are {"prints": ...} or
-// {"raises": ..., "text": ...}: the printed text (a list in Python's form, its strings in plain
-// single quotes), or "TypeError: text" where it raises.
+// PyTorch's answer to a row of pytorch-2.11.json. A row is {"prints": ...} or {"raises": ...,
+// "text": ...}. The text is what is printed (a list as in Python, strings in single quotes), or
+// "TypeError: text" for an exception.
 struct Expected {
   std::string name;
   std::string text;
 };
 const std::vector<Expected>& expected_rows();
-// Throws Error for a row that the data file does not have.
+// Throws Error if the data file has no such row.
 const Expected& expected_row(const std::string& name);
 
 }  // namespace taper::v0::conformance

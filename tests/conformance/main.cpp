@@ -2,7 +2,7 @@
 //   test_conformance          runs the tests
 //   test_conformance --table  prints each row of pytorch-2.11.json with its outcome, and the
 //   totals;
-//                             exits with 1 when a row fails
+//                             exits with 1 if a row fails
 #include <iostream>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Random tensors print as PyTorch printed them. print_expected.txt and its format come from
-// make_print_expected.py beside it.
+// Random tensors are printed as by PyTorch. make_print_expected.py generates print_expected.txt and
+// describes its format.
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -44,7 +44,7 @@ Special special_of(const std::string& text) {
   return {std::stoll(text), std::stod(text.substr(colon + 1))};
 }
 
-// One line of a case: a word and what follows it.
+// Reads one line of a case: a keyword and its values.
 void read_line(Case& c, const std::string& line) {
   std::istringstream in(line);
   std::string word;
@@ -81,7 +81,7 @@ std::vector<Case> cases() {
       read_line(out.at(out.size() - 1), line);
     }
   }
-  for (Case& c : out) c.on_cuda.pop_back();  // the last line's end
+  for (Case& c : out) c.on_cuda.pop_back();  // drops the final line end
   return out;
 }
 
@@ -133,7 +133,8 @@ TEST(PrintExpected, OnAGpuTheyNameTheDevice) {
   }
 }
 
-// Where the device is the only suffix, its place and the breaks before it need no GPU.
+// If the device is the only suffix, its position and the line breaks before it can be checked
+// without a GPU.
 TEST(PrintExpected, ADeviceIsLaidOutLikeAnySuffix) {
   int checked = 0;
   for (const Case& c : cases()) {

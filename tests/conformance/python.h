@@ -1,4 +1,4 @@
-// Values in the form in which Python prints them.
+// Formats values as Python prints them.
 #pragma once
 
 #include <concepts>
@@ -28,7 +28,7 @@ template <class T> std::string py(const std::vector<T>& values) {
   return cat("[", text, "]");
 }
 
-// py_list(1, true, Device()) is "[1, True, 'cpu']".
+// Returns "[1, True, 'cpu']" for py_list(1, true, Device()).
 template <class... Args> std::string py_list(const Args&... args) {
   std::string text;
   ((text += cat(text.empty() ? "" : ", ", py(args))), ...);

@@ -1,4 +1,4 @@
-// Rows of operands that meet: on several devices, of other shapes, of other dtypes.
+// Rows of operands on different devices, of different shapes and of different dtypes.
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/matmul_ops.h"

@@ -1,4 +1,4 @@
-// Rows of the device object: its grammar, its texts, and ordinals that do not exist.
+// Rows of the device object: its syntax, its texts, and indices of devices that do not exist.
 #include <string_view>
 
 #include "framework/cuda/cuda.h"

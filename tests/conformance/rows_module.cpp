@@ -1,4 +1,4 @@
-// Rows of modules that move in place, of the backward pass, and of optimizers around a move.
+// Rows of modules that are moved in place, of the backward pass, and of optimizers across a move.
 #include "autograd/ops/binary_ops.h"
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
@@ -16,7 +16,7 @@
 namespace taper::v0::conformance {
 namespace {
 
-// Linear(3, 1) with the weights that the rows print.
+// Returns a Linear(3, 1) with the weights that the rows print.
 Linear known_linear() {
   Linear net(3, 1);
   net.weight = tensor({{0.1344, -0.1416, 0.2403}});
@@ -24,7 +24,7 @@ Linear known_linear() {
   return net;
 }
 
-// A layer that holds a given tensor as its weight, and gives a new tensor back.
+// A layer that holds a given tensor as its weight and returns a new tensor.
 struct Holder : Module {
   explicit Holder(const Tensor& weight) { register_parameter("weight", weight); }
   Tensor forward(const Tensor&) override { return zeros({1}); }
@@ -100,18 +100,18 @@ void train_once(Linear& net, optim::Optimizer& optimizer) {
   optimizer.step();
 }
 
-// The optimizer is made before the move and steps after it.
+// The optimizer is created before the move and steps after it.
 std::string made_before_move() {
   Linear net = known_linear();
   optim::SGD optimizer(net.parameters(), {.lr = 0.5});
   net.cuda();
   train_once(net, optimizer);
-  // The gradient of the bias is the number of rows.
+  // The gradient of the bias is the number of rows, 2.
   const bool stepped = net.bias->item<float>() == -0.2868f - 1;
   return stepped ? to_string(net.weight->device()) : "the step changed another tensor";
 }
 
-// Adam's moments are on the CPU when the model moves.
+// Adam's moments are on the CPU when the model is moved.
 std::string state_follows() {
   Linear net = known_linear();
   optim::Adam optimizer(net.parameters(), {.lr = 0.5});

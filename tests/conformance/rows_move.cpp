@@ -1,4 +1,4 @@
-// Rows of tensors that move, and of the host's access to them.
+// Rows of tensors that are moved, and of access to them from the host.
 #include "autograd/ops/binary_ops.h"
 #include "autograd/print.h"
 #include "framework/cuda/cuda.h"
@@ -33,13 +33,13 @@ std::string by_index() {
   return py_list(x.cuda().device(), x.cuda(1).device(), x.cuda("cuda:1").device());
 }
 
-// Writing is refused before the file is opened, so none is made.
+// The tensor is refused before the file is opened, so no file is created.
 std::string refused_by_numpy(const Tensor& x) {
   save_npy("/nonexistent/refused.npy", x);
   return "written";
 }
 
-// As NumPy prints an array.
+// Formats an array as NumPy does.
 std::string numpy_text(const std::vector<int64_t>& values) {
   std::string text;
   for (const int64_t v : values) text += cat(text.empty() ? "" : " ", v);

@@ -11,7 +11,7 @@
 namespace taper::v0::conformance {
 namespace {
 
-// A model that is one parameter.
+// A model with a single parameter.
 struct OneParameter : Module {
   explicit OneParameter(const Tensor& value) : p(*this, "p", value) {}
   Tensor forward(const Tensor& x) override { return x; }

@@ -1,4 +1,4 @@
-// Rows of the GPU's runtime: the current device, events, memory, random numbers, bad indices.
+// Rows of the GPU runtime: the current device, events, memory, random numbers, bad indices.
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/print.h"
@@ -21,7 +21,7 @@ int current_within(int device) {
   return cuda::current_device();
 }
 
-// What a guard of -1 says instead of doing nothing.
+// Returns the message with which a guard of device -1 is refused. In PyTorch it does nothing.
 std::string refusal_of_minus_one() try { return cat(current_within(-1)); } catch (const Error& e) {
   return e.what();
 }
@@ -72,7 +72,7 @@ std::string drawn_on_both() {
   return here == there ? "equal bits" : py_list(here, there, false);
 }
 
-// The GPU must go on computing after the refusal.
+// The GPU must still compute after the error.
 std::string bad_label() {
   const Tensor loss =
       cross_entropy(ones({2, 3}, {.device = "cuda:0"}), tensor({0, 7}, {.device = "cuda:0"}));
