@@ -1,4 +1,5 @@
-// Under autocast each op gives the type that PyTorch's lists for CUDA say; autocast.py stores them.
+// Under autocast each op has the result type that PyTorch's autocast lists for CUDA define.
+// autocast.py stores them.
 #include "autograd/autocast.h"
 
 #include <fstream>
@@ -25,7 +26,7 @@
 namespace taper::v0::test {
 namespace {
 
-// Of [4, 4], positive.
+// An op of a positive tensor [4, 4].
 using Op = std::function<Tensor(const Tensor& x)>;
 
 std::map<std::string, Op> ops() {
@@ -133,7 +134,7 @@ std::map<std::string, Op> ops() {
   };
 }
 
-// name: low, float32 or as_given.
+// Returns the type of each op by name: low, float32 or as_given.
 std::map<std::string, std::string> stored() {
   std::ifstream file(TAPER_INTEROP_DIR "/autocast.txt");
   std::map<std::string, std::string> types;

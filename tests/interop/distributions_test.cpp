@@ -1,4 +1,5 @@
-// distributions.py stores what PyTorch says of these; draws are compared with their own moments.
+// Compares distributions with PyTorch's values, which distributions.py stores. Draws are compared
+// with the moments of their distribution.
 #include "modules/distributions/distributions.h"
 
 #include <cmath>
@@ -93,7 +94,7 @@ TEST(Distributions, SayWhatPyTorchSays) {
         if (!has_gradient) return;
         Tensors g(p.size());
         if (y.requires_grad()) g = grad({y.sum()}, p, {}, true, false, true);
-        // Of entropies: PyTorch's trigamma has nine digits.
+        // The larger tolerance is for entropies: PyTorch's trigamma is accurate to nine digits.
         for (size_t i = 0; i < p.size(); ++i) {
           const Tensor own = g[i].defined() ? g[i] : zeros_like(p[i]);
           EXPECT_TRUE(test::close(own.cpu(), file.at(cat(row.name, ".", what, ".d", i)),
@@ -109,7 +110,7 @@ TEST(Distributions, SayWhatPyTorchSays) {
   }
 }
 
-// 5 deviations of the sample's mean and variance, of numbers drawn with a fixed seed.
+// The sample's mean and variance may differ by 5 standard deviations. The seed is fixed.
 TEST(Distributions, DrawsHaveTheMomentsOfTheDistribution) {
   const auto file = stored_values();
   constexpr int64_t kDraws = 20000;
@@ -158,7 +159,7 @@ TEST(Distributions, DrawingFromWhatIsInfiniteEnds) {
   EXPECT_EQ(isfinite(x).to_vector<bool>(), (std::vector<bool>{false, true}));
 }
 
-// d E[x] / d parameter, by the draws' own gradients.
+// The derivative of E[x] by a parameter is the mean of the draws' gradients.
 TEST(Distributions, DrawsAreDifferentiable) {
   manual_seed(5);
   const Tensor a = tensor({0.4, 1.5, 6.}, {.dtype = kFloat64, .requires_grad = true});

@@ -1,4 +1,5 @@
-// Activations and losses of several tensors against what PyTorch stored (functions.py).
+// Activations and losses of several tensors compared with PyTorch's results, which functions.py
+// stores.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/reduce_ops.h"
@@ -10,7 +11,7 @@
 namespace taper::v0::test {
 namespace {
 
-// Of three tensors.
+// A loss of three tensors.
 template <class L, class... Args> LayerRow of_three(const char* name, const Args&... args) {
   return {name, make<L>(args...), [](Module& m, const Tensors& x) {
             return Tensors{dynamic_cast<L&>(m)(x[0], x[1], x[2])};

@@ -1,4 +1,5 @@
-// Clipping, loss scaling and averaging against PyTorch (gradients.py made the file).
+// Gradient clipping, loss scaling and averaging compared with PyTorch's results, which gradients.py
+// stores.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +42,7 @@ template <class F> void for_all(F f) {
   }
 }
 
-// Parameters with the stored gradients, in the shapes of gradients.py.
+// Returns parameters with the stored gradients, in the shapes of gradients.py.
 std::vector<Tensor> params(Device device, DType dtype) {
   std::vector<Tensor> out;
   int64_t at = 0;

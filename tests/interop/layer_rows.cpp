@@ -18,12 +18,12 @@
 namespace taper::v0::test {
 namespace {
 
-// One row of a file: its tensors by "input/0", "state/weight", ... and its metadata.
+// One row of a file: its tensors by name ("input/0", "state/weight", ...) and its metadata.
 struct Stored {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> meta;
 
-  // Tensors "what/0", "what/1", ... up to the last; undefined where there is none.
+  // Returns the tensors "what/0", "what/1", ... up to the last one. Missing ones are undefined.
   Tensors list(const std::string& what) const {
     Tensors out;
     for (const auto& [name, tensor] : with(what)) {
@@ -33,7 +33,7 @@ struct Stored {
     }
     return out;
   }
-  // Tensors "what/KEY" by their keys.
+  // Returns the tensors "what/KEY" by key.
   std::map<std::string, Tensor> with(const std::string& what) const {
     std::map<std::string, Tensor> out;
     for (const auto& [name, tensor] : tensors) {
@@ -78,17 +78,17 @@ Tensor like_input(const Tensor& x, Device device, DType dtype) {
   return x.defined() ? x.to(device, x.is_floating_point() ? dtype : x.dtype(), {.copy = true}) : x;
 }
 
-// What layers.py calls the backward pass with.
+// Returns the output gradient with which layers.py calls the backward pass.
 Tensor dy_of(const Tensor& y) {
   std::vector<double> values(size_t(y.numel()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = (double(i * 7 % 11) - 5) / 4;
   return tensor(values, {.dtype = y.dtype(), .device = y.device()}).reshape(y.shape());
 }
 
-// One row on one device in one dtype.
+// Compares one row on one device in one dtype.
 void compare(const LayerRow& row, const Stored& stored, Device device, DType dtype) {
   const double tolerance = dtype == kFloat64 ? 1e-10 : 1e-5;
-  const std::unique_ptr<Module> module = row.make()->clone();  // which computes the same
+  const std::unique_ptr<Module> module = row.make()->clone();  // a clone must compute the same
   module->to(device, dtype).train(stored.meta.at("training") == "True");
   std::vector<NamedTensor> state;
   for (const auto& [key, tensor] : stored.with("state")) state.push_back({key, tensor});

@@ -1,5 +1,6 @@
-// Layers against what real PyTorch stored (layers.py): a table of rows for each file. Another group
-// of layers is a file NAME.py that stores rows under names, and a NAME_test.cpp with
+// Compares layers with the results of PyTorch that layers.py stores: a table of rows for each file.
+// To add a group of layers, write a file NAME.py that stores rows under names, and a NAME_test.cpp
+// with
 //
 //   std::vector<LayerRow> rows() {
 //     return {row<LSTM>("LSTM", 3, 4), ..., {"MultiheadAttention", make<MultiheadAttention>(8, 2),
@@ -7,7 +8,8 @@
 //         return attended(dynamic_cast<MultiheadAttention&>(m)(x[0], x[1], x[2]));
 //       }}};
 //   }
-//   TEST(Recurrent, ComputeWhatPyTorchComputes) { compare_with_pytorch("NAME.safetensors", rows());
+//   TEST(Recurrent, ComputeWhatPyTorchComputes) {
+//     compare_with_pytorch("NAME.safetensors", rows());
 //   }
 #pragma once
 
@@ -22,15 +24,16 @@ namespace taper::v0::test {
 
 using Tensors = std::vector<Tensor>;
 using MakeModule = std::function<std::unique_ptr<Module>()>;
-// The outputs that PyTorch's row has, for its inputs (undefined where they are None).
+// Calls the module with the inputs of PyTorch's row (undefined for None) and returns the outputs
+// that it stores.
 using CallModule = std::function<Tensors(Module&, const Tensors&)>;
 
-// {module(x)}, or {loss(input, target)}.
+// Returns {module(x)} or {loss(input, target)}.
 Tensors call_module(Module& module, const Tensors& inputs);
 
 struct LayerRow {
-  std::string name;  // in the file
-  MakeModule make;   // on the CPU; the test moves it
+  std::string name;  // as in the file
+  MakeModule make;   // creates it on the CPU; the test moves it
   CallModule call = call_module;
 };
 
@@ -41,9 +44,9 @@ template <class M, class... Args> LayerRow row(const char* name, const Args&... 
   return {name, make<M>(args...)};
 }
 
-// Fails unless the file (in this folder) and the table have the same rows, and each prints, names
-// its state, computes and differentiates as in PyTorch: on every device, in double (within 1e-10 of
-// the largest magnitude in a tensor) and in float32 (1e-5).
+// Fails unless the file (in this folder) and the table have the same rows, and each row agrees with
+// PyTorch in its printed form, the names of its state, its results and its gradients. Runs on every
+// device in float64 (tolerance 1e-10 of the largest magnitude in a tensor) and float32 (1e-5).
 void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& rows);
 
 }  // namespace taper::v0::test

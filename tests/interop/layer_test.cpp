@@ -1,4 +1,4 @@
-// layers.py stores what these compute in real PyTorch.
+// Compares layers with PyTorch's results, which layers.py stores.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary_ops.h"

@@ -1,4 +1,5 @@
-// Whole models against real PyTorch: models.py makes the files, and reads what is saved here.
+// Whole models compared with PyTorch. models.py writes the files, and reads those that are saved
+// here.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr double kLossTolerance = 1e-3;
 
-// Integers in [0, high): models.py's hash.
+// Returns pseudorandom integers in [0, high) by the same hash as models.py.
 Tensor draw(int64_t seed, const Shape& shape, int64_t high) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < shape.numel(); ++i) {
@@ -67,13 +68,13 @@ OptimizerPtr adamw(const Module& m) {
       m.parameters(), optim::AdamWOptions{.lr = 1e-3, .betas = {0.9, 0.95}, .weight_decay = 0.1});
 }
 
-// A line of models.py's table.
+// A row of models.py's table.
 struct Row {
   const char* name;
   std::function<ModulePtr(Device)> make;
   Batch (*batch)(int64_t);
   OptimizerPtr (*optimizer)(const Module&);
-  double clip = 0;  // the norm to which gradients are clipped; 0: they are not
+  double clip = 0;  // the norm to which gradients are clipped; 0: no clipping
 };
 
 template <class M, class Options> std::function<ModulePtr(Device)> model(Options options) {
@@ -113,7 +114,7 @@ const Row rows[] = {
 std::string file_of(const Row& row, const char* suffix, const std::string& folder) {
   return cat(folder, "/models_", row.name, suffix, ".safetensors");
 }
-// PyTorch's weights as safetensors.torch.save_model wrote them.
+// Returns the model with PyTorch's weights, which safetensors.torch.save_model wrote.
 ModulePtr loaded(const Row& row, Device device, const std::string& folder = TAPER_INTEROP_DIR) {
   ModulePtr m = row.make(device);
   m->load_state_dict(load_safetensors(file_of(row, "", folder)).tensors);
@@ -143,7 +144,7 @@ double distance(const Tensor& got, const Tensor& want) {
   double difference = a.size() == b.size() ? 0 : INFINITY, largest = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     const double d = std::abs(a[i] - b[i]);
-    difference = d <= difference ? difference : d;  // nan stays
+    difference = d <= difference ? difference : d;  // keeps a NaN
     largest = std::max(largest, std::abs(b[i]));
   }
   return difference / largest;
@@ -176,13 +177,13 @@ testing::AssertionResult within(const std::vector<double>& got, const std::vecto
   double worst = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double off = std::abs(got.at(i) - want[i]) / want[i];
-    worst = off <= worst ? worst : off;  // nan stays
+    worst = off <= worst ? worst : off;  // keeps a NaN
   }
   return (worst <= tolerance ? testing::AssertionSuccess() : testing::AssertionFailure())
          << "a loss is off by " << worst << ", " << tolerance << " is allowed";
 }
 
-// For the name of a test's instance.
+// GoogleTest prints the name of a failed instance with this function.
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 class Models : public testing::TestWithParam<Row> {};
@@ -201,7 +202,7 @@ TEST_P(Models, WeightsOfPyTorchGiveItsLogits) {
   }
 }
 
-// `models.py check` reads the same files in PyTorch, from the folder that TAPER_INTEROP_OUT names.
+// `models.py check` loads the same files in PyTorch, from the folder TAPER_INTEROP_OUT.
 TEST_P(Models, WeightsAreSavedForPyTorch) {
   namespace fs = std::filesystem;
   const char* wanted = std::getenv("TAPER_INTEROP_OUT");
@@ -235,8 +236,8 @@ TEST_P(Models, AHundredStepsKeepToPyTorchsLosses) {
   }
 }
 
-// Moved after a third of the steps, and back after two thirds, with the optimizer made at the
-// start.
+// Moves the model after a third of the steps, and back after two thirds. The optimizer is created
+// before.
 testing::AssertionResult goes_on_when_moved(const Row& row, Device device, DType dtype) {
   constexpr int kSteps = 60;
   const ModulePtr moved = loaded(row, Device()), unmoved = loaded(row, Device());
@@ -279,7 +280,8 @@ TEST(ModelOptions, WhatCannotBeIsRefused) {
 TEST(ModelOptions, TheFullSizesHaveTheirKnownNumberOfParameters) {
   EXPECT_EQ(resnet18().num_parameters(), 11'689'512);
   EXPECT_EQ(resnet34().num_parameters(), 21'797'672);
-  // One of the twelve layers of GPT-2, whose 124,439,808 parameters are these and the embeddings.
+  // The size of one of the twelve layers of GPT-2. Its 124,439,808 parameters are those of the
+  // layers, the embeddings and the last norm.
   constexpr int64_t kWidth = 768, kNorm = 2 * kWidth;
   constexpr int64_t kLayer = (124'439'808 - (50257 + 1024) * kWidth - kNorm) / 12;
   EXPECT_EQ(GPT({.vocab_size = 1, .block_size = 1, .n_layer = 1}).num_parameters(),
@@ -301,7 +303,8 @@ TEST(ModelOptions, GptDropsOutWhileTrainingOnly) {
   EXPECT_TRUE(same_bits(gpt(tokens), gpt(tokens)));
 }
 
-// nanoGPT's: N(0, 0.02), the residual stream's projections by 1 / sqrt(2 n_layer) less.
+// nanoGPT's initialization: N(0, 0.02), and for the projections to the residual stream a standard
+// deviation smaller by 1 / sqrt(2 n_layer).
 TEST(ModelOptions, GptIsDrawnAsNanoGptDraws) {
   manual_seed(3);
   const GPT gpt({.vocab_size = 64, .block_size = 64, .n_layer = 2, .n_head = 2, .n_embd = 64});

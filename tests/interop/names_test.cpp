@@ -1,4 +1,5 @@
-// Weights under other libraries' names: names.py stored what transformers and torchvision give.
+// Weights under the names of other libraries, compared with those of transformers and torchvision,
+// which names.py stores.
 #include "modules/models/names.h"
 
 #include <filesystem>
@@ -41,7 +42,7 @@ std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
   return out;
 }
 
-// The same names with the same values, in any order.
+// Expects the same names with the same values, in any order.
 void expect_equal(const std::vector<NamedTensor>& got, const std::vector<NamedTensor>& want) {
   const auto a = by_name(got), b = by_name(want);
   ASSERT_EQ(a.size(), b.size());
@@ -60,7 +61,7 @@ TEST(Names, Gpt2OfHuggingFaceComputesHereWhatItComputesThere) {
   const NoGradGuard no_grad;
   EXPECT_TRUE(close(net.eval()(run.at("tokens")), run.at("logits"), 1e-5));
   expect_equal(kHuggingFaceGpt2.from_taper(net.state_dict()), theirs);
-  // names.py check reads it; TAPER_INTEROP_OUT as model_test.cpp.
+  // For `names.py check`. TAPER_INTEROP_OUT is a folder, as in model_test.cpp.
   if (const char* out = std::getenv("TAPER_INTEROP_OUT")) {
     save_pt(cat(out, "/gpt2.pt"), kHuggingFaceGpt2.from_taper(net.state_dict()));
   }

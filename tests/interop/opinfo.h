@@ -1,5 +1,5 @@
-// What opinfo_rows.cpp and opinfo_test.cpp share: the arguments of a case by PyTorch's names, and
-// the functions of Taper that take them. opinfo.py writes the cases.
+// Shared by opinfo_rows.cpp and opinfo_test.cpp: the arguments of a case by PyTorch's names, and
+// Taper's functions that take them. opinfo.py writes the cases.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,13 @@ namespace taper::v0::test {
 
 using Tensors = std::vector<Tensor>;
 
-// Taper's signature has no place for this argument: neither right nor wrong.
+// Thrown if Taper's signature cannot express an argument. Such a case neither passes nor fails.
 struct Inexpressible {
   std::string what;
 };
 
-// Each accessor takes an argument as the C++ type that Taper declares, or throws Inexpressible.
+// The arguments of a case. Each accessor returns an argument as the C++ type that Taper declares,
+// or throws Inexpressible.
 class Args {
  public:
   Args(const nlohmann::json& args, Tensors tensors) : args_(args), tensors_(std::move(tensors)) {}
@@ -46,18 +47,18 @@ class Args {
   std::optional<int64_t> maybe_i(const char* name) const;
   std::optional<double> maybe_f(const char* name) const;
   std::optional<DType> dtype(const char* name) const;
-  // A list, one number, or nothing for None.
+  // Returns the numbers of a list, a single number, or nothing for None.
   Shape dims(const char* name) const;
   std::vector<int64_t> ints(const char* name) const;
   std::vector<std::optional<int64_t>> maybe_ints(const char* name) const;
-  Pair pair(const char* name) const;    // one number: for both
-  int64_t one(const char* name) const;  // a number or a list of one
-  // What stands in brackets; one thing or a list.
+  Pair pair(const char* name) const;    // a single number applies to both
+  int64_t one(const char* name) const;  // a number, or a list with one
+  // Returns what is indexed with: a single index or a list.
   std::vector<TensorIndex> indices(const char* name) const;
   Reduction reduction() const;
   TensorOptions options() const { return {.dtype = dtype("dtype"), .device = device}; }
 
-  // Where factories make their tensor.
+  // The device of tensors that factories create.
   Device device;
 
  private:
@@ -67,11 +68,12 @@ class Args {
   TensorIndex index_of(const nlohmann::json& value, const char* name) const;
 
   nlohmann::json args_;
-  Tensors tensors_;  // by "tensor_index" of the arguments
+  Tensors tensors_;  // in the order of the arguments' "tensor_index"
 };
 
 using OpInfoFunction = std::function<Tensors(const Args&)>;
-// By the name in a case; "Tensor.NAME" is another way to write NAME: a method or an operator.
+// Returns the functions by the name in a case. "Tensor.NAME" is another form of NAME: a method or
+// an operator.
 const std::map<std::string, OpInfoFunction>& opinfo_functions();
 
 }  // namespace taper::v0::test

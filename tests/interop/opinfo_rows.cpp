@@ -1,4 +1,5 @@
-// How Taper writes what PyTorch's operator database calls: a row an operator.
+// The calls of Taper that correspond to the operators of PyTorch's operator database, one row for
+// each operator.
 #include <algorithm>
 
 #include "autograd/ops/binary_ops.h"
@@ -28,11 +29,11 @@ namespace {
 using Table = std::map<std::string, OpInfoFunction>;
 using A = Args;
 
-// f(tensor) of `input`.
+// Calls f(input).
 template <class F> OpInfoFunction one(F f) {
   return [f](const A& a) { return Tensors{f(a.t("input"))}; };
 }
-// f(input, other) for a tensor or a number.
+// Calls f(input, other) for a tensor or a number.
 template <class F> OpInfoFunction two(F f) {
   return [f](const A& a) {
     const Tensor x = a.t("input");
@@ -234,7 +235,7 @@ void add_binary(Table& table) {
   table["floor_divide"] = two([](const Tensor& x, const auto& y) { return floor_divide(x, y); });
   table["remainder"] = two([](const Tensor& x, const auto& y) { return remainder(x, y); });
 
-  // With a factor alpha, where a number has no place for it.
+  // Functions with a factor alpha. Their overloads for numbers have no alpha.
   const auto scaled = [](auto f, auto plain) {
     return [=](const A& a) {
       const Tensor x = a.t("input");
@@ -343,7 +344,7 @@ void add_products(Table& table) {
   });
 }
 
-// The number of a name; modes that have none cannot be written.
+// Returns the index of a mode's name. Modes that Taper does not have are inexpressible.
 template <size_t N> size_t number_of(const char* const (&names)[N], const std::string& name) {
   const auto known = std::find(names, names + N, name);
   if (known == names + N) throw Inexpressible{"mode=" + name};
@@ -413,7 +414,7 @@ void add_indices(Table& table) {
 }
 
 void add_places(Table& table) {
-  // By name, and in place by name and "_".
+  // Adds a function, and its in-place form under the name with "_" appended.
   const auto both = [&](const std::string& name, auto f, auto in_place) {
     table[name] = one_result([f](const A& a) { return f(a, a.t("input")); });
     table[name + "_"] = one_result([in_place](const A& a) { return in_place(a, a.t("input")); });
@@ -598,7 +599,7 @@ OutputSize output_size(const A& a) {
   return {sizes[0], sizes[1]};
 }
 
-// The values, and the indices where they are asked for.
+// Returns the values and, if requested, the indices.
 template <class F> OpInfoFunction with_indices(F f) {
   return [f](const A& a) {
     const Pooled y = f(a);
@@ -616,7 +617,7 @@ void add_pools(Table& table) {
   });
   table["adaptive_max_pool2d"] = with_indices(
       [](const A& a) { return adaptive_max_pool2d_with_indices(a.t("input"), output_size(a)); });
-  // An option in one dimension is the w of two.
+  // In one dimension, an option is the width of the two-dimensional option.
   const auto of = [](const A& a, const char* name, bool rows) {
     return rows ? Pair(a.one(name)) : a.pair(name);
   };

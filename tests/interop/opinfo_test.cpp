@@ -1,7 +1,8 @@
-// PyTorch's operator database against Taper: opinfo.py draws the cases and says what PyTorch gives.
-// Compared are shapes, dtypes, values, first and second gradients, what is a view of what (its
-// strides too), that inputs are left alone, and that a refusal is one. opinfo.safetensors is run on
-// every device; TAPER_OPINFO names another file, whose report is lines of JSON.
+// Compares Taper with PyTorch's operator database. opinfo.py draws the cases and stores PyTorch's
+// results. Compared are shapes, dtypes, values, first and second gradients, which results are views
+// of arguments (and their strides), that inputs are unchanged, and refusals. opinfo.safetensors is
+// run on every device. TAPER_OPINFO names another file, for which a report in lines of JSON is
+// written.
 #include "tests/interop/opinfo.h"
 
 #include <algorithm>
@@ -154,7 +155,7 @@ struct Cases {
       list = Json::parse(text, text + t.tensor.numel());
     }
   }
-  // Elements that lie there.
+  // Returns a tensor of the elements at an offset.
   Tensor read(const Json& at, DType dtype, const Shape& shape) const {
     const char* from = static_cast<const char*>(data.data_ptr()) + at.get<int64_t>();
     return tensor_from_bytes(from, dtype, shape, {});
@@ -166,9 +167,10 @@ Shape shape_of(const Json& sizes) {
   return Shape(list.begin(), list.end());
 }
 
-// --- comparing: the one place of tolerances ---
+// --- comparison: all tolerances are defined here ---
 
-// |got - want| <= tolerance * (1 + |want|), and a few units of the largest value.
+// The relative tolerance: |got - want| <= tolerance * (1 + |want|) plus a few epsilons of the
+// largest value.
 double tolerance_of(DType dtype) {
   switch (dtype) {
     case kFloat64: return 1e-10;
@@ -186,7 +188,7 @@ double epsilon_of(DType dtype) {
   }
 }
 
-// What is wrong, or nothing.
+// Returns a description of the difference, or "".
 std::string difference(const Tensor& got, const Tensor& want, double slack, double factor = 1) {
   if (got.dtype() != want.dtype()) return cat("dtype ", got.dtype(), ", not ", want.dtype());
   if (got.shape() != want.shape()) return cat("shape ", got.shape(), ", not ", want.shape());
@@ -211,7 +213,7 @@ std::string difference(const Tensor& got, const Tensor& want, double slack, doub
   return "";
 }
 
-// Whether two elements of x may lie at one place.
+// Returns whether two elements of x may share a memory location.
 bool overlaps_itself(const Tensor& x) {
   for (int d = 0; d < x.dim(); ++d) {
     if (x.numel() > 0 && x.shape()[d] > 1 && x.strides()[d] == 0) return true;
@@ -245,7 +247,7 @@ class CaseRun {
     }
   }
 
-  // Adds to `wrong` what differs from PyTorch.
+  // Appends to `wrong` the differences from PyTorch.
   void check(const OpInfoFunction& f, Device device, std::vector<std::string>& wrong) {
     Args args(args_form_, tensors_);
     args.device = device;
@@ -269,7 +271,7 @@ class CaseRun {
   }
 
  private:
-  // Gives each tensor in `value` an index into tensors_.
+  // Creates each tensor in `value` and replaces it by an index into tensors_.
   void make_tensors(Json& value, Device device) {
     if (value.is_array()) {
       for (Json& part : value) make_tensors(part, device);
@@ -327,7 +329,7 @@ class CaseRun {
     return same_strides(y, strides) ? "" : cat("strides ", y.strides(), ", not ", strides);
   }
 
-  // Arguments are as they were, or as PyTorch left them.
+  // Expects that an argument is unchanged, or changed as by PyTorch.
   void check_storage(size_t i, std::vector<std::string>& wrong) const {
     if (!storages_[i].defined() || case_.contains("random")) return;
     const std::string key = std::to_string(i);
@@ -363,7 +365,7 @@ class CaseRun {
                std::vector<std::string>& wrong) const {
     for (size_t i = 0; i < leaves_.size(); ++i) {
       const Json& form = case_.at(what)[i];
-      // No gradient and zeros are the same.
+      // A missing gradient is equivalent to zeros.
       const Tensor mine = got[i].defined() ? got[i].detach().cpu() : zeros_like(leaves_[i]).cpu();
       const Tensor want = form.is_null() ? zeros_like(mine) : wanted_of(form);
       const double slack = form.is_null() ? 0 : form.value("slack", 0.0);
@@ -378,12 +380,12 @@ class CaseRun {
   Tensors storages_, tensors_, leaves_;
 };
 
-// Up to the first full stop or line, without digits' variety.
+// Returns the text up to the first full stop, parenthesis or line end.
 std::string first_sentence(const std::string& text) {
   return text.substr(0, std::min({text.find('\n'), text.find(". "), text.find(" ("), text.size()}));
 }
 
-// Lines of a report about one case; none when all is equal.
+// Returns the lines of a report about one case, none if everything agrees.
 std::vector<Json> run_case(const Cases& cases, size_t number, Device device) {
   const Json& form = cases.list[number];
   const std::string op = form.at("op").get<std::string>();
@@ -404,7 +406,7 @@ std::vector<Json> run_case(const Cases& cases, size_t number, Device device) {
           Json without = form;
           without["outputs"] = Json::array();
           CaseRun(cases, without, device).check(found->second, device, ignored);
-          // A kernel's refusal is thrown by the next call that waits for it.
+          // An error of a kernel is thrown by the next call that synchronizes.
           if (device.is_cuda()) cuda::synchronize(device.index());
           lines.push_back(line("failed", cat(as, "takes what PyTorch refuses: ",
                                              form["error"][1].get<std::string>())));
@@ -423,14 +425,14 @@ std::vector<Json> run_case(const Cases& cases, size_t number, Device device) {
     } catch (const Error& error) {
       wrong.push_back(cat("refuses: ", error.what()));
     } catch (const std::exception& error) {
-      wrong.push_back(cat("throws another kind of exception: ", error.what()));
+      wrong.push_back(cat("throws another type of exception: ", error.what()));
     }
     for (const std::string& text : wrong) lines.push_back(line("failed", as + text));
   }
   return lines;
 }
 
-// As in PyTorch: no products of integers on the GPU.
+// As in PyTorch, the GPU has no integer matrix products.
 bool is_missing_on_gpu(const std::string& what) {
   return what.find("not implemented for") != std::string::npos && what.ends_with("on cuda");
 }
@@ -452,7 +454,7 @@ TEST(OpInfo, ComputesWhatPyTorchComputes) {
 
 TEST(OpInfo, ReadsAFileOfCases) {
   const char* path = std::getenv("TAPER_OPINFO");
-  if (!path) GTEST_SKIP() << "TAPER_OPINFO names no file; opinfo.py does";
+  if (!path) GTEST_SKIP() << "needs a file of cases in TAPER_OPINFO; opinfo.py writes one";
   const char* from = std::getenv("TAPER_OPINFO_FROM");
   std::ofstream report(std::getenv("TAPER_OPINFO_REPORT"), std::ios::app);
   const Cases cases(path);

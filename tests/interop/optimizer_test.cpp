@@ -1,5 +1,6 @@
-// Optimizers against PyTorch: ten steps, and states after five that either side takes over
-// (optimizers.py made the file; it also reads what is written here under TAPER_INTEROP_OUT).
+// Optimizers compared with PyTorch: ten steps, and the states after five of them, from which either
+// side can continue. optimizers.py writes the file, and reads the states that are written here to
+// TAPER_INTEROP_OUT.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -38,7 +39,7 @@ std::map<std::string, Tensor>& stored() {
 
 struct Case {
   const char* name;
-  // In two groups, of which the second has another rate.
+  // Creates the optimizer with two groups, the second with another learning rate.
   std::function<std::unique_ptr<Optimizer>(const std::vector<Tensor>&)> make;
   int params = kParams;
 };
@@ -164,7 +165,7 @@ std::vector<double> wanted(const Case& c, DType dtype, int step) {
   return values_of(stored().at(cat(c.name, "/", name_of(dtype)))[step - 1]);
 }
 
-// What PyTorch's optimizer remembered after half the steps.
+// Returns the state of PyTorch's optimizer after half of the steps.
 std::vector<NamedTensor> pytorch_state(const std::string& name_of_case) {
   const std::string prefix = name_of_case + "/";
   std::vector<NamedTensor> state;
@@ -196,7 +197,7 @@ TEST(PyTorchOptimizers, GoOnFromPyTorchsState) {
     for (const Case& c : cases()) {
       Training run(c, kFloat64, device);
       run.set_values(wanted(c, kFloat64, kHalfWay));
-      run.optimizer->set_lr(123);  // the file knows better
+      run.optimizer->set_lr(123);  // the loaded state replaces it
       run.optimizer->load_state_dict(pytorch_state(c.name));
       for (int t = kHalfWay; t < kSteps; ++t) run.advance(t);
       EXPECT_TRUE(close(run.values(), wanted(c, kFloat64, kSteps), 1e-10)) << c.name;
@@ -250,7 +251,7 @@ struct Descent {
   std::vector<Tensor> params;
   LBFGS optimizer;
 
-  // From the common start, or from what PyTorch had after a step.
+  // Starts from the common start, or from PyTorch's parameters after a step.
   Descent(const ClosureCase& c, Device device, int after = 0)
       : params(leaves(c, device, after)), optimizer(params, c.options) {}
   static std::vector<Tensor> leaves(const ClosureCase& c, Device device, int after) {
@@ -267,7 +268,7 @@ struct Descent {
     }
     return out;
   }
-  // The loss before a step on Rosenbrock's function, and the values after it.
+  // Returns the loss before a step on Rosenbrock's function, followed by the parameters after it.
   std::vector<double> step() {
     const Tensor loss = optimizer.step([&] {
       optimizer.zero_grad();
@@ -332,7 +333,8 @@ TEST(PyTorchOptimizers, LBFGSFindsTheMinimum) {
                 device);
     (void)run.step();
     for (const double slope : values_of(run.params[0].grad())) EXPECT_NEAR(slope, 0, 1e-3);
-    EXPECT_LT(run.step()[0], 4);  // of 1 everywhere, or the one that is not: -1 first
+    // a minimum: 0 at (1, ..., 1), or the local one near (-1, 1, ..., 1)
+    EXPECT_LT(run.step()[0], 4);
   }
 }
 
@@ -346,7 +348,7 @@ TEST(PyTorchOptimizers, LBFGSRefuses) {
                                   "LBFGS doesn't support per-parameter options"));
 }
 
-// PyTorch's own Muon rounds to bfloat16 whatever the parameters; Taper does for half ones.
+// PyTorch's Muon always rounds to bfloat16. Taper does so only for half parameters.
 TEST(PyTorchOptimizers, MuonOfHalfMatricesIsNearThatOfFloat) {
   for (const Device device : all_devices()) {
     const Case& c = *std::find_if(cases().begin(), cases().end(),

@@ -1,5 +1,5 @@
-// Files of torch.save: those that pt.py stored, small and damaged ones that are made here, and
-// whether PyTorch reads ours.
+// Files of torch.save: those that pt.py has stored, and small or damaged ones that are created
+// here. Also checks that PyTorch reads Taper's files.
 #include "framework/io/pt.h"
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ class PtTest : public testing::Test {
   void write(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
-  // What is said of a file with this pickle, behind its path.
+  // Returns the message, without the path, with which a file with this pickle is refused.
   std::string refusal(const std::string& pickle) const {
     write_zip(path_, {{"x/data.pkl", pickle}, {"x/data/0", "12345678"}});
     return said();
@@ -117,7 +117,7 @@ TEST_F(PtTest, AModelsEntryOfACheckpointComputesWhatPyTorchComputed) {
           ": has no tensors below 'ema'; its entries: epoch, model, optimizer, x, y"));
 }
 
-// old.pt has what kinds.pt has, in the format before PyTorch 1.6.
+// old.pt has the content of kinds.pt in the format before PyTorch 1.6.
 TEST_F(PtTest, TheFormatBeforeArchivesIsReadToo) {
   const auto got = by_name(load_weights(stored("old.pt"))),
              want = by_name(load_pt(stored("kinds.pt")));
@@ -172,7 +172,7 @@ TEST_F(PtTest, ObjectsThatPythonWouldConstructAreNamedAndNothingRuns) {
                                           "file truncated, or of another format?)"));
 }
 
-// Pieces of pickles. The file's one storage has eight bytes.
+// Parts of pickles. The only storage of the file has eight bytes.
 std::string storage_pickle(const std::string& type, const std::string& size,
                            const char* key = "0") {
   return "((U\007storagectorch\n" + type + "\nU\001" + key + "U\003cpu" + size + "tQ";
@@ -186,7 +186,7 @@ const std::string kFirstFloat = tensor_pickle(kTwoFloats, std::string("K\0K\001\
 std::string key_pickle(const std::string& name) {
   return "U" + std::string(1, char(name.size())) + name;
 }
-// {"weight": tensor, "bias": VALUE}
+// Pickles {"weight": tensor, "bias": VALUE}.
 std::string with_bias(const std::string& value) {
   return "}(" + key_pickle("weight") + kFirstFloat + key_pickle("bias") + value + "u.";
 }
@@ -290,7 +290,7 @@ TEST_F(PtTest, KeysThatAreNoTextAreNamedAsPythonPrintsThem) {
   EXPECT_EQ(load_pt(path_).at(0).name, "<key at byte 8>");
 }
 
-// {"a.b": w, "a": {"b": w}, "c": w}
+// The file contains {"a.b": w, "a": {"b": w}, "c": w}.
 TEST_F(PtTest, ANameThatTwoTensorsHaveIsRefusedWhereItIsAskedFor) {
   const std::string inner = "}(" + key_pickle("b") + kFirstFloat + "u";
   write_zip(path_, {{"x/data.pkl", "}(" + key_pickle("a.b") + kFirstFloat + key_pickle("a") +
@@ -306,7 +306,7 @@ TEST_F(PtTest, ANameThatTwoTensorsHaveIsRefusedWhereItIsAskedFor) {
   }
 }
 
-// The archive of checkpoint.pt, packed again by another program.
+// The archive of checkpoint.pt, compressed by another program.
 TEST_F(PtTest, ADeflatedArchiveIsReadToo) {
   const auto packed = by_name(load_pt(stored("deflated.pt"))),
              plain = by_name(load_pt(stored("checkpoint.pt")));
@@ -371,7 +371,7 @@ TEST_F(PtTest, APickleThatMakesNoSenseIsRefusedAtItsByte) {
     const std::string got = refusal(pickle);
     EXPECT_NE(got.find(expected), got.npos) << detail::shown(pickle, 200) << "\n " << got;
   }
-  // A list that holds itself.
+  // A list that contains itself.
   const std::string loop = refusal(std::string("]q\000h\000a.", 7));
   EXPECT_EQ(loop, at + "0: containers within one another without an end");
 }
@@ -390,16 +390,16 @@ TEST_F(PtTest, ADamagedFileIsReadOrRefusedWithOneMessage) {
     write(bad);
     refused += said() != "accepted";
   }
-  // All but what no reader looks at.
+  // Some bytes of a file are read by nobody.
   EXPECT_GT(refused, int(good.size()) / 3);
 }
 
-// Where a Python with PyTorch is: TAPER_PYTHON, or python3.
+// The Python with PyTorch is TAPER_PYTHON or, by default, python3.
 TEST_F(PtTest, PyTorchReadsWhatIsSavedHere) {
   const char* given = std::getenv("TAPER_PYTHON");
   const std::string python = given ? given : "python3";
   if (std::system((python + " -c 'import torch' 2>/dev/null").c_str()) != 0) {
-    GTEST_SKIP() << python << " has no PyTorch; TAPER_PYTHON names another one";
+    GTEST_SKIP() << python << " has no PyTorch; set TAPER_PYTHON to another one";
   }
   const auto kinds = by_name(load_pt(stored("kinds.pt")));
   std::vector<NamedTensor> tensors;

@@ -1,4 +1,4 @@
-// recurrent.py stores what these compute in real PyTorch.
+// Compares recurrent and attention layers with PyTorch's results, which recurrent.py stores.
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Tensors run_rnn(Module& module, const Tensors& x) {
   return y.c_n.defined() ? Tensors{y.output, y.h_n, y.c_n} : Tensors{y.output, y.h_n};
 }
 
-// Sequences of these lengths; the padded output and the states.
+// Runs packed sequences of these lengths. Returns the padded output and the states.
 CallModule packed(std::vector<int64_t> lengths, bool batch_first = false, bool sorted = true) {
   return [=](Module& module, const Tensors& x) {
     const PackedSequence in = pack_padded_sequence(x[0], lengths, batch_first, sorted);
@@ -79,7 +79,7 @@ template <class M> std::vector<LayerRow> recurrent(const std::string& name) {
   return rows;
 }
 
-// One that reads all inputs as query, key, value (or one for all), then masks.
+// The first `given` inputs are query, key and value (or one for all), the others are masks.
 using Masks = AttendOptions (*)(const Tensors& masks);
 Masks none = [](const Tensors&) { return AttendOptions{.need_weights = false}; };
 Masks weights = [](const Tensors&) { return AttendOptions(); };
@@ -124,7 +124,7 @@ std::vector<LayerRow> attentions() {
                 [](const Tensors& m) {
                   return AttendOptions{.key_padding_mask = m[1], .attn_mask = m[0]};
                 }),
-      // Without the mask that PyTorch wants beside is_causal.
+      // PyTorch also requires the mask when is_causal is set; Taper does not.
       attention(
           " causal", first, 1,
           [](const Tensors&) { return AttendOptions{.need_weights = false, .is_causal = true}; }),
@@ -174,7 +174,7 @@ std::vector<LayerRow> decoders() {
       {"TransformerDecoderLayer pre-norm", make<Layer>(6, 2, before), decode<Layer>},
       {"TransformerDecoder",
        [=] { return std::make_unique<TransformerDecoder>(stack_of(small), 2, LayerNorm(6)); },
-       [](Module& module, const Tensors& x) {  // without the mask that PyTorch wants beside it
+       [](Module& module, const Tensors& x) {  // without the mask, which PyTorch requires
          return Tensors{
              dynamic_cast<TransformerDecoder&>(module)(x[0], x[1], {.tgt_is_causal = true})};
        }},

@@ -1,4 +1,4 @@
-// The rates of torch.optim.lr_scheduler (schedules.py made the file).
+// Learning rates compared with those of torch.optim.lr_scheduler, which schedules.py stores.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Case {
   Case(const char* n, std::vector<Schedule> each) : name(n), schedules(std::move(each)) {}
 
   const char* name;
-  std::vector<Schedule> schedules;  // one, or one for each group
+  std::vector<Schedule> schedules;  // a single one, or one for each group
 };
 
 Schedule power_cycle(double base_lr, double max_lr) {
@@ -117,7 +117,7 @@ Tensor rates_of(const std::string& name) {
   throw Error("schedules.safetensors has no " + name);
 }
 
-// PyTorch multiplies from step to step, which leaves some 1e-17 where the closed form has 0.
+// PyTorch multiplies from step to step, which leaves about 1e-17 where the closed form is 0.
 void expect_rates(const std::string& name, int64_t t, const std::vector<double>& got) {
   const Tensor want = rates_of(name).select(0, t);
   for (int g = 0; g < 2; ++g) {
