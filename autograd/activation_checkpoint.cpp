@@ -10,15 +10,15 @@
 
 namespace taper::v0 {
 
-struct CheckpointRegion : Region {
+struct CheckpointRegion : CheckpointRegionBase {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
-  std::vector<Saved> inputs;
+  std::vector<SavedTensor> inputs;
   std::vector<PhiloxKey> draws;  // the first run's keys of default_generator()
   AutocastState casts = autocast_state();
   bool in_first_run = true;
-  uint32_t count = 0;         // number of tensors saved by the first run
-  std::vector<Saved> values;  // saved by the second run; empty before
-  std::mutex mutex{};         // guards the second run, which a pass on any thread may start
+  uint32_t count = 0;               // number of tensors saved by the first run
+  std::vector<SavedTensor> values;  // saved by the second run; empty before
+  std::mutex mutex{};               // guards the second run, which a pass on any thread may start
 
   // Thrown to stop a second run that was started during the first one because fn calls grad(). It
   // is thrown when the second run has saved as many tensors as the first one has so far.
@@ -30,17 +30,17 @@ struct CheckpointRegion : Region {
   // saves.
   struct Run {
     CheckpointRegion* region = nullptr;
-    std::vector<Saved>* again = nullptr;
+    std::vector<SavedTensor>* again = nullptr;
   };
   static thread_local Run running;
 
-  struct Scope {
+  struct Guard {
     Run outer = running;
-    explicit Scope(Run run) { running = run; }
-    ~Scope() { running = outer; }
+    explicit Guard(Run run) { running = run; }
+    ~Guard() { running = outer; }
   };
 
-  void note(Saved& saved) {
+  void note(SavedTensor& saved) {
     if (running.again) {
       running.again->push_back(saved);
       running.again->back().x_ = saved.x_.detach();
@@ -53,21 +53,21 @@ struct CheckpointRegion : Region {
     saved.x_ = alias_of(saved.x_);
     saved.x_.impl()->storage = {};
     saved.version_ = index;
-    saved.region_ = IntrusivePtr<Region>::share(this);
+    saved.region_ = IntrusivePtr<CheckpointRegionBase>::share(this);
   }
 
   void run_again() {
-    const DrawScope again = DrawScope::repeat(draws);
+    const DrawGuard again = DrawGuard::replay(draws);
     std::vector<Tensor> given;
-    for (const Saved& input : inputs) {
+    for (const SavedTensor& input : inputs) {
       const Tensor x = input.read("checkpoint");
       given.push_back(x.defined() ? x.detach() : x);
       if (x.defined()) given.back().impl()->requires_grad = x.requires_grad();
     }
-    const GradMode recording(true);
-    const AutocastScope casting(casts);
-    std::vector<Saved> saved;
-    const Scope scope({this, &saved});
+    const AutoGradMode recording(true);
+    const AutocastGuard casting(casts);
+    std::vector<SavedTensor> saved;
+    const Guard guard({this, &saved});
     try {
       (void)fn(given);
     } catch (const CaughtUp& stop) {
@@ -86,11 +86,12 @@ struct CheckpointRegion : Region {
 
 thread_local CheckpointRegion::Run CheckpointRegion::running;
 
-void note_saved(Saved& saved) {
+void note_saved(SavedTensor& saved) {
   if (CheckpointRegion* region = CheckpointRegion::running.region) region->note(saved);
 }
 
-Tensor read_again(Region& base, uint32_t index, const Tensor& like, const char* reader) {
+Tensor read_again(CheckpointRegionBase& base, uint32_t index, const Tensor& like,
+                  const char* reader) {
   auto& region = static_cast<CheckpointRegion&>(base);
   const std::lock_guard lock(region.mutex);
   const bool agrees = region.recompute(index);
@@ -113,11 +114,11 @@ Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
   if (!is_grad_enabled()) return fn(inputs);
   auto owned = std::make_unique<CheckpointRegion>();
   owned->fn = std::move(fn);
-  for (const Tensor& x : inputs) owned->inputs.push_back(Saved(x));
-  const auto region = IntrusivePtr<Region>::adopt(owned.release());
+  for (const Tensor& x : inputs) owned->inputs.push_back(SavedTensor(x));
+  const auto region = IntrusivePtr<CheckpointRegionBase>::adopt(owned.release());
   auto* running = static_cast<CheckpointRegion*>(region.get());
-  const CheckpointRegion::Scope scope({running});
-  const DrawScope noted = DrawScope::note(running->draws);
+  const CheckpointRegion::Guard guard({running});
+  const DrawGuard noted = DrawGuard::record(running->draws);
   Tensor y = running->fn(inputs);
   running->in_first_run = false;
   running->values.clear();

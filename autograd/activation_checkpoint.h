@@ -9,8 +9,8 @@
 
 namespace taper::v0 {
 
-class Saved;
-struct Region;
+class SavedTensor;
+struct CheckpointRegionBase;
 
 // Returns fn(inputs) without storing the intermediate results that its backward pass needs. The
 // backward pass runs fn again on the same inputs, with the same random draws from
@@ -28,13 +28,14 @@ struct Region;
 Tensor checkpoint(std::function<Tensor(const std::vector<Tensor>&)> fn,
                   const std::vector<Tensor>& inputs);
 
-// --- used by Saved ---
+// --- used by SavedTensor ---
 
 // Called for each tensor that is saved inside a checkpointed function. The first run drops the
 // tensor's memory; a second run keeps the tensor.
-void note_saved(Saved& saved);
+void note_saved(SavedTensor& saved);
 // Returns the tensor that the region saved as number `index`. `like` has its dtype and shape.
 // `reader` names the caller in errors.
-Tensor read_again(Region& region, uint32_t index, const Tensor& like, const char* reader);
+Tensor read_again(CheckpointRegionBase& region, uint32_t index, const Tensor& like,
+                  const char* reader);
 
 }  // namespace taper::v0

@@ -9,7 +9,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
-#include "autograd/module_scope.h"
+#include "autograd/module_guard.h"
 #include "framework/profiler/profiler.h"
 
 namespace taper::v0 {
@@ -98,14 +98,14 @@ std::string short_name(const std::type_info& type) {
 bool is_anomaly_enabled() { return detects; }
 void set_detect_anomaly(BoolArg on) { detects = on; }
 
-ModuleScope::ModuleScope(const std::string& name) : entered_(!name.empty()) {
+ModuleGuard::ModuleGuard(const std::string& name) : entered_(!name.empty()) {
   if (!entered_) return;
   forwards.push_back({name});
   if (!is_observed()) return;
   forwards.back().range =
-      std::make_unique<RecordFunction>(running_path(), RecordFunction::Kind::module);
+      std::make_unique<RecordFunction>(running_path(), RecordFunction::RangeKind::kModule);
 }
-ModuleScope::~ModuleScope() {
+ModuleGuard::~ModuleGuard() {
   if (entered_) forwards.pop_back();
 }
 
@@ -129,8 +129,8 @@ std::string to_string(const ForwardCall& call) {
   });
   if (first == frames.end()) first = frames.begin();
   for (; first != frames.end(); ++first) {
-    text +=
-        cat("\n  ", first->function, first->function.empty() ? "" : " ", "(", first->place, ")");
+    text += concat_to_string("\n  ", first->function, first->function.empty() ? "" : " ", "(",
+                             first->place, ")");
   }
   return text;
 }

@@ -6,7 +6,7 @@
 // errors in backward functions report the call site too. The mode is slow, since every gradient is
 // copied to the host, which synchronizes.
 //
-// The call site is a stack of return addresses that are turned into names only for the report. Link
+// The call site is a stack of return addresses that are resolved to names only for the report. Link
 // the program with -rdynamic to see its function names; otherwise `addr2line -Cfe PROGRAM OFFSET`
 // resolves the printed offsets.
 #pragma once
@@ -24,9 +24,9 @@ namespace taper::v0 {
 bool is_anomaly_enabled();
 void set_detect_anomaly(BoolArg on);
 
-// `AnomalyMode guard;` enables anomaly mode until the end of the scope.
-struct AnomalyMode : Switched<is_anomaly_enabled, set_detect_anomaly> {
-  explicit AnomalyMode(BoolArg on = true) : Switched(on) {}
+// `DetectAnomalyGuard guard;` enables anomaly mode until the end of the scope.
+struct DetectAnomalyGuard : ThreadStateGuard<is_anomaly_enabled, set_detect_anomaly> {
+  explicit DetectAnomalyGuard(BoolArg on = true) : ThreadStateGuard(on) {}
 };
 
 // The call site of an op.

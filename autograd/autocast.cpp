@@ -12,11 +12,11 @@ const std::optional<DType>& low_type(const Tensor& x) {
 }
 
 AutocastState changed(DeviceType device, std::optional<DType> dtype, BoolArg enabled) {
-  const DType low = dtype.value_or(device == DeviceType::cuda ? kFloat16 : kBFloat16);
+  const DType low = dtype.value_or(device == DeviceType::kCuda ? kFloat16 : kBFloat16);
   require<ValueError>(is_half(low), "Autocast only supports dtypes of bfloat16 and float16, got ",
                       low);
   AutocastState state = current;
-  (device == DeviceType::cuda ? state.cuda : state.cpu) =
+  (device == DeviceType::kCuda ? state.cuda : state.cpu) =
       enabled ? std::optional(low) : std::nullopt;
   return state;
 }
@@ -26,8 +26,8 @@ AutocastState changed(DeviceType device, std::optional<DType> dtype, BoolArg ena
 const AutocastState& autocast_state() { return current; }
 void set_autocast_state(const AutocastState& state) { current = state; }
 
-Autocast::Autocast(DeviceType device, std::optional<DType> dtype, BoolArg enabled)
-    : AutocastScope(changed(device, dtype, enabled)) {}
+AutocastGuard::AutocastGuard(DeviceType device, std::optional<DType> dtype, BoolArg enabled)
+    : AutocastGuard(changed(device, dtype, enabled)) {}
 
 std::optional<DType> autocast_dtype(const Tensor& x) {
   return x.dtype() == kFloat32 ? low_type(x) : std::nullopt;
@@ -37,9 +37,9 @@ bool autocasts(const Tensor& x) { return (current.cpu || current.cuda) && low_ty
 
 Tensor cast_for(Cast rule, const Tensor& x) {
   if (!x.defined() || !x.is_floating_point() || x.dtype() == kFloat64 || !low_type(x)) return x;
-  const DType dtype = rule == Cast::to_low ? *low_type(x) : kFloat32;
+  const DType dtype = rule == Cast::kToLow ? *low_type(x) : kFloat32;
   if (x.dtype() == dtype) return x;
-  if (rule != Cast::to_low || x.dtype() != kFloat32 || !x.impl()->is_parameter) return x.to(dtype);
+  if (rule != Cast::kToLow || x.dtype() != kFloat32 || !x.impl()->is_parameter) return x.to(dtype);
   const Tensor y = low_precision_copy(x, dtype).detach();
   if (!needs_grad({x})) return y;
   return record("ToCopyBackward0", y, {x}, [](Gradients& g) { g.dx(0) = g.dy().to(kFloat32); });

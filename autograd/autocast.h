@@ -1,7 +1,7 @@
 // Automatic mixed precision (https://pytorch.org/docs/stable/amp.html):
 //
 //   {
-//     const Autocast guard(DeviceType::cuda, kBFloat16);
+//     const AutocastGuard guard(DeviceType::kCuda, kBFloat16);
 //     loss = cross_entropy(net(x), labels);
 //   }
 //   loss.backward();
@@ -27,15 +27,17 @@ struct AutocastState {
 };
 const AutocastState& autocast_state();
 void set_autocast_state(const AutocastState& state);
-using AutocastScope = Switched<autocast_state, set_autocast_state>;
 
-// Enables autocast for ops on `device` until the end of the scope. The default dtype is float16 on
-// the GPU and bfloat16 on the CPU, as in PyTorch. `enabled` = false disables autocast inside an
-// enabled scope. Throws ValueError if dtype is not float16 or bfloat16.
-class Autocast : AutocastScope {
+// Switches autocast until the end of the scope (torch.autocast).
+class AutocastGuard : ThreadStateGuard<autocast_state, set_autocast_state> {
  public:
-  explicit Autocast(DeviceType device, std::optional<DType> dtype = std::nullopt,
-                    BoolArg enabled = true);
+  // Sets the state of both devices.
+  explicit AutocastGuard(const AutocastState& state) : ThreadStateGuard(state) {}
+  // Enables autocast for ops on `device`. The default dtype is float16 on the GPU and bfloat16 on
+  // the CPU, as in PyTorch. `enabled` = false disables autocast inside an enabled scope. Throws
+  // ValueError if dtype is not float16 or bfloat16.
+  explicit AutocastGuard(DeviceType device, std::optional<DType> dtype = std::nullopt,
+                         BoolArg enabled = true);
 };
 
 // --- for ops ---
@@ -46,7 +48,7 @@ bool autocasts(const Tensor& x);
 // for x's device or x is not float32.
 std::optional<DType> autocast_dtype(const Tensor& x);
 
-enum class Cast { to_low, to_float32 };
+enum class Cast { kToLow, kToFloat32 };
 // Converts x to the dtype that `rule` requires; the conversion is recorded. Returns x itself if it
 // has that dtype already, is float64, is not floating-point, or is undefined.
 Tensor cast_for(Cast rule, const Tensor& x);
@@ -55,21 +57,21 @@ template <class T> const T& cast_for(Cast, const T& x) { return x; }
 
 template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const std::tuple inputs{cast_for(rule, x)...};
-  const AutocastScope off{AutocastState()};
+  const AutocastGuard off{AutocastState()};
   return std::apply(op, inputs);
 }
 // The first line of an op is `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`.
 template <class F, class... T> Tensor in_half(F op, const T&... x) {
-  return casted(Cast::to_low, op, x...);
+  return casted(Cast::kToLow, op, x...);
 }
 template <class F, class... T> Tensor in_float32(F op, const T&... x) {
-  return casted(Cast::to_float32, op, x...);
+  return casted(Cast::kToFloat32, op, x...);
 }
 
 // Computes f(x) in a dtype that the caller chose, ignoring autocast. Converts x before and the
 // result after.
 template <class F> Tensor in_dtype(DType dtype, const Tensor& x, F f) {
-  const AutocastScope off{AutocastState()};
+  const AutocastGuard off{AutocastState()};
   const Tensor y = x.to(dtype);
   return f(y).to(dtype);
 }

@@ -98,7 +98,7 @@ class Pass {
 
   std::vector<Tensor> run(size_t slots) {
     // Gradients have the dtypes of the forward pass.
-    const AutocastScope no_casts{AutocastState()};
+    const AutocastGuard no_casts{AutocastState()};
     std::vector<Tensor> results(slots);
     while (!ready_.empty()) {
       std::pop_heap(ready_.begin(), ready_.end(), is_earlier);
@@ -170,7 +170,7 @@ class Pass {
   }
 
   void step(Node& node, std::span<Tensor> dy) {
-    const RecordFunction range(node.name, RecordFunction::Kind::backward);
+    const RecordFunction range(node.name, RecordFunction::RangeKind::kBackward);
     constexpr size_t kFew = 8;
     Tensor few_dx[kFew];
     std::vector<Tensor> many_dx(node.num_inputs > kFew ? node.num_inputs : 0);
@@ -184,7 +184,8 @@ class Pass {
       if (node.origin) error.add_note(to_string(*node.origin));
       throw;
     } catch (const std::exception& error) {
-      if (node.origin) warn(cat(node.name, " threw: ", error.what(), "\n", *node.origin));
+      if (node.origin)
+        warn(concat_to_string(node.name, " threw: ", error.what(), "\n", *node.origin));
       throw;
     }
     clear(node);
@@ -230,7 +231,7 @@ void start(Pass& pass, std::span<const Tensor> outputs, std::span<const Tensor> 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
               BoolArg retain_graph, BoolArg create_graph) {
   Pass pass(retain_graph || create_graph, true);
-  GradMode mode(create_graph);
+  AutoGradMode mode(create_graph);
   start(pass, outputs, gradients);
   pass.run(0);
 }
@@ -240,7 +241,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          BoolArg create_graph, BoolArg allow_unused) {
   require<ValueError>(!inputs.empty(), "grad requires non-empty inputs.");
   Pass pass(retain_graph || create_graph, false);
-  GradMode mode(create_graph);
+  AutoGradMode mode(create_graph);
   for (size_t i = 0; i < inputs.size(); ++i) {
     require(inputs[i].requires_grad(),
             "One of the differentiated Tensors does not require grad (input ", i, ")");

@@ -19,7 +19,7 @@ bool can_reduce_to(const Shape& from, const Shape& to) {
 
 // Checks the gradient that backward returned for argument i and converts it to the form that the
 // argument needs.
-Tensor checked(const char* name, size_t i, const Tensor& dx, const Meta& x) {
+Tensor checked(const char* name, size_t i, const Tensor& dx, const TensorMeta& x) {
   const auto check = [&](bool holds, const auto&... what) {
     require(holds, "Function ", name, " returned an invalid gradient at index ", i, " - ", what...);
   };
@@ -47,7 +47,7 @@ struct Context::Left {
     std::shared_ptr<const void> held = {};
   };
   std::vector<Tensor> to_save = {}, constant = {};
-  std::vector<Saved> saved = {};
+  std::vector<SavedTensor> saved = {};
   std::map<std::string, Value> values = {};
   std::vector<bool> needs = {};
 };
@@ -77,7 +77,7 @@ const void* Context::find(const std::string& name, const std::type_info& type) c
 std::vector<Tensor> Context::saved_tensors() const {
   if (!pass_) return left_->to_save;
   std::vector<Tensor> tensors;
-  for (const Saved& s : left_->saved) tensors.push_back(s.get(*pass_));
+  for (const SavedTensor& s : left_->saved) tensors.push_back(s.get(*pass_));
   return tensors;
 }
 
@@ -96,7 +96,7 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
     if (!is_in(y, arguments_)) continue;
     const bool constant = is_in(y, ctx->constant);
     y = y.detach();
-    y.impl()->no_grad_view = TensorImpl::of_recorded;
+    y.impl()->no_grad_view = TensorImpl::kOfRecorded;
     if (constant) ctx->constant.push_back(y);
   }
   if (!recorded_ || outputs.empty()) return outputs;
@@ -104,12 +104,13 @@ std::vector<Tensor> FunctionCall::finish(std::vector<Tensor> outputs, Backward b
   for (const Tensor& x : ctx->to_save) {
     const auto found = std::find_if(outputs.begin(), outputs.end(),
                                     [&](const Tensor& y) { return x.defined() && y.is_same(x); });
-    ctx->saved.push_back(
-        found == outputs.end() ? Saved(x) : Saved::output(x, uint32_t(found - outputs.begin())));
+    ctx->saved.push_back(found == outputs.end()
+                             ? SavedTensor(x)
+                             : SavedTensor::output(x, uint32_t(found - outputs.begin())));
   }
   ctx->to_save.clear();
-  std::vector<Meta> inputs(arguments_.begin(), arguments_.end());
-  std::vector<Meta> results(outputs.begin(), outputs.end());
+  std::vector<TensorMeta> inputs(arguments_.begin(), arguments_.end());
+  std::vector<TensorMeta> results(outputs.begin(), outputs.end());
   size_t required = arguments_.size();
   while (required > 0 && !arguments_[required - 1].defined()) --required;
 

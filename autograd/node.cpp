@@ -205,14 +205,14 @@ void connect(Node* node, std::span<const Tensor> outputs) {
   }
 }
 
-Meta::Meta(const Tensor& x) {
+TensorMeta::TensorMeta(const Tensor& x) {
   if (!x.defined()) return;
   shape = x.shape();
   dtype = x.dtype();
   device = x.device();
 }
-Tensor Meta::reduce(const Tensor& dx) const { return sum_to(dx, shape).to(device, dtype); }
-Tensor Meta::or_zeros(const Tensor& dy) const {
+Tensor TensorMeta::reduce(const Tensor& dx) const { return sum_to(dx, shape).to(device, dtype); }
+Tensor TensorMeta::or_zeros(const Tensor& dy) const {
   return dy.defined() ? dy : zeros(shape, {.dtype = dtype, .device = device});
 }
 
@@ -222,7 +222,7 @@ void refuse_second_derivative(const char* op, const Tensor& dy) {
       " is one fused kernel without a second derivative; gradient of shape ", dy.shape());
 }
 
-void Saved::keep(const Tensor& x) {
+void SavedTensor::keep(const Tensor& x) {
   x_ = x;
   version_ = x.version();
   note_saved(*this);
@@ -230,27 +230,28 @@ void Saved::keep(const Tensor& x) {
 
 // A view is saved without its base. A later write to the base may depend on this op, which would
 // make the graph own itself.
-Saved::Saved(const Tensor& x) {
+SavedTensor::SavedTensor(const Tensor& x) {
   if (!x.defined()) return;
   const bool bare = !x.impl()->base || (x.impl()->requires_grad && !x.impl()->on_tape());
   keep(bare ? x : alias_of(x));
 }
 
-Saved Saved::output(const Tensor& y, uint32_t number) {
-  Saved saved;
+SavedTensor SavedTensor::output(const Tensor& y, uint32_t number) {
+  SavedTensor saved;
   saved.output_ = number;
   saved.keep(y.detach());
   return saved;
 }
 
-Tensor Saved::read(const char* reader) const {
+Tensor SavedTensor::read(const char* reader) const {
   if (!x_.defined()) return x_;
   if (region_) return with_place_of(x_, read_again(*region_, version_, x_, reader).detach());
   if (x_.version() == version_) return x_;
   const bool is_output = output_ != kInput;
   const char* maker = is_output ? reader : x_.grad_fn();
   const std::string which =
-      maker ? cat(", which is output ", is_output ? output_ : x_.impl()->output, " of ", maker, ",")
+      maker ? concat_to_string(", which is output ", is_output ? output_ : x_.impl()->output,
+                               " of ", maker, ",")
             : "";
   throw Error(
       "one of the variables needed for gradient computation has been modified by an inplace "
@@ -258,11 +259,11 @@ Tensor Saved::read(const char* reader) const {
       x_.type(), " ", x_.shape(), "]", which, " is at version ", x_.version(),
       "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute "
-      "its gradient, with AnomalyMode. (saved by ",
+      "its gradient, with DetectAnomalyGuard. (saved by ",
       reader, ")");
 }
 
-Tensor Saved::get(const Gradients& g) const {
+Tensor SavedTensor::get(const Gradients& g) const {
   const Tensor x = read(g.node().name);
   if (output_ == kInput || !x.defined() || !is_grad_enabled()) return x;
   Tensor again = x.detach();

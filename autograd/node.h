@@ -110,25 +110,25 @@ inline bool Gradients::needs(size_t i) const { return bool(node_.edges[i].node);
 bool is_grad_enabled();
 void set_grad_enabled(BoolArg on);
 // Sets a per-thread state and restores the previous one at the end of the scope.
-template <auto get, auto set> class Switched {
+template <auto get, auto set> class ThreadStateGuard {
  public:
   using State = std::decay_t<decltype(get())>;
-  explicit Switched(const State& now) : previous_(get()) { set(now); }
-  ~Switched() { set(previous_); }
-  Switched& operator=(Switched&&) = delete;  // neither copied nor moved
+  explicit ThreadStateGuard(const State& now) : previous_(get()) { set(now); }
+  ~ThreadStateGuard() { set(previous_); }
+  ThreadStateGuard& operator=(ThreadStateGuard&&) = delete;  // neither copied nor moved
 
  private:
   State previous_;
 };
-using GradMode = Switched<is_grad_enabled, set_grad_enabled>;
+using AutoGradMode = ThreadStateGuard<is_grad_enabled, set_grad_enabled>;
 // `NoGradGuard guard;` disables recording until the end of the scope.
-struct NoGradGuard : GradMode {
-  NoGradGuard() : GradMode(false) {}
+struct NoGradGuard : AutoGradMode {
+  NoGradGuard() : AutoGradMode(false) {}
 };
 // PyTorch's inference mode, which there is faster than no_grad. Here it equals NoGradGuard: tensors
 // created under it are ordinary constants.
-struct InferenceMode : GradMode {
-  explicit InferenceMode(BoolArg enabled = true) : GradMode(!enabled) {}
+struct InferenceMode : AutoGradMode {
+  explicit InferenceMode(BoolArg enabled = true) : AutoGradMode(!enabled) {}
 };
 
 // Whether an op on these inputs must be recorded. Undefined tensors count as constants.
@@ -160,11 +160,11 @@ void connect(Node* node, std::span<const Tensor> outputs);
 Tensor sum_to(const Tensor& dy, const Shape& shape);  // autograd/ops/binary_ops.h
 
 // What a backward pass must know about a tensor apart from its values.
-struct Meta {
+struct TensorMeta {
   Shape shape;
   DType dtype = kFloat32;
   Device device;
-  explicit Meta(const Tensor& x);
+  explicit TensorMeta(const Tensor& x);
   // Converts a full-size gradient to that of a broadcast operand: sums it to this shape, converts
   // it to this dtype, and copies it to the CPU if the operand was a CPU number combined with CUDA
   // tensors.
@@ -176,17 +176,17 @@ struct Meta {
 
 // A checkpointed part of a forward pass (autograd/activation_checkpoint.cpp). It saves no tensors.
 // The first read of a saved tensor runs the part again.
-struct Region : Counted {};
+struct CheckpointRegionBase : Counted {};
 
 // A tensor that a closure reads in the backward pass. Reading it throws Error, with PyTorch's
 // message, if its memory has been changed in place since it was saved. An input keeps its place on
 // the tape, so that its gradient can be differentiated again. An output is stored detached, since
 // the graph would otherwise own itself; reading it restores its place.
-class Saved {
+class SavedTensor {
  public:
-  Saved() = default;
-  explicit Saved(const Tensor& x);
-  static Saved output(const Tensor& y, uint32_t number = 0);
+  SavedTensor() = default;
+  explicit SavedTensor(const Tensor& x);
+  static SavedTensor output(const Tensor& y, uint32_t number = 0);
   Tensor get(const Gradients& g) const;
   // Like get, for a reader that is not a node. An output is returned detached.
   Tensor read(const char* reader) const;
@@ -197,7 +197,7 @@ class Saved {
 
   // In a checkpointed region it has no memory, only dtype, shape and its place on the tape.
   Tensor x_;
-  IntrusivePtr<Region> region_;
+  IntrusivePtr<CheckpointRegionBase> region_;
   uint32_t version_ = 0;      // in a region: its index among the tensors saved there
   uint32_t output_ = kInput;  // which output of the node, or kInput
   static constexpr uint32_t kInput = UINT32_MAX;
@@ -234,7 +234,7 @@ void record_many(const char* name, std::span<const Tensor> outputs,
 // for example "MulBackward0". The closure computes g.dx(i) from g.dy() for each input with
 // g.needs(i). Call this only if needs_grad(inputs).
 //
-//   return record("ExpBackward0", y, {x}, [y = Saved::output(y)](Gradients& g) {
+//   return record("ExpBackward0", y, {x}, [y = SavedTensor::output(y)](Gradients& g) {
 //     g.dx(0) = g.dy() * y.get(g);
 //   });
 template <class F>

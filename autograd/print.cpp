@@ -35,12 +35,12 @@ Listing list_nodes(const Node* from) {
 
 std::string label(const Node& node, const Tensor& y, const std::vector<NamedTensor>& names) {
   std::string text = node.name;
-  if (!node.accumulates) return node_of(y) == &node ? cat(text, " ", y.shape()) : text;
+  if (!node.accumulates) return node_of(y) == &node ? concat_to_string(text, " ", y.shape()) : text;
   const Tensor leaf = leaf_of(node);
   for (const NamedTensor& named : names) {
     if (named.tensor.is_same(leaf)) text += " " + named.name;
   }
-  return cat(text, " ", leaf.shape());
+  return concat_to_string(text, " ", leaf.shape());
 }
 
 std::string quoted(const std::string& text) {
@@ -56,12 +56,12 @@ std::string quoted(const std::string& text) {
 // if it has several outputs.
 std::string text_line(const Listing& listing, size_t i, const std::string& label) {
   const Node& node = *listing.nodes[i];
-  std::string line = cat("#", i, " ", label);
+  std::string line = concat_to_string("#", i, " ", label);
   for (uint32_t j = 0; j < node.num_inputs; ++j) {
     const auto& [input, output] = node.edges[j];
     line += j == 0 ? " <- " : ", ";
-    line += input ? cat("#", listing.numbers.at(input.get())) : "-";
-    if (input && input->num_outputs > 1) line += cat(".", output);
+    line += input ? concat_to_string("#", listing.numbers.at(input.get())) : "-";
+    if (input && input->num_outputs > 1) line += concat_to_string(".", output);
   }
   return line + "\n";
 }
@@ -69,10 +69,10 @@ std::string text_line(const Listing& listing, size_t i, const std::string& label
 std::string dot_lines(const Listing& listing, size_t i, const std::string& label) {
   const Node& node = *listing.nodes[i];
   const char* box = node.accumulates ? ", shape=box" : "";
-  std::string lines = cat("  n", i, " [label=", quoted(label), box, "];\n");
+  std::string lines = concat_to_string("  n", i, " [label=", quoted(label), box, "];\n");
   for (uint32_t j = 0; j < node.num_inputs; ++j) {
     const Node* input = node.edges[j].node.get();
-    if (input) lines += cat("  n", i, " -> n", listing.numbers.at(input), ";\n");
+    if (input) lines += concat_to_string("  n", i, " -> n", listing.numbers.at(input), ";\n");
   }
   return lines;
 }
@@ -94,7 +94,8 @@ std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool d
 std::string to_string(const Tensor& x) {
   if (!x.defined()) return format_tensor(x);
   const char* prefix = x.impl()->is_parameter ? "Parameter containing:\n" : "";
-  if (const char* name = x.grad_fn()) return prefix + format_tensor(x, cat("grad_fn=<", name, ">"));
+  if (const char* name = x.grad_fn())
+    return prefix + format_tensor(x, concat_to_string("grad_fn=<", name, ">"));
   return prefix + format_tensor(x, x.requires_grad() ? "requires_grad=True" : "");
 }
 

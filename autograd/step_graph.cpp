@@ -22,7 +22,7 @@ struct StepGraph::Entry {
     Tensor tensor;
     uint32_t version;
   };
-  std::vector<Meta> metas;  // of its inputs
+  std::vector<TensorMeta> metas;  // of its inputs
   cuda::Stream stream;
   int calls = 0;
   std::shared_ptr<void> graph;
@@ -35,7 +35,7 @@ struct StepGraph::Entry {
   std::string failure;  // why the capture failed, if it did
 
   bool fits(const std::vector<Tensor>& given) const {
-    return std::ranges::equal(given, metas, [](const Tensor& x, const Meta& m) {
+    return std::ranges::equal(given, metas, [](const Tensor& x, const TensorMeta& m) {
       return x.shape() == m.shape && x.dtype() == m.dtype && x.device() == m.device;
     });
   }
@@ -102,7 +102,7 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
   }
   if (entries_.size() == max_graphs_) return nullptr;
   std::unique_ptr<Entry> entry(new Entry);
-  entry->metas = std::vector<Meta>(inputs.begin(), inputs.end());
+  entry->metas = std::vector<TensorMeta>(inputs.begin(), inputs.end());
   entry->stream = cuda::Stream::create(inputs[0].device().index());
   return entries_.emplace_back(std::move(entry)).get();
 }
@@ -110,12 +110,12 @@ StepGraph::Entry* StepGraph::entry_for(const std::vector<Tensor>& inputs) {
 std::string StepGraph::reason_against(const std::vector<Tensor>& inputs) {
   if (inputs.empty()) return "the step has no inputs, so its device is unknown";
   for (const Tensor& x : inputs) {
-    if (!x.is_cuda()) return cat("an input is on ", x.device());
+    if (!x.is_cuda()) return concat_to_string("an input is on ", x.device());
     if (x.device() != inputs[0].device()) {
-      return cat("the inputs are on ", inputs[0].device(), " and on ", x.device());
+      return concat_to_string("the inputs are on ", inputs[0].device(), " and on ", x.device());
     }
   }
-  if (allocates_plainly()) {
+  if (uses_uncached_allocator()) {
     return "the plain allocator is in use (a sanitizer or TAPER_ALLOCATOR=plain)";
   }
   return "";
@@ -151,7 +151,7 @@ void StepGraph::capture(Entry& entry, const std::vector<Tensor>& inputs) {
     Generator replayed;
     replayed.set_state({default_generator().initial_seed(), 0,
                         static_cast<const uint64_t*>(entry.base.data_ptr())});
-    const DrawScope draws(replayed);
+    const DrawGuard draws(replayed);
     const uint64_t mark = low_precision_mark();
     cuda::driver::begin_capture(device, entry.stream.handle());
     try {

@@ -104,7 +104,7 @@ void renew(const Tensor& view) {
   const Tensor base(view.impl()->base);
   const uint32_t latest = base.impl()->history;
   if (view.impl()->history == latest) return;
-  const GradMode recording(true);  // independent of the caller's mode
+  const AutoGradMode recording(true);  // independent of the caller's mode
   const Tensor y = window_of(base, Window(base, view));
   set_node(view, NodePtr::share(node_of(y)), 0);
   view.impl()->history = latest;
@@ -123,8 +123,8 @@ void track_view(const Tensor& y, const Tensor& x) {
   TensorImpl *view = y.impl(), *from = x.impl();
   if (!is_grad_enabled()) {
     // Setting a base would keep the graph and the gradient of x alive.
-    const bool recorded = x.requires_grad() || from->no_grad_view == TensorImpl::of_recorded;
-    view->no_grad_view = recorded ? TensorImpl::of_recorded : TensorImpl::of_constant;
+    const bool recorded = x.requires_grad() || from->no_grad_view == TensorImpl::kOfRecorded;
+    view->no_grad_view = recorded ? TensorImpl::kOfRecorded : TensorImpl::kOfConstant;
     return;
   }
   view->no_grad_view = from->no_grad_view;
@@ -147,8 +147,8 @@ void check_changeable(const char* op, const Tensor& x, bool recorded) {
   require(!x.requires_grad() || !x.is_leaf(),
           "a leaf Variable that requires grad is being used in an in-place operation. (", op, ")");
   require(
-      impl->no_grad_view != TensorImpl::of_recorded &&
-          !(impl->no_grad_view == TensorImpl::of_constant && recorded),
+      impl->no_grad_view != TensorImpl::kOfRecorded &&
+          !(impl->no_grad_view == TensorImpl::kOfConstant && recorded),
       "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
       "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
       "your code by moving both the view and the inplace either both inside the no_grad block "

@@ -4,6 +4,7 @@ set(old_headers
   autograd/checkpoint.h=autograd/activation_checkpoint.h
   autograd/functional.h=autograd/functional/functional.h
   autograd/hooks.h=autograd/tensor_hooks.h
+  autograd/module_scope.h=autograd/module_guard.h
   autograd/ops/binary.h=autograd/ops/binary_ops.h
   autograd/ops/index/index.h=autograd/ops/index/index_ops.h
   autograd/ops/inplace.h=autograd/ops/index/inplace.h

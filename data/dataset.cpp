@@ -81,11 +81,14 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
     const Tensor& x = parts[i];
     if (!x.defined() || x.shape() != first.shape() || x.dtype() != first.dtype()) {
       const auto text = [](const Tensor& t) {
-        return t.defined() ? cat(t.shape(), " of ", t.dtype()) : std::string("nothing");
+        return t.defined() ? concat_to_string(t.shape(), " of ", t.dtype())
+                           : std::string("nothing");
       };
       throw Error("stack expects each tensor to be equal size, but got ", text(first),
                   " at entry 0 and ", text(x), " at entry ", i,
-                  numbers.empty() ? "" : cat(" (samples ", numbers[0], " and ", numbers[i], ")"),
+                  numbers.empty()
+                      ? ""
+                      : concat_to_string(" (samples ", numbers[0], " and ", numbers[i], ")"),
                   "; DataLoaderOptions::collate may join them in another way");
     }
     std::memcpy(to + i * x.nbytes(), x.cpu().contiguous().data_ptr(), x.nbytes());
@@ -107,7 +110,7 @@ std::unique_ptr<Sampler> Dataset::sampler(const DataLoaderOptions& options, uint
 TensorDataset::TensorDataset(Batch all) : all_(std::move(all)) {
   (void)all_.map([&](const Tensor& x) {
     if (x.dim() > 0 && x.size(0) == all_.inputs.size(0)) return x;
-    throw ValueError("Size mismatch between tensors: ", x.shape(), " beside inputs of ",
+    throw ValueError("Size mismatch between tensors: ", x.shape(), " for inputs of ",
                      all_.inputs.shape(), "; all have a row for each sample");
   });
 }
@@ -162,11 +165,11 @@ Batch collate(const std::vector<Batch>& samples, bool pinned, std::span<const in
 void rethrow_for_sample(int64_t i) try { throw; } catch (Error& error) {
   // Other errors, such as lack of memory or a signal, are not caused by this sample.
   if (is_exactly_one_of<Error, InputError, IndexError, ValueError, TypeError, DataError>(error)) {
-    error.add_prefix(cat("sample ", i, ": "));
+    error.add_prefix(concat_to_string("sample ", i, ": "));
   }
   throw;
 } catch (const std::exception& error) {
-  warn(cat("sample ", i, " threw an exception that is not Taper's: ", error.what()));
+  warn(concat_to_string("sample ", i, " threw an exception that is not Taper's: ", error.what()));
   throw;
 }
 

@@ -33,7 +33,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 enum class EntryKind { kFolder, kFile, kLeftOut };
 
 // Counts an entry that no reader accepts.
-EntryKind kind_of(const fs::directory_entry& entry, LeftOut& left_out) {
+EntryKind kind_of(const fs::directory_entry& entry, SkippedFiles& left_out) {
   std::error_code none;
   if (entry.path().filename().native().starts_with('.')) {
     left_out.add("hidden");
@@ -90,17 +90,17 @@ class Walk {
 
 }  // namespace
 
-void LeftOut::add_file(const fs::path& file) {
+void SkippedFiles::add_file(const fs::path& file) {
   std::string end = name_of(file.extension());
   std::ranges::transform(end, end.begin(), [](unsigned char c) { return char(std::tolower(c)); });
   add(end.empty() ? "extensionless file" : end);
 }
 
-void LeftOut::add_all(const LeftOut& other) {
+void SkippedFiles::add_all(const SkippedFiles& other) {
   for (const auto& [kind, count] : other.counts_) counts_[kind] += count;
 }
 
-std::string LeftOut::to_text() const {
+std::string SkippedFiles::to_text() const {
   constexpr size_t kMostShown = 8;
   std::vector<std::pair<std::string, int64_t>> kinds(counts_.begin(), counts_.end());
   std::ranges::stable_sort(kinds, std::greater(), [](const auto& kind) { return kind.second; });
@@ -113,10 +113,10 @@ std::string LeftOut::to_text() const {
     }
     const auto& [kind, count] = kinds[i];
     const bool is_plural = count > 1 && kind.find(' ') != std::string::npos;
-    out += cat(out.empty() ? "left out: " : ", ", count, " ", detail::shown(kind, 40),
-               is_plural ? "s" : "");
+    out += concat_to_string(out.empty() ? "left out: " : ", ", count, " ",
+                            detail::escaped_for_display(kind, 40), is_plural ? "s" : "");
   }
-  return others > 0 ? cat(out, ", ", others, " others") : out;
+  return others > 0 ? concat_to_string(out, ", ", others, " others") : out;
 }
 
 FolderListing files_below(const fs::path& folder, const FileFilter& takes) {
@@ -153,7 +153,7 @@ std::string name_of(const fs::path& path) {
     const detail::CodePoint c = detail::first_code_point(rest);
     const auto byte = static_cast<unsigned char>(rest[0]);
     if (c.value == detail::CodePoint::kInvalid) {
-      out += cat("\\x", kHex[byte >> 4], kHex[byte & 15]);
+      out += concat_to_string("\\x", kHex[byte >> 4], kHex[byte & 15]);
     } else if (byte == '\\') {
       out += "\\\\";
     } else {

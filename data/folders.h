@@ -13,13 +13,13 @@
 namespace taper::v0::data {
 
 // Counts what a reader of folders skips, by kind: ".webp", "broken link", "hidden".
-class LeftOut {
+class SkippedFiles {
  public:
   // A kind of several words is given in the singular and printed with an s if there are several.
   void add(const std::string& kind) { ++counts_[kind]; }
   // Counts a file under its extension.
   void add_file(const std::filesystem::path& file);
-  void add_all(const LeftOut& other);
+  void add_all(const SkippedFiles& other);
   // Returns for example "left out: 3 .webp, 1 .txt, 2 hidden", the most frequent kinds first; empty
   // if nothing was skipped.
   std::string to_text() const;
@@ -30,7 +30,7 @@ class LeftOut {
 
 struct FolderListing {
   std::vector<std::filesystem::path> files;  // sorted by name
-  LeftOut left_out{};
+  SkippedFiles left_out{};
 };
 
 using FileFilter = std::function<bool(const std::filesystem::path&)>;
@@ -45,7 +45,7 @@ FolderListing files_below(const std::filesystem::path& folder, const FileFilter&
 // Throws InputError if a folder cannot be read.
 struct SubfolderListing {
   std::vector<std::filesystem::path> folders;
-  LeftOut left_out{};
+  SkippedFiles left_out{};
 };
 SubfolderListing folders_in(const std::filesystem::path& folder);
 

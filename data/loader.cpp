@@ -94,8 +94,8 @@ struct DataLoader::State {
         workers.emplace_back([this](const std::stop_token& stop) { work(stop); });
       }
     } catch (const std::system_error& error) {  // fewer threads change only the speed
-      warn(cat("data.workers is ", threads, ", but the system gave ", workers.size(),
-               " threads: ", error.what()));
+      warn(concat_to_string("data.workers is ", threads, ", but the system gave ", workers.size(),
+                            " threads: ", error.what()));
     }
   }
 
@@ -153,7 +153,7 @@ struct DataLoader::State {
     for (int64_t k = 0; k < count; ++k) {
       samples[size_t(k)] = open ? first + k : numbers.data<int64_t>()[first + k];
     }
-    Draws draws(seed, epoch, std::move(samples), device);
+    SampleRng draws(seed, epoch, std::move(samples), device);
     const NoGradGuard no_grad;
     return options.transform(batch, draws);
   }

@@ -25,12 +25,12 @@ template <class IsHit> Metric share_of_hits(IsHit is_hit) {
           .sums =
               [is_hit](const MetricBatch& b) {
                 // Throws for a target that is not one of the classes.
-                (void)nll_loss(b.outputs.to(kFloat32), b.targets, {.reduction = Reduction::none});
+                (void)nll_loss(b.outputs.to(kFloat32), b.targets, {.reduction = Reduction::kNone});
                 return b.total(is_hit(b));
               },
           .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-          .grows = true,
-          .is_share = true};
+          .higher_is_better = true,
+          .is_percentage = true};
 }
 
 Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.targets.to(kFloat64); }
@@ -98,7 +98,7 @@ Metric confusion_matrix(int64_t num_classes) {
 
 Metric f1_score(int64_t num_classes, Average average) {
   if (average == Average::kMicro) return accuracy();
-  Metric m{.tasks = {Task::kClassification}, .grows = true};
+  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true};
   m.sums = [C = num_classes](const MetricBatch& b) {
     const Tensor wanted = one_hot(b.targets, C).to(kFloat64) * b.counts.unsqueeze(1);
     const Tensor given = one_hot(argmax(b.outputs, 1), C).to(kFloat64) * b.counts.unsqueeze(1);
@@ -118,7 +118,7 @@ Metric f1_score(int64_t num_classes, Average average) {
 }
 
 Metric auc() {
-  Metric m{.tasks = {Task::kClassification}, .grows = true, .is_joined = true};
+  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true, .concatenates = true};
   m.sums = [](const MetricBatch& b) {
     require<ValueError>(b.outputs.size(1) == 2, "auc: expected two classes, got ",
                         b.outputs.size(1));
@@ -148,7 +148,7 @@ Metric root_mean_squared_error(double unit) {
 }
 
 Metric r2_score() {
-  Metric m{.tasks = {Task::kRegression}, .grows = true};
+  Metric m{.tasks = {Task::kRegression}, .higher_is_better = true};
   m.sums = [](const MetricBatch& b) {
     const Tensor y = b.targets.to(kFloat64);
     return stack({sum(square(error_of(b))), sum(y), sum(square(y))});
@@ -169,7 +169,7 @@ void Meter::update(const Tensor& outputs, const Tensor& targets) {
     one.sums_ = {metric_.sums(batch).to(kFloat64)};
     one.totals_ = stack({count, zeros_like(count)});
   } else {
-    const Tensor each = cross_entropy(batch.outputs, batch.targets, Reduction::none);
+    const Tensor each = cross_entropy(batch.outputs, batch.targets, Reduction::kNone);
     one.totals_ = stack({count, batch.total(each)});
   }
   add(one);
@@ -182,7 +182,7 @@ void Meter::add(const Meter& other) {
   const Device device = is_first ? other.totals_.device() : totals_.device();
   totals_ = is_first ? other.totals_ : totals_ + other.totals_.to(device);
   for (const Tensor& x : other.sums_) {
-    if (sums_.empty() || metric_.is_joined) {
+    if (sums_.empty() || metric_.concatenates) {
       sums_.push_back(x.to(device));
     } else {
       sums_[0] = sums_[0] + x.to(device);
@@ -230,7 +230,7 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
   if (known[0] < 0) return;
   Shape shape(known.begin() + 1, known.begin() + 1 + known[0]);
   const Tensor whole = zeros(shape, doubles);
-  if (!metric_.is_joined) {
+  if (!metric_.concatenates) {
     sums_ = {own.defined() ? own.clone() : whole};
     ranks.all_reduce(sums_[0]).wait();
     return;

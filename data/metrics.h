@@ -47,9 +47,9 @@ struct Metric {
   std::function<Tensor(const MetricBatch&)> sums{};
   // Returns the metric. Empty: the sums are a confusion matrix, which has no single value.
   std::function<double(const MetricSums&)> value{};
-  bool grows = false;      // greater is better
-  bool is_share = false;   // printed as a percentage
-  bool is_joined = false;  // batches are concatenated along dimension 0, not added
+  bool higher_is_better = false;  // greater is better
+  bool is_percentage = false;     // printed as a percentage
+  bool concatenates = false;      // batches are concatenated along dimension 0, not added
 };
 
 // Accuracy of classification. Of equal outputs the first one counts. A single output per sample is

@@ -12,7 +12,8 @@ namespace taper::v0::data {
 
 namespace fs = std::filesystem;
 
-Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key) {
+TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t seed,
+                            const std::string& key) {
   const int64_t rows = all.inputs.size(0), test = std::llround(double(rows) * test_fraction);
   require<InputError>(test >= 1 && test < rows, key, " ", test_fraction, " of ", rows,
                       " rows leaves ", rows - test, " to train and ", test,
@@ -23,7 +24,7 @@ Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const
   return {whole.get(order.narrow(0, test, rows - test)), whole.get(order.narrow(0, 0, test))};
 }
 
-Splits splits_of(DataInfo info, const Halves& rows) {
+Splits splits_of(DataInfo info, const TrainTestSplit& rows) {
   return {std::move(info), std::make_shared<TensorDataset>(rows.train),
           std::make_shared<TensorDataset>(rows.test)};
 }
@@ -60,8 +61,9 @@ int64_t count_classes(std::span<const int64_t> labels, const std::string& file) 
   if (missing == 0) return classes;
   int64_t gap = 0;
   while (seen.contains(gap)) ++gap;
-  warn(cat(file, ": labels go to ", classes - 1, ", so the model has ", classes, " outputs, but ",
-           missing, " of them never come (the first is ", gap, "): number the classes from 0"));
+  warn(concat_to_string(file, ": labels go to ", classes - 1, ", so the model has ", classes,
+                        " outputs, but ", missing, " of them never come (the first is ", gap,
+                        "): number the classes from 0"));
   return classes;
 }
 
@@ -81,7 +83,7 @@ void require_names(const DataInfo& info) {
 
 std::vector<std::string> numbers_below(int64_t count) {
   std::vector<std::string> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(cat(i));
+  for (int64_t i = 0; i < count; ++i) out.push_back(concat_to_string(i));
   return out;
 }
 

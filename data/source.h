@@ -13,7 +13,7 @@
 
 namespace taper::v0::data {
 
-struct CsvRecipe;     // data/tables/csv.h
+struct CsvEncoding;   // data/tables/csv.h
 struct Standardizer;  // data/tables/standardizer.h
 
 // The data do not allow the value of an option. The message gives the reason.
@@ -28,8 +28,8 @@ struct DataInfo {
   Shape input_shape;  // shape of one sample: images [1, 28, 28], tables [features], text [T] tokens
   int64_t outputs = 0;  // number of classes, 1 for a value, or size of the vocabulary
   std::vector<std::string> class_names{};
-  double target_mean = 0, target_std = 1;    // regression: original = output * std + mean
-  std::shared_ptr<const CsvRecipe> table{};  // how columns of a CSV file become features
+  double target_mean = 0, target_std = 1;      // regression: original = output * std + mean
+  std::shared_ptr<const CsvEncoding> table{};  // how columns of a CSV file become features
   // scaling of each element of a sample in arrays, or null
   std::shared_ptr<const Standardizer> scale{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
@@ -57,12 +57,13 @@ inline Shape sample_shape(const Tensor& samples) {
 
 // Splits rows at random into a test set and the rest. `key` is the name of the fraction in
 // messages. Throws InputError if either would be empty.
-struct Halves {
+struct TrainTestSplit {
   Batch train, test;
 };
-Halves random_split(const Batch& all, double test_fraction, uint64_t seed, const std::string& key);
+TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t seed,
+                            const std::string& key);
 // Returns both parts as data sets of their tensors.
-Splits splits_of(DataInfo info, const Halves& rows);
+Splits splits_of(DataInfo info, const TrainTestSplit& rows);
 
 // A description of a source's data that is available quickly. Its samples may be zeros.
 struct Outline : Splits {

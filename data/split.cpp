@@ -31,7 +31,7 @@ std::vector<int64_t> counts_of(const std::vector<double>& lengths, int64_t size)
     require<ValueError>(
         length >= 0 && (is_fractions || length == std::floor(length)),
         "random_split: expected numbers of samples, or fractions with the sum 1, got ",
-        length < 0 ? cat(length) : cat("the sum ", float(sum)));
+        length < 0 ? concat_to_string(length) : concat_to_string("the sum ", float(sum)));
     out.push_back(int64_t(is_fractions ? std::floor(double(size) * length) : length));
   }
   int64_t left = size - std::accumulate(out.begin(), out.end(), int64_t(0));

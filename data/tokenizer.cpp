@@ -91,8 +91,8 @@ std::string place_in(std::string_view text, size_t at, const std::string& file) 
   const std::string_view before = text.substr(0, at);
   const size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
   const auto is_first = [](char c) { return !is_continuation(c); };
-  return cat(file, ":", 1 + std::ranges::count(before, '\n'), ":",
-             1 + std::ranges::count_if(before.substr(start), is_first));
+  return concat_to_string(file, ":", 1 + std::ranges::count(before, '\n'), ":",
+                          1 + std::ranges::count_if(before.substr(start), is_first));
 }
 
 // An entry of a JSON object.
@@ -103,7 +103,7 @@ struct Entry {
 };
 
 std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
-  using enum JsonEvent::Kind;
+  using enum JsonEvent::EventKind;
   std::vector<Entry> out;
   std::string key;
   int depth = 0;
@@ -136,8 +136,8 @@ CharClass class_of(uint32_t code_point) {
 }
 
 Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
-  const bool is_gpt2 = parts_.kind == Kind::kGpt2;
-  if (parts_.kind == Kind::kBytes) parts_ = {.kind = Kind::kBytes, .tokens = all_bytes()};
+  const bool is_gpt2 = parts_.kind == TokenKind::kGpt2;
+  if (parts_.kind == TokenKind::kBytes) parts_ = {.kind = TokenKind::kBytes, .tokens = all_bytes()};
   if (parts_.tokens.empty()) throw ValueError("a vocabulary without tokens");
   for (const std::string& token : parts_.tokens) {
     const bool is_token = !token.empty() && (!is_gpt2 || unspelled(token));
@@ -165,7 +165,7 @@ Tokenizer Tokenizer::chars(std::string_view text) {
     seen.emplace(text.substr(0, c.length));
     text.remove_prefix(c.length);
   }
-  return of({.kind = Kind::kChars, .tokens = {seen.begin(), seen.end()}});
+  return of({.kind = TokenKind::kChars, .tokens = {seen.begin(), seen.end()}});
 }
 
 Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
@@ -185,7 +185,7 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
     }
     tokens[id] = entry.key;
   }
-  Tokenizer out = of({.kind = Kind::kGpt2, .tokens = std::move(tokens)});
+  Tokenizer out = of({.kind = TokenKind::kGpt2, .tokens = std::move(tokens)});
   std::istringstream merges(read_file(merges_file, "list of GPT-2's merges"));
   std::string line;
   for (int64_t number = 1; std::getline(merges, line); ++number) {
@@ -253,14 +253,14 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words occur again and again
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
-    if (parts_.kind == Kind::kGpt2) {
+    if (parts_.kind == TokenKind::kGpt2) {
       const std::string_view word = text.substr(0, word_length(text));
       auto [found, is_new] = known.try_emplace(word);
       if (is_new) append_pairs(word, found->second);
       out.insert(out.end(), found->second.begin(), found->second.end());
       text.remove_prefix(word.size());
     } else {
-      const size_t length = parts_.kind == Kind::kBytes ? 1 : first_code_point(text).length;
+      const size_t length = parts_.kind == TokenKind::kBytes ? 1 : first_code_point(text).length;
       out.push_back(id_of(text.substr(0, length)));
       text.remove_prefix(length);
     }
@@ -274,7 +274,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
     require<ValueError>(id >= 0 && id < size(), "no token ", id, ": the vocabulary has ", size());
     out += parts_.tokens[size_t(id)];
   }
-  return parts_.kind == Kind::kGpt2 ? unspelled(out).value() : out;
+  return parts_.kind == TokenKind::kGpt2 ? unspelled(out).value() : out;
 }
 
 }  // namespace taper::v0::data

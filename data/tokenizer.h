@@ -22,10 +22,10 @@ CharClass class_of(uint32_t code_point);
 // A vocabulary, and the rules by which text is split into its tokens. Immutable.
 class Tokenizer {
  public:
-  enum class Kind { kChars, kBytes, kGpt2 };
+  enum class TokenKind { kChars, kBytes, kGpt2 };
   // The data of a tokenizer, as UTF-8.
   struct Parts {
-    Kind kind = Kind::kChars;
+    TokenKind kind = TokenKind::kChars;
     std::vector<std::string>
         tokens{};  // the spelling of each id, as in GPT-2's files; for kBytes, bytes
     std::vector<std::pair<int64_t, int64_t>> merges{};  // kGpt2: by rank
@@ -35,7 +35,7 @@ class Tokenizer {
   // ValueError if the text is empty or not UTF-8.
   static Tokenizer chars(std::string_view text);
   // Returns the tokenizer of the 256 bytes.
-  static Tokenizer bytes() { return of({.kind = Kind::kBytes}); }
+  static Tokenizer bytes() { return of({.kind = TokenKind::kBytes}); }
   // Reads GPT-2's byte-pair encoding (https://github.com/openai/gpt-2/blob/master/src/encoder.py)
   // from encoder.json and vocab.bpe in a directory. Throws InputError if a file is missing or
   // damaged.

@@ -58,15 +58,15 @@ Tensor grey_of(const Tensor& x) {
 
 }  // namespace
 
-Draws::Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device)
+SampleRng::SampleRng(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device)
     : seed_(seed),
       stream_(kTransformStreams + uint64_t(epoch)),
       samples_(std::move(samples)),
       device_(device) {}
 
-Tensor Draws::uniform(int64_t count, double low, double high) {
+Tensor SampleRng::uniform(int64_t count, double low, double high) {
   require<ValueError>(count >= 0 && drawn_ + uint64_t(count) <= kMostDraws,
-                      "Draws::uniform: ", count, " more numbers after ", drawn_, "; there are ",
+                      "SampleRng::uniform: ", count, " more numbers after ", drawn_, "; there are ",
                       kMostDraws, " for each sample");
   const Tensor out = Tensor::make({size(), count}, kFloat32, Device(), device_.is_cuda());
   float* to = out.data<float>();
@@ -81,7 +81,7 @@ Tensor Draws::uniform(int64_t count, double low, double high) {
   return out.to(device_, {.non_blocking = true});
 }
 
-Tensor Normalize::operator()(const Tensor& x, Draws&) const {
+Tensor Normalize::operator()(const Tensor& x, SampleRng&) const {
   require_images("Normalize", x);
   const auto of_channels = [&](const std::vector<double>& values) {
     require<ValueError>(std::ssize(values) == x.size(1), "Normalize: ", values.size(),
@@ -92,7 +92,7 @@ Tensor Normalize::operator()(const Tensor& x, Draws&) const {
   return (x - of_channels(mean)) / of_channels(std);
 }
 
-Tensor RandomCrop::operator()(const Tensor& x, Draws& draws) const {
+Tensor RandomCrop::operator()(const Tensor& x, SampleRng& draws) const {
   require_images("RandomCrop", x);
   const Tensor padded = padding > 0 ? pad(x, {padding, padding, padding, padding}) : x;
   const int64_t h = size > 0 ? size : x.size(2), w = size > 0 ? size : x.size(3);
@@ -104,12 +104,12 @@ Tensor RandomCrop::operator()(const Tensor& x, Draws& draws) const {
   return pick(padded, from(0, H - h) + places(h, u), from(1, W - w) + places(w, u));
 }
 
-Tensor RandomHorizontalFlip::operator()(const Tensor& x, Draws& draws) const {
+Tensor RandomHorizontalFlip::operator()(const Tensor& x, SampleRng& draws) const {
   require_images("RandomHorizontalFlip", x);
   return where(lt(of_images(draws.uniform(1)), p), flip(x, {3}), x);
 }
 
-Tensor RandomAffine::operator()(const Tensor& x, Draws& draws) const {
+Tensor RandomAffine::operator()(const Tensor& x, SampleRng& draws) const {
   require_images("RandomAffine", x);
   const double H = double(x.size(2)), W = double(x.size(3));
   const Tensor u = draws.uniform(4, -1, 1);
@@ -127,7 +127,7 @@ Tensor RandomAffine::operator()(const Tensor& x, Draws& draws) const {
   return grid_sample(x, grid.to(x.dtype()));
 }
 
-Tensor ColorJitter::operator()(const Tensor& x, Draws& draws) const {
+Tensor ColorJitter::operator()(const Tensor& x, SampleRng& draws) const {
   require_images("ColorJitter", x);
   const Tensor u = draws.uniform(3);
   // Interpolates between `other` and y, or extrapolates.
@@ -142,7 +142,7 @@ Tensor ColorJitter::operator()(const Tensor& x, Draws& draws) const {
   return blend(y, grey_of(y), 2, saturation);
 }
 
-Tensor Cutout::operator()(const Tensor& x, Draws& draws) const {
+Tensor Cutout::operator()(const Tensor& x, SampleRng& draws) const {
   require_images("Cutout", x);
   const Tensor u = draws.uniform(2);
   const auto is_inside = [&](int64_t i, int64_t n) {
@@ -154,7 +154,7 @@ Tensor Cutout::operator()(const Tensor& x, Draws& draws) const {
   return masked_fill(x, hole.unsqueeze(1), 0);
 }
 
-Batch Mixup::operator()(const Batch& batch, Draws& draws) const {
+Batch Mixup::operator()(const Batch& batch, SampleRng& draws) const {
   const Tensor u = draws.uniform(2);
   // Draws Beta(a, a) from a t variate with 2a degrees of freedom, by Bailey's method ("Polar
   // generation of random variates with the t-distribution", 1994).

@@ -20,9 +20,9 @@ namespace taper::v0::data {
 
 // The random numbers of a transform. Each sample's numbers are a function of the seed, the epoch
 // and the sample's number, independent of the rest of the batch.
-class Draws {
+class SampleRng {
  public:
-  Draws(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device);
+  SampleRng(uint64_t seed, int64_t epoch, std::vector<int64_t> samples, Device device);
 
   int64_t size() const { return std::ssize(samples_); }
   // Returns float32 [samples, count] in [low, high), on the device. Each call returns new numbers.
@@ -36,13 +36,13 @@ class Draws {
 };
 
 // A function that is applied to each batch.
-using Transform = std::function<Batch(const Batch&, Draws&)>;
+using Transform = std::function<Batch(const Batch&, SampleRng&)>;
 
 // Computes (x - mean) / std per channel (torchvision.transforms.Normalize). Throws ValueError for a
 // different number of channels, or a std of 0.
 struct Normalize {
   std::vector<double> mean, std;
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Cuts a square of `size` at a random place of the image, which is padded with `padding` zeros
@@ -53,14 +53,14 @@ struct RandomCrop {
   template <class V> void describe(V& v) {
     v("padding", padding, kWidthOrNone, "zeros added on each side before the crop");
   }
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Mirrors an image with probability p (torchvision.transforms.RandomHorizontalFlip).
 struct RandomHorizontalFlip {
   double p = 0.5;
   template <class V> void describe(V& v) { v("p", p, kUnit, "probability"); }
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Rotates by up to `degrees` in either direction around the center, shifts by up to these fractions
@@ -74,7 +74,7 @@ struct RandomAffine {
     v("translate", translate, kUnit, "largest shifts, as fractions of width and height");
     v("scale", scale, kPositive, "smallest and largest scale");
   }
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Changes brightness, contrast and saturation, in this order, of gray or RGB images in [0, 1], by
@@ -86,7 +86,7 @@ struct ColorJitter {
     v("contrast", contrast, kNonNegative, "largest deviation of the factor from 1");
     v("saturation", saturation, kNonNegative, "largest deviation of the factor from 1");
   }
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Writes zeros into a square around a random pixel; the square may extend beyond the edge (DeVries
@@ -96,7 +96,7 @@ struct Cutout {
   template <class V> void describe(V& v) {
     v("size", size, kWidth, "side of the square that is set to 0");
   }
-  Tensor operator()(const Tensor& x, Draws& draws) const;
+  Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
 // Mixes each sample with the one at the same position from the end of the batch, and their targets:
@@ -106,15 +106,15 @@ struct Cutout {
 struct Mixup {
   int64_t num_classes = 0;  // for int64 targets
   double alpha = 0.2;
-  Batch operator()(const Batch& batch, Draws& draws) const;
+  Batch operator()(const Batch& batch, SampleRng& draws) const;
 };
 
 // Applies transforms in order: functions of batches, or of their inputs only.
 template <class... Steps> Transform compose(Steps... steps) {
-  return [=](const Batch& batch, Draws& draws) {
+  return [=](const Batch& batch, SampleRng& draws) {
     Batch out = batch;
     const auto apply = [&](const auto& step) {
-      if constexpr (std::invocable<decltype(step), const Batch&, Draws&>) {
+      if constexpr (std::invocable<decltype(step), const Batch&, SampleRng&>) {
         out = step(out, draws);
       } else {
         out.inputs = step(out.inputs, draws);

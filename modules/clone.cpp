@@ -47,14 +47,14 @@ Copies& copies_or_refuse() {
 
 }  // namespace
 
-CloneScope::CloneScope() : is_outermost_(!copies) {
+CloneGuard::CloneGuard() : is_outermost_(!copies) {
   if (is_outermost_) copies.emplace();
 }
-CloneScope::~CloneScope() {
+CloneGuard::~CloneGuard() {
   if (is_outermost_) copies.reset();
 }
 
-void CloneScope::finish() const {
+void CloneGuard::finish() const {
   if (!is_outermost_) return;
   for (const auto& [from, to] : copies->modules) {
     for (const auto& [name, child] : to->children_) {
@@ -93,7 +93,7 @@ std::unique_ptr<Module> Module::copied() {
 }
 
 std::unique_ptr<Module> Module::clone() const {
-  const CloneScope scope;
+  const CloneGuard scope;
   std::unique_ptr<Module> made = const_cast<Module*>(this)->copied();
   scope.finish();
   return made;

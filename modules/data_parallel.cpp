@@ -25,11 +25,11 @@ std::string difference(const std::string& a, const std::string& b) {
     if (!std::getline(ours, own)) own = "nothing more";
     if (!std::getline(theirs, other)) other = "nothing more";
   } while (own == other);
-  return cat(other, ", and not ", own);
+  return concat_to_string(other, ", and not ", own);
 }
 
 int leaves_a_rank(const DataParallelOptions& options, int ranks) {
-  if (options.order == ReduceOrder::fastest) return 1;
+  if (options.order == ReduceOrder::kFastest) return 1;
   const int shards = options.shards ? options.shards : ranks;
   if (shards > 0 && (shards & (shards - 1)) == 0 && shards % ranks == 0) return shards / ranks;
   throw ValueError("DataParallel: shards must be a power of two and a multiple of the ", ranks,
@@ -37,7 +37,7 @@ int leaves_a_rank(const DataParallelOptions& options, int ranks) {
 }
 
 void add(const Tensor& out, const Tensor& a, const Tensor& b) {
-  kernels::binary_into(kernels::BinaryOp::add, out, a, b);
+  kernels::binary_into(kernels::BinaryOp::kAdd, out, a, b);
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
   const std::vector<NamedTensor> buffers = module.named_buffers();
   all.insert(all.end(), buffers.begin(), buffers.end());
   std::string listing;
-  for (const auto& [name, x] : all) listing += cat(name, " ", x.dtype(), " ", x.shape(), "\n");
+  for (const auto& [name, x] : all)
+    listing += concat_to_string(name, " ", x.dtype(), " ", x.shape(), "\n");
   const std::vector<std::string> listings = ranks_.all_gather_text(listing);
   for (size_t r = 1; r < listings.size(); ++r) {
     if (listings[r] == listings[0]) continue;
@@ -257,12 +258,12 @@ void DataParallel::join_ranks(size_t number) {
     for (const size_t i : bucket.slots) {
       if (!slots_[i].view.defined()) all.push_back(flat_grad(slots_[i]));
     }
-    bucket.work = ranks_.all_reduce(all, distributed::ReduceOp::avg, kAsync);
+    bucket.work = ranks_.all_reduce(all, distributed::ReduceOp::kAvg, kAsync);
   } else if (bucket.parts.defined()) {
     bucket.work = ranks_.all_to_all(bucket.parts.view({-1}), bucket.padded, kAsync);
     if (number > 0) join_parts(buckets_[number - 1]);
   } else {
-    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::sum, kAsync);
+    bucket.work = ranks_.all_reduce(bucket.flat, distributed::ReduceOp::kSum, kAsync);
   }
 }
 
@@ -313,7 +314,7 @@ void DataParallel::reduce_ready() {
 std::string DataParallel::unused() const {
   std::string names;
   for (const Slot& s : slots_) {
-    if (!s.ready) names += cat(names.empty() ? "" : ", ", s.param.name);
+    if (!s.ready) names += concat_to_string(names.empty() ? "" : ", ", s.param.name);
   }
   return names;
 }

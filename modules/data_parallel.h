@@ -30,7 +30,7 @@ namespace taper::v0 {
 // binary tree. Rank r processes the leaves from r * shards / size() on, one backward pass per leaf,
 // all but the last in a no_sync() scope. Leaves 2i and 2i + 1 are added, then these sums in pairs,
 // and so on. Gradients must be cleared before each step.
-enum class ReduceOrder : uint8_t { fastest, tree };
+enum class ReduceOrder : uint8_t { kFastest, kTree };
 
 struct DataParallelOptions {
   // Bytes of gradients that are reduced together; the first bucket has a 25th of that. Gradients of
@@ -42,7 +42,7 @@ struct DataParallelOptions {
   // If true, a parameter may have no gradient, which then counts as 0. Call finish() after each
   // backward pass.
   bool allow_unused = false;
-  ReduceOrder order = ReduceOrder::fastest;
+  ReduceOrder order = ReduceOrder::kFastest;
   // for a tree: a power of two and a multiple of the number of ranks; 0: one per rank
   int shards = 0;
 };
@@ -59,16 +59,16 @@ class DataParallel {
 
   // Until the end of the scope, gradients accumulate locally. The next backward pass after it
   // averages the sums. In a tree: the current leaf is not the last one of this rank.
-  class NoSync {
+  class NoSyncGuard {
    public:
-    explicit NoSync(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
-    ~NoSync() { parallel_.syncs_ = true; }
-    NoSync& operator=(NoSync&&) = delete;  // neither copied nor moved
+    explicit NoSyncGuard(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
+    ~NoSyncGuard() { parallel_.syncs_ = true; }
+    NoSyncGuard& operator=(NoSyncGuard&&) = delete;  // neither copied nor moved
 
    private:
     DataParallel& parallel_;
   };
-  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+  [[nodiscard]] NoSyncGuard no_sync() { return NoSyncGuard(*this); }
 
   // Completes the reduction after a backward pass that did not reach all parameters; otherwise it
   // has no effect. Throws Error with the names of the parameters that have no gradient, unless
@@ -88,7 +88,7 @@ class DataParallel {
   // Parameters in the order in which the backward pass computes their gradients.
   struct Bucket;
 
-  bool in_tree() const { return options_.order == ReduceOrder::tree; }
+  bool in_tree() const { return options_.order == ReduceOrder::kTree; }
   bool is_last_leaf() const { return leaf_ + 1 == leaves_; }
   void broadcast(const std::vector<Tensor>& tensors);
   void make_buckets();

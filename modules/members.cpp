@@ -134,7 +134,7 @@ void ChildBase::put(Module& fresh, ChildBase& from) {
     throw Error("a ", fresh.type_name(), " cannot be put into itself");
   }
   if (!old) return put_in_vacant_place(fresh, from);
-  if (old == module_.get()) return module_->give_place_to(fresh);
+  if (old == module_.get()) return module_->replace_with(fresh);
   for (ChildBase* holder = owner_->held_; holder; holder = holder->next_) {
     if (holder->module_.get() == old) return exchange_with(*holder, fresh, from);
   }

@@ -65,7 +65,7 @@ Tensor Module::forward(const Tensor&) {
 }
 
 Tensor Module::operator()(const Tensor& x) {
-  return within([this](const Tensor& input) { return forward(input); }, x);
+  return call_with_hooks([this](const Tensor& input) { return forward(input); }, x);
 }
 
 std::string Module::type_name() const { return short_name(typeid(*this)); }
@@ -200,7 +200,7 @@ std::vector<Module::Named>::iterator Module::place_in(Module& parent) const {
   return std::ranges::find(parent.children_, this, &Named::second);
 }
 
-void Module::give_place_to(Module& fresh) {
+void Module::replace_with(Module& fresh) {
   if (this == &fresh) return;
   if (is_in(fresh)) throw Error("a ", fresh.type_name(), " cannot be put into itself");
   if (!fresh.parents_.empty()) {
@@ -360,9 +360,10 @@ std::string to_string(const Module& module) {
   if (module.children().empty()) {
     // multi-line settings are printed on lines of their own
     const bool lines = extra.find('\n') != std::string::npos;
-    return cat(module.type_name(), "(", lines ? indented("\n" + extra) + "\n" : extra, ")");
+    return concat_to_string(module.type_name(), "(", lines ? indented("\n" + extra) + "\n" : extra,
+                            ")");
   }
-  std::string out = cat(module.type_name(), "(");
+  std::string out = concat_to_string(module.type_name(), "(");
   const auto& children = module.children();
   for (size_t i = 0, next; i < children.size(); i = next) {
     const std::string text = to_string(*children[i].second);
@@ -370,9 +371,9 @@ std::string to_string(const Module& module) {
     // A list prints equal neighbors once: "(0-3): 4 x ReLU()".
     const bool folds = module.type_name() == "ModuleList";
     while (folds && next < children.size() && to_string(*children[next].second) == text) ++next;
-    out += cat("\n  (", children[i].first);
-    if (next - i > 1) out += cat("-", children[next - 1].first);
-    out += next - i > 1 ? cat("): ", next - i, " x ") : "): ";
+    out += concat_to_string("\n  (", children[i].first);
+    if (next - i > 1) out += concat_to_string("-", children[next - 1].first);
+    out += next - i > 1 ? concat_to_string("): ", next - i, " x ") : "): ";
     out += indented(text);
   }
   return out + "\n)";
@@ -383,7 +384,8 @@ void check_all_registered(const Module& module, const Tensor& loss) {
   std::string strays;
   for (const Tensor& leaf : leaves_of(loss)) {
     const auto same = [&](const Tensor& p) { return p.is_same(leaf); };
-    if (std::none_of(parameters.begin(), parameters.end(), same)) strays += cat(" ", leaf.shape());
+    if (std::none_of(parameters.begin(), parameters.end(), same))
+      strays += concat_to_string(" ", leaf.shape());
   }
   if (strays.empty()) return;
   throw Error("the loss depends on tensors that require grad and are no parameters of the ",

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/module_scope.h"
+#include "autograd/module_guard.h"
 #include "framework/base/error.h"
 #include "framework/io/loaded_tensors.h"
 #include "framework/tensor/tensor.h"
@@ -65,7 +65,7 @@ class Module {
   // Removes this module from its parents. Their other children keep their order.
   virtual ~Module();
 
-  // Throws NotImplementedError if the class is called in another way (see `within`).
+  // Throws NotImplementedError if the class is called in another way (see `call_with_hooks`).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"  // forward of a ModuleOf takes any arguments
   virtual Tensor forward(const Tensor& x);
@@ -111,9 +111,9 @@ class Module {
   Module& to(Device device);
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
-  Module& cuda() { return to(Device(DeviceType::cuda)); }
+  Module& cuda() { return to(Device(DeviceType::kCuda)); }
   Module& cuda(Device device);
-  Module& cpu() { return to(Device(DeviceType::cpu)); }
+  Module& cpu() { return to(Device(DeviceType::kCpu)); }
 
   // Removes all gradients.
   void zero_grad();
@@ -147,7 +147,7 @@ class Module {
   void register_module(const std::string& name, Module& child);
   // Moves `fresh` from its first place in the tree to this module's first place, with the same name
   // and position. Children and containers call this on assignment.
-  void give_place_to(Module& fresh);
+  void replace_with(Module& fresh);
 
  protected:
   // Moves parameters, buffers, children and hooks, and the place in a parent unless a Child or a
@@ -165,9 +165,9 @@ class Module {
   // Runs body(arguments...) as a call of this module, with everything that operator() does for
   // forward(). Use it to write calls with several arguments or results.
   //   Scores operator()(const Tensor& x, const State& state) {
-  //     return within([this](const auto&... a) { return score(a...); }, x, state);
+  //     return call_with_hooks([this](const auto&... a) { return score(a...); }, x, state);
   //   }
-  template <class F, class... Args> auto within(const F& body, const Args&... arguments) {
+  template <class F, class... Args> auto call_with_hooks(const F& body, const Args&... arguments) {
     Call call(*this);
     try {
       if (!has_hooks()) return body(arguments...);
@@ -208,7 +208,7 @@ class Module {
   friend class ModuleTensor;
   friend class ModuleContainer;
   friend class ChildBase;
-  friend class CloneScope;
+  friend class CloneGuard;
   template <class M> friend class Child;
   template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
@@ -230,7 +230,7 @@ class Module {
    private:
     Module& module_;
     Module* outer_;  // the module that called this one
-    ModuleScope scope_;
+    ModuleGuard scope_;
     std::shared_ptr<BackwardCall> backward_;  // null unless there are backward hooks
   };
 
@@ -275,11 +275,11 @@ class Module {
 
 // Allows copies of modules on this thread while it exists. All copies form one operation, so
 // tensors and modules that are tied or shared stay so between the copies.
-class CloneScope {
+class CloneGuard {
  public:
-  CloneScope();
-  ~CloneScope();
-  CloneScope& operator=(CloneScope&&) = delete;  // neither copied nor moved
+  CloneGuard();
+  ~CloneGuard();
+  CloneGuard& operator=(CloneGuard&&) = delete;  // neither copied nor moved
   // Throws Error if a copied module has a child that was not copied, because the child is
   // registered with a module that does not hold it.
   void finish() const;
@@ -304,7 +304,7 @@ template <std::derived_from<Module> M> M clone(const M& module) {
   static_assert(!std::same_as<M, Module>,
                 "clone(module) needs the module's own type: module.clone() copies any Module");
   check_whole(module, typeid(M));
-  const CloneScope scope;
+  const CloneGuard scope;
   const std::unique_ptr<Module> made = Module::copy_of(const_cast<M&>(module));
   scope.finish();
   return std::move(static_cast<M&>(*made));
@@ -339,8 +339,8 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
  public:
   using BracedCalls<ModuleOf<D>, D>::operator();
   template <class... Args> auto operator()(const Args&... arguments) {
-    return this->within([this](const auto&... a) { return static_cast<D&>(*this).forward(a...); },
-                        arguments...);
+    return this->call_with_hooks(
+        [this](const auto&... a) { return static_cast<D&>(*this).forward(a...); }, arguments...);
   }
 
  private:

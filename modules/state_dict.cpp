@@ -21,13 +21,14 @@ std::string hint(const IncompatibleKeys& keys) {
   for (const std::string& missing : keys.missing_keys) {
     for (const std::string& unexpected : keys.unexpected_keys) {
       if (const std::string more = prefix_before(missing, unexpected); !more.empty()) {
-        return cat("\n\tThe names of the state begin with \"", more,
-                   "\", the model's do not: load_state_dict(state, {.prefix = \"", more, "\"}).");
+        return concat_to_string("\n\tThe names of the state begin with \"", more,
+                                "\", the model's do not: load_state_dict(state, {.prefix = \"",
+                                more, "\"}).");
       }
       if (const std::string more = prefix_before(unexpected, missing); !more.empty()) {
-        return cat("\n\tThe model's names begin with \"", more,
-                   "\", those of the state do not: load it into the module \"",
-                   more.substr(0, more.size() - 1), "\".");
+        return concat_to_string("\n\tThe model's names begin with \"", more,
+                                "\", those of the state do not: load it into the module \"",
+                                more.substr(0, more.size() - 1), "\".");
       }
     }
   }
@@ -42,8 +43,8 @@ std::string strict_report(const IncompatibleKeys& keys) {
 // Returns an empty text if the shapes are equal.
 std::string size_mismatch(const std::string& name, const Shape& given, const Shape& own) {
   if (given == own) return "";
-  return cat("\n\tsize mismatch for ", name, ": copying a param with shape ", given,
-             " from checkpoint, the shape in current model is ", own, ".");
+  return concat_to_string("\n\tsize mismatch for ", name, ": copying a param with shape ", given,
+                          " from checkpoint, the shape in current model is ", own, ".");
 }
 
 // Returns an empty text unless the file has an unreadable entry of that name.

@@ -20,14 +20,15 @@ int64_t bytes_in_use(Device device) {
 
 // Formats 1234567 as "1,234,567".
 std::string grouped(int64_t n) {
-  std::string text = cat(n);
+  std::string text = concat_to_string(n);
   for (int64_t at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
   return text;
 }
 
 std::string in_units(int64_t bytes) {
-  if (bytes < 10 * 1024) return cat(bytes, " B");
-  return bytes < (10 << 20) ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
+  if (bytes < 10 * 1024) return concat_to_string(bytes, " B");
+  return bytes < (10 << 20) ? concat_to_string(bytes >> 10, " KiB")
+                            : concat_to_string(bytes >> 20, " MiB");
 }
 
 // Formats lines as columns. The first column is aligned left, the others right.
@@ -103,7 +104,7 @@ class Recorder {
 
 std::vector<ModuleSummary> summarize(Module& model, const Tensor& input) {
   Generator apart(default_generator());
-  const DrawScope draws(apart);
+  const DrawGuard draws(apart);
   Recorder recorder(model, input.device());
   (void)model(input);
   return std::move(recorder.rows);
@@ -124,10 +125,11 @@ std::string summary(Module& model, const Tensor& input) {
   int64_t bytes = 0;
   for (const NamedTensor& t : model.named_parameters()) bytes += int64_t(t.tensor.nbytes());
   const ModuleSummary& all = rows[0];
-  return table(lines) +
-         cat("parameters: ", grouped(all.parameters), " (", grouped(all.trained), " trained), ",
-             in_units(bytes), "\nmultiply-adds: ", grouped(all.multiply_adds),
-             "\nactivations: ", in_units(all.activation_bytes), " for input ", input.shape(), "\n");
+  return table(lines) + concat_to_string("parameters: ", grouped(all.parameters), " (",
+                                         grouped(all.trained), " trained), ", in_units(bytes),
+                                         "\nmultiply-adds: ", grouped(all.multiply_adds),
+                                         "\nactivations: ", in_units(all.activation_bytes),
+                                         " for input ", input.shape(), "\n");
 }
 
 std::ostream& operator<<(std::ostream& out, const Module& module) {

@@ -14,10 +14,10 @@ namespace {
 using namespace kernels;
 
 Tensor norm_of(const std::vector<Tensor>& xs, double p) {
-  ListRule rule = Magnitude<0, Join::sum>{{}, p};
-  if (p == 1) rule = Magnitude<1, Join::sum>{{}, p};
-  if (p == 2) rule = Magnitude<2, Join::sum>{{}, p};
-  if (std::isinf(p)) rule = Magnitude<1, Join::max>{{}, p};
+  ListRule rule = Magnitude<0, Join::kSum>{{}, p};
+  if (p == 1) rule = Magnitude<1, Join::kSum>{{}, p};
+  if (p == 2) rule = Magnitude<2, Join::kSum>{{}, p};
+  if (std::isinf(p)) rule = Magnitude<1, Join::kMax>{{}, p};
   const auto is_wide = [](const Tensor& x) { return x.dtype() == kFloat64; };
   const bool wide = std::any_of(xs.begin(), xs.end(), is_wide);
   return join_list("norm", rule, xs, wide ? kFloat64 : kFloat32, std::isinf(p) ? 1 : p);

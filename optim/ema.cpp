@@ -10,8 +10,8 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
+#include "optim/group_options.h"
 #include "optim/optimizer.h"
-#include "optim/rule.h"
 #include "optim/shared.h"
 
 namespace taper::v0::optim {
@@ -112,7 +112,7 @@ void AveragedModel::update() {
     const Tensor n = n_averaged_.to(params[i][0].device());
     const kernels::Average rule{{}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !is_ema_};
     kernels::run_list("ema", rule, averages[i], params[i]);
-    kernels::binary_into(kernels::BinaryOp::add, n, n, wrap_scalar(1));
+    kernels::binary_into(kernels::BinaryOp::kAdd, n, n, wrap_scalar(1));
   }
 }
 

@@ -4,7 +4,7 @@
 //
 //   EMA ema(model.named_parameters(), {.decay = 0.999});  // or AveragedModel average(...)
 //   for (...) { ...; optimizer.step(); ema.update(); }
-//   { const EMA::Scope averaged(ema); update_bn(batches, model); evaluate(model); }
+//   { const EMA::Guard averaged(ema); update_bn(batches, model); evaluate(model); }
 #pragma once
 
 #include <memory>
@@ -36,12 +36,13 @@ class AveragedModel {
   // In between, optimizers refuse to step these parameters.
   void swap();
   bool is_swapped() const { return !originals_.empty(); }
-  // Swapped for a scope, however that is left. The model must stay where it is.
-  class Scope {
+  // Swaps the averages in until the end of the scope. The AveragedModel must not be moved
+  // meanwhile.
+  class Guard {
    public:
-    explicit Scope(AveragedModel& model) : model_(model) { model.swap(); }
-    ~Scope() { model_.swap(); }
-    Scope& operator=(Scope&&) = delete;  // neither copied nor moved
+    explicit Guard(AveragedModel& model) : model_(model) { model.swap(); }
+    ~Guard() { model_.swap(); }
+    Guard& operator=(Guard&&) = delete;  // neither copied nor moved
 
    private:
     AveragedModel& model_;

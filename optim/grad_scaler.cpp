@@ -63,7 +63,7 @@ void GradScaler::update() {
   const Tensor found = jobs_.begin()->second.found_inf;
   for (const auto& [optimizer, job] : jobs_) {
     if (job.found_inf.is_same(found)) continue;
-    kernels::binary_into(kernels::BinaryOp::maximum, found, found, job.found_inf);
+    kernels::binary_into(kernels::BinaryOp::kMaximum, found, found, job.found_inf);
   }
   const kernels::GrowScale rule{{},
                                 pointer<int32_t>(growth_tracker_),

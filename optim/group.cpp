@@ -16,7 +16,7 @@ namespace {
 // State that is missing starts at its initial value; state that was left behind follows.
 void prepare_state(Tensor& state, const Tensor& param, double initial) {
   if (state.defined()) {
-    state = beside(param, state, state_dtype(param));
+    state = matching_layout(param, state, state_dtype(param));
   } else {
     state = empty_like_layout(param, state_dtype(param));
     kernels::fill(state, initial);
@@ -26,25 +26,26 @@ void prepare_state(Tensor& state, const Tensor& param, double initial) {
 kernels::Update update_of(const Group::Slot& slot) {
   const Tensor& p = slot.param;
   const bool has_master = slot.master.defined();
-  return {has_master ? slot.master : p, beside(p, p.grad(), p.dtype()), slot.states,
+  return {has_master ? slot.master : p, matching_layout(p, p.grad(), p.dtype()), slot.states,
           has_master ? p : low_precision_copy_to_update(p)};
 }
 
 }  // namespace
 
-Group::Group(std::unique_ptr<Rule> own) : rule(std::move(own)), recipe(rule->recipe()) {
-  require<ValueError>(!recipe.initial || !recipe.states.empty(), recipe.optimizer,
-                      ": recipe() gives an initial value, but names no state that it is for");
+Group::Group(std::unique_ptr<GroupOptions> own)
+    : options(std::move(own)), traits(options->traits()) {
+  require<ValueError>(!traits.initial || !traits.states.empty(), traits.optimizer,
+                      ": traits() gives an initial value but names no state for it");
 }
 
 void Group::add(const Tensor& param) {
-  slots.push_back({param, std::vector<Tensor>(recipe.states.size()), {}, {}});
-  if (recipe.initial) prepare_state(slots.back().states[0], param, *recipe.initial);
+  slots.push_back({param, std::vector<Tensor>(traits.states.size()), {}, {}});
+  if (traits.initial) prepare_state(slots.back().states[0], param, *traits.initial);
 }
 
 void Group::set_lr(double lr) {
-  if (rule->lr() == lr) return;
-  rule->lr() = lr;
+  if (options->lr() == lr) return;
+  options->lr() = lr;
   for (const Tensor& device_lr : device_lrs_) kernels::fill(device_lr, lr);
 }
 
@@ -53,7 +54,7 @@ Tensor Group::device_lr(Device device) {
     if (lr.device() == device) return lr;
   }
   device_lrs_.push_back(Tensor::make({}, kFloat64, device));
-  kernels::fill(device_lrs_.back(), rule->lr());
+  kernels::fill(device_lrs_.back(), options->lr());
   return device_lrs_.back();
 }
 
@@ -90,7 +91,7 @@ Tensor Group::own_count(const std::vector<Slot*>& part) const {
 
 void Group::prepare(Slot& slot) const {
   for (size_t k = 0; k < slot.states.size(); ++k) {
-    prepare_state(slot.states[k], slot.param, k == 0 ? recipe.initial.value_or(0) : 0);
+    prepare_state(slot.states[k], slot.param, k == 0 ? traits.initial.value_or(0) : 0);
   }
   // The kernel finds that a new master is not what the parameter says. A parameter that is no
   // longer half needs none.
@@ -106,7 +107,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   if (found_inf.defined() && found_inf.device() != device) {
     throw Error("found_inf is on ", found_inf.device(), " and a parameter on ", device);
   }
-  const bool counts = recipe.count != Recipe::uncounted;
+  const bool counts = traits.count != OptimizerTraits::kUncounted;
   const Tensor count = counts ? own_count(part) : part[0]->step;
   const kernels::StepScalars scalars{device_lr(device), count, found_inf, counts};
   std::vector<kernels::Update> updates;
@@ -116,7 +117,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
     prepare(*slot);
     updates.push_back(update_of(*slot));
   }
-  rule->update(updates, scalars);
+  options->update(updates, scalars);
   for (size_t i = 0; i < part.size(); ++i) {
     const Tensor& p = part[i]->param;
     // A graph that saved the old values must notice the step.
@@ -135,29 +136,29 @@ void Group::step(const Tensor& found_inf) {
 namespace {
 
 std::string group_key(size_t group, const char* name) {
-  return cat("param_groups.", group, ".", name);
+  return concat_to_string("param_groups.", group, ".", name);
 }
 
 // Entries "state.ID.NAME" of the group's parameters, numbered from `id`.
 void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
-  const Recipe& recipe = group.recipe;
+  const OptimizerTraits& traits = group.traits;
   for (const Group::Slot& slot : group.slots) {
-    const std::string key = cat("state.", id++, ".");
+    const std::string key = concat_to_string("state.", id++, ".");
     if (slot.master.defined()) out.push_back({key + "master_param", slot.master});
     // Updates that all overflowed leave no trace, though their zeros are there.
-    const bool counts = recipe.count == Recipe::counted && slot.step.defined();
+    const bool counts = traits.count == OptimizerTraits::kCounted && slot.step.defined();
     const bool begun = slot.states.empty() ? slot.step.defined() : slot.states[0].defined();
     if (!begun || (counts && slot.step.item<double>() == 0)) continue;
-    if (recipe.count == Recipe::saved) {
+    if (traits.count == OptimizerTraits::kSaved) {
       const Tensor step = zeros({});
       if (slot.step.defined()) kernels::copy_into(step, slot.step);
       out.push_back({key + "step", step});
-      if (const auto& [name, of] = recipe.derived; name) {
+      if (const auto& [name, of] = traits.derived; name) {
         out.push_back({key + name, tensor(of(step.item<double>()), {.dtype = kFloat64})});
       }
     }
     for (size_t k = 0; k < slot.states.size(); ++k) {
-      out.push_back({key + recipe.states[k], slot.states[k]});
+      out.push_back({key + traits.states[k], slot.states[k]});
     }
   }
 }
@@ -179,8 +180,9 @@ struct Reader {
     if (entry.empty() || !entry.mapped().defined()) return missing.push_back(name), Tensor();
     const Tensor& found = entry.mapped();
     if (!shape || found.shape() == *shape) return found;
-    problems += cat("\n\tsize mismatch for ", name, ": copying a param with shape ", found.shape(),
-                    " from checkpoint, the shape in current optimizer is ", *shape, ".");
+    problems += concat_to_string(
+        "\n\tsize mismatch for ", name, ": copying a param with shape ", found.shape(),
+        " from checkpoint, the shape in current optimizer is ", *shape, ".");
     return {};
   }
   // Throws ValueError for what was missing, is left over or does not fit.
@@ -196,23 +198,24 @@ struct Reader {
 // What was saved under `key` of a parameter. Those who have counted as far share their count.
 void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Reader& saved,
                std::map<std::pair<double, std::string>, Tensor>& counts) {
-  const Recipe& recipe = group.recipe;
+  const OptimizerTraits& traits = group.traits;
   const auto read = [&](Tensor& state, const char* name) {
     const Tensor value = saved.take(key + name, &slot.param.shape());
     if (!value.defined()) return;
     prepare_state(state, slot.param, 0);
     kernels::copy_into(state, value);
   };
-  const bool begun = saved.has(key) || recipe.initial;
+  const bool begun = saved.has(key) || traits.initial;
   if (group.trains_master(slot) && saved.has(key + "master_param")) {
     read(slot.master, "master_param");
   }
   if (!begun) return;
-  for (size_t k = 0; k < slot.states.size(); ++k) read(slot.states[k], recipe.states[k]);
-  if (recipe.count == Recipe::uncounted) return;
+  for (size_t k = 0; k < slot.states.size(); ++k) read(slot.states[k], traits.states[k]);
+  if (traits.count == OptimizerTraits::kUncounted) return;
   const Shape number = {};
-  const Tensor step = recipe.count == Recipe::saved ? saved.take(key + "step", &number) : ones({});
-  if (recipe.derived.name) (void)saved.take(key + recipe.derived.name, &number);
+  const Tensor step =
+      traits.count == OptimizerTraits::kSaved ? saved.take(key + "step", &number) : ones({});
+  if (traits.derived.name) (void)saved.take(key + traits.derived.name, &number);
   const double n = step.defined() ? step.item<double>() : 0;
   const Device device = slot.param.device();
   Tensor& shared = counts[{n, to_string(device)}];
@@ -230,20 +233,20 @@ Group loaded_group(const Group& own, size_t g, Reader& saved) {
                       "loaded state dict contains a parameter group that doesn't match the size of "
                       "optimizer's group (group ",
                       g, ": ", ids.size(), " parameters, the optimizer's has ", size, ")");
-  Group group(own.rule->clone());
-  for (const Setting& setting : group.rule->settings()) {
+  Group group(own.options->clone());
+  for (const Setting& setting : group.options->settings()) {
     const Tensor value = saved.take(group_key(g, setting.name), &setting.shape);
     if (value.defined()) setting.assign(value);
   }
   try {
-    group.recipe = group.rule->recipe();
+    group.traits = group.options->traits();
   } catch (const ValueError& error) {
-    saved.problems += cat("\n\t", error.what(), " (group ", g, ")");
+    saved.problems += concat_to_string("\n\t", error.what(), " (group ", g, ")");
   }
   std::map<std::pair<double, std::string>, Tensor> counts;
   for (size_t i = 0; i < size; ++i) {
     group.add(own.slots[i].param);
-    load_slot(group.slots.back(), group, cat("state.", ids[i], "."), saved, counts);
+    load_slot(group.slots.back(), group, concat_to_string("state.", ids[i], "."), saved, counts);
   }
   return group;
 }
@@ -256,7 +259,7 @@ std::vector<NamedTensor> state_of(const std::vector<Group>& groups) {
   for (size_t g = 0; g < groups.size(); ++g) {
     const int64_t end = id + std::ssize(groups[g].slots);
     save_slots(groups[g], id, state);
-    for (const Setting& s : groups[g].rule->settings()) {
+    for (const Setting& s : groups[g].options->settings()) {
       settings.push_back({group_key(g, s.name), s.value()});
     }
     settings.push_back({group_key(g, "params"), taper::arange(id, end)});
@@ -270,13 +273,13 @@ std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<Na
   Reader reader;
   for (const auto& [name, tensor] : state) reader.given[name] = tensor;
   size_t saved = 0;
-  while (reader.has(cat("param_groups.", saved, "."))) ++saved;
+  while (reader.has(concat_to_string("param_groups.", saved, "."))) ++saved;
   require<ValueError>(saved == groups.size(),
                       "loaded state dict has a different number of parameter groups (", saved,
                       ", the optimizer has ", groups.size(), ")");
   std::vector<Group> out;
   for (size_t g = 0; g < saved; ++g) out.push_back(loaded_group(groups[g], g, reader));
-  reader.finish(groups.empty() ? "Optimizer" : groups[0].recipe.optimizer);
+  reader.finish(groups.empty() ? "Optimizer" : groups[0].traits.optimizer);
   return out;
 }
 

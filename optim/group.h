@@ -4,13 +4,13 @@
 #include <memory>
 #include <vector>
 
-#include "optim/rule.h"
+#include "optim/group_options.h"
 
 namespace taper::v0::optim {
 
 class Group {
  public:
-  explicit Group(std::unique_ptr<Rule> own);
+  explicit Group(std::unique_ptr<GroupOptions> own);
 
   void add(const Tensor& param);
   void set_lr(double lr);
@@ -25,12 +25,12 @@ class Group {
     Tensor master, step;
   };
   bool trains_master(const Slot& slot) const {
-    return rule->trains_masters() && is_half(slot.param.dtype());
+    return options->trains_masters() && is_half(slot.param.dtype());
   }
 
   std::vector<Slot> slots;
-  std::unique_ptr<Rule> rule;
-  Recipe recipe;
+  std::unique_ptr<GroupOptions> options;
+  OptimizerTraits traits;
 
  private:
   // The slots that have gradients, by device and count of updates.

@@ -28,13 +28,13 @@ bool matches(std::string_view pattern, std::string_view name) {
   return bar != pattern.npos && matches(pattern.substr(bar + 1), name);
 }
 
-void assign_by_name(Rule& rule, const std::string& name, double value) {
+void assign_by_name(GroupOptions& options, const std::string& name, double value) {
   std::string known;
-  for (const Setting& setting : rule.settings()) {
+  for (const Setting& setting : options.settings()) {
     if (setting.name == name && setting.shape.empty()) return setting.assign(wrap_scalar(value));
-    known += cat(known.empty() ? "" : ", ", setting.name);
+    known += concat_to_string(known.empty() ? "" : ", ", setting.name);
   }
-  throw ValueError("a group of ", rule.recipe().optimizer, " has no single number \"", name,
+  throw ValueError("a group of ", options.traits().optimizer, " has no single number \"", name,
                    "\" among its settings: ", known);
 }
 
@@ -66,7 +66,7 @@ Optimizer& Optimizer::operator=(Optimizer&& other) noexcept {
   return *this;
 }
 
-void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
+void Optimizer::add_groups(const std::vector<NamedTensor>& params, const GroupOptions& options,
                            const std::vector<GroupRule>& rules) {
   std::vector<std::vector<NamedTensor>> members(rules.size() + 1);
   for (const NamedTensor& p : params) {
@@ -77,33 +77,36 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const Rule& r
     }
     members[i == rules.size() ? 0 : i + 1].push_back(p);
   }
-  if (rules.empty() || !members[0].empty()) add_group(members[0], rule.clone());
+  if (rules.empty() || !members[0].empty()) add_group(members[0], options.clone());
   for (size_t i = 0; i < rules.size(); ++i) {
     const auto& [pattern, settings, max_dim] = rules[i];
-    require<ValueError>(!members[i + 1].empty(), "no parameter matches the pattern \"", pattern,
-                        "\"", max_dim < kMaxDims ? cat(" with dimensions up to ", max_dim) : "",
-                        i > 0 ? ", or an earlier pattern has it" : "");
-    std::unique_ptr<Rule> own = rule.clone();
+    require<ValueError>(
+        !members[i + 1].empty(), "no parameter matches the pattern \"", pattern, "\"",
+        max_dim < kMaxDims ? concat_to_string(" with dimensions up to ", max_dim) : "",
+        i > 0 ? ", or an earlier pattern has it" : "");
+    std::unique_ptr<GroupOptions> own = options.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
   }
 }
 
-void Optimizer::add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule) {
-  Group group(std::move(rule));
+void Optimizer::add_group(const std::vector<NamedTensor>& params,
+                          std::unique_ptr<GroupOptions> options) {
+  Group group(std::move(options));
   if (params.empty()) throw ValueError("optimizer got an empty parameter list");
   std::vector<Tensor> known = parameters();
   for (size_t i = 0; i < params.size(); ++i) {
     const auto& [name, p] = params[i];
-    const std::string which =
-        name.empty() ? cat("parameter ", i, " of group ", groups_.size()) : cat("parameter ", name);
+    const std::string which = name.empty()
+                                  ? concat_to_string("parameter ", i, " of group ", groups_.size())
+                                  : concat_to_string("parameter ", name);
     if (!p.defined()) throw ValueError(which, " is undefined");
     if (!p.is_leaf()) throw ValueError("can't optimize a non-leaf Tensor (", which, ")");
     require<ValueError>(p.is_floating_point(), which, " has dtype ", p.dtype(),
                         "; only floating tensors are trained");
     require<ValueError>(is_dense(p.shape(), p.strides()), which,
                         " has holes in memory; only dense tensors are trained");
-    require<ValueError>(!group.recipe.only_matrices || p.dim() == 2, group.recipe.optimizer,
+    require<ValueError>(!group.traits.only_matrices || p.dim() == 2, group.traits.optimizer,
                         " only supports 2D parameters whereas we found a parameter with size: ",
                         p.shape(), " (", which, ")");
     require<ValueError>(
@@ -129,8 +132,9 @@ void Optimizer::check_step() const {
 
 void Optimizer::step() {
   check_step();
-  const char* name = groups_.empty() ? "Optimizer" : groups_[0].recipe.optimizer;
-  const RecordFunction range(is_observed() ? cat("Optimizer.step#", name, ".step") : "");
+  const char* name = groups_.empty() ? "Optimizer" : groups_[0].traits.optimizer;
+  const RecordFunction range(is_observed() ? concat_to_string("Optimizer.step#", name, ".step")
+                                           : "");
   for (Group& group : groups_) group.step(found_inf_);
 }
 
@@ -168,7 +172,7 @@ const Group& Optimizer::group(size_t index) const {
   throw IndexError("the optimizer has ", groups_.size(), " parameter group",
                    groups_.size() == 1 ? "" : "s", ", counted from 0, but no group ", index);
 }
-double Optimizer::lr(size_t index) const { return group(index).rule->lr(); }
+double Optimizer::lr(size_t index) const { return group(index).options->lr(); }
 void Optimizer::set_lr(size_t index, double lr) { const_cast<Group&>(group(index)).set_lr(lr); }
 void Optimizer::set_lr(double lr) {
   for (Group& group : groups_) group.set_lr(lr);

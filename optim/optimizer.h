@@ -8,7 +8,8 @@
 //   optim::SGD optimizer(model.named_parameters(), {.lr = 0.1, .momentum = 0.9},
 //                        {{"*.bias|norm*", {{"weight_decay", 0}, {"lr", 0.2}}}});
 //
-// One of your own is an options struct as optim/rule.h says: using Mine = OptimizerOf<MyOptions>.
+// To write an optimizer, write an options struct (optim/group_options.h) and name the type:
+// using MyOptimizer = OptimizerOf<MyOptions>.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "optim/rule.h"
+#include "optim/group_options.h"
 
 namespace taper::v0::optim {
 
@@ -68,7 +69,7 @@ class Optimizer {
   template <class Options>
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
                        const std::vector<GroupRule>& rules = no_rules()) {
-    add_groups(params, RuleOf<Options>(options), rules);
+    add_groups(params, TypedGroupOptions<Options>(options), rules);
   }
 
   size_t num_groups() const;
@@ -113,9 +114,9 @@ class Optimizer {
 
  private:
   const Group& group(size_t index) const;
-  void add_groups(const std::vector<NamedTensor>& params, const Rule& rule,
+  void add_groups(const std::vector<NamedTensor>& params, const GroupOptions& options,
                   const std::vector<GroupRule>& rules);
-  void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<Rule> rule);
+  void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<GroupOptions> options);
 
   bool was_moved_ = false;  // from
 };

@@ -30,7 +30,7 @@ double share(int64_t t, int64_t total) {
 
 // From start to end as part goes from 0 to 1.
 double annealed(Anneal way, double start, double end, double part) {
-  if (way == Anneal::linear) return (end - start) * part + start;
+  if (way == Anneal::kLinear) return (end - start) * part + start;
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * part));
 }
 
@@ -76,7 +76,7 @@ Schedule polynomial(int64_t total_iters, double power) {
 Schedule cosine_annealing(int64_t T_max, double eta_min) {
   check_positive("T_max", T_max);
   return {[=](int64_t t, double base) {
-    return annealed(Anneal::cos, base, eta_min, double(t) / double(T_max));
+    return annealed(Anneal::kCos, base, eta_min, double(t) / double(T_max));
   }};
 }
 
@@ -109,7 +109,7 @@ Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_
     int64_t period = T_0;
     if (T_mult == 1) t %= period;
     for (; t >= period; period *= T_mult) t -= period;
-    return annealed(Anneal::cos, base, eta_min, double(t) / double(period));
+    return annealed(Anneal::kCos, base, eta_min, double(t) / double(period));
   }};
 }
 
@@ -142,8 +142,8 @@ Schedule cyclic(const CyclicOptions& o) {
   check_positive("step_size_down", o.step_size_down.value_or(1));
   const int64_t up = o.step_size_up, total = up + o.step_size_down.value_or(up);
   const auto height = [=](int64_t t) {
-    if (o.mode == exp_range) return std::pow(o.gamma, double(t));
-    return o.mode == triangular2 ? std::pow(0.5, double(t / total)) : 1;
+    if (o.mode == kExpRange) return std::pow(o.gamma, double(t));
+    return o.mode == kTriangular2 ? std::pow(0.5, double(t / total)) : 1;
   };
   return {[=, max_lr = o.max_lr](int64_t t, double base) {
             const int64_t x = t % total;
@@ -216,13 +216,14 @@ LRScheduler::LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
   const size_t given = schedules_.size(), groups = base_lrs_.size();
   require<ValueError>(groups > 0,
                       "LRScheduler: the optimizer has no groups whose rates it could set");
-  spread(schedules_, groups, cat("Expected ", groups, " lr_lambdas, but got ", given));
+  spread(schedules_, groups, concat_to_string("Expected ", groups, " lr_lambdas, but got ", given));
   for (size_t i = 0; i < groups; ++i) {
     std::vector<double> own = schedules_[i].base_lrs;
     if (own.empty()) continue;
-    spread(own, groups,
-           cat("max_lr must have the same length as optimizer.param_groups. max_lr has ",
-               own.size(), " values, param_groups has ", groups, "."));
+    spread(
+        own, groups,
+        concat_to_string("max_lr must have the same length as optimizer.param_groups. max_lr has ",
+                         own.size(), " values, param_groups has ", groups, "."));
     base_lrs_[i] = own[i];
   }
   go_to(0);
@@ -256,14 +257,14 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions option
   require<ValueError>(options_.factor < 1, "Factor should be < 1.0.");
   if (options_.min_lr.empty()) options_.min_lr = {0};
   const size_t given = options_.min_lr.size(), groups = optimizer.num_groups();
-  spread(options_.min_lr, groups, cat("expected ", groups, " min_lrs, got ", given));
+  spread(options_.min_lr, groups, concat_to_string("expected ", groups, " min_lrs, got ", given));
   const double inf = std::numeric_limits<double>::infinity();
-  best_ = options_.mode == PlateauOptions::Mode::min ? inf : -inf;
+  best_ = options_.mode == PlateauOptions::Mode::kMin ? inf : -inf;
 }
 
 bool ReduceLROnPlateau::is_better(double metric) const {
-  const bool relative = options_.threshold_mode == PlateauOptions::ThresholdMode::rel;
-  const bool falls = options_.mode == PlateauOptions::Mode::min;
+  const bool relative = options_.threshold_mode == PlateauOptions::ThresholdMode::kRel;
+  const bool falls = options_.mode == PlateauOptions::Mode::kMin;
   const double margin = falls ? -options_.threshold : options_.threshold;
   const double bound = relative ? best_ * (1 + margin) : best_ + margin;
   return falls ? metric < bound : metric > bound;

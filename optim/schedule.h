@@ -42,8 +42,8 @@ Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
 Schedule lambda(std::function<double(int64_t step)> factor);
 Schedule multiplicative(std::function<double(int64_t step)> factor);
 // To swa_lr, where it stays, in anneal_epochs steps (PyTorch: SWALR).
-enum class Anneal : uint8_t { cos, linear };
-Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::cos);
+enum class Anneal : uint8_t { kCos, kLinear };
+Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::kCos);
 // Begins again after T_0 steps, each period T_mult times as long as the one before.
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0);
 
@@ -52,7 +52,7 @@ struct OneCycleOptions {
   std::vector<double> max_lr;  // one for all groups, or one for each
   int64_t total_steps = 0;     // the scheduler refuses to go beyond
   double pct_start = 0.3;      // the rising part
-  Anneal anneal_strategy = Anneal::cos;
+  Anneal anneal_strategy = Anneal::kCos;
   double div_factor = 25, final_div_factor = 1e4;  // begins at max / div, ends at that / final_div
   bool three_phase = false;
 
@@ -74,7 +74,7 @@ struct CyclicOptions {
   int64_t step_size_up = 2000;
   std::optional<int64_t> step_size_down = std::nullopt;  // none: step_size_up
   // What a cycle's height is multiplied by: nothing, half of the cycle's before, gamma^step.
-  enum class Mode : uint8_t { triangular, triangular2, exp_range } mode = Mode::triangular;
+  enum class Mode : uint8_t { kTriangular, kTriangular2, kExpRange } mode = Mode::kTriangular;
   double gamma = 1;
 
   template <class V> void describe(V& v) {
@@ -123,11 +123,11 @@ class LRScheduler {
 };
 
 struct PlateauOptions {
-  enum class Mode : uint8_t { min, max } mode = Mode::min;
+  enum class Mode : uint8_t { kMin, kMax } mode = Mode::kMin;
   double factor = 0.1;
   int64_t patience = 10;
   double threshold = 1e-4;
-  enum class ThresholdMode : uint8_t { rel, abs } threshold_mode = ThresholdMode::rel;
+  enum class ThresholdMode : uint8_t { kRel, kAbs } threshold_mode = ThresholdMode::kRel;
   int64_t cooldown = 0;
   std::vector<double> min_lr = {};  // one for all groups, or one for each; none: 0
   double eps = 1e-8;

@@ -20,9 +20,9 @@ struct StateReader {
     const bool missing = found == state.end();
     if (!missing && found->tensor.shape() == shape) return found->tensor;
     throw Error("Error(s) in loading state_dict for ", owner, ": ",
-                missing ? cat("Missing key: \"", name, "\"")
-                        : cat("size mismatch for ", name, ": ", found->tensor.shape(),
-                              " in the state, ", shape, " here"));
+                missing ? concat_to_string("Missing key: \"", name, "\"")
+                        : concat_to_string("size mismatch for ", name, ": ", found->tensor.shape(),
+                                           " in the state, ", shape, " here"));
   }
   template <class T> T number(const std::string& name) const { return entry(name, {}).item<T>(); }
 };

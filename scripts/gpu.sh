@@ -8,8 +8,8 @@
 # train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
 #           MNIST when TAPER_MNIST names its directory, else the embedded digits
 # bench     training steps, operators and host time: taper_bench
-# compare   the same beside PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
-# distributed   data parallel training on 1, 2, 4 and 8 GPUs beside PyTorch's, collectives beside
+# compare   the same compared with PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
+# distributed   data parallel training on 1, 2, 4 and 8 GPUs compared with PyTorch's, collectives with
 #           NCCL's own, start-up (tests/bench/distributed.py, which DISTRIBUTED gives arguments)
 # ranks     runs on 1, 2, 4 and 8 GPUs write the same bytes, also after a rank was killed
 #           (scripts/ranks.sh)

@@ -17,7 +17,7 @@ configure() {
     { cat "$build/configure.log" >&2 && exit 1; }
 }
 mkdir -p "$build"
-# Debian's libraries are found where they are; those of the archive beside the program.
+# Debian's libraries are found where they are; those of the archive are installed next to the program.
 configure "$@" -DCMAKE_SKIP_INSTALL_RPATH=ON
 ninja -C "$build" --quiet
 (cd "$build" && cpack -G DEB >/dev/null)

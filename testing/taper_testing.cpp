@@ -44,7 +44,7 @@ bool updates_golden() {
 Verdict compare(const Tensor& got, const Tensor& want, double rtol, double atol) {
   if (rtol == 0 && atol == 0) return same_bits(got, want);
   if (got.dtype() == want.dtype()) return tensor_close(got, want, rtol, atol);
-  return {cat(name_of(got.dtype()), ", expected ", name_of(want.dtype()))};
+  return {concat_to_string(name_of(got.dtype()), ", expected ", name_of(want.dtype()))};
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Verdict tensor_close(const Tensor& got, const Tensor& want, double rtol, double 
   if (!got.defined()) return {"the tensor is undefined"};
   if (!want.defined()) return {"the expected tensor is undefined"};
   if (got.shape() != want.shape()) {
-    return {cat("shape ", got.shape(), ", expected ", want.shape())};
+    return {concat_to_string("shape ", got.shape(), ", expected ", want.shape())};
   }
   const std::vector<double> a = values_of(got), b = values_of(want);
   size_t bad = 0, first = 0, worst = 0;
@@ -67,17 +67,18 @@ Verdict tensor_close(const Tensor& got, const Tensor& want, double rtol, double 
   }
   if (bad == 0) return {};
   const auto show = [&](size_t i) {
-    return cat(place(got.shape(), i), ": ", a[i], ", expected ", b[i]);
+    return concat_to_string(place(got.shape(), i), ": ", a[i], ", expected ", b[i]);
   };
   const std::string far = worst == first ? "" : "; furthest off at " + show(worst);
-  return {cat(bad, " of ", a.size(), " elements differ; at ", show(first), far, " (rtol ", rtol,
-              ", atol ", atol, ", ", name_of(got.dtype()), " on ", got.device(), ")")};
+  return {concat_to_string(bad, " of ", a.size(), " elements differ; at ", show(first), far,
+                           " (rtol ", rtol, ", atol ", atol, ", ", name_of(got.dtype()), " on ",
+                           got.device(), ")")};
 }
 
 Verdict same_bits(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return {
-        cat(name_of(a.dtype()), " ", a.shape(), " against ", name_of(b.dtype()), " ", b.shape())};
+    return {concat_to_string(name_of(a.dtype()), " ", a.shape(), " against ", name_of(b.dtype()),
+                             " ", b.shape())};
   }
   const Tensor left = on_host(a), right = on_host(b);
   const char* x = static_cast<const char*>(left.data_ptr());
@@ -85,8 +86,8 @@ Verdict same_bits(const Tensor& a, const Tensor& b) {
   for (size_t i = 0; i < left.nbytes(); ++i) {
     if (x[i] == y[i]) continue;
     const size_t element = i / a.element_size();
-    return {cat("other bits at ", place(a.shape(), element), ": ", values_of(a)[element],
-                " against ", values_of(b)[element])};
+    return {concat_to_string("other bits at ", place(a.shape(), element), ": ",
+                             values_of(a)[element], " against ", values_of(b)[element])};
   }
   return {};
 }
@@ -115,25 +116,26 @@ Verdict matches_golden(const std::vector<NamedTensor>& got, const fs::path& file
                        double atol) {
   if (updates_golden()) save_safetensors(file.string(), got);
   if (!fs::exists(file)) {
-    return {cat("there is no ", file.string(),
-                ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it")};
+    return {concat_to_string("there is no ", file.string(),
+                             ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it")};
   }
   const std::vector<NamedTensor> golden = load_safetensors(file.string()).tensors;
   const auto names = [](const std::vector<NamedTensor>& tensors) {
     std::set<std::string> sorted;
     for (const NamedTensor& x : tensors) sorted.insert(x.name);
     std::string out;
-    for (const std::string& name : sorted) out += cat(out.empty() ? "" : ", ", "\"", name, "\"");
-    return cat("{ ", out, " }");
+    for (const std::string& name : sorted)
+      out += concat_to_string(out.empty() ? "" : ", ", "\"", name, "\"");
+    return concat_to_string("{ ", out, " }");
   };
   if (names(got) != names(golden)) {
-    return {cat(names(got), ", ", file.string(), " has ", names(golden))};
+    return {concat_to_string(names(got), ", ", file.string(), " has ", names(golden))};
   }
   for (const NamedTensor& mine : got) {
     const auto same = [&](const NamedTensor& x) { return x.name == mine.name; };
     const Verdict result =
         compare(mine.tensor, std::ranges::find_if(golden, same)->tensor, rtol, atol);
-    if (!result) return {cat(file.string(), ", ", mine.name, ": ", result.failure)};
+    if (!result) return {concat_to_string(file.string(), ", ", mine.name, ": ", result.failure)};
   }
   return {};
 }

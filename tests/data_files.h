@@ -17,9 +17,10 @@ namespace taper::v0 {
 class DataFiles : public ::testing::Test {
  protected:
   DataFiles()
-      : directory_(std::filesystem::temp_directory_path() /
-                   cat("taper_data_", getpid(), "_",
-                       ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+      : directory_(
+            std::filesystem::temp_directory_path() /
+            concat_to_string("taper_data_", getpid(), "_",
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
     std::filesystem::create_directories(directory_);
   }
   ~DataFiles() override { std::filesystem::remove_all(directory_); }

@@ -17,7 +17,7 @@ namespace {
 
 std::vector<Device> devices() {
   std::vector<Device> out{Device()};
-  if (cuda::is_available()) out.push_back(Device(DeviceType::cuda, 0));
+  if (cuda::is_available()) out.push_back(Device(DeviceType::kCuda, 0));
   return out;
 }
 
@@ -31,7 +31,7 @@ TEST(GroundFloor, MakesComputesCopiesAndReadsBackWithoutTheTape) {
   for (const Device device : devices()) {
     const Tensor a = tensor({{1, 2, 3}, {4, 5, 6}}, {.dtype = kFloat32, .device = device});
     const Tensor b = tensor({10, 20, 30}, {.dtype = kFloat32, .device = device});
-    const Tensor sum = kernels::binary(kernels::BinaryOp::add, a, b);
+    const Tensor sum = kernels::binary(kernels::BinaryOp::kAdd, a, b);
     EXPECT_EQ(on_host(sum).to_floats(), (std::vector<float>{11, 22, 33, 14, 25, 36}));
 
     const Tensor column = view_as(sum, {2}, {3}, 1);
@@ -39,7 +39,7 @@ TEST(GroundFloor, MakesComputesCopiesAndReadsBackWithoutTheTape) {
     kernels::copy_into(packed, column);
     EXPECT_EQ(on_host(packed).to_vector<double>(), (std::vector<double>{22, 25}));
 
-    const Tensor total = kernels::reduce(kernels::ReduceOp::sum, sum, {});
+    const Tensor total = kernels::reduce(kernels::ReductionOp::kSum, sum, {});
     EXPECT_EQ(total.item<double>(), 141);
     const Tensor square = kernels::matmul(a, view_as(a, {3, 2}, {1, 3}, 0));
     EXPECT_EQ(on_host(square).to_floats(), (std::vector<float>{14, 32, 32, 77}));

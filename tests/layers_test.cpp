@@ -182,9 +182,9 @@ TEST(Layers, EveryFolderIsKnown) {
 TEST(Layers, OwnHeadersAreIncludedByTheirFullPath) {
   const fs::path root = TAPER_SOURCE_DIR;
   for (const Include& include : includes()) {
-    const fs::path beside = fs::path(include.file).parent_path() / include.header;
+    const fs::path sibling = fs::path(include.file).parent_path() / include.header;
     EXPECT_FALSE(include.header.find("..") != std::string::npos ||
-                 fs::is_regular_file(root / beside))
+                 fs::is_regular_file(root / sibling))
         << place(include) << "; write the path from the root";
   }
 }

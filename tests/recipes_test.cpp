@@ -39,14 +39,14 @@ struct Step {
   std::string file;
   std::vector<std::string> code = {};
 };
-struct Recipe {
+struct Instructions {
   std::string title;  // "A layer: `Mish`, two files"
   std::vector<Step> steps = {};
 };
 
-std::vector<Recipe> recipes() {
+std::vector<Instructions> recipes() {
   const std::regex first_file("^[0-9]+\\. `([^`]+)`:.*");
-  std::vector<Recipe> found;
+  std::vector<Instructions> found;
   bool in_code = false;
   for (const std::string& line : lines_of(kRoot / "docs/extending.md")) {
     std::smatch match;
@@ -60,14 +60,14 @@ std::vector<Recipe> recipes() {
       found.back().steps.push_back({match[1]});
     }
   }
-  std::erase_if(found, [](const Recipe& recipe) { return recipe.steps.empty(); });
+  std::erase_if(found, [](const Instructions& recipe) { return recipe.steps.empty(); });
   return found;
 }
 
 TEST(Recipes, ShowCodeThatTheirFilesHave) {
-  const std::vector<Recipe> all = recipes();
+  const std::vector<Instructions> all = recipes();
   ASSERT_GE(all.size(), 5u);
-  for (const Recipe& recipe : all) {
+  for (const Instructions& recipe : all) {
     for (const Step& step : recipe.steps) {
       ASSERT_TRUE(fs::is_regular_file(kRoot / step.file)) << recipe.title << ": " << step.file;
       EXPECT_FALSE(step.code.empty()) << recipe.title << ": no code for " << step.file;
@@ -83,7 +83,7 @@ TEST(Recipes, ShowCodeThatTheirFilesHave) {
 
 TEST(Recipes, CountTheirFiles) {
   const std::vector<std::string> numbers = {"no", "one", "two", "three", "four", "five"};
-  for (const Recipe& recipe : recipes()) {
+  for (const Instructions& recipe : recipes()) {
     std::set<std::string> files;
     for (const Step& step : recipe.steps) files.insert(step.file);
     EXPECT_TRUE(recipe.title.ends_with(", " + numbers.at(files.size()) + " files")) << recipe.title;

@@ -8,7 +8,7 @@ namespace taper::v0::test {
 
 std::vector<Device> all_devices() {
   std::vector<Device> devices{Device()};
-  if (cuda::is_available()) devices.push_back(Device(DeviceType::cuda, 0));
+  if (cuda::is_available()) devices.push_back(Device(DeviceType::kCuda, 0));
   return devices;
 }
 
@@ -19,7 +19,7 @@ bool skip_without_cuda() {
 }
 
 bool skip_without_cache() {
-  if (!allocates_plainly()) return false;
+  if (!uses_uncached_allocator()) return false;
   [] { GTEST_SKIP() << "memory is not cached: each tensor has its own allocation"; }();
   return true;
 }

@@ -19,7 +19,7 @@ std::vector<Device> all_devices();
 // `if (skip_without_cuda()) return;`
 bool skip_without_cuda();
 
-// The same if no memory is cached (framework/memory/small_blocks.h: allocates_plainly).
+// The same if no memory is cached (framework/memory/small_blocks.h: uses_uncached_allocator).
 bool skip_without_cache();
 
 // Calls tensor_close with |got - want| <= tolerance * (1 + |want|).

@@ -59,7 +59,7 @@ TEST(Testing, AWrongGradientIsNamed) {
 }
 
 TEST(Testing, GoldenFilesAreWrittenWhenAskedAndComparedElse) {
-  const fs::path dir = fs::temp_directory_path() / cat("taper_golden_", getpid());
+  const fs::path dir = fs::temp_directory_path() / concat_to_string("taper_golden_", getpid());
   const fs::path file = dir / "x.safetensors";
   fs::create_directories(dir);
   const Tensor x = tensor({1.0, 2.0});

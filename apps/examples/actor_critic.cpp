@@ -27,7 +27,7 @@ struct Policy : Module {
       const Tensor x = relu(affine1(s));
       return {softmax(action_head(x), -1), value_head(x)};
     };
-    return within(body, state);
+    return call_with_hooks(body, state);
   }
 };
 
@@ -45,7 +45,7 @@ void finish_episode(Policy& model, optim::Optimizer& optimizer, const Tensor& re
   const Tensor advantage = returns - values.detach();
   optimizer.zero_grad();
   const Tensor policy_loss = -(stack(model.log_probs) * advantage).sum();
-  const Tensor value_loss = smooth_l1_loss(values, returns, Reduction::sum);
+  const Tensor value_loss = smooth_l1_loss(values, returns, Reduction::kSum);
   (policy_loss + value_loss).backward();
   optimizer.step();
   model.log_probs.clear();

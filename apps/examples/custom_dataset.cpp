@@ -21,7 +21,7 @@ struct Spirals : data::MapDataset {
 
 // Shifts each point a little, by its own random numbers in each epoch, whichever worker assembles
 // the batch.
-data::Batch jittered(const data::Batch& batch, data::Draws& draws) {
+data::Batch jittered(const data::Batch& batch, data::SampleRng& draws) {
   return {batch.inputs + draws.uniform(2, -0.02, 0.02), batch.targets};
 }
 

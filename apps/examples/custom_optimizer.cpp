@@ -13,7 +13,7 @@ struct SignSGDOptions {
     v("lr", lr, kPositive, "learning rate");
     v("momentum", momentum, kBelowOne, "part of the mean that is kept");
   }
-  optim::Recipe recipe() const { return {"SignSGD", {"momentum_buffer"}}; }
+  optim::OptimizerTraits traits() const { return {"SignSGD", {"momentum_buffer"}}; }
   void update(const optim::ParamStep& s) const {
     s.states[0].mul_(momentum).add_(s.grad, 1 - momentum);
     s.param.sub_(sign(s.states[0]) * s.lr);

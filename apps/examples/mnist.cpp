@@ -53,7 +53,7 @@ void test(Net& model, data::DataLoader& loader) {
   double loss = 0, correct = 0;
   for (const data::Batch& batch : loader.epoch(0)) {
     const Tensor output = model(batch.inputs);
-    loss += nll_loss(output, batch.targets, {.reduction = Reduction::sum}).item<double>();
+    loss += nll_loss(output, batch.targets, {.reduction = Reduction::kSum}).item<double>();
     correct += (output.argmax(1) == batch.targets).sum().item<double>();
   }
   const double count = double(loader.samples_per_epoch());

@@ -33,7 +33,7 @@ struct Net : Module {
 };
 
 Tensor smaller(const Tensor& images) {
-  return interpolate(images, {.scale_factor = 0.5, .mode = Interpolation::bicubic});
+  return interpolate(images, {.scale_factor = 0.5, .mode = Interpolation::kBicubic});
 }
 
 int main(int argc, char** argv) {

@@ -62,6 +62,6 @@ int main(int argc, char** argv) {
     const Tensor pred = seq(test_input, L);
     std::cout << "test: loss " << mse_loss(pred.slice(1, 0, L - 1), test_target).item<double>()
               << "\n";
-    save_npy(cat("predict", step, ".npy"), pred.cpu());
+    save_npy(concat_to_string("predict", step, ".npy"), pred.cpu());
   }
 }

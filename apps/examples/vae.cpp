@@ -28,7 +28,7 @@ struct VAE : Module {
   Tensor decode(const Tensor& z) { return sigmoid(fc4(relu(fc3(z)))); }
 
   Reconstruction operator()(const Tensor& images) {
-    return within([this](const Tensor& x) { return reconstruct(x); }, images);
+    return call_with_hooks([this](const Tensor& x) { return reconstruct(x); }, images);
   }
 
  private:
@@ -42,7 +42,7 @@ struct VAE : Module {
 // Reconstruction and KL divergence losses, summed over all elements and the batch (appendix B of
 // the paper): 0.5 sum(1 + log(sigma^2) - mu^2 - sigma^2).
 Tensor loss_function(const Reconstruction& y, const Tensor& x) {
-  const Tensor bce = binary_cross_entropy(y.x, x.view({-1, 784}), {.reduction = Reduction::sum});
+  const Tensor bce = binary_cross_entropy(y.x, x.view({-1, 784}), {.reduction = Reduction::kSum});
   return bce - 0.5 * sum(1 + y.logvar - y.mu.pow(2) - y.logvar.exp());
 }
 

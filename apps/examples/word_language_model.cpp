@@ -101,7 +101,7 @@ std::string sums() {
   std::string text;
   for (const int64_t pair : randint(0, 49, {4000}).to_vector<int64_t>()) {
     const int64_t a = pair / 7, b = pair % 7;
-    text += cat(names[a], " and ", names[b], " is ", names[a + b], "\n");
+    text += concat_to_string(names[a], " and ", names[b], " is ", names[a + b], "\n");
   }
   return text;
 }

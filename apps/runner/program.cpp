@@ -41,7 +41,7 @@ CLI::Option* add_words(CLI::App& app, const Field& field) {
 // A word is read as in a config: numbers strictly, finite, within their range.
 CLI::Option* add_word(CLI::App& app, const Field& field, bool is_text) {
   const auto read = [field](const std::string& word) { read_word(field, word); };
-  const std::string doc = is_text ? field.doc : cat(field.doc, "; ", expected(field));
+  const std::string doc = is_text ? field.doc : concat_to_string(field.doc, "; ", expected(field));
   return app.add_option_function<std::string>(field.name, read, doc)
       ->type_name(is_text ? "TEXT" : "NUMBER");
 }
@@ -69,7 +69,7 @@ struct ConsoleOptions {
     const std::vector<std::string> names = log_level_names();
     const auto named = std::ranges::find(names, level);
     if (named != names.end()) return set_console_level(LogLevel(named - names.begin()));
-    if (is_quiet) set_console_level(LogLevel::warning);
+    if (is_quiet) set_console_level(LogLevel::kWarning);
   }
 };
 
@@ -85,10 +85,10 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
     if (hint.empty() && extra[0].starts_with("--") && command.get_option_no_throw("overrides")) {
       hint = "; settings go without dashes, as train.epochs=3";
     }
-    text = cat("unexpected argument ", in_quotes(extra[0]), hint);
+    text = concat_to_string("unexpected argument ", in_quotes(extra[0]), hint);
   }
-  const std::string verb = begun.empty() ? "" : cat(" ", command.get_name());
-  return cat(text, "; see ", app.get_name(), verb, " --help");
+  const std::string verb = begun.empty() ? "" : concat_to_string(" ", command.get_name());
+  return concat_to_string(text, "; see ", app.get_name(), verb, " --help");
 }
 
 }  // namespace
@@ -100,7 +100,8 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
                fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);
   const BuildInfo built = build_info();
-  app.set_version_flag("--version", cat("taper ", built.version,
+  app.set_version_flag("--version",
+                       concat_to_string("taper ", built.version,
                                         built.commit.empty() ? "" : ", commit ", built.commit));
   app.footer(
       "Each command has a --help with examples. Exit codes: 0 done; 1 numbers differ; 2 the "
@@ -115,7 +116,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   Words names;
   for (const Command& c : commands) {
     CLI::App* command = app.add_subcommand(c.name, c.doc);
-    std::string examples = cat("\n", c.examples);
+    std::string examples = concat_to_string("\n", c.examples);
     for (size_t at = 0; (at = examples.find("\ntaper ", at)) != examples.npos; ++at) {
       examples.replace(at + 1, std::strlen("taper"), app.get_name());
     }
@@ -131,9 +132,10 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   }
   const std::string verb = argc > 1 ? argv[1] : "";
   if (!verb.starts_with('-') && std::ranges::count(names, verb) == 0) {
-    throw ConfigError(cat(verb.empty() ? "expected a command" : "unknown command ",
-                          verb.empty() ? "" : in_quotes(verb), did_you_mean(nearest(verb, names)),
-                          "; commands: ", joined(names), "; see ", app.get_name(), " --help"));
+    throw ConfigError(
+        concat_to_string(verb.empty() ? "expected a command" : "unknown command ",
+                         verb.empty() ? "" : in_quotes(verb), did_you_mean(nearest(verb, names)),
+                         "; commands: ", joined(names), "; see ", app.get_name(), " --help"));
   }
   try {
     app.parse(argc, argv);
@@ -149,7 +151,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);
   if (*error.what() == '\0') return code;  // another rank says it
-  log_message(LogLevel::error, message_of(error));
+  log_message(LogLevel::kError, message_of(error));
   return code;
 }
 

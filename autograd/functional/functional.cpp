@@ -92,7 +92,7 @@ std::vector<Tensors> rows(const Tensors& outputs, const Tensors& inputs, bool cr
 
 std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs, const Tensors& v,
                                 BoolArg create_graph) {
-  const GradMode on_the_tape(true);
+  const AutoGradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph), y = f(x);
   const Tensors g = gradients(y, x, checked("vjp", "outputs", v, y), create_graph);
   return {outside(y, create_graph), outside(g, create_graph)};
@@ -100,7 +100,7 @@ std::pair<Tensors, Tensors> vjp(const TensorsFunction& f, const Tensors& inputs,
 
 std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs, const Tensors& v,
                                 BoolArg create_graph) {
-  const GradMode on_the_tape(true);
+  const AutoGradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph), y = f(x);
   const Tensors by = checked("jvp", "inputs", v, x);
   // The gradient is linear in the vector that backward is called with; differentiating it by that
@@ -113,7 +113,7 @@ std::pair<Tensors, Tensors> jvp(const TensorsFunction& f, const Tensors& inputs,
 
 std::vector<Tensors> jacobian(const TensorsFunction& f, const Tensors& inputs,
                               BoolArg create_graph) {
-  const GradMode on_the_tape(true);
+  const AutoGradMode on_the_tape(true);
   const Tensors x = own(inputs, create_graph);
   auto out = rows(f(x), x, create_graph);
   for (Tensors& row : out) row = outside(std::move(row), create_graph);

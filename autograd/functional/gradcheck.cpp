@@ -62,14 +62,14 @@ void compare(const char* check, const TensorsToTensor& f, const std::vector<Tens
 
 bool gradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, RealArg eps,
                RealArg atol, RealArg rtol) {
-  const GradMode recording(true);
+  const AutoGradMode recording(true);
   compare("gradcheck", f, new_leaves("gradcheck", inputs), {eps, atol, rtol});
   return true;
 }
 
 bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, RealArg eps,
                    RealArg atol, RealArg rtol) {
-  const GradMode recording(true);
+  const AutoGradMode recording(true);
   std::vector<Tensor> leaves = new_leaves("gradgradcheck", inputs);
   leaves.push_back(direction_for(f(leaves), 20200301).requires_grad_());
   // The flattened and concatenated gradients of f's inputs, as a function of the inputs and dy.

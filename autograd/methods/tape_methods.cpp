@@ -22,7 +22,7 @@ Tensor Tensor::to(Device device, DType dtype, ToOptions options) const {
 Tensor Tensor::to(const Tensor& other, ToOptions options) const {
   return to_copy(*this, other.device(), other.dtype(), options);
 }
-Tensor Tensor::cuda() const { return cuda(Device(DeviceType::cuda)); }
+Tensor Tensor::cuda() const { return cuda(Device(DeviceType::kCuda)); }
 Tensor Tensor::cuda(Device device, ToOptions options) const {
   require(device.is_cuda(), "Invalid device, must be cuda device (got ", device, ")");
   return to_copy(*this, device, dtype(), options);

@@ -6,9 +6,9 @@ namespace taper::v0 {
 using kernels::BinaryOp;
 
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x) {
-  if (activation == Activation::none) return dy;
-  if (activation == Activation::relu) return where(x <= 0, 0, dy);
-  if (activation == Activation::gelu) {
+  if (activation == Activation::kNone) return dy;
+  if (activation == Activation::kRelu) return where(x <= 0, 0, dy);
+  if (activation == Activation::kGelu) {
     const Tensor cdf = (erf(x * 0.70710678118654752) + 1) * 0.5;
     return dy * (cdf + x * exp(x * x * -0.5) * 0.39894228040143268);
   }
@@ -28,12 +28,12 @@ Tensor glu(const Tensor& x, IntArg dim) {
     return f(narrow(t, d, 0, n), narrow(t, d, n, n));
   };
   Tensor y =
-      of_halves(x.detach(), [](auto a, auto b) { return kernels::binary(BinaryOp::glu, a, b); });
+      of_halves(x.detach(), [](auto a, auto b) { return kernels::binary(BinaryOp::kGlu, a, b); });
   return differentiable("GluBackward0", x, y, [=](auto& dy, auto& u) {
     return of_halves(u, [&](auto a, auto b) {
       const Tensor s = sigmoid(b), da = dy * s;
       const Tensor db = is_grad_enabled() ? da * a * (1 - s)
-                                          : kernels::binary(BinaryOp::sigmoid_backward, dy * a, s);
+                                          : kernels::binary(BinaryOp::kSigmoidBackward, dy * a, s);
       return cat(std::vector<Tensor>{da, db}, d);
     });
   });
@@ -61,7 +61,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
     w = weight.view({});
   }
   return differentiable(
-      "PreluKernelBackward0", BinaryOp::prelu, x, w,
+      "PreluKernelBackward0", BinaryOp::kPrelu, x, w,
       [](auto& dy, auto& u, auto& slope) { return where(u > 0, dy, dy * slope); },
       [](auto& dy, auto& u, auto&) { return where(u > 0, 0, dy * u); });
 }
@@ -69,24 +69,25 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
 Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
   const bool from_below = min.defined(), from_above = max.defined();
   if (!from_below && !from_above) return clamp(x, std::nullopt, std::nullopt);
-  Tensor y = !from_above   ? kernels::binary(BinaryOp::maximum, x, min)
-             : !from_below ? kernels::binary(BinaryOp::minimum, x, max)
-                           : kernels::ternary(kernels::TernaryOp::clamp, x, min, max);
+  Tensor y = !from_above   ? kernels::binary(BinaryOp::kMaximum, x, min)
+             : !from_below ? kernels::binary(BinaryOp::kMinimum, x, max)
+                           : kernels::ternary(kernels::TernaryOp::kClamp, x, min, max);
   if (!needs_grad({x, min, max})) return y;
-  return record("ClampBackward0", y, {x, min, max},
-                [=, x = Saved(x), min = Saved(min), max = Saved(max)](Gradients& g) {
-                  const Tensor u = x.get(g), a = min.get(g), b = max.get(g);
-                  const auto part = [&](const Tensor& mask, const Tensor& of) {
-                    return reduce_to(masked(g.dy(), mask), of);
-                  };
-                  const auto passes = [&] {
-                    if (!from_above) return u >= a;
-                    return from_below ? logical_and(u >= a, u <= b) : u <= b;
-                  };
-                  if (g.needs(0)) g.dx(0) = part(passes(), u);
-                  if (g.needs(1)) g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
-                  if (g.needs(2)) g.dx(2) = part(from_below ? logical_or(u > b, b < a) : u > b, b);
-                });
+  return record(
+      "ClampBackward0", y, {x, min, max},
+      [=, x = SavedTensor(x), min = SavedTensor(min), max = SavedTensor(max)](Gradients& g) {
+        const Tensor u = x.get(g), a = min.get(g), b = max.get(g);
+        const auto part = [&](const Tensor& mask, const Tensor& of) {
+          return reduce_to(zero_outside(g.dy(), mask), of);
+        };
+        const auto passes = [&] {
+          if (!from_above) return u >= a;
+          return from_below ? logical_and(u >= a, u <= b) : u <= b;
+        };
+        if (g.needs(0)) g.dx(0) = part(passes(), u);
+        if (g.needs(1)) g.dx(1) = part(from_above ? logical_and(u < a, a < b) : u < a, a);
+        if (g.needs(2)) g.dx(2) = part(from_below ? logical_or(u > b, b < a) : u > b, b);
+      });
 }
 
 Tensor hardtanh(const Tensor& x, RealArg min_val, RealArg max_val) {
@@ -101,7 +102,7 @@ Tensor hardtanh(const Tensor& x, RealArg min_val, RealArg max_val) {
   Tensor y = clamp(x.detach(), min_val, max_val);
   return differentiable("HardtanhBackward0", x, y, [=](auto& dy, auto& u) {
     if (is_grad_enabled()) return where(logical_or(u <= min_val, u >= max_val), 0, dy);
-    return kernels::binary(BinaryOp::hardtanh_backward, dy, u, {.a = min_val, .b = max_val});
+    return kernels::binary(BinaryOp::kHardtanhBackward, dy, u, {.a = min_val, .b = max_val});
   });
 }
 

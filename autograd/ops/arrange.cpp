@@ -51,7 +51,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, MeshIndexing in
         axes[i].dim() <= 1,
         "taper::meshgrid: Expected 0D or 1D tensor in the tensor list but got: ", axes[i].shape());
   }
-  const bool exchanged = indexing == MeshIndexing::xy && axes.size() > 1;
+  const bool exchanged = indexing == MeshIndexing::kXy && axes.size() > 1;
   if (exchanged) std::swap(axes[0], axes[1]);
   Shape whole;
   for (const Tensor& axis : axes) whole.push_back(axis.numel());

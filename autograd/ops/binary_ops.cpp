@@ -12,8 +12,8 @@ using kernels::TernaryOp;
 Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor y = binary(op, a, b, kernels::scaled_by(alpha, a, b));
   if (!needs_grad({a, b})) return y;
-  const double factor = op == BinaryOp::sub ? -alpha.to_double() : alpha.to_double();
-  return record(name, y, {a, b}, [a = Meta(a), b = Meta(b), factor](Gradients& g) {
+  const double factor = op == BinaryOp::kSub ? -alpha.to_double() : alpha.to_double();
+  return record(name, y, {a, b}, [a = TensorMeta(a), b = TensorMeta(b), factor](Gradients& g) {
     if (g.needs(0)) g.dx(0) = a.reduce(g.dy());
     if (g.needs(1)) g.dx(1) = b.reduce(factor == 1 ? g.dy() : g.dy() * factor);
   });
@@ -26,7 +26,7 @@ Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
     return where(lost, 0, where(eq(own, other), dy * 0.5, dy));
   };
   return differentiable(larger ? "MaximumBackward0" : "MinimumBackward0",
-                        larger ? BinaryOp::maximum : BinaryOp::minimum, a, b, part,
+                        larger ? BinaryOp::kMaximum : BinaryOp::kMinimum, a, b, part,
                         [part](auto& dy, auto& x, auto& z) { return part(dy, z, x); });
 }
 
@@ -36,19 +36,20 @@ Tensor add_combined(const char* name, TernaryOp op, const Tensor& x, const Tenso
                     const Tensor& b, const Scalar& value, Da da, Db db) {
   const DType type = kernels::result_type({&x, &a, &b});
   require<NotImplementedError>(
-      type != kBool && (op != TernaryOp::addcdiv || is_floating_point(type)), "\"",
+      type != kBool && (op != TernaryOp::kAddcdiv || is_floating_point(type)), "\"",
       kernels::kTernaryNames[size_t(op)], "_cpu_out\" not ", "implemented for '",
       scalar_type_name(type), "'");
   value.check_holds(type);
   const double v = value.to_double();
   Tensor y = kernels::ternary(op, x, a, b, v);
   if (!needs_grad({x, a, b})) return y;
-  return record(name, y, {x, a, b}, [=, x = Meta(x), a = Saved(a), b = Saved(b)](Gradients& g) {
-    const Tensor u = a.get(g), w = b.get(g);
-    if (g.needs(0)) g.dx(0) = x.reduce(g.dy());
-    if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * da(w, v), u);
-    if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * db(u, w, v), w);
-  });
+  return record(name, y, {x, a, b},
+                [=, x = TensorMeta(x), a = SavedTensor(a), b = SavedTensor(b)](Gradients& g) {
+                  const Tensor u = a.get(g), w = b.get(g);
+                  if (g.needs(0)) g.dx(0) = x.reduce(g.dy());
+                  if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * da(w, v), u);
+                  if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * db(u, w, v), w);
+                });
 }
 
 }  // namespace
@@ -64,33 +65,33 @@ Tensor sum_to(const Tensor& dy, const Shape& shape) {
 }
 
 Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
-  return add_scaled("AddBackward0", BinaryOp::add, a, b, alpha);
+  return add_scaled("AddBackward0", BinaryOp::kAdd, a, b, alpha);
 }
 
 Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
-  return add_scaled("SubBackward0", BinaryOp::sub, a, b, alpha);
+  return add_scaled("SubBackward0", BinaryOp::kSub, a, b, alpha);
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
-  Tensor y = binary(BinaryOp::mul, a, b);
+  Tensor y = binary(BinaryOp::kMul, a, b);
   if (!needs_grad({a, b})) return y;
   // An operand is saved only if the gradient of the other operand needs it.
-  Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
-  Saved keep_b = a.requires_grad() ? Saved(b) : Saved();
-  return record(
-      "MulBackward0", y, {a, b},
-      [ma = Meta(a), mb = Meta(b), a = std::move(keep_a), b = std::move(keep_b)](Gradients& g) {
-        if (g.needs(0)) g.dx(0) = ma.reduce(g.dy() * b.get(g));
-        if (g.needs(1)) g.dx(1) = mb.reduce(g.dy() * a.get(g));
-      });
+  SavedTensor keep_a = b.requires_grad() ? SavedTensor(a) : SavedTensor();
+  SavedTensor keep_b = a.requires_grad() ? SavedTensor(b) : SavedTensor();
+  return record("MulBackward0", y, {a, b},
+                [ma = TensorMeta(a), mb = TensorMeta(b), a = std::move(keep_a),
+                 b = std::move(keep_b)](Gradients& g) {
+                  if (g.needs(0)) g.dx(0) = ma.reduce(g.dy() * b.get(g));
+                  if (g.needs(1)) g.dx(1) = mb.reduce(g.dy() * a.get(g));
+                });
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
-  Tensor y = binary(BinaryOp::div, a, b);
+  Tensor y = binary(BinaryOp::kDiv, a, b);
   if (!needs_grad({a, b})) return y;
-  Saved keep_a = b.requires_grad() ? Saved(a) : Saved();
+  SavedTensor keep_a = b.requires_grad() ? SavedTensor(a) : SavedTensor();
   return record("DivBackward0", y, {a, b},
-                [ma = Meta(a), a = std::move(keep_a), b = Saved(b)](Gradients& g) {
+                [ma = TensorMeta(a), a = std::move(keep_a), b = SavedTensor(b)](Gradients& g) {
                   const Tensor z = b.get(g);
                   if (g.needs(0)) g.dx(0) = ma.reduce(g.dy() / z);
                   // d(a/b)/db = -(a/b)/b
@@ -103,9 +104,9 @@ Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
   require(down || rounding_mode == "trunc",
           "div expected rounding_mode to be \"trunc\" or \"floor\" but found \"", rounding_mode,
           "\"");
-  Tensor y = kernels::binary(down ? BinaryOp::floor_divide : BinaryOp::div_trunc, a, b);
+  Tensor y = kernels::binary(down ? BinaryOp::kFloorDivide : BinaryOp::kDivTrunc, a, b);
   if (!needs_grad({a, b})) return y;
-  return record("DivBackward0", y, {a, b}, [a = Meta(a), b = Meta(b)](Gradients& g) {
+  return record("DivBackward0", y, {a, b}, [a = TensorMeta(a), b = TensorMeta(b)](Gradients& g) {
     const Tensor none = zeros_like(g.dy());
     if (g.needs(0)) g.dx(0) = a.reduce(none);
     if (g.needs(1)) g.dx(1) = b.reduce(none);
@@ -113,19 +114,19 @@ Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
 }
 
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
-  return binary(BinaryOp::floor_divide, a, b);
+  return binary(BinaryOp::kFloorDivide, a, b);
 }
 
 Tensor remainder(const Tensor& a, const Tensor& b) {
   // a - b * floor(a / b), with the quotient treated as constant.
   return differentiable(
-      "RemainderBackward0", BinaryOp::remainder, a, b, [](auto& dy, auto&, auto&) { return dy; },
+      "RemainderBackward0", BinaryOp::kRemainder, a, b, [](auto& dy, auto&, auto&) { return dy; },
       [](auto& dy, auto& x, auto& z) { return -(dy * floor_divide(x.detach(), z.detach())); });
 }
 
 Tensor fmod(const Tensor& a, const Tensor& b) {
   return differentiable(
-      "FmodBackward0", BinaryOp::fmod, a, b, [](auto& dy, auto&, auto&) { return dy; },
+      "FmodBackward0", BinaryOp::kFmod, a, b, [](auto& dy, auto&, auto&) { return dy; },
       [](auto& dy, auto& x, auto& z) { return neg(dy * div(x.detach(), z.detach(), "trunc")); });
 }
 
@@ -136,48 +137,51 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
     return where(eq(r, 0), 1, r);
   };
   return differentiable(
-      "Atan2Backward0", BinaryOp::atan2, y, x,
+      "Atan2Backward0", BinaryOp::kAtan2, y, x,
       [=](auto& d, auto& u, auto& v) { return d * (v / squares(u, v)); },
       [=](auto& d, auto& u, auto& v) { return neg(d * (u / squares(u, v))); });
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
   return differentiable(
-      "LogaddexpBackward0", BinaryOp::logaddexp, a, b,
+      "LogaddexpBackward0", BinaryOp::kLogaddexp, a, b,
       [](auto& dy, auto& x, auto& z) { return dy * sigmoid(x - z); },
       [](auto& dy, auto& x, auto& z) { return dy * sigmoid(z - x); });
 }
 
 Tensor xlogy(const Tensor& a, const Tensor& b) {
   return differentiable(
-      "XlogyBackward0", BinaryOp::xlogy, a, b,
-      [](auto& dy, auto& x, auto& z) { return masked(xlogy(dy, z), logical_or(ne(x, 0), z > 0)); },
+      "XlogyBackward0", BinaryOp::kXlogy, a, b,
+      [](auto& dy, auto& x, auto& z) {
+        return zero_outside(xlogy(dy, z), logical_or(ne(x, 0), z > 0));
+      },
       [](auto& dy, auto& x, auto& z) { return dy * (x / z); });
 }
 
 Tensor pow(const Tensor& base, const Tensor& exponent) {
   const auto again = [](auto& a, auto& b) { return pow(a, b); };
   if (autocasts(base)) return in_float32(again, base, exponent);
-  Tensor y = binary(BinaryOp::pow, base, exponent);
+  Tensor y = binary(BinaryOp::kPow, base, exponent);
   if (!needs_grad({base, exponent})) return y;
-  return record("PowBackward0", y, {base, exponent},
-                [a = Saved(base), b = Saved(exponent), y = Saved::output(y)](Gradients& g) {
-                  const Tensor x = a.get(g), e = b.get(g);
-                  // Combined with a tensor, x may be a number.
-                  const Tensor typed = x.to(g.dy().dtype());
-                  // The gradient is 0 where the exponent is 0, also at x = 0. Values that are not
-                  // selected are computed from 1, so that their own derivatives are not inf or NaN.
-                  if (g.needs(0)) {
-                    const Tensor root = where(eq(e, 0), 1, typed);
-                    g.dx(0) = reduce_to(g.dy() * masked(e * pow(root, e - 1), e), x);
-                  }
-                  // x^e * log(x), and 0 where x = 0 and e >= 0.
-                  if (g.needs(1)) {
-                    const Tensor flat = logical_and(eq(x, 0), e >= 0);
-                    const Tensor slope = y.get(g) * log(where(flat, 1, typed));
-                    g.dx(1) = reduce_to(g.dy() * where(flat, 0, slope), e);
-                  }
-                });
+  return record(
+      "PowBackward0", y, {base, exponent},
+      [a = SavedTensor(base), b = SavedTensor(exponent), y = SavedTensor::output(y)](Gradients& g) {
+        const Tensor x = a.get(g), e = b.get(g);
+        // Combined with a tensor, x may be a number.
+        const Tensor typed = x.to(g.dy().dtype());
+        // The gradient is 0 where the exponent is 0, also at x = 0. Values that are not
+        // selected are computed from 1, so that their own derivatives are not inf or NaN.
+        if (g.needs(0)) {
+          const Tensor root = where(eq(e, 0), 1, typed);
+          g.dx(0) = reduce_to(g.dy() * zero_outside(e * pow(root, e - 1), e), x);
+        }
+        // x^e * log(x), and 0 where x = 0 and e >= 0.
+        if (g.needs(1)) {
+          const Tensor flat = logical_and(eq(x, 0), e >= 0);
+          const Tensor slope = y.get(g) * log(where(flat, 1, typed));
+          g.dx(1) = reduce_to(g.dy() * where(flat, 0, slope), e);
+        }
+      });
 }
 
 Tensor pow(const Tensor& base, Scalar exponent) {
@@ -196,15 +200,16 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
     require(x->dtype() == start.dtype() || x->impl()->wrapped_number, "expected dtype ",
             cpp_name(start.dtype()), " for `", name, "` but got dtype ", cpp_name(x->dtype()));
   }
-  Tensor y = kernels::ternary(TernaryOp::lerp, start, end, weight);
+  Tensor y = kernels::ternary(TernaryOp::kLerp, start, end, weight);
   if (!needs_grad({start, end, weight})) return y;
-  return record("LerpBackward0", y, {start, end, weight},
-                [a = Saved(start), b = Saved(end), w = Saved(weight)](Gradients& g) {
-                  const Tensor x = a.get(g), z = b.get(g), t = w.get(g);
-                  if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (1 - t), x);
-                  if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * t, z);
-                  if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * (z - x), t);
-                });
+  return record(
+      "LerpBackward0", y, {start, end, weight},
+      [a = SavedTensor(start), b = SavedTensor(end), w = SavedTensor(weight)](Gradients& g) {
+        const Tensor x = a.get(g), z = b.get(g), t = w.get(g);
+        if (g.needs(0)) g.dx(0) = reduce_to(g.dy() * (1 - t), x);
+        if (g.needs(1)) g.dx(1) = reduce_to(g.dy() * t, z);
+        if (g.needs(2)) g.dx(2) = reduce_to(g.dy() * (z - x), t);
+      });
 }
 
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
@@ -213,7 +218,7 @@ Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
 
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
   return add_combined(
-      "AddcmulBackward0", TernaryOp::addcmul, x, a, b, value,
+      "AddcmulBackward0", TernaryOp::kAddcmul, x, a, b, value,
       [](auto& w, double v) { return w * v; }, [](auto& u, auto&, double v) { return u * v; });
 }
 
@@ -222,7 +227,7 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
           "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
           "will perform a true division of tensor1 and tensor2.");
   return add_combined(
-      "AddcdivBackward0", TernaryOp::addcdiv, x, a, b, value,
+      "AddcdivBackward0", TernaryOp::kAddcdiv, x, a, b, value,
       [](auto& w, double v) { return v / w; },
       [](auto& u, auto& w, double v) { return neg(u * v / (w * w)); });
 }
@@ -234,33 +239,34 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::where(condition, a, b);
   if (!needs_grad({a, b})) return y;
   return record("WhereBackward0", y, {a, b},
-                [c = Saved(condition), a = Meta(a), b = Meta(b)](Gradients& g) {
+                [c = SavedTensor(condition), a = TensorMeta(a), b = TensorMeta(b)](Gradients& g) {
                   if (g.needs(0)) g.dx(0) = a.reduce(where(c.get(g), g.dy(), 0));
                   if (g.needs(1)) g.dx(1) = b.reduce(where(c.get(g), 0, g.dy()));
                 });
 }
 
-Tensor masked(const Tensor& x, const Tensor& mask) {
+Tensor zero_outside(const Tensor& x, const Tensor& mask) {
   // The zeros are the number false, which never raises the dtype, so the result keeps x's dtype.
   Tensor y = kernels::where(mask, x, wrap_scalar(false));
   if (!needs_grad({x})) return y;
-  return record("MaskedBackward0", y, {x}, [x = Meta(x), mask = Saved(mask)](Gradients& g) {
-    g.dx(0) = x.reduce(masked(g.dy(), mask.get(g)));
-  });
+  return record("MaskedBackward0", y, {x},
+                [x = TensorMeta(x), mask = SavedTensor(mask)](Gradients& g) {
+                  g.dx(0) = x.reduce(zero_outside(g.dy(), mask.get(g)));
+                });
 }
 
-Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::eq, a, b); }
-Tensor ne(const Tensor& a, const Tensor& b) { return binary(BinaryOp::ne, a, b); }
-Tensor lt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::lt, a, b); }
-Tensor le(const Tensor& a, const Tensor& b) { return binary(BinaryOp::le, a, b); }
-Tensor gt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::gt, a, b); }
-Tensor ge(const Tensor& a, const Tensor& b) { return binary(BinaryOp::ge, a, b); }
-Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_and, a, b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_or, a, b); }
-Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::logical_xor, a, b); }
-Tensor bitwise_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_and, a, b); }
-Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_or, a, b); }
-Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::bitwise_xor, a, b); }
+Tensor eq(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kEq, a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kNe, a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kLt, a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kLe, a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kGt, a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kGe, a, b); }
+Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kLogicalAnd, a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kLogicalOr, a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kLogicalXor, a, b); }
+Tensor bitwise_and(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kBitwiseAnd, a, b); }
+Tensor bitwise_or(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kBitwiseOr, a, b); }
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return binary(BinaryOp::kBitwiseXor, a, b); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) {
   require(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
@@ -268,7 +274,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, Boo
   require(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
   require(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   const NoGradGuard no_grad;
-  const Tensor close = kernels::binary(BinaryOp::isclose, a, b, {.a = rtol, .b = atol});
+  const Tensor close = kernels::binary(BinaryOp::kIsclose, a, b, {.a = rtol, .b = atol});
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }
 

@@ -80,7 +80,7 @@ bool equal(const Tensor& a, const Tensor& b);
 //   where(x > 0, x, 0);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // Returns x where mask (any dtype) is nonzero, and 0 elsewhere.
-Tensor masked(const Tensor& x, const Tensor& mask);
+Tensor zero_outside(const Tensor& x, const Tensor& mask);
 
 // Returns the gradient of a broadcast operand: dy summed to `shape`.
 Tensor sum_to(const Tensor& dy, const Shape& shape);

@@ -40,7 +40,8 @@ Equation parsed(const std::string& text, size_t operands) {
       e.output = "";
       ++i;
     } else if (text[i] == '.') {
-      const std::string place = e.output ? "output" : cat("operand ", e.inputs.size() - 1);
+      const std::string place =
+          e.output ? "output" : concat_to_string("operand ", e.inputs.size() - 1);
       require(!has(term, '.'), "einsum(): found '.' for ", place, e.output ? " but" : " for which",
               " an ellipsis ", e.output ? "(...) " : "", "was already found");
       require(text.compare(i, 3, "...") == 0, "einsum(): found '.' for ", place,
@@ -257,7 +258,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Sh
     take(rest_y, char('A' + dy), dy);
     of_y[size_t(dy)] = of_x[size_t(dx)];
   }
-  return einsum(cat(of_x, ",", of_y, "->", rest_x, rest_y), {x, y});
+  return einsum(concat_to_string(of_x, ",", of_y, "->", rest_x, rest_y), {x, y});
 }
 
 }  // namespace taper::v0

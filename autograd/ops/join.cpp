@@ -21,7 +21,8 @@ struct Joined {
 bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
 
 Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty()) throw ValueError("taper::cat(): expected a non-empty list of Tensors");
+  if (tensors.empty())
+    throw ValueError("taper::concat_to_string(): expected a non-empty list of Tensors");
   Joined y{tensors[0].dtype()};
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
@@ -64,7 +65,7 @@ int check_tensor_split(const Tensor& x, int64_t dim) {
 
 std::string listed(const std::vector<int64_t>& sizes) {
   std::string text;
-  for (const int64_t size : sizes) text += cat(text.empty() ? "" : ", ", size);
+  for (const int64_t size : sizes) text += concat_to_string(text.empty() ? "" : ", ", size);
   return "[" + text + "]";
 }
 
@@ -98,7 +99,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, In
   // gradient become a single block of zeros.
   const TensorRef input = x;
   record_many("SplitWithSizesBackward0", parts, {&input, 1},
-              [whole = Meta(x), sizes, d](Gradients& g) {
+              [whole = TensorMeta(x), sizes, d](Gradients& g) {
                 std::vector<Tensor> dys;
                 const Tensor zero = zeros({}, {.dtype = whole.dtype, .device = whole.device});
                 Shape gap = whole.shape;

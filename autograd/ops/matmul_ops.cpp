@@ -7,16 +7,16 @@ namespace taper::v0 {
 namespace {
 
 // Swaps the last two dimensions.
-Tensor turned(const Tensor& x) { return transpose(x, -2, -1); }
+Tensor transpose_last_two(const Tensor& x) { return transpose(x, -2, -1); }
 
 // The product of two matrices or of two 3-d batches.
 Tensor product(const char* name, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::matmul(a, b);
   trace("matmul", y, {a, b});
   if (!needs_grad({a, b})) return y;
-  return record(name, y, {a, b}, [a = Saved(a), b = Saved(b)](Gradients& g) {
-    if (g.needs(0)) g.dx(0) = matmul(g.dy(), turned(b.get(g)));
-    if (g.needs(1)) g.dx(1) = matmul(turned(a.get(g)), g.dy());
+  return record(name, y, {a, b}, [a = SavedTensor(a), b = SavedTensor(b)](Gradients& g) {
+    if (g.needs(0)) g.dx(0) = matmul(g.dy(), transpose_last_two(b.get(g)));
+    if (g.needs(1)) g.dx(1) = matmul(transpose_last_two(a.get(g)), g.dy());
   });
 }
 
@@ -72,19 +72,20 @@ Tensor with_bias(const Tensor& bias, const Tensor& y, Scalar beta, Scalar alpha)
 
 // Sets the gradients of a linear's input and weight from dz, the gradient of its result before the
 // activation.
-void put_gradients(Gradients& g, const Saved& x, const Saved& weight, const Tensor& dz) {
+void put_gradients(Gradients& g, const SavedTensor& x, const SavedTensor& weight,
+                   const Tensor& dz) {
   if (g.needs(0)) g.dx(0) = mm(dz, weight.get(g));
-  if (g.needs(1)) g.dx(1) = mm(turned(dz), x.get(g));
+  if (g.needs(1)) g.dx(1) = mm(transpose_last_two(dz), x.get(g));
 }
 
 Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  const bool recorded = needs_grad({x, weight, bias}), of_result = activation == Activation::relu;
+  const bool recorded = needs_grad({x, weight, bias}), of_result = activation == Activation::kRelu;
   auto [y, z] = kernels::linear(x, weight, bias, activation, recorded && !of_result);
   trace("linear", y, {x, weight, bias}, activation);
   if (!recorded) return y;
   return record("LinearActivationBackward0", y, {x, weight, bias},
-                [x = Saved(x), w = Saved(weight), b = Saved(bias), activation,
-                 kept = of_result ? Saved::output(y) : Saved(z)](Gradients& g) {
+                [x = SavedTensor(x), w = SavedTensor(weight), b = SavedTensor(bias), activation,
+                 kept = of_result ? SavedTensor::output(y) : SavedTensor(z)](Gradients& g) {
                   if (is_grad_enabled()) {
                     const Tensor again = linear(x.get(g), w.get(g), b.get(g));
                     const Tensor dz = activation_gradient(activation, g.dy(), again);
@@ -170,15 +171,16 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     const auto f = [&](const Tensor& u) { return linear(u, weight, bias, activation); };
     return traced("linear", by_rows(x, weight.size(0), f), {x, weight, bias}, activation);
   }
-  if (activation != Activation::none) return activated(x, weight, bias, activation);
+  if (activation != Activation::kNone) return activated(x, weight, bias, activation);
   Tensor y = kernels::linear(x, weight, bias).y;
   trace("linear", y, {x, weight, bias}, activation);
   if (!needs_grad({x, weight, bias})) return y;
   const char* name = bias.defined() ? "AddmmBackward0" : "MmBackward0";
-  return record(name, y, {x, weight, bias}, [x = Saved(x), w = Saved(weight)](Gradients& g) {
-    put_gradients(g, x, w, g.dy());
-    if (g.needs(2)) g.dx(2) = sum(g.dy(), {0});
-  });
+  return record(name, y, {x, weight, bias},
+                [x = SavedTensor(x), w = SavedTensor(weight)](Gradients& g) {
+                  put_gradients(g, x, w, g.dy());
+                  if (g.needs(2)) g.dx(2) = sum(g.dy(), {0});
+                });
 }
 
 // --- methods of Tensor ---

@@ -44,8 +44,8 @@ Tensor outer(const Tensor& a, const Tensor& b);
 // Returns activation(x weight^T + bias) for x [..., in], weight [out, in] and bias [out] or
 // undefined. Computed by one kernel if the device has a fused one.
 //
-//   linear(x, weight, bias, Activation::relu);
+//   linear(x, weight, bias, Activation::kRelu);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              Activation activation = Activation::none);
+              Activation activation = Activation::kNone);
 
 }  // namespace taper::v0

@@ -27,8 +27,8 @@ template <class F> Tensor linear_in(const Tensor& x, const char* name, Tensor y,
 template <class F> Tensor differentiable(const char* name, const Tensor& x, Tensor y, F back) {
   if (!needs_grad({x})) return y;
   constexpr bool kTakesY = std::is_invocable_v<F, const Tensor&, const Tensor&, const Tensor&>;
-  Saved kept = kTakesY ? Saved::output(y) : Saved();
-  return record(name, y, {x}, [back, x = Saved(x), y = std::move(kept)](Gradients& g) {
+  SavedTensor kept = kTakesY ? SavedTensor::output(y) : SavedTensor();
+  return record(name, y, {x}, [back, x = SavedTensor(x), y = std::move(kept)](Gradients& g) {
     const Tensor u = x.get(g), v = y.get(g);
     if constexpr (kTakesY)
       g.dx(0) = back(g.dy(), u, v);
@@ -38,7 +38,7 @@ template <class F> Tensor differentiable(const char* name, const Tensor& x, Tens
 }
 
 // Returns the gradient of operand x from dx, which has the shape after broadcasting.
-inline Tensor reduce_to(const Tensor& dx, const Tensor& x) { return Meta(x).reduce(dx); }
+inline Tensor reduce_to(const Tensor& dx, const Tensor& x) { return TensorMeta(x).reduce(dx); }
 
 // Returns, for each element, the product of all elements before it along dim (after it if
 // `backwards`), and 1 for the first.
@@ -51,7 +51,7 @@ Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, c
                       Da da, Db db) {
   Tensor y = kernels::binary(op, a, b);
   if (!needs_grad({a, b})) return y;
-  return record(name, y, {a, b}, [=, a = Saved(a), b = Saved(b)](Gradients& g) {
+  return record(name, y, {a, b}, [=, a = SavedTensor(a), b = SavedTensor(b)](Gradients& g) {
     const Tensor x = a.get(g), z = b.get(g);
     if (g.needs(0)) g.dx(0) = reduce_to(da(g.dy(), x, z), x);
     if (g.needs(1)) g.dx(1) = reduce_to(db(g.dy(), x, z), z);

@@ -10,7 +10,7 @@
 namespace taper::v0 {
 namespace {
 
-using kernels::ReduceOp;
+using kernels::ReductionOp;
 
 // Returns the shape of a reduction's result with keepdim.
 Shape kept_shape(const Tensor& x, const Shape& dims) {
@@ -23,17 +23,18 @@ Shape kept_shape(const Tensor& x, const Shape& dims) {
 }
 
 // sum and mean: every element receives the gradient times `factor`.
-Tensor linear_reduction(const char* name, ReduceOp op, const Tensor& x, const Shape& dims,
+Tensor linear_reduction(const char* name, ReductionOp op, const Tensor& x, const Shape& dims,
                         bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
   const double factor =
-      op == ReduceOp::sum ? 1 : double(std::max<int64_t>(y.numel(), 1)) / double(x.numel());
+      op == ReductionOp::kSum ? 1 : double(std::max<int64_t>(y.numel(), 1)) / double(x.numel());
   return linear_in(x, name, y, [from = x.shape(), kept = kept_shape(x, dims), factor](auto& dy) {
     return (factor == 1 ? dy : dy * factor).reshape(kept).expand(from);
   });
 }
 
-Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim) {
+Tensor extremum(const char* name, ReductionOp op, const Tensor& x, const Shape& dims,
+                bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
   const auto back = [kept = kept_shape(x, dims), dims](auto& dy, auto& z, auto& best) {
     const Tensor mask = eq(z, best.reshape(kept)).to(z.dtype());
@@ -81,7 +82,7 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
   if (autocasts(x)) return in_float32(softmax_of, name, log, x, dim, dtype);
   Tensor y = kernels::softmax(log, x, dim);
   if (!needs_grad({x})) return y;
-  return record(name, y, {x}, [y = Saved::output(y), log, dim](Gradients& g) {
+  return record(name, y, {x}, [y = SavedTensor::output(y), log, dim](Gradients& g) {
     const Tensor p = y.get(g), &dy = g.dy();
     if (!is_grad_enabled()) {
       g.dx(0) = kernels::softmax_backward(log, dy, p, dim);
@@ -103,12 +104,12 @@ Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, d
   const double n = double(x.numel()) / double(std::max<int64_t>(y.numel(), 1));
   const double factor = (root ? 1 : 2) / std::max(n - correction, 0.0);
   return record(name, y, {x},
-                [x = Saved(x), y = root ? Saved::output(y) : Saved(x), root, dims, factor,
-                 kept = kept_shape(x, dims)](Gradients& g) {
+                [x = SavedTensor(x), y = root ? SavedTensor::output(y) : SavedTensor(x), root, dims,
+                 factor, kept = kept_shape(x, dims)](Gradients& g) {
                   const Tensor given = x.get(g), s = y.get(g);
                   // Half types would lose the distance to a mean that is far from 0.
                   const Tensor z = is_half(given.dtype()) ? given.to(kFloat32) : given;
-                  const Tensor slope = root ? masked(g.dy() / s, s) : g.dy();
+                  const Tensor slope = root ? zero_outside(g.dy() / s, s) : g.dy();
                   const Tensor dx = reshape(slope, kept) * ((z - mean(z, dims, true)) * factor);
                   g.dx(0) = dx.to(given.dtype());
                 });
@@ -120,8 +121,8 @@ Tensor sum(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<DT
   const auto again = [&](auto& t) { return sum(t, dims, keepdim); };
   if (dtype) return in_dtype(*dtype, x, again);
   if (autocasts(x)) return in_float32(again, x);
-  return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReduceOp::sum, x, dims,
-                          keepdim);
+  return linear_reduction(dims.empty() ? "SumBackward0" : "SumBackward1", ReductionOp::kSum, x,
+                          dims, keepdim);
 }
 Tensor sum(const Tensor& x, std::optional<DType> dtype) { return sum(x, {}, false, dtype); }
 
@@ -133,8 +134,8 @@ Tensor mean(const Tensor& x, const Shape& dims, BoolArg keepdim, std::optional<D
             scalar_type_name(*dtype));
     return in_dtype(*dtype, x, [&](auto& t) { return mean(t, dims, keepdim); });
   }
-  return linear_reduction(dims.empty() ? "MeanBackward0" : "MeanBackward1", ReduceOp::mean, x, dims,
-                          keepdim);
+  return linear_reduction(dims.empty() ? "MeanBackward0" : "MeanBackward1", ReductionOp::kMean, x,
+                          dims, keepdim);
 }
 Tensor mean(const Tensor& x, std::optional<DType> dtype) { return mean(x, {}, false, dtype); }
 
@@ -142,7 +143,7 @@ Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim, std::optional<DType> d
   const auto again = [&](auto& t) { return prod(t, dim, keepdim); };
   if (dtype) return in_dtype(*dtype, x, again);
   if (autocasts(x)) return in_float32(again, x);
-  Tensor y = kernels::reduce(ReduceOp::prod, x, {dim}, keepdim);
+  Tensor y = kernels::reduce(ReductionOp::kProd, x, {dim}, keepdim);
   return differentiable("ProdBackward1", x, y, [dim](auto& dy, auto& z) {
     return reshape(dy, kept_shape(z, {dim})) * product_of_others(z, dim);
   });
@@ -177,24 +178,26 @@ Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
   }
   using kernels::ReduceMap;
   const Tensor plain = x.detach();
-  const auto mapped = [&](ReduceOp op, ReduceMap map) {
+  const auto mapped = [&](ReductionOp op, ReduceMap map) {
     return kernels::reduce(op, plain, dims, keepdim, map);
   };
   const bool records = needs_grad({x});
-  if (p == 0) return mapped(ReduceOp::sum, ReduceMap::nonzero).to(x.dtype());
-  if (p == HUGE_VAL && !records) return mapped(ReduceOp::amax, ReduceMap::abs);
+  if (p == 0) return mapped(ReductionOp::kSum, ReduceMap::kNonzero).to(x.dtype());
+  if (p == HUGE_VAL && !records) return mapped(ReductionOp::kAmax, ReduceMap::kAbs);
   if (std::isinf(p)) return p > 0 ? amax(abs(x), dims, keepdim) : amin(abs(x), dims, keepdim);
   if (is_half(x.dtype()) && (records || (p != 1 && p != 2))) {
     return norm(x.to(kFloat32), p, dims, keepdim).to(x.dtype());
   }
-  Tensor y = p == 1   ? mapped(ReduceOp::sum, ReduceMap::abs)
-             : p == 2 ? sqrt(mapped(ReduceOp::sum, ReduceMap::square)).to(x.dtype())
+  Tensor y = p == 1   ? mapped(ReductionOp::kSum, ReduceMap::kAbs)
+             : p == 2 ? sqrt(mapped(ReductionOp::kSum, ReduceMap::kSquare)).to(x.dtype())
                       : pow(sum(pow(abs(plain), p), dims, keepdim), 1 / p);
   // sign(x) * (|x| / y)^(p - 1), and 0 where x or y is 0.
   const auto back = [p, kept = kept_shape(x, dims)](auto& dy, auto& z, auto& all) {
-    const Tensor own = p == 2 ? z : p == 1 ? sign(z) : masked(sign(z) * pow(abs(z), p - 1), z);
+    const Tensor own = p == 2   ? z
+                       : p == 1 ? sign(z)
+                                : zero_outside(sign(z) * pow(abs(z), p - 1), z);
     if (p == 1) return own * reshape(dy, kept);
-    return own * reshape(masked(dy / (p == 2 ? all : pow(all, p - 1)), all), kept);
+    return own * reshape(zero_outside(dy / (p == 2 ? all : pow(all, p - 1)), all), kept);
   };
   return differentiable("LinalgVectorNormBackward0", x, y, back);
 }
@@ -241,10 +244,10 @@ Tensor log_softmax(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
 }
 
 Tensor amax(const Tensor& x, const Shape& dims, BoolArg keepdim) {
-  return extremum("AmaxBackward0", ReduceOp::amax, x, dims, keepdim);
+  return extremum("AmaxBackward0", ReductionOp::kAmax, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Shape& dims, BoolArg keepdim) {
-  return extremum("AminBackward0", ReduceOp::amin, x, dims, keepdim);
+  return extremum("AminBackward0", ReductionOp::kAmin, x, dims, keepdim);
 }
 
 Tensor argmax(const Tensor& x) { return arg_of_all("argmax", true, x); }
@@ -257,10 +260,10 @@ Tensor argmin(const Tensor& x, IntArg dim, BoolArg keepdim) {
 }
 
 Tensor all(const Tensor& x, const Shape& dims, BoolArg keepdim) {
-  return kernels::reduce(ReduceOp::all, x, dims, keepdim);
+  return kernels::reduce(ReductionOp::kAll, x, dims, keepdim);
 }
 Tensor any(const Tensor& x, const Shape& dims, BoolArg keepdim) {
-  return kernels::reduce(ReduceOp::any, x, dims, keepdim);
+  return kernels::reduce(ReductionOp::kAny, x, dims, keepdim);
 }
 
 // --- methods of Tensor ---

@@ -1,10 +1,10 @@
 // Views, copies and conversions
 // (https://pytorch.org/docs/stable/torch.html#indexing-slicing-joining).
 //
-// Functions of one tensor are also methods of Tensor. A view shares the memory of its tensor. Negative
-// dimensions count from the end. All functions are differentiable and do not synchronize, except
-// copies from the GPU to the CPU. They throw Error or IndexError for dimensions, sizes and indices
-// out of range.
+// Functions of one tensor are also methods of Tensor. A view shares the memory of its tensor.
+// Negative dimensions count from the end. All functions are differentiable and do not synchronize,
+// except copies from the GPU to the CPU. They throw Error or IndexError for dimensions, sizes and
+// indices out of range.
 #pragma once
 
 #include <optional>
@@ -69,13 +69,13 @@ Tensor stack(const std::vector<Tensor>& tensors, IntArg dim = 0);
 // concatenates along the first dimension, with 1-d tensors as rows.
 Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
-enum class MeshIndexing { ij, xy };
+enum class MeshIndexing { kIj, kXy };
 // Expands vectors or 0-dim tensors of one dtype to views of one common shape. Vector i varies along
-// dimension i. MeshIndexing::xy exchanges the first two dimensions.
+// dimension i. MeshIndexing::kXy exchanges the first two dimensions.
 //
 //   meshgrid({arange(3), arange(4)});  // two views [3, 4]
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
-                             MeshIndexing indexing = MeshIndexing::ij);
+                             MeshIndexing indexing = MeshIndexing::kIj);
 // Shifts elements by shifts[i] places along dims[i], or in the flattened x if dims is empty.
 // Elements that leave at the end reappear at the front.
 //

@@ -21,12 +21,12 @@ using A = const UnaryArgs&;
 // y = scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
 Tensor exponential_slope(T dy, T x, double alpha, double scale, double inner) {
   // Above 0 exp may overflow, and 0 * inf would give NaN in the next derivative.
-  const Tensor below = exp(masked(x, x < 0) * inner) * (scale * alpha * inner);
+  const Tensor below = exp(zero_outside(x, x < 0) * inner) * (scale * alpha * inner);
   return where(x <= 0, dy * below, dy * scale);
 }
 
 // The gradient of functions that are 0 where |x| <= a and have slope 1 elsewhere.
-Tensor shrunk_slope(T dy, T x, A args) { return masked(dy, logical_not(abs(x) <= args.a)); }
+Tensor shrunk_slope(T dy, T x, A args) { return zero_outside(dy, logical_not(abs(x) <= args.a)); }
 
 Tensor no_slope(T dy, T, A) { return zeros_like(dy); }
 
@@ -34,124 +34,126 @@ Tensor no_slope(T dy, T, A) { return zeros_like(dy); }
 Tensor polygamma(int order, T x);
 
 // The tensor saved for the backward pass: none, the input or the result.
-enum class Keep : uint8_t { none, x, y };
+enum class Keep : uint8_t { kNone, kX, kY };
 
 // An entry of the table of derivatives. dx is computed from dy and the saved tensor by public
 // functions, so that it can be differentiated again. An op without dx is not differentiable.
 struct Derivative {
   Op op;
   const char* node = nullptr;  // PyTorch's name
-  Keep keep = Keep::none;
+  Keep keep = Keep::kNone;
   Tensor (*dx)(T dy, T kept, A args) = nullptr;
   std::optional<BinaryOp> fused = std::nullopt;  // kernel that computes dx when it is not recorded
 };
 
 constexpr Derivative kDerivatives[] = {
-    {Op::neg, "NegBackward0", Keep::none, [](T dy, T, A) { return neg(dy); }},
-    {Op::abs, "AbsBackward0", Keep::x, [](T dy, T x, A) { return dy * sign(x); }},
-    {Op::sign, "SignBackward0", Keep::none, no_slope},
-    {Op::square, "PowBackward0", Keep::x, [](T dy, T x, A) { return dy * (x * 2); }},
-    {Op::sqrt, "SqrtBackward0", Keep::y, [](T dy, T y, A) { return dy / (y * 2); }},
-    {Op::rsqrt, "RsqrtBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * y * y * -0.5); }},
-    {Op::reciprocal, "ReciprocalBackward0", Keep::y, [](T dy, T y, A) { return -(dy * (y * y)); }},
-    {Op::exp, "ExpBackward0", Keep::y, [](T dy, T y, A) { return dy * y; }},
-    {Op::expm1, "Expm1Backward0", Keep::y, [](T dy, T y, A) { return dy * (y + 1); }},
-    {Op::log, "LogBackward0", Keep::x, [](T dy, T x, A) { return dy / x; }},
-    {Op::log2, "Log2Backward0", Keep::x, [](T dy, T x, A) { return dy / (x * std::numbers::ln2); }},
-    {Op::log1p, "Log1PBackward0", Keep::x, [](T dy, T x, A) { return dy / (x + 1); }},
-    {Op::sin, "SinBackward0", Keep::x, [](T dy, T x, A) { return dy * cos(x); }},
-    {Op::cos, "CosBackward0", Keep::x, [](T dy, T x, A) { return -(dy * sin(x)); }},
-    {Op::tanh, "TanhBackward0", Keep::y, [](T dy, T y, A) { return dy * (1 - y * y); },
-     BinaryOp::tanh_backward},
-    {Op::sigmoid, "SigmoidBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * (1 - y)); },
-     BinaryOp::sigmoid_backward},
+    {Op::kNeg, "NegBackward0", Keep::kNone, [](T dy, T, A) { return neg(dy); }},
+    {Op::kAbs, "AbsBackward0", Keep::kX, [](T dy, T x, A) { return dy * sign(x); }},
+    {Op::kSign, "SignBackward0", Keep::kNone, no_slope},
+    {Op::kSquare, "PowBackward0", Keep::kX, [](T dy, T x, A) { return dy * (x * 2); }},
+    {Op::kSqrt, "SqrtBackward0", Keep::kY, [](T dy, T y, A) { return dy / (y * 2); }},
+    {Op::kRsqrt, "RsqrtBackward0", Keep::kY, [](T dy, T y, A) { return dy * (y * y * y * -0.5); }},
+    {Op::kReciprocal, "ReciprocalBackward0", Keep::kY,
+     [](T dy, T y, A) { return -(dy * (y * y)); }},
+    {Op::kExp, "ExpBackward0", Keep::kY, [](T dy, T y, A) { return dy * y; }},
+    {Op::kExpm1, "Expm1Backward0", Keep::kY, [](T dy, T y, A) { return dy * (y + 1); }},
+    {Op::kLog, "LogBackward0", Keep::kX, [](T dy, T x, A) { return dy / x; }},
+    {Op::kLog2, "Log2Backward0", Keep::kX,
+     [](T dy, T x, A) { return dy / (x * std::numbers::ln2); }},
+    {Op::kLog1p, "Log1PBackward0", Keep::kX, [](T dy, T x, A) { return dy / (x + 1); }},
+    {Op::kSin, "SinBackward0", Keep::kX, [](T dy, T x, A) { return dy * cos(x); }},
+    {Op::kCos, "CosBackward0", Keep::kX, [](T dy, T x, A) { return -(dy * sin(x)); }},
+    {Op::kTanh, "TanhBackward0", Keep::kY, [](T dy, T y, A) { return dy * (1 - y * y); },
+     BinaryOp::kTanhBackward},
+    {Op::kSigmoid, "SigmoidBackward0", Keep::kY, [](T dy, T y, A) { return dy * (y * (1 - y)); },
+     BinaryOp::kSigmoidBackward},
     // y > 0 exactly where x > 0, and the next op usually saves y anyway.
-    {Op::relu, "ReluBackward0", Keep::y, [](T dy, T y, A) { return where(y <= 0, 0, dy); },
-     BinaryOp::relu_backward},
-    {Op::leaky_relu, "LeakyReluBackward0", Keep::x,
-     [](T dy, T x, A args) { return where(x > 0, dy, dy * args.a); },
-     BinaryOp::leaky_relu_backward},
-    {Op::elu, "EluBackward0", Keep::x,
+    {Op::kRelu, "ReluBackward0", Keep::kY, [](T dy, T y, A) { return where(y <= 0, 0, dy); },
+     BinaryOp::kReluBackward},
+    {Op::kLeakyRelu, "LeakyReluBackward0", Keep::kX,
+     [](T dy, T x, A args) { return where(x > 0, dy, dy * args.a); }, BinaryOp::kLeakyReluBackward},
+    {Op::kElu, "EluBackward0", Keep::kX,
      [](T dy, T x, A args) { return exponential_slope(dy, x, args.a, 1, 1); },
-     BinaryOp::elu_backward},
-    {Op::gelu, "GeluBackward0", Keep::x,
-     [](T dy, T x, A) { return activation_gradient(Activation::gelu, dy, x); },
-     BinaryOp::gelu_backward},
-    {Op::gelu_tanh, "GeluBackward0", Keep::x,
-     [](T dy, T x, A) { return activation_gradient(Activation::gelu_tanh, dy, x); },
-     BinaryOp::gelu_tanh_backward},
-    {Op::silu, "SiluBackward0", Keep::x,
+     BinaryOp::kEluBackward},
+    {Op::kGelu, "GeluBackward0", Keep::kX,
+     [](T dy, T x, A) { return activation_gradient(Activation::kGelu, dy, x); },
+     BinaryOp::kGeluBackward},
+    {Op::kGeluTanh, "GeluBackward0", Keep::kX,
+     [](T dy, T x, A) { return activation_gradient(Activation::kGeluTanh, dy, x); },
+     BinaryOp::kGeluTanhBackward},
+    {Op::kSilu, "SiluBackward0", Keep::kX,
      [](T dy, T x, A) {
        const Tensor s = sigmoid(x);
        return dy * (s * (x * (1 - s) + 1));
      },
-     BinaryOp::silu_backward},
-    {Op::softplus, "SoftplusBackward0", Keep::x,
+     BinaryOp::kSiluBackward},
+    {Op::kSoftplus, "SoftplusBackward0", Keep::kX,
      [](T dy, T x, A args) {
        const Tensor z = x * args.a;
        return where(z > args.b, dy, dy * sigmoid(z));
      },
-     BinaryOp::softplus_backward},
-    {Op::erf, "ErfBackward0", Keep::x,
+     BinaryOp::kSoftplusBackward},
+    {Op::kErf, "ErfBackward0", Keep::kX,
      [](T dy, T x, A) { return dy * (exp(neg(x * x)) * (2 * std::numbers::inv_sqrtpi)); }},
-    {Op::floor, "FloorBackward0", Keep::none, no_slope},
-    {Op::ceil, "CeilBackward0", Keep::none, no_slope},
-    {Op::round, "RoundBackward0", Keep::none, no_slope},
-    {Op::clamp, "ClampBackward1", Keep::x,
-     [](T dy, T x, A args) { return masked(dy, logical_and(x >= args.a, x <= args.b)); },
-     BinaryOp::clamp_backward},
-    {Op::logical_not},
-    {Op::isnan},
-    {Op::isinf},
-    {Op::isfinite},
-    {Op::exp2, "Exp2Backward0", Keep::y, [](T dy, T y, A) { return dy * (y * std::numbers::ln2); }},
-    {Op::log10, "Log10Backward0", Keep::x,
+    {Op::kFloor, "FloorBackward0", Keep::kNone, no_slope},
+    {Op::kCeil, "CeilBackward0", Keep::kNone, no_slope},
+    {Op::kRound, "RoundBackward0", Keep::kNone, no_slope},
+    {Op::kClamp, "ClampBackward1", Keep::kX,
+     [](T dy, T x, A args) { return zero_outside(dy, logical_and(x >= args.a, x <= args.b)); },
+     BinaryOp::kClampBackward},
+    {Op::kLogicalNot},
+    {Op::kIsnan},
+    {Op::kIsinf},
+    {Op::kIsfinite},
+    {Op::kExp2, "Exp2Backward0", Keep::kY,
+     [](T dy, T y, A) { return dy * (y * std::numbers::ln2); }},
+    {Op::kLog10, "Log10Backward0", Keep::kX,
      [](T dy, T x, A) { return dy / (x * std::numbers::ln10); }},
-    {Op::tan, "TanBackward0", Keep::y, [](T dy, T y, A) { return dy * (y * y + 1); }},
-    {Op::asin, "AsinBackward0", Keep::x, [](T dy, T x, A) { return dy * rsqrt(1 - x * x); }},
-    {Op::acos, "AcosBackward0", Keep::x, [](T dy, T x, A) { return -(dy * rsqrt(1 - x * x)); }},
-    {Op::atan, "AtanBackward0", Keep::x, [](T dy, T x, A) { return dy / (x * x + 1); }},
-    {Op::sinh, "SinhBackward0", Keep::x, [](T dy, T x, A) { return dy * cosh(x); }},
-    {Op::cosh, "CoshBackward0", Keep::x, [](T dy, T x, A) { return dy * sinh(x); }},
-    {Op::trunc, "TruncBackward0", Keep::none, no_slope},
-    {Op::frac, "FracBackward0", Keep::none, [](T dy, T, A) { return dy; }},
-    {Op::lgamma, "LgammaBackward0", Keep::x, [](T dy, T x, A) { return dy * digamma(x); }},
-    {Op::digamma, "DigammaBackward0", Keep::x, [](T dy, T x, A) { return dy * polygamma(1, x); }},
-    {Op::polygamma, "PolygammaBackward0", Keep::x,
+    {Op::kTan, "TanBackward0", Keep::kY, [](T dy, T y, A) { return dy * (y * y + 1); }},
+    {Op::kAsin, "AsinBackward0", Keep::kX, [](T dy, T x, A) { return dy * rsqrt(1 - x * x); }},
+    {Op::kAcos, "AcosBackward0", Keep::kX, [](T dy, T x, A) { return -(dy * rsqrt(1 - x * x)); }},
+    {Op::kAtan, "AtanBackward0", Keep::kX, [](T dy, T x, A) { return dy / (x * x + 1); }},
+    {Op::kSinh, "SinhBackward0", Keep::kX, [](T dy, T x, A) { return dy * cosh(x); }},
+    {Op::kCosh, "CoshBackward0", Keep::kX, [](T dy, T x, A) { return dy * sinh(x); }},
+    {Op::kTrunc, "TruncBackward0", Keep::kNone, no_slope},
+    {Op::kFrac, "FracBackward0", Keep::kNone, [](T dy, T, A) { return dy; }},
+    {Op::kLgamma, "LgammaBackward0", Keep::kX, [](T dy, T x, A) { return dy * digamma(x); }},
+    {Op::kDigamma, "DigammaBackward0", Keep::kX, [](T dy, T x, A) { return dy * polygamma(1, x); }},
+    {Op::kPolygamma, "PolygammaBackward0", Keep::kX,
      [](T dy, T x, A args) {
        require<NotImplementedError>(args.a == 1, "digamma can be differentiated only twice");
        return dy * polygamma(2, x);
      }},
-    {Op::selu, "EluBackward0", Keep::x,
+    {Op::kSelu, "EluBackward0", Keep::kX,
      [](T dy, T x, A) {
        return exponential_slope(dy, x, kernels::kSeluAlpha, kernels::kSeluScale, 1);
      },
-     BinaryOp::selu_backward},
-    {Op::celu, "EluBackward0", Keep::x,
+     BinaryOp::kSeluBackward},
+    {Op::kCelu, "EluBackward0", Keep::kX,
      [](T dy, T x, A args) { return exponential_slope(dy, x, args.a, 1, 1 / args.a); },
-     BinaryOp::celu_backward},
-    {Op::hardsigmoid, "HardsigmoidBackward0", Keep::x,
-     [](T dy, T x, A) { return masked(dy / 6, logical_and(x > -3, x < 3)); },
-     BinaryOp::hardsigmoid_backward},
-    {Op::hardswish, "HardswishBackward0", Keep::x,
+     BinaryOp::kCeluBackward},
+    {Op::kHardsigmoid, "HardsigmoidBackward0", Keep::kX,
+     [](T dy, T x, A) { return zero_outside(dy / 6, logical_and(x > -3, x < 3)); },
+     BinaryOp::kHardsigmoidBackward},
+    {Op::kHardswish, "HardswishBackward0", Keep::kX,
      [](T dy, T x, A) { return where(x <= -3, 0, where(x < 3, dy * (x / 3 + 0.5), dy)); },
-     BinaryOp::hardswish_backward},
-    {Op::mish, "MishBackward0", Keep::x,
+     BinaryOp::kHardswishBackward},
+    {Op::kMish, "MishBackward0", Keep::kX,
      [](T dy, T x, A) {
        const Tensor t = tanh(softplus(x));
        return dy * (t + x * sigmoid(x) * (1 - t * t));
      },
-     BinaryOp::mish_backward},
-    {Op::logsigmoid, "LogSigmoidBackward0", Keep::x,
-     [](T dy, T x, A) { return dy * sigmoid(neg(x)); }, BinaryOp::softplus_backward},
-    {Op::hardshrink, "HardshrinkBackward0", Keep::x, shrunk_slope, BinaryOp::shrink_backward},
-    {Op::softshrink, "SoftshrinkBackward0", Keep::x, shrunk_slope, BinaryOp::shrink_backward},
-    {Op::nan_to_num, "NanToNumBackward0", Keep::x,
-     [](T dy, T x, A) { return masked(dy, isfinite(x)); }},
-    {Op::bitwise_not},
-    {Op::softsign, "DivBackward0", Keep::x, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
-    {Op::tanhshrink, "SubBackward0", Keep::x, [](T dy, T x, A) { return dy * square(tanh(x)); },
-     BinaryOp::tanhshrink_backward},
+     BinaryOp::kMishBackward},
+    {Op::kLogsigmoid, "LogSigmoidBackward0", Keep::kX,
+     [](T dy, T x, A) { return dy * sigmoid(neg(x)); }, BinaryOp::kSoftplusBackward},
+    {Op::kHardshrink, "HardshrinkBackward0", Keep::kX, shrunk_slope, BinaryOp::kShrinkBackward},
+    {Op::kSoftshrink, "SoftshrinkBackward0", Keep::kX, shrunk_slope, BinaryOp::kShrinkBackward},
+    {Op::kNanToNum, "NanToNumBackward0", Keep::kX,
+     [](T dy, T x, A) { return zero_outside(dy, isfinite(x)); }},
+    {Op::kBitwiseNot},
+    {Op::kSoftsign, "DivBackward0", Keep::kX, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
+    {Op::kTanhshrink, "SubBackward0", Keep::kX, [](T dy, T x, A) { return dy * square(tanh(x)); },
+     BinaryOp::kTanhshrinkBackward},
 };
 static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
               kernels::rows_are_in_order(kDerivatives));
@@ -161,7 +163,9 @@ Tensor pointwise(Op op, const Tensor& x, UnaryArgs args = {}) {
   Tensor y = kernels::unary(op, x, args);
   const Derivative& row = kDerivatives[size_t(op)];
   if (!row.dx || !needs_grad({x})) return y;
-  Saved kept = row.keep == Keep::x ? Saved(x) : row.keep == Keep::y ? Saved::output(y) : Saved();
+  SavedTensor kept = row.keep == Keep::kX   ? SavedTensor(x)
+                     : row.keep == Keep::kY ? SavedTensor::output(y)
+                                            : SavedTensor();
   return record(row.node, y, {x}, [kept = std::move(kept), op, args](Gradients& g) {
     const Derivative& of = kDerivatives[size_t(op)];
     const Tensor t = kept.get(g);
@@ -171,86 +175,86 @@ Tensor pointwise(Op op, const Tensor& x, UnaryArgs args = {}) {
   });
 }
 
-Tensor polygamma(int order, T x) { return pointwise(Op::polygamma, x, {.a = double(order)}); }
+Tensor polygamma(int order, T x) { return pointwise(Op::kPolygamma, x, {.a = double(order)}); }
 
 }  // namespace
 
-Tensor neg(const Tensor& x) { return pointwise(Op::neg, x); }
-Tensor abs(const Tensor& x) { return pointwise(Op::abs, x); }
-Tensor sign(const Tensor& x) { return pointwise(Op::sign, x); }
+Tensor neg(const Tensor& x) { return pointwise(Op::kNeg, x); }
+Tensor abs(const Tensor& x) { return pointwise(Op::kAbs, x); }
+Tensor sign(const Tensor& x) { return pointwise(Op::kSign, x); }
 Tensor square(const Tensor& x) {
-  return pointwise(Op::square, x.dtype() == kBool ? x.to(kInt64) : x);
+  return pointwise(Op::kSquare, x.dtype() == kBool ? x.to(kInt64) : x);
 }
-Tensor sqrt(const Tensor& x) { return pointwise(Op::sqrt, x); }
-Tensor rsqrt(const Tensor& x) { return pointwise(Op::rsqrt, x); }
-Tensor reciprocal(const Tensor& x) { return pointwise(Op::reciprocal, x); }
-Tensor exp(const Tensor& x) { return pointwise(Op::exp, x); }
-Tensor expm1(const Tensor& x) { return pointwise(Op::expm1, x); }
-Tensor log(const Tensor& x) { return pointwise(Op::log, x); }
-Tensor log2(const Tensor& x) { return pointwise(Op::log2, x); }
-Tensor log10(const Tensor& x) { return pointwise(Op::log10, x); }
-Tensor exp2(const Tensor& x) { return pointwise(Op::exp2, x); }
-Tensor log1p(const Tensor& x) { return pointwise(Op::log1p, x); }
-Tensor sin(const Tensor& x) { return pointwise(Op::sin, x); }
-Tensor cos(const Tensor& x) { return pointwise(Op::cos, x); }
-Tensor tan(const Tensor& x) { return pointwise(Op::tan, x); }
-Tensor asin(const Tensor& x) { return pointwise(Op::asin, x); }
-Tensor acos(const Tensor& x) { return pointwise(Op::acos, x); }
-Tensor atan(const Tensor& x) { return pointwise(Op::atan, x); }
-Tensor sinh(const Tensor& x) { return pointwise(Op::sinh, x); }
-Tensor cosh(const Tensor& x) { return pointwise(Op::cosh, x); }
-Tensor tanh(const Tensor& x) { return pointwise(Op::tanh, x); }
-Tensor sigmoid(const Tensor& x) { return pointwise(Op::sigmoid, x); }
-Tensor erf(const Tensor& x) { return pointwise(Op::erf, x); }
-Tensor lgamma(const Tensor& x) { return pointwise(Op::lgamma, x); }
-Tensor digamma(const Tensor& x) { return pointwise(Op::digamma, x); }
-Tensor floor(const Tensor& x) { return pointwise(Op::floor, x); }
-Tensor ceil(const Tensor& x) { return pointwise(Op::ceil, x); }
-Tensor round(const Tensor& x) { return pointwise(Op::round, x); }
-Tensor trunc(const Tensor& x) { return pointwise(Op::trunc, x); }
-Tensor frac(const Tensor& x) { return pointwise(Op::frac, x); }
+Tensor sqrt(const Tensor& x) { return pointwise(Op::kSqrt, x); }
+Tensor rsqrt(const Tensor& x) { return pointwise(Op::kRsqrt, x); }
+Tensor reciprocal(const Tensor& x) { return pointwise(Op::kReciprocal, x); }
+Tensor exp(const Tensor& x) { return pointwise(Op::kExp, x); }
+Tensor expm1(const Tensor& x) { return pointwise(Op::kExpm1, x); }
+Tensor log(const Tensor& x) { return pointwise(Op::kLog, x); }
+Tensor log2(const Tensor& x) { return pointwise(Op::kLog2, x); }
+Tensor log10(const Tensor& x) { return pointwise(Op::kLog10, x); }
+Tensor exp2(const Tensor& x) { return pointwise(Op::kExp2, x); }
+Tensor log1p(const Tensor& x) { return pointwise(Op::kLog1p, x); }
+Tensor sin(const Tensor& x) { return pointwise(Op::kSin, x); }
+Tensor cos(const Tensor& x) { return pointwise(Op::kCos, x); }
+Tensor tan(const Tensor& x) { return pointwise(Op::kTan, x); }
+Tensor asin(const Tensor& x) { return pointwise(Op::kAsin, x); }
+Tensor acos(const Tensor& x) { return pointwise(Op::kAcos, x); }
+Tensor atan(const Tensor& x) { return pointwise(Op::kAtan, x); }
+Tensor sinh(const Tensor& x) { return pointwise(Op::kSinh, x); }
+Tensor cosh(const Tensor& x) { return pointwise(Op::kCosh, x); }
+Tensor tanh(const Tensor& x) { return pointwise(Op::kTanh, x); }
+Tensor sigmoid(const Tensor& x) { return pointwise(Op::kSigmoid, x); }
+Tensor erf(const Tensor& x) { return pointwise(Op::kErf, x); }
+Tensor lgamma(const Tensor& x) { return pointwise(Op::kLgamma, x); }
+Tensor digamma(const Tensor& x) { return pointwise(Op::kDigamma, x); }
+Tensor floor(const Tensor& x) { return pointwise(Op::kFloor, x); }
+Tensor ceil(const Tensor& x) { return pointwise(Op::kCeil, x); }
+Tensor round(const Tensor& x) { return pointwise(Op::kRound, x); }
+Tensor trunc(const Tensor& x) { return pointwise(Op::kTrunc, x); }
+Tensor frac(const Tensor& x) { return pointwise(Op::kFrac, x); }
 
-Tensor relu(const Tensor& x) { return pointwise(Op::relu, x); }
+Tensor relu(const Tensor& x) { return pointwise(Op::kRelu, x); }
 Tensor leaky_relu(const Tensor& x, RealArg negative_slope) {
-  return pointwise(Op::leaky_relu, x, {.a = negative_slope});
+  return pointwise(Op::kLeakyRelu, x, {.a = negative_slope});
 }
-Tensor elu(const Tensor& x, RealArg alpha) { return pointwise(Op::elu, x, {.a = alpha}); }
+Tensor elu(const Tensor& x, RealArg alpha) { return pointwise(Op::kElu, x, {.a = alpha}); }
 Tensor gelu(const Tensor& x, BoolArg tanh_form) {
-  return pointwise(tanh_form ? Op::gelu_tanh : Op::gelu, x);
+  return pointwise(tanh_form ? Op::kGeluTanh : Op::kGelu, x);
 }
-Tensor silu(const Tensor& x) { return pointwise(Op::silu, x); }
+Tensor silu(const Tensor& x) { return pointwise(Op::kSilu, x); }
 Tensor softplus(const Tensor& x, RealArg beta, RealArg threshold) {
-  return pointwise(Op::softplus, x, {.a = beta, .b = threshold});
+  return pointwise(Op::kSoftplus, x, {.a = beta, .b = threshold});
 }
-Tensor selu(const Tensor& x) { return pointwise(Op::selu, x); }
+Tensor selu(const Tensor& x) { return pointwise(Op::kSelu, x); }
 Tensor celu(const Tensor& x, RealArg alpha) {
   require(alpha != 0, "alpha cannot be 0 for CELU");
-  return pointwise(Op::celu, x, {.a = alpha});
+  return pointwise(Op::kCelu, x, {.a = alpha});
 }
-Tensor hardsigmoid(const Tensor& x) { return pointwise(Op::hardsigmoid, x); }
-Tensor hardswish(const Tensor& x) { return pointwise(Op::hardswish, x); }
-Tensor mish(const Tensor& x) { return pointwise(Op::mish, x); }
+Tensor hardsigmoid(const Tensor& x) { return pointwise(Op::kHardsigmoid, x); }
+Tensor hardswish(const Tensor& x) { return pointwise(Op::kHardswish, x); }
+Tensor mish(const Tensor& x) { return pointwise(Op::kMish, x); }
 // -log(1 + exp(-x)): the gradient of softplus with beta = -1.
-Tensor logsigmoid(const Tensor& x) { return pointwise(Op::logsigmoid, x, {.a = -1, .b = 40}); }
+Tensor logsigmoid(const Tensor& x) { return pointwise(Op::kLogsigmoid, x, {.a = -1, .b = 40}); }
 Tensor hardshrink(const Tensor& x, RealArg lambd) {
-  return pointwise(Op::hardshrink, x, {.a = lambd});
+  return pointwise(Op::kHardshrink, x, {.a = lambd});
 }
 Tensor softshrink(const Tensor& x, RealArg lambd) {
   require(lambd >= 0, "lambda must be in range [0, ", largest(x.dtype()), "] for input dtype ",
           scalar_type_name(x.dtype()), ", but found ", lambd);
-  return pointwise(Op::softshrink, x, {.a = lambd});
+  return pointwise(Op::kSoftshrink, x, {.a = lambd});
 }
 
-Tensor softsign(const Tensor& x) { return pointwise(Op::softsign, x); }
+Tensor softsign(const Tensor& x) { return pointwise(Op::kSoftsign, x); }
 Tensor tanhshrink(const Tensor& x) {
-  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::tanhshrink, x);  // sub throws for bool
+  return x.dtype() == kBool ? x - tanh(x) : pointwise(Op::kTanhshrink, x);  // sub throws for bool
 }
 
 Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
                   std::optional<double> neginf) {
   if (!x.is_floating_point()) return x.clone();
   const double most = largest(x.dtype());
-  return pointwise(Op::nan_to_num, x,
+  return pointwise(Op::kNanToNum, x,
                    {.a = nan, .b = posinf.value_or(most), .c = neginf.value_or(-most)});
 }
 
@@ -268,17 +272,17 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
     return max ? minimum(above, high) : above;
   }
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  return pointwise(Op::clamp, x.to(type),
+  return pointwise(Op::kClamp, x.to(type),
                    {.a = min ? min->to_double() : -kNone, .b = max ? max->to_double() : kNone});
 }
 
-Tensor logical_not(const Tensor& x) { return pointwise(Op::logical_not, x); }
+Tensor logical_not(const Tensor& x) { return pointwise(Op::kLogicalNot, x); }
 Tensor bitwise_not(const Tensor& x) {
-  return pointwise(x.dtype() == kBool ? Op::logical_not : Op::bitwise_not, x);
+  return pointwise(x.dtype() == kBool ? Op::kLogicalNot : Op::kBitwiseNot, x);
 }
-Tensor isnan(const Tensor& x) { return pointwise(Op::isnan, x); }
-Tensor isinf(const Tensor& x) { return pointwise(Op::isinf, x); }
-Tensor isfinite(const Tensor& x) { return pointwise(Op::isfinite, x); }
+Tensor isnan(const Tensor& x) { return pointwise(Op::kIsnan, x); }
+Tensor isinf(const Tensor& x) { return pointwise(Op::kIsinf, x); }
+Tensor isfinite(const Tensor& x) { return pointwise(Op::kIsfinite, x); }
 
 // --- methods of Tensor ---
 

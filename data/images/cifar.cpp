@@ -59,7 +59,7 @@ Batch load_cifar(const fs::path& root, BoolArg train, CifarLabels labels) {
   std::vector<Batch> parts;
   for (int part = 1; part <= 5; ++part) {
     check_stop();
-    parts.push_back(read_cifar(root / cat("data_batch_", part, ".bin"), labels));
+    parts.push_back(read_cifar(root / concat_to_string("data_batch_", part, ".bin"), labels));
   }
   return joined(parts, [](const auto& tensors) { return cat(tensors); });
 }

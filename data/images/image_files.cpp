@@ -59,8 +59,8 @@ struct Parts {
 };
 
 // The folders train/ and test/, or one of val/, valid/ and validation/ where there is no test/, are
-// parts and not classes. Other folders beside them are left out. A test root goes before the test
-// of the root.
+// parts and not classes. Other folders on the same level are left out. A test root goes before the
+// test of the root.
 Parts parts_of(const fs::path& root, const std::optional<std::string>& test_root = {}) {
   const std::vector<fs::path> folders = folders_in(root).folders;
   const auto is_there = [&](const char* name) {
@@ -74,11 +74,12 @@ Parts parts_of(const fs::path& root, const std::optional<std::string>& test_root
   std::string others;
   for (const fs::path& folder : folders) {
     const std::string name = name_of(folder.filename());
-    if (name != "train" && name != *test) others += cat(others.empty() ? "" : ", ", name, "/");
+    if (name != "train" && name != *test)
+      others += concat_to_string(others.empty() ? "" : ", ", name, "/");
   }
   return {root / "train", root / *test,
-          cat("train/ to train, ", *test, "/ to test",
-              others.empty() ? "" : cat(", not used: ", others))};
+          concat_to_string("train/ to train, ", *test, "/ to test",
+                           others.empty() ? "" : concat_to_string(", not used: ", others))};
 }
 
 void add_note(std::string& note, const std::string& more) {
@@ -123,7 +124,7 @@ Tensor resize(const Tensor& images, int64_t height, int64_t width) {
   // First the directions that shrink, then those that grow.
   x = adaptive_avg_pool2d(x, {std::min(height, x.size(-2)), std::min(width, x.size(-1))});
   if (x.size(-2) != height || x.size(-1) != width) {
-    x = interpolate(x, {.size = Pair{height, width}, .mode = Interpolation::bilinear});
+    x = interpolate(x, {.size = Pair{height, width}, .mode = Interpolation::kBilinear});
   }
   return images.dim() == 3 ? x.squeeze(0) : x;
 }
@@ -168,7 +169,7 @@ Splits Images::load(uint64_t seed) const {
                       .outputs = std::ssize(classes),
                       .class_names = classes};
   std::string note = parts.note;
-  LeftOut left_out = all->left_out();
+  SkippedFiles left_out = all->left_out();
   if (parts.test) {
     const auto test = same_classes(*parts.test, reading(), classes);
     left_out.add_all(test->left_out());
@@ -204,7 +205,7 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
   if (std::ranges::any_of(folders_in(part).folders, is_class)) {
     auto out = same_classes(part, reading(), info.class_names);
     add_note(note, out->left_out().to_text());
-    if (!note.empty()) inform(cat(name_of(file), ": ", note));
+    if (!note.empty()) log_info(concat_to_string(name_of(file), ": ", note));
     return out;
   }
   FolderListing images = files_below(file, is_image);
@@ -212,7 +213,7 @@ DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
   if (images.files.empty()) {
     throw InputError(name_of(file), ": no PNG and JPEG files", note.empty() ? "" : "; ", note);
   }
-  if (!note.empty()) inform(cat(name_of(file), ": ", note));
+  if (!note.empty()) log_info(concat_to_string(name_of(file), ": ", note));
   return std::make_shared<Unlabelled>(std::move(images.files), reading());
 }
 

@@ -54,14 +54,14 @@ class ImageFolder : public MapDataset {
   const std::vector<std::string>& classes() const { return classes_; }
   const std::vector<std::filesystem::path>& files() const { return files_; }  // file of each sample
   const Tensor& targets() const { return targets_; }                          // [N] int64
-  const LeftOut& left_out() const { return left_out_; }
+  const SkippedFiles& left_out() const { return left_out_; }
 
  private:
   ImageFolderOptions options_;
   std::vector<std::string> classes_;
   std::vector<std::filesystem::path> files_;
   Tensor targets_;
-  LeftOut left_out_;
+  SkippedFiles left_out_;
 };
 
 // An image folder as a data source: float32 [C, size, size]. If the root has the folder train/ and

@@ -35,7 +35,7 @@ std::string hex(std::span<const uint8_t> bytes) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
   for (const uint8_t byte : bytes) {
-    out += cat(out.empty() ? "" : " ", kHex[byte >> 4], kHex[byte & 15]);
+    out += concat_to_string(out.empty() ? "" : " ", kHex[byte >> 4], kHex[byte & 15]);
   }
   return out;
 }
@@ -63,7 +63,7 @@ std::string_view guess_format(std::string_view text) {
 
 std::string shape_text(std::span<const int64_t> shape) {
   std::string out;
-  for (const int64_t size : shape) out += cat(out.empty() ? "(" : ", ", size);
+  for (const int64_t size : shape) out += concat_to_string(out.empty() ? "(" : ", ", size);
   return out + ')';
 }
 
@@ -180,8 +180,9 @@ void require_rank(const fs::path& file, std::span<const int64_t> shape, size_t r
 }
 
 fs::path find_mnist_file(const fs::path& root, std::string_view stem, std::string_view idx) {
-  const std::array<std::string, 4> names{cat(stem, '-', idx), cat(stem, '.', idx),
-                                         cat(stem, '-', idx, ".gz"), cat(stem, '.', idx, ".gz")};
+  const std::array<std::string, 4> names{
+      concat_to_string(stem, '-', idx), concat_to_string(stem, '.', idx),
+      concat_to_string(stem, '-', idx, ".gz"), concat_to_string(stem, '.', idx, ".gz")};
   std::error_code ignored;
   for (const std::string& name : names) {
     if (fs::exists(root / name, ignored)) return root / name;

@@ -53,7 +53,7 @@ Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standa
 }
 
 // Converts from the file's units to the model's.
-Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
+Batch scaled(const DataInfo& info, const CsvEncoding& table, const Batch& rows) {
   Batch out{features_of(table, rows.inputs.cpu().to(kFloat64).contiguous()), rows.targets};
   if (info.task != Task::kRegression || !rows.targets.defined()) return out;
   std::vector<float> targets;
@@ -68,9 +68,10 @@ Batch scaled(const DataInfo& info, const CsvRecipe& table, const Batch& rows) {
 void check_precision(const Csv& csv, const CsvTable& table, const Batch& train) {
   const Standardizer found = fit_standardizer(train.inputs.span<double>(), table.columns);
   const auto say = [&](const std::string& column, const char* key) {
-    warn(cat(csv.path, ": the numbers of column ", in_quotes(column),
-             " differ by less than float32 can hold, which is what the model takes: say `", key,
-             ": true`, or subtract a constant"));
+    warn(concat_to_string(
+        csv.path, ": the numbers of column ", in_quotes(column),
+        " differ by less than float32 can hold, which is what the model takes: say `", key,
+        ": true`, or subtract a constant"));
   };
   for (size_t j = 0; !csv.standardize && j < found.mean.size(); ++j) {
     const bool is_number = table.categories[j].empty();
@@ -92,9 +93,10 @@ void check_classes(const CsvTable& table, const std::string& file) {
   const bool are_numbers = std::ranges::all_of(table.classes, is_number);
   const bool has_decimals = are_numbers && !std::ranges::all_of(table.classes, is_integer);
   if (count <= kMost || (!has_decimals && 2 * count <= table.rows)) return;
-  warn(cat(file, ": column '", table.label_name, "' has ", count, " different values in ",
-           table.rows, " rows", has_decimals ? ", some with decimals" : "",
-           ", and each is a class: ", are_numbers ? "task: regression?" : "is it the label?"));
+  warn(concat_to_string(
+      file, ": column '", table.label_name, "' has ", count, " different values in ", table.rows,
+      " rows", has_decimals ? ", some with decimals" : "",
+      ", and each is a class: ", are_numbers ? "task: regression?" : "is it the label?"));
 }
 
 // Warns of columns that contain no information.
@@ -106,7 +108,7 @@ void check_columns(const CsvTable& table, const std::string& file) {
       table.classes.empty() && std::ranges::count(table.targets, table.targets[0]) == table.rows;
   if (table.classes.size() == 1 || (is_constant && table.rows > 1)) {
     throw DataError(file, ": column '", table.label_name, "' has the one value ",
-                    is_constant ? cat(table.targets[0]) : in_quotes(table.classes[0]),
+                    is_constant ? concat_to_string(table.targets[0]) : in_quotes(table.classes[0]),
                     ": there is nothing to learn");
   }
   std::string names;
@@ -119,25 +121,27 @@ void check_columns(const CsvTable& table, const std::string& file) {
     }
     if (differs) continue;
     if (++count <= 3)
-      names += cat(names.empty() ? "" : ", ", in_quotes(table.feature_names[column]));
+      names += concat_to_string(names.empty() ? "" : ", ", in_quotes(table.feature_names[column]));
   }
   if (count == 0 || table.rows < 2) return;
-  warn(cat(file, ": ", count, " feature column(s) are empty or the same in every row and tell ",
-           "nothing: ", names, count > 3 ? ", ..." : ""));
+  warn(concat_to_string(file, ": ", count,
+                        " feature column(s) are empty or the same in every row and tell ",
+                        "nothing: ", names, count > 3 ? ", ..." : ""));
 }
 
 }  // namespace
 
-Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
-  const auto columns = static_cast<size_t>(recipe.columns);
-  require<ValueError>(cells.dim() == 2 && cells.size(1) == recipe.columns,
-                      "features_of: expected cells [N, ", recipe.columns, "], got ", cells.shape());
-  const Tensor out = empty({cells.size(0), recipe.width}, {.dtype = kFloat32});
-  const bool is_scaled = !recipe.scale.mean.empty();
+Tensor features_of(const CsvEncoding& encoding, const Tensor& cells) {
+  const auto columns = static_cast<size_t>(encoding.columns);
+  require<ValueError>(cells.dim() == 2 && cells.size(1) == encoding.columns,
+                      "features_of: expected cells [N, ", encoding.columns, "], got ",
+                      cells.shape());
+  const Tensor out = empty({cells.size(0), encoding.width}, {.dtype = kFloat32});
+  const bool is_scaled = !encoding.scale.mean.empty();
   float* to = out.data<float>();
   size_t feature = 0;
   const auto put = [&](double x) {
-    *to++ = static_cast<float>(is_scaled ? recipe.scale(x, feature) : x);
+    *to++ = static_cast<float>(is_scaled ? encoding.scale(x, feature) : x);
     ++feature;
   };
   const std::span<const double> all = cells.span<double>();
@@ -146,7 +150,7 @@ Tensor features_of(const CsvRecipe& recipe, const Tensor& cells) {
       check_stop();
       feature = 0;
     }
-    const size_t words = recipe.categories[i % columns].size();
+    const size_t words = encoding.categories[i % columns].size();
     if (words == 0) put(all[i]);
     for (size_t w = 0; w < words; ++w) put(std::isnan(all[i]) ? all[i] : all[i] == double(w));
   }
@@ -164,14 +168,15 @@ static void check_width(const Csv& csv, const CsvTable& table) {
   for (const size_t j : widest | std::views::take(3)) {
     const size_t words = table.categories[j].size();
     if (words == 0) break;
-    names += cat(names.empty() ? "; most words are in " : ", ", in_quotes(table.feature_names[j]),
-                 " (", words, ")");
+    names += concat_to_string(names.empty() ? "; most words are in " : ", ",
+                              in_quotes(table.feature_names[j]), " (", words, ")");
   }
-  throw OptionError("max_features",
-                    cat(csv.path, " makes ", table.width, " input features, more than the ",
-                        csv.max_features, " of data.max_features", names,
-                        names.empty() ? ": leave columns out, or raise it"
-                                      : ": leave such columns out, or raise it"));
+  throw OptionError(
+      "max_features",
+      concat_to_string(csv.path, " makes ", table.width, " input features, more than the ",
+                       csv.max_features, " of data.max_features", names,
+                       names.empty() ? ": leave columns out, or raise it"
+                                     : ": leave such columns out, or raise it"));
 }
 
 Splits Csv::load(uint64_t seed) const {
@@ -179,7 +184,7 @@ Splits Csv::load(uint64_t seed) const {
   check_width(*this, table);
   check_columns(table, path);
   check_classes(table, path);
-  Halves rows;
+  TrainTestSplit rows;
   if (test_path) {
     CsvTable test = read_csv_like(table, *test_path);
     rows = {rows_of(table), rows_of(test)};
@@ -199,7 +204,7 @@ Splits Csv::load(uint64_t seed) const {
     info.target_std = target.std[0];
   }
   rows = {scaled(info, table, rows.train), scaled(info, table, rows.test)};
-  info.table = std::make_shared<const CsvRecipe>(std::move(table));
+  info.table = std::make_shared<const CsvEncoding>(std::move(table));
   return splits_of(info, rows);
 }
 

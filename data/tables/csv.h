@@ -92,7 +92,7 @@ struct Csv : CsvFormat {
 };
 
 // How rows of a file become features and targets, as determined from the training file.
-struct CsvRecipe {
+struct CsvEncoding {
   CsvFormat options{};
   bool has_header = false;
   std::vector<std::string> feature_names{};  // one per column; "column 3" without a header
@@ -109,7 +109,7 @@ struct CsvRecipe {
 };
 
 // The content of one file.
-struct CsvTable : CsvRecipe {
+struct CsvTable : CsvEncoding {
   int64_t rows = 0;
   // [rows, columns] in row-major order: a number, or the index of a word in `categories`; nan if
   // the value is missing.
@@ -121,7 +121,7 @@ struct CsvTable : CsvRecipe {
 // Converts cells [N, columns] (float64, contiguous, on the CPU) to features [N, width] (float32): a
 // number is one feature, a word is a one-hot vector. Features are standardized by recipe.scale if
 // there is one; otherwise nan remains in all features of its cell.
-Tensor features_of(const CsvRecipe& recipe, const Tensor& cells);
+Tensor features_of(const CsvEncoding& recipe, const Tensor& cells);
 inline Tensor features_of(const CsvTable& table) {
   return features_of(table, tensor_of(table.cells.data(), {table.rows, table.columns}));
 }
@@ -139,7 +139,7 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 // Reads a further file of the same data with the recipe of the training file. With `may_lack_label`
 // it may lack the label column; labels and targets are empty then. Throws what read_csv() throws,
 // and InputError if the columns differ from those of `train`, or for an unknown class or category.
-CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+CsvTable read_csv_like(const CsvEncoding& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 
 }  // namespace taper::v0::data

@@ -133,11 +133,11 @@ inline bool says_missing(const std::string& field) {
 
 // Returns a guess of what a cell that is not a number means, for the end of a message.
 inline std::string guess_of(const std::string& field) {
-  if (const auto number = decorated_number(field)) return cat("; ", number->advice);
+  if (const auto number = decorated_number(field)) return concat_to_string("; ", number->advice);
   const size_t other = field.find_first_of(";\t|");
   return other == std::string::npos
              ? ""
-             : cat("; is the delimiter ", in_quotes({&field[other], 1}), "?");
+             : concat_to_string("; is the delimiter ", in_quotes({&field[other], 1}), "?");
 }
 
 // Returns those of the first few thousand names that are most similar to `wanted`.
@@ -149,7 +149,7 @@ inline std::string nearest_names(const Fields& names, const std::string& wanted,
   }
   std::string out;
   for (const std::string_view name : by_distance | std::views::values | std::views::take(most)) {
-    out += cat(out.empty() ? "" : ", ", in_quotes(name));
+    out += concat_to_string(out.empty() ? "" : ", ", in_quotes(name));
   }
   return out;
 }

@@ -84,7 +84,7 @@ std::string take_affixes(std::string_view& text) {
   const bool is_behind_blank = unit.starts_with(' ');
   trim(unit);
   if (!unit.empty() && !is_unit(unit, is_behind_blank)) return "";
-  const std::string affix = cat(text.substr(0, before), unit);
+  const std::string affix = concat_to_string(text.substr(0, before), unit);
   text = core.substr(0, last + 1);
   return affix;
 }
@@ -94,9 +94,11 @@ std::string advice_for_thousands(std::string_view core, const std::string& sign,
   const size_t comma = core.find(',');
   const bool is_ambiguous = comma != std::string_view::npos && comma == core.rfind(',') &&
                             core.find('.') == std::string_view::npos;
-  if (!is_ambiguous) return cat("write numbers without thousands separators: ", sign, plain);
-  return cat("write ", sign, plain, " if the comma separates thousands, ", sign,
-             core.substr(0, comma), ".", core.substr(comma + 1), " if it is a decimal comma");
+  if (!is_ambiguous)
+    return concat_to_string("write numbers without thousands separators: ", sign, plain);
+  return concat_to_string("write ", sign, plain, " if the comma separates thousands, ", sign,
+                          core.substr(0, comma), ".", core.substr(comma + 1),
+                          " if it is a decimal comma");
 }
 
 }  // namespace
@@ -115,10 +117,11 @@ std::optional<DecoratedNumber> decorated_number(std::string_view field) {
   std::ranges::replace(pointed, ',', '.');
   if (pointed != core && is_number(pointed)) {
     return {{DecoratedNumber::kDecimalComma, affix,
-             cat("write decimals with a point: ", sign, pointed)}};
+             concat_to_string("write decimals with a point: ", sign, pointed)}};
   }
   if (affix.empty() || !is_number(core)) return std::nullopt;
-  return {{DecoratedNumber::kUnit, affix, cat("write the number alone: ", sign, core)}};
+  return {
+      {DecoratedNumber::kUnit, affix, concat_to_string("write the number alone: ", sign, core)}};
 }
 
 }  // namespace taper::v0::data::csv

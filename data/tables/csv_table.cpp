@@ -34,7 +34,7 @@ Fields class_names(const std::set<std::string>& texts) {
   std::set<int64_t> values;
   for (const std::string& text : texts) values.insert(*integer_of(text));
   Fields names;
-  for (const int64_t value : values) names.push_back(cat(value));
+  for (const int64_t value : values) names.push_back(concat_to_string(value));
   return names;
 }
 
@@ -44,15 +44,15 @@ enum class Role { kTraining, kLike, kLikeMayLackLabel };
 // Reads one file by a recipe. For the training file the recipe contains only the options.
 class TableReader {
  public:
-  TableReader(std::string file, const CsvRecipe& recipe, Role role)
-      : file_(std::move(file)), role_(role), table_{recipe} {}
+  TableReader(std::string file, const CsvEncoding& encoding, Role role)
+      : file_(std::move(file)), role_(role), table_{encoding} {}
 
   CsvTable run(std::string_view text) {
     Scanner(file_, text, options_.delimiter).run([&](Record record) {
       const bool is_first = rows_.empty(), is_one = record.fields.size() == 1;
       if (is_first && is_one && !(role_ == Role::kLikeMayLackLabel && table_.columns == 1)) {
         fail_at(file_, record.line, "expected ",
-                role_ == Role::kLikeMayLackLabel ? cat(table_.columns, " features")
+                role_ == Role::kLikeMayLackLabel ? concat_to_string(table_.columns, " features")
                                                  : "features and a label",
                 ", got the one field ", in_quotes(record.fields[0]), "; is the delimiter '",
                 options_.delimiter, "'?");
@@ -96,7 +96,8 @@ class TableReader {
     return options_.missing == CsvFormat::Missing::kMean && says_missing(field);
   }
   std::string column_text(size_t column) const {
-    return table_.has_header ? cat("column ", in_quotes(names_[column])) : names_[column];
+    return table_.has_header ? concat_to_string("column ", in_quotes(names_[column]))
+                             : names_[column];
   }
 
   // Returns whether the file consists of one row of words, which cannot be used for training.
@@ -117,15 +118,15 @@ class TableReader {
       has_header = (has_name && is_text(known)) || detect_header(file_, rows_);
     }
     for (size_t i = 0; i < first.fields.size(); ++i) {
-      names_.push_back(has_header ? first.fields[i] : cat("column ", i));
+      names_.push_back(has_header ? first.fields[i] : concat_to_string("column ", i));
     }
     const bool had_header = std::exchange(table_.has_header, has_header);
     if (!is_training) return require_columns(first.line, has_header && had_header);
     if (!has_header && seems_to_have_header(rows_)) {
-      warn(
-          cat(file_, ":", first.line,
-              ": this row is read as data, but each of its cells is a word "
-              "that never comes again in its column; if they are names, set data.header: present"));
+      warn(concat_to_string(
+          file_, ":", first.line,
+          ": this row is read as data, but each of its cells is a word "
+          "that never comes again in its column; if they are names, set data.header: present"));
     }
     label_ = find_label(first.line);
     table_.label_column = int64_t(label_);
@@ -148,8 +149,8 @@ class TableReader {
     const bool is_in_first_row = std::ranges::count(rows_[0].fields, label) > 0;
     fail_at(file_, line, "no label column ", in_quotes(label), ": expected an index in ", -count,
             " .. ", count - 1,
-            table_.has_header
-                ? cat(" or a name in the header; the nearest are ", nearest_names(names_, label))
+            table_.has_header ? concat_to_string(" or a name in the header; the nearest are ",
+                                                 nearest_names(names_, label))
             : is_in_first_row
                 ? "; the first row has such a cell but was read as data: if it is a header, say "
                   "`header: present`"
@@ -169,8 +170,9 @@ class TableReader {
     }
     if (names_.size() != expected.size()) {
       fail_at(file_, line, "expected ", table_.columns + 1, " fields as in the training file",
-              role_ == Role::kLikeMayLackLabel ? cat(", or ", table_.columns, " without the label")
-                                               : "",
+              role_ == Role::kLikeMayLackLabel
+                  ? concat_to_string(", or ", table_.columns, " without the label")
+                  : "",
               ", got ", names_.size());
     }
     const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
@@ -265,7 +267,9 @@ class TableReader {
   [[noreturn]] void fail_missing(const Record& row, size_t column, const char* wanted) const {
     const std::string& field = row.fields[column];
     fail(row, column, field.empty() ? " is empty" : "", ": expected a ", wanted,
-         field.empty() ? "" : cat(", got ", in_quotes(field), ", which says that it is missing"),
+         field.empty()
+             ? ""
+             : concat_to_string(", got ", in_quotes(field), ", which says that it is missing"),
          column == label_ ? " (remove the row: what is to be predicted must be known)"
                           : " (`missing: mean` fills gaps in features)");
   }
@@ -279,7 +283,7 @@ class TableReader {
     const auto found = std::ranges::lower_bound(words, word);
     if (found == words.end() || *found != word) {
       fail(row, column, ": ", in_quotes(word), " is no category of the training file; it has ",
-           words.size() > kMostShown ? cat(words.size(), ", the nearest are ") : "",
+           words.size() > kMostShown ? concat_to_string(words.size(), ", the nearest are ") : "",
            nearest_names(words, word, kMostShown));
     }
     return double(found - words.begin());
@@ -310,7 +314,7 @@ class TableReader {
       check_stop();
       const std::string& label = row.fields[0];
       const std::optional<int64_t> value = integers ? integer_of(label) : std::nullopt;
-      const auto found = index.find(value ? cat(*value) : label);
+      const auto found = index.find(value ? concat_to_string(*value) : label);
       if (found == index.end()) {
         fail(row, label_, ": class ", in_quotes(label),
              " is not in the training file; the nearest of its classes are ",
@@ -342,8 +346,8 @@ std::optional<std::string> take_declared_delimiter(std::string& text) {
   return delimiter;
 }
 
-CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, Role role) {
-  const std::string& delimiter = recipe.options.delimiter;
+CsvTable read_table(const std::filesystem::path& path, const CsvEncoding& encoding, Role role) {
+  const std::string& delimiter = encoding.options.delimiter;
   require<ValueError>(delimiter.size() == 1 && delimiter.find_first_of("\"\r\n") != 0,
                       "a CSV delimiter is one character, and cannot be a quote or a line end");
   std::string text = read_file(path, "CSV file");
@@ -356,7 +360,7 @@ CsvTable read_table(const std::filesystem::path& path, const CsvRecipe& recipe, 
             "not UTF-8 text (byte ", int(uint8_t(text[bad])), "): save the file as UTF-8");
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  CsvRecipe used = recipe;
+  CsvEncoding used = encoding;
   if (const auto declared = take_declared_delimiter(text)) used.options.delimiter = *declared;
   return TableReader(path.string(), used, role).run(text);
 }
@@ -367,7 +371,7 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options) {
   return read_table(file, {.options = options}, Role::kTraining);
 }
 
-CsvTable read_csv_like(const CsvRecipe& train, const std::filesystem::path& file,
+CsvTable read_csv_like(const CsvEncoding& train, const std::filesystem::path& file,
                        bool may_lack_label) {
   return read_table(file, train, may_lack_label ? Role::kLikeMayLackLabel : Role::kLike);
 }

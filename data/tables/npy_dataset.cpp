@@ -99,8 +99,9 @@ Tensor standardized_samples(const Tensor& samples, const Standardizer& scale) {
 void check_precision(const Tensor& samples, const std::string& file, const char* key) {
   const bool is_wide = samples.dtype() == kFloat64 || samples.dtype() == kInt64;
   if (!is_wide || !is_beyond_float32(fit(samples))) return;
-  warn(cat(file, ": its numbers differ by less than float32 can hold, which is what the model ",
-           "takes: say `", key, ": true`, or subtract a constant"));
+  warn(concat_to_string(
+      file, ": its numbers differ by less than float32 can hold, which is what the model ",
+      "takes: say `", key, ": true`, or subtract a constant"));
 }
 
 // Converts from the files' units to the model's.
@@ -115,7 +116,7 @@ Batch scaled(const DataInfo& info, const Batch& rows) {
 }
 
 // Scales both parts by the statistics of the first.
-Splits scaled(const Npy& npy, DataInfo info, const Halves& rows) {
+Splits scaled(const Npy& npy, DataInfo info, const TrainTestSplit& rows) {
   if (npy.standardize) {
     info.scale = std::make_shared<const Standardizer>(fit(rows.train.inputs));
   } else {

@@ -24,7 +24,7 @@ std::string read_texts(const std::string& path);
 // InputError like read_texts() and the tokenizer, and for a text or line that does not fit
 // block_size.
 struct Text {
-  using Tokens = Tokenizer::Kind;
+  using Tokens = Tokenizer::TokenKind;
 
   std::string path;  // as for find_texts()
   Tokens tokenizer = Tokens::kChars;

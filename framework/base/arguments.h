@@ -71,7 +71,11 @@ class RealArg {
 };
 
 // Texts for messages.
-template <std::same_as<IntArg> T> std::string to_string(T value) { return cat(int64_t(value)); }
-template <std::same_as<RealArg> T> std::string to_string(T value) { return cat(double(value)); }
+template <std::same_as<IntArg> T> std::string to_string(T value) {
+  return concat_to_string(int64_t(value));
+}
+template <std::same_as<RealArg> T> std::string to_string(T value) {
+  return concat_to_string(double(value));
+}
 
 }  // namespace taper::v0

@@ -10,8 +10,8 @@ namespace {
 bool is_type_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 DeviceType parse_type(std::string_view type, std::string_view text) {
-  if (type == "cpu") return DeviceType::cpu;
-  if (type == "cuda") return DeviceType::cuda;
+  if (type == "cpu") return DeviceType::kCpu;
+  if (type == "cuda") return DeviceType::kCuda;
   throw Error("Unknown device type '", type, "' in device string '", text,
               "': expected cpu, cuda or cuda:N");
 }
@@ -37,7 +37,7 @@ Device::Device(DeviceType type, IntArg index) : type_(type) {
   index_ = int8_t(index);
 }
 
-Device::Device(std::string_view text) : type_(DeviceType::cpu) {
+Device::Device(std::string_view text) : type_(DeviceType::kCpu) {
   if (text.empty()) throw Error("Device string must not be empty");
   size_t n = 0;
   while (n < text.size() && is_type_char(text[n])) ++n;
@@ -52,7 +52,7 @@ Device::Device(std::string_view text) : type_(DeviceType::cpu) {
   index_ = int8_t(index);
 }
 
-Device::Device(std::string_view type, IntArg index) : type_(DeviceType::cpu) {
+Device::Device(std::string_view type, IntArg index) : type_(DeviceType::kCpu) {
   require(type.find(':') == std::string_view::npos,
           "type (string) must not include an index because index was passed explicitly: ", type);
   *this = Device(Device(type).type(), index);
@@ -60,13 +60,13 @@ Device::Device(std::string_view type, IntArg index) : type_(DeviceType::cpu) {
 
 std::string to_string(Device device) {
   const char* type = device.is_cuda() ? "cuda" : "cpu";
-  return device.has_index() ? cat(type, ":", device.index()) : std::string(type);
+  return device.has_index() ? concat_to_string(type, ":", device.index()) : std::string(type);
 }
 
 std::string repr(Device device) {
   const char* type = device.is_cuda() ? "cuda" : "cpu";
-  if (!device.has_index()) return cat("device(type='", type, "')");
-  return cat("device(type='", type, "', index=", device.index(), ")");
+  if (!device.has_index()) return concat_to_string("device(type='", type, "')");
+  return concat_to_string("device(type='", type, "', index=", device.index(), ")");
 }
 
 }  // namespace taper::v0

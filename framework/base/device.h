@@ -12,7 +12,7 @@
 
 namespace taper::v0 {
 
-enum class DeviceType : int8_t { cpu, cuda };
+enum class DeviceType : int8_t { kCpu, kCuda };
 
 class Device {
  public:
@@ -21,7 +21,7 @@ class Device {
   static constexpr int kMaxIndex = 63;
 
   // Throws Error for a negative index ("Device index must not be negative") or one out of range.
-  Device(DeviceType type = DeviceType::cpu) : type_(type) {}
+  Device(DeviceType type = DeviceType::kCpu) : type_(type) {}
   Device(DeviceType type, IntArg index);
   // Accepts "cpu", "cuda" or "cuda:N". Throws Error for any other text.
   Device(std::string_view text);
@@ -30,14 +30,14 @@ class Device {
   // Device("cuda", 0), for example.
   Device(std::string_view type, IntArg index);
   // An integer is the index of a CUDA device, as in PyTorch.
-  template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::cuda, index) {}
+  template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::kCuda, index) {}
 
   DeviceType type() const { return type_; }
   // Returns kNoIndex if no index was given.
   int index() const { return index_; }
   bool has_index() const { return index_ != kNoIndex; }
-  bool is_cuda() const { return type_ == DeviceType::cuda; }
-  bool is_cpu() const { return type_ == DeviceType::cpu; }
+  bool is_cuda() const { return type_ == DeviceType::kCuda; }
+  bool is_cpu() const { return type_ == DeviceType::kCpu; }
 
   // Compares type and index: Device("cuda") != Device("cuda:0").
   bool operator==(const Device&) const = default;

@@ -35,7 +35,7 @@ DType parse_dtype(std::string_view name) {
     if (name == n.name || name == n.alias) return n.dtype;
   }
   std::string known;
-  for (const Names& n : kNames) known += cat(known.empty() ? "" : ", ", n.name);
+  for (const Names& n : kNames) known += concat_to_string(known.empty() ? "" : ", ", n.name);
   throw ValueError("unknown dtype '", name, "': expected one of ", known);
 }
 

@@ -14,28 +14,28 @@
 namespace taper::v0 {
 
 enum class DType : uint8_t {
-  float32,
-  float64,
-  float16,
-  bfloat16,
-  int64,
-  int32,
-  int16,
-  int8,
-  uint8,
-  boolean
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kBFloat16,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt8,
+  kBool
 };
 
-inline constexpr DType kFloat32 = DType::float32;
-inline constexpr DType kFloat64 = DType::float64;
-inline constexpr DType kFloat16 = DType::float16;
-inline constexpr DType kBFloat16 = DType::bfloat16;
-inline constexpr DType kInt64 = DType::int64;
-inline constexpr DType kInt32 = DType::int32;
-inline constexpr DType kInt16 = DType::int16;
-inline constexpr DType kInt8 = DType::int8;
-inline constexpr DType kUInt8 = DType::uint8;
-inline constexpr DType kBool = DType::boolean;
+inline constexpr DType kFloat32 = DType::kFloat32;
+inline constexpr DType kFloat64 = DType::kFloat64;
+inline constexpr DType kFloat16 = DType::kFloat16;
+inline constexpr DType kBFloat16 = DType::kBFloat16;
+inline constexpr DType kInt64 = DType::kInt64;
+inline constexpr DType kInt32 = DType::kInt32;
+inline constexpr DType kInt16 = DType::kInt16;
+inline constexpr DType kInt8 = DType::kInt8;
+inline constexpr DType kUInt8 = DType::kUInt8;
+inline constexpr DType kBool = DType::kBool;
 inline constexpr DType kAllDTypes[] = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64,
                                        kInt32,   kInt16,   kInt8,    kUInt8,    kBool};
 
@@ -45,8 +45,8 @@ constexpr size_t size_of(DType t) {
   return kSizes[size_t(t)];
 }
 
-constexpr bool is_floating_point(DType t) { return t <= DType::bfloat16; }
-constexpr bool is_half(DType t) { return t == DType::float16 || t == DType::bfloat16; }
+constexpr bool is_floating_point(DType t) { return t <= DType::kBFloat16; }
+constexpr bool is_half(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
 
 // Returns PyTorch's name without the prefix "torch.": "float32", "int64", "bool".
 const char* name_of(DType t);
@@ -67,42 +67,43 @@ DType promote_types(DType a, DType b);
 
 // Returns the dtype of computation: float for half types, int64 for integers and bool.
 constexpr DType compute_type(DType t) {
-  if (t == DType::float64) return t;
-  return is_floating_point(t) ? DType::float32 : DType::int64;
+  if (t == DType::kFloat64) return t;
+  return is_floating_point(t) ? DType::kFloat32 : DType::kInt64;
 }
 
 // Returns the dtype of sums and intermediate results: double for double, otherwise float.
-constexpr DType wide_type(DType t) { return t == DType::float64 ? t : DType::float32; }
-template <class T> using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+constexpr DType accumulate_type(DType t) { return t == DType::kFloat64 ? t : DType::kFloat32; }
+template <class T>
+using AccumulateType = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // Maps C++ element types to dtypes and back.
 template <class T>
 inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
-template <> inline constexpr DType dtype_of<float> = DType::float32;
-template <> inline constexpr DType dtype_of<double> = DType::float64;
-template <> inline constexpr DType dtype_of<Half> = DType::float16;
-template <> inline constexpr DType dtype_of<BFloat16> = DType::bfloat16;
-template <> inline constexpr DType dtype_of<int64_t> = DType::int64;
-template <> inline constexpr DType dtype_of<int32_t> = DType::int32;
-template <> inline constexpr DType dtype_of<int16_t> = DType::int16;
-template <> inline constexpr DType dtype_of<int8_t> = DType::int8;
-template <> inline constexpr DType dtype_of<uint8_t> = DType::uint8;
-template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+template <> inline constexpr DType dtype_of<float> = DType::kFloat32;
+template <> inline constexpr DType dtype_of<double> = DType::kFloat64;
+template <> inline constexpr DType dtype_of<Half> = DType::kFloat16;
+template <> inline constexpr DType dtype_of<BFloat16> = DType::kBFloat16;
+template <> inline constexpr DType dtype_of<int64_t> = DType::kInt64;
+template <> inline constexpr DType dtype_of<int32_t> = DType::kInt32;
+template <> inline constexpr DType dtype_of<int16_t> = DType::kInt16;
+template <> inline constexpr DType dtype_of<int8_t> = DType::kInt8;
+template <> inline constexpr DType dtype_of<uint8_t> = DType::kUInt8;
+template <> inline constexpr DType dtype_of<bool> = DType::kBool;
 
 template <class T> struct TypeTag { using type = T; };
 
 // Calls f(TypeTag<T>{}) with the C++ type T of t.
 template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
   switch (t) {
-    case DType::float32: return f(TypeTag<float>{});
-    case DType::float64: return f(TypeTag<double>{});
-    case DType::float16: return f(TypeTag<Half>{});
-    case DType::bfloat16: return f(TypeTag<BFloat16>{});
-    case DType::int64: return f(TypeTag<int64_t>{});
-    case DType::int32: return f(TypeTag<int32_t>{});
-    case DType::int16: return f(TypeTag<int16_t>{});
-    case DType::int8: return f(TypeTag<int8_t>{});
-    case DType::uint8: return f(TypeTag<uint8_t>{});
+    case DType::kFloat32: return f(TypeTag<float>{});
+    case DType::kFloat64: return f(TypeTag<double>{});
+    case DType::kFloat16: return f(TypeTag<Half>{});
+    case DType::kBFloat16: return f(TypeTag<BFloat16>{});
+    case DType::kInt64: return f(TypeTag<int64_t>{});
+    case DType::kInt32: return f(TypeTag<int32_t>{});
+    case DType::kInt16: return f(TypeTag<int16_t>{});
+    case DType::kInt8: return f(TypeTag<int8_t>{});
+    case DType::kUInt8: return f(TypeTag<uint8_t>{});
     default: return f(TypeTag<bool>{});
   }
 }
@@ -110,8 +111,8 @@ template <class F> constexpr decltype(auto) visit(DType t, F&& f) {
 // Like visit(), for a compute type: float, double or int64_t.
 template <class F> decltype(auto) visit_computed(DType t, F&& f) {
   switch (t) {
-    case DType::float64: return f(TypeTag<double>{});
-    case DType::int64: return f(TypeTag<int64_t>{});
+    case DType::kFloat64: return f(TypeTag<double>{});
+    case DType::kInt64: return f(TypeTag<int64_t>{});
     default: return f(TypeTag<float>{});
   }
 }
@@ -119,9 +120,9 @@ template <class F> decltype(auto) visit_computed(DType t, F&& f) {
 // Like visit(), for floating types only. The caller has checked t.
 template <class F> decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {
-    case DType::float64: return f(TypeTag<double>{});
-    case DType::float16: return f(TypeTag<Half>{});
-    case DType::bfloat16: return f(TypeTag<BFloat16>{});
+    case DType::kFloat64: return f(TypeTag<double>{});
+    case DType::kFloat16: return f(TypeTag<Half>{});
+    case DType::kBFloat16: return f(TypeTag<BFloat16>{});
     default: return f(TypeTag<float>{});
   }
 }

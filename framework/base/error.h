@@ -43,40 +43,21 @@ concept Printable = requires(std::string& out, const T& t) {
   append_to(out, t);
 };
 
-namespace detail {
-template <Printable... Args> std::string joined_text(const Args&... args) {
+// Returns one string of all arguments: concat_to_string("size ", 3, " of ", shape).
+template <Printable... Args> std::string concat_to_string(const Args&... args) {
   std::string out;
   (append_to(out, args), ...);
   return out;
-}
-}  // namespace detail
-
-class Tensor;  // in framework/tensor/tensor.h, like marks_a_tensor
-template <class T>
-concept TensorLike = requires(const T& x) {
-  marks_a_tensor(x);
-};
-
-// cat("size ", 3, " of ", shape) returns one string of all arguments. Tensors are joined by the cat
-// of autograd/ops/shape_ops.h, which takes a list: cat({a, b}).
-template <class... Args>
-requires((Printable<Args> || TensorLike<Args>)&&...)
-    std::conditional_t<(TensorLike<Args> || ...), Tensor, std::string> cat(const Args&... args) {
-  if constexpr ((TensorLike<Args> || ...)) {
-    static_assert(!(TensorLike<Args> || ...), "cat takes a list: cat({a, b})");
-  } else {
-    return detail::joined_text(args...);
-  }
 }
 
 // The base class of all exceptions that Taper throws (PyTorch: RuntimeError).
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  // The text joined as by cat().
+  // The message is the text of all arguments, as concat_to_string() joins it.
   template <Printable First, Printable... Rest>
   requires(sizeof...(Rest) > 0) Error(const First& first, const Rest&... rest)
-      : runtime_error(detail::joined_text(first, rest...)) {}
+      : runtime_error(concat_to_string(first, rest...)) {}
   const char* what() const noexcept override {
     return located_.empty() ? std::runtime_error::what() : located_.c_str();
   }
@@ -129,7 +110,7 @@ struct DataError : Error {
 // evaluated in any case, so use an explicit throw if that is expensive.
 template <class E = Error, Printable... Text> void require(bool holds, const Text&... text) {
   if (!holds) [[unlikely]]
-    throw E(detail::joined_text(text...));
+    throw E(concat_to_string(text...));
 }
 
 }  // namespace taper::v0

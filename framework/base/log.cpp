@@ -6,7 +6,7 @@
 namespace taper::v0 {
 namespace {
 
-thread_local LogScope* innermost = nullptr;
+thread_local LogGuard* innermost = nullptr;
 
 struct Installed {
   std::mutex mutex;
@@ -25,12 +25,12 @@ Logger set_logger(Logger logger) {
   return std::exchange(installed().logger, std::move(logger));
 }
 
-LogScope::LogScope(Hear hear) : hear_(std::move(hear)), outer_(std::exchange(innermost, this)) {}
-LogScope::~LogScope() { innermost = outer_; }
+LogGuard::LogGuard(Hear hear) : hear_(std::move(hear)), outer_(std::exchange(innermost, this)) {}
+LogGuard::~LogGuard() { innermost = outer_; }
 
 void log_message(LogLevel level, const std::string& message) {
   std::string text = message;
-  for (const LogScope* scope = innermost; scope; scope = scope->outer_) {
+  for (const LogGuard* scope = innermost; scope; scope = scope->outer_) {
     if (!scope->hear_(level, text)) return;
   }
   const std::lock_guard lock(installed().mutex);

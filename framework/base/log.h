@@ -12,7 +12,7 @@ namespace taper::v0 {
 // Severities in increasing order. trace, debug: details for the search for a mistake. info: the
 // progress of a run. warning: something unusual that does not stop the run. error: the reason why a
 // run or program ended.
-enum class LogLevel { trace, debug, info, warning, error };
+enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
 // Receives one message without a newline at its end.
 using Logger = std::function<void(LogLevel level, const std::string& message)>;
 
@@ -24,22 +24,22 @@ Logger set_logger(Logger logger);
 // Filters what the current thread logs, until the end of the scope. `hear` may change the message,
 // and returns whether the next scope, or at last the logger, gets it. The innermost scope hears a
 // message first. Scopes of a thread end in reverse order.
-class LogScope {
+class LogGuard {
  public:
   using Hear = std::function<bool(LogLevel level, std::string& message)>;
-  explicit LogScope(Hear hear);
-  ~LogScope();
-  LogScope& operator=(LogScope&&) = delete;  // neither copied nor moved
+  explicit LogGuard(Hear hear);
+  ~LogGuard();
+  LogGuard& operator=(LogGuard&&) = delete;  // neither copied nor moved
 
  private:
   friend void log_message(LogLevel level, const std::string& message);
   const Hear hear_;
-  LogScope* const outer_;
+  LogGuard* const outer_;
 };
 
 // Passes the message through this thread's filters to the logger.
 void log_message(LogLevel level, const std::string& message);
-inline void inform(const std::string& message) { log_message(LogLevel::info, message); }
-inline void warn(const std::string& message) { log_message(LogLevel::warning, message); }
+inline void log_info(const std::string& message) { log_message(LogLevel::kInfo, message); }
+inline void warn(const std::string& message) { log_message(LogLevel::kWarning, message); }
 
 }  // namespace taper::v0

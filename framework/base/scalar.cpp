@@ -8,16 +8,16 @@ namespace {
 
 // Returns the C++ name of the type: "int64_t", "float".
 std::string type_name(DType t) {
-  return is_floating_point(t) || t == kInt32 ? cpp_name(t) : cat(t, "_t");
+  return is_floating_point(t) || t == kInt32 ? cpp_name(t) : concat_to_string(t, "_t");
 }
 
 }  // namespace
 
 double largest(DType t) {
   switch (t) {
-    case DType::float16: return 65504;
-    case DType::bfloat16: return 0x1.fep127;
-    case DType::float32: return std::numeric_limits<float>::max();
+    case DType::kFloat16: return 65504;
+    case DType::kBFloat16: return 0x1.fep127;
+    case DType::kFloat32: return std::numeric_limits<float>::max();
     default: return std::numeric_limits<double>::max();
   }
 }

@@ -24,7 +24,7 @@ void Shape::refuse_count() const {
   throw Error("Storage size calculation overflowed with sizes=", *this);
 }
 
-std::optional<int64_t> Shape::counted_bytes(size_t item) const {
+std::optional<int64_t> Shape::try_nbytes(size_t item) const {
   int64_t most = int64_t(item);
   bool none = false;
   for (const int64_t n : *this) {
@@ -35,7 +35,7 @@ std::optional<int64_t> Shape::counted_bytes(size_t item) const {
 }
 
 int64_t Shape::nbytes(size_t item) const {
-  if (const auto counted = counted_bytes(item)) return *counted;
+  if (const auto counted = try_nbytes(item)) return *counted;
   for (const int64_t n : *this) {
     if (n >= 0) continue;
     throw Error("Trying to create tensor with negative dimension ", n, ": ", *this);

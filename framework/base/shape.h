@@ -78,7 +78,7 @@ class Shape {
   // overflow. Sizes of 0 count as 1 in this check, so strides cannot overflow either.
   int64_t nbytes(size_t item) const;
   // Like nbytes(), but returns std::nullopt instead of throwing.
-  std::optional<int64_t> counted_bytes(size_t item) const;
+  std::optional<int64_t> try_nbytes(size_t item) const;
 
   bool operator==(const Shape& other) const;
 

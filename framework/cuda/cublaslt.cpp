@@ -6,8 +6,10 @@ namespace taper::v0::cuda {
 
 SharedLibrary::Symbol CublasLt::load(const char* name) {
   static const SharedLibrary library(
-      "matrix products on a GPU", {cat("libcublasLt.so.", CUBLAS_VER_MAJOR), TAPER_CUBLASLT},
-      cat("install cuBLAS of CUDA ", CUBLAS_VER_MAJOR, ", or name its folder in LD_LIBRARY_PATH"));
+      "matrix products on a GPU",
+      {concat_to_string("libcublasLt.so.", CUBLAS_VER_MAJOR), TAPER_CUBLASLT},
+      concat_to_string("install cuBLAS of CUDA ", CUBLAS_VER_MAJOR,
+                       ", or name its folder in LD_LIBRARY_PATH"));
   return library(name);
 }
 

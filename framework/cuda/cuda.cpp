@@ -45,7 +45,7 @@ bool is_gpu_name(const std::string& text) {
 // Converts 13000 to "13.0".
 std::string version_text(int version) {
   if (version == 0) return "";
-  return cat(version / 1000, ".", version % 1000 / 10);
+  return concat_to_string(version / 1000, ".", version % 1000 / 10);
 }
 
 [[noreturn]] void throw_negative_index(const char* what, int index) {
@@ -69,22 +69,23 @@ std::string driver::unavailable_reason(const State& state) {
   }
   if (state.devices > 0) return "";
   if (state.too_old && state.driver_version == 0) {
-    return cat("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU ",
-               "and installed a driver from ", kDownload);
+    return concat_to_string(
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU ",
+        "and installed a driver from ", kDownload);
   }
   if (state.too_old) {
-    return cat("The NVIDIA driver on your system is too old: it serves CUDA up to ",
-               version_text(state.driver_version), ", and Taper was built with CUDA ",
-               version_text(state.runtime_version), "; install a newer driver from ", kDownload,
-               ", or build Taper with an older CUDA Toolkit");
+    return concat_to_string("The NVIDIA driver on your system is too old: it serves CUDA up to ",
+                            version_text(state.driver_version), ", and Taper was built with CUDA ",
+                            version_text(state.runtime_version), "; install a newer driver from ",
+                            kDownload, ", or build Taper with an older CUDA Toolkit");
   }
   if (state.error) {
-    return cat("The NVIDIA driver could not be started: ", state.error,
-               "; check that nvidia-smi runs, as this user and in this container");
+    return concat_to_string("The NVIDIA driver could not be started: ", state.error,
+                            "; check that nvidia-smi runs, as this user and in this container");
   }
   if (state.visible) {
-    return cat("No GPU is visible, since CUDA_VISIBLE_DEVICES is '", state.visible,
-               "'; unset it, or list the GPUs to use, such as CUDA_VISIBLE_DEVICES=0");
+    return concat_to_string("No GPU is visible, since CUDA_VISIBLE_DEVICES is '", state.visible,
+                            "'; unset it, or list the GPUs to use, such as CUDA_VISIBLE_DEVICES=0");
   }
   return "No GPU is visible, though there is an NVIDIA driver; check that nvidia-smi lists one, as "
          "this user and in this container";
@@ -188,7 +189,7 @@ std::string runtime_version() { return version_text(ask_driver().runtime_version
 std::string cudnn_version() {
   if constexpr (kHasCuda) {
     const size_t v = driver::cudnn_version();
-    if (v > 0) return cat(v / 10000, ".", v % 10000 / 100, ".", v % 100);
+    if (v > 0) return concat_to_string(v / 10000, ".", v % 10000 / 100, ".", v % 100);
   }
   return "";
 }
@@ -200,7 +201,7 @@ void synchronize(int index) {
 
 Device resolve(Device device) {
   if (device.is_cpu()) return Device();
-  return Device(DeviceType::cuda, driver::checked(device.index()));
+  return Device(DeviceType::kCuda, driver::checked(device.index()));
 }
 
 DeviceGuard::DeviceGuard(Device device) {
@@ -215,7 +216,7 @@ DeviceGuard::DeviceGuard(Device device) {
 DeviceGuard::DeviceGuard(int index) {
   if (index < 0) throw_negative_index("DeviceGuard", index);
   previous_ = current_device();
-  set_device(index);
+  if (index != previous_) set_device(index);
 }
 
 DeviceGuard::~DeviceGuard() {

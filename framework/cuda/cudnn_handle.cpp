@@ -9,8 +9,9 @@ namespace taper::v0::cuda {
 
 const SharedLibrary& cudnn_library() {
   static const SharedLibrary library(
-      "convolutions and attention on a GPU", {cat("libcudnn.so.", CUDNN_MAJOR), TAPER_CUDNN_PATH},
-      cat("install cuDNN ", CUDNN_MAJOR, ", or name its folder in LD_LIBRARY_PATH"));
+      "convolutions and attention on a GPU",
+      {concat_to_string("libcudnn.so.", CUDNN_MAJOR), TAPER_CUDNN_PATH},
+      concat_to_string("install cuDNN ", CUDNN_MAJOR, ", or name its folder in LD_LIBRARY_PATH"));
   return library;
 }
 
@@ -30,7 +31,7 @@ cudnnHandle_t cudnn_handle(int device) {
   thread_local std::unordered_map<int, CudnnOwner<cudnnHandle_t, &Cudnn::Destroy>> handles;
   auto& handle = handles[device];
   if (!handle) {
-    const RelaxedCapture relaxed;  // cudnnCreate allocates
+    const RelaxedCaptureGuard relaxed;  // cudnnCreate allocates
     cudnnHandle_t raw = nullptr;
     check_cudnn(cudnn().Create(&raw), "cudnnCreate");
     handle.reset(raw);

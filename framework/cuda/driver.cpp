@@ -23,9 +23,9 @@ thread_local std::array<cudaStream_t, kMaxDevices> thread_streams{};
 using IdleStreams = IdleHandles<cudaStream_t>;
 
 cudaStream_t take_stream(int device) {
-  cudaStream_t stream = IdleStreams::of_the_process().take(device);
+  cudaStream_t stream = IdleStreams::instance().take(device);
   if (stream) return stream;
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
@@ -84,11 +84,14 @@ int current_device() {
 void set_device(int index) { TAPER_CUDA_CHECK(cudaSetDevice(index)); }
 
 void restore_device(int index) noexcept {
+  // Asking is cheaper than setting, and most kernel launches find their device current.
+  int now = -1;
+  if (cudaGetDevice(&now) == cudaSuccess && now == index) return;
   if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
 }
 
 DeviceProperties properties(int index) {
-  const DeviceScope scope(index);
+  const DeviceGuard guard(index);
   cudaDeviceProp found;
   TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
   size_t free = 0, total = 0;
@@ -102,7 +105,7 @@ DeviceProperties properties(int index) {
 }
 
 void synchronize(int device) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaDeviceSynchronize());
   throw_bad_index(device);
 }
@@ -115,14 +118,13 @@ void pop_range() { nvtxRangePop(); }
 
 std::shared_ptr<void> create_stream(int device, int priority) {
   if (priority != 0) {  // streams with a priority are few and never reused
-    const DeviceScope scope(device);
+    const DeviceGuard guard(device);
     cudaStream_t stream = nullptr;
     TAPER_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
     return {stream, [](void*) {}};
   }
-  return {take_stream(device), [device](void* handle) {
-            IdleStreams::of_the_process().give(device, stream_of(handle));
-          }};
+  return {take_stream(device),
+          [device](void* handle) { IdleStreams::instance().give(device, stream_of(handle)); }};
 }
 
 void* thread_stream(int device) noexcept { return thread_streams[size_t(device)]; }
@@ -134,23 +136,23 @@ void set_thread_stream(int device, void* stream) noexcept {
 // The handle of the default stream refers to the current device, so the device must be made
 // current.
 void synchronize_stream(int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaStreamSynchronize(stream_of(stream)));
   throw_bad_index(device);
 }
 
 bool query_stream(int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   return is_done(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery");
 }
 
 void begin_capture(int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
 }
 
 std::shared_ptr<void> end_capture(int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   cudaGraph_t graph = nullptr;
   // A call that cannot be captured has ended the capture. Its own error is the one to report.
   if (cudaStreamEndCapture(stream_of(stream), &graph) != cudaSuccess || !graph) {
@@ -165,12 +167,12 @@ std::shared_ptr<void> end_capture(int device, void* stream) {
 }
 
 void launch_graph(void* graph, int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));
 }
 
 std::shared_ptr<void> create_event(int device, bool timing) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   cudaEvent_t event = nullptr;
   TAPER_CUDA_CHECK(
       cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming));
@@ -178,12 +180,12 @@ std::shared_ptr<void> create_event(int device, bool timing) {
 }
 
 void record_event(void* event, int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaEventRecord(event_of(event), stream_of(stream)));
 }
 
 void wait_event(void* event, int device, void* stream) {
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
 }
 

@@ -12,14 +12,14 @@ using IdleEvents = IdleHandles<cudaEvent_t>;
 
 // Returns null if the driver cannot create an event.
 cudaEvent_t take_event(int device) noexcept {
-  cudaEvent_t event = IdleEvents::of_the_process().take(device);
+  cudaEvent_t event = IdleEvents::instance().take(device);
   if (event) return event;
   if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) return nullptr;
   return event;
 }
 
 void give_event(int device, cudaEvent_t event) noexcept {
-  if (!IdleEvents::of_the_process().give(device, event)) cudaEventDestroy(event);
+  if (!IdleEvents::instance().give(device, event)) cudaEventDestroy(event);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void Fence::add(int device, cudaStream_t stream) {
 }
 
 void Fence::record() noexcept {
-  const RelaxedCapture relaxed;
+  const RelaxedCaptureGuard relaxed;
   for (Mark& mark : marks_) {
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess) break;
@@ -48,7 +48,7 @@ void Fence::record() noexcept {
 
 bool Fence::passed() noexcept {
   if (marks_.empty()) return true;
-  const RelaxedCapture relaxed;
+  const RelaxedCaptureGuard relaxed;
   for (const Mark& mark : marks_) {
     if (mark.event && cudaEventQuery(mark.event) == cudaSuccess) continue;
     cudaGetLastError();  // "not ready" would count as an error in the next launch check

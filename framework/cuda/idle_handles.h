@@ -13,7 +13,7 @@ namespace taper::v0::cuda {
 template <class Handle> class IdleHandles {
  public:
   // Never destroyed, because handles may be returned after main().
-  static IdleHandles& of_the_process() {
+  static IdleHandles& instance() {
     static IdleHandles& instance = *::new IdleHandles;
     return instance;
   }

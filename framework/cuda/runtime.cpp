@@ -27,8 +27,9 @@ bool is_late(cudaError_t status) {
 
 std::string advice_for(cudaError_t status) {
   if (status == cudaErrorInvalidDevice) {
-    return cat("\nGPU device may be out of range, do you have enough GPUs? Visible GPUs: ",
-               device_count());
+    return concat_to_string(
+        "\nGPU device may be out of range, do you have enough GPUs? Visible GPUs: ",
+        device_count());
   }
   if (status == cudaErrorNoKernelImageForDevice) {
     return "\nTaper was built without code for this GPU; build it with CMAKE_CUDA_ARCHITECTURES "
@@ -55,8 +56,8 @@ const BadIndexSlot& make_bad_index_slot(int device) {
   if (const BadIndexSlot* slot = bad_index_slots[size_t(device)].load()) return *slot;
   static std::array<BadIndexSlot, kMaxDevices> slots{};
   BadIndexSlot& slot = slots[size_t(device)];
-  const DeviceScope scope(device);
-  const RelaxedCapture relaxed;
+  const DeviceGuard guard(device);
+  const RelaxedCaptureGuard relaxed;
   void* memory = nullptr;
   // With unified addressing, the device accesses page-locked memory at the host's address.
   TAPER_CUDA_CHECK(
@@ -87,18 +88,7 @@ void throw_error(cudaError_t status, const std::string& where) {
 
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line) {
   if (status == cudaSuccess) return;
-  throw_error(status, cat(call, " at ", file, ":", line));
-}
-
-DeviceScope::DeviceScope(int device) : previous_(device), changed_(false) {
-  TAPER_CUDA_CHECK(cudaGetDevice(&previous_));
-  if (previous_ == device) return;
-  TAPER_CUDA_CHECK(cudaSetDevice(device));
-  changed_ = true;
-}
-
-DeviceScope::~DeviceScope() {
-  if (changed_) cudaSetDevice(previous_);
+  throw_error(status, concat_to_string(call, " at ", file, ":", line));
 }
 
 bool is_capturing(cudaStream_t stream) {
@@ -130,7 +120,7 @@ void throw_bad_index(int device) {
   if (!op) return;
   const int64_t index = slot->report->index, bound = slot->report->bound;
   op_word.store(nullptr);
-  const DeviceScope scope(device);
+  const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaMemset(&slot->on_device->taken, 0, sizeof slot->on_device->taken));
   require(bound != kBrokenRule, op, " (reported by cuda:", device, ")");
   throw IndexError("index ", index, " is out of bounds for a dimension with size ", bound,

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/base/namespace.h"
+#include "framework/cuda/cuda.h"
 
 namespace taper::v0::cuda {
 
@@ -23,28 +24,16 @@ void throw_on_error(cudaError_t status, const char* call, const char* file, int 
 // Returns the stream that ops of this thread use on a device.
 cudaStream_t current_stream(int device);
 
-// Makes the device of a kernel's operands current for the scope; does nothing when it already is.
-class DeviceScope {
- public:
-  explicit DeviceScope(int device);
-  ~DeviceScope();
-  DeviceScope& operator=(DeviceScope&&) = delete;  // neither copied nor moved
-
- private:
-  int previous_;
-  bool changed_;
-};
-
 // Returns whether work on the stream is being captured into a graph.
 bool is_capturing(cudaStream_t stream);
 
 // Allows this thread to call cudaMalloc and similar functions while a stream is being captured into
 // a graph.
-class RelaxedCapture {
+class RelaxedCaptureGuard {
  public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture& operator=(RelaxedCapture&&) = delete;  // neither copied nor moved
+  RelaxedCaptureGuard() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCaptureGuard() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCaptureGuard& operator=(RelaxedCaptureGuard&&) = delete;  // neither copied nor moved
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;

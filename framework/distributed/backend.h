@@ -10,7 +10,13 @@
 
 namespace taper::v0::distributed {
 
-enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
+enum class CollectiveKind : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast
+};
 
 // One buffer of a collective. The operation is in place if `in` is `out`.
 struct Part {
@@ -22,20 +28,20 @@ class Backend;
 
 // The description of a collective for messages. It is small, because one is kept for every running
 // call, and holds no tensor.
-struct Call {
-  Kind kind = {};
+struct CollectiveCall {
+  CollectiveKind kind = {};
   ReduceOp op = {};
   DType dtype = {};  // shape, dtype and root of the first part
   Shape shape = {};
   int root = 0;
-  Site site = {};
+  SourceLocation site = {};
   const Backend* ranks = nullptr;  // null: the message is `what` alone
   std::string what = {};           // replaces the text before the site
 };
 // Returns for example "all_reduce(sum) of float32 [3, 4] at net.cpp:12 on rank 0 (node-7)".
-std::string to_string(const Call& call);
+std::string to_string(const CollectiveCall& call);
 
-struct Collective : Call {
+struct Collective : CollectiveCall {
   std::vector<Part> parts;  // one part, except that a broadcast may have any number
   bool async_op = false;
 };

@@ -17,23 +17,26 @@ constexpr const char* kKindNames[] = {"all_reduce", "reduce_scatter", "all_gathe
                                       "broadcast"};
 constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 
-bool is_reduction(Kind kind) { return kind <= Kind::reduce_scatter; }
+bool is_reduction(CollectiveKind kind) { return kind <= CollectiveKind::kReduceScatter; }
 
 // Returns for example "all_reduce(sum) of float32 [3, 4]", which must be equal on all ranks.
-std::string describe(const Call& call) {
+std::string describe(const CollectiveCall& call) {
   if (!call.what.empty()) return call.what;
   std::string text = kKindNames[size_t(call.kind)];
-  if (is_reduction(call.kind)) text += cat("(", kOpNames[size_t(call.op)], ")");
-  if (call.kind == Kind::broadcast) text += cat(" from rank ", call.root);
-  return text + cat(" of ", call.dtype, " ", call.shape);
+  if (is_reduction(call.kind)) text += concat_to_string("(", kOpNames[size_t(call.op)], ")");
+  if (call.kind == CollectiveKind::kBroadcast) text += concat_to_string(" from rank ", call.root);
+  return text + concat_to_string(" of ", call.dtype, " ", call.shape);
 }
 
-std::string describe(const Site& site) { return cat(site.file, ":", site.line); }
+std::string describe(const SourceLocation& site) {
+  return concat_to_string(site.file, ":", site.line);
+}
 
 std::string why_no_nccl() {
   if constexpr (kHasNccl) return nccl_unavailable_reason();
-  return cat("NCCL, for CUDA tensors: this build was made without ",
-             kHasCuda ? "nccl.h: install NVIDIA's package libnccl-dev and build again" : "CUDA");
+  return concat_to_string(
+      "NCCL, for CUDA tensors: this build was made without ",
+      kHasCuda ? "nccl.h: install NVIDIA's package libnccl-dev and build again" : "CUDA");
 }
 
 // Returns why the environment does not name a rank.
@@ -56,20 +59,20 @@ std::string header(std::string what, std::string where) {
 }
 
 // Exchanges what every rank calls, and where. Throws Error if the calls differ.
-void compare(Backend& ranks, const Call& called) {
+void compare(Backend& ranks, const CollectiveCall& called) {
   const std::string text = to_string(called);
   const auto all = ranks.exchange(header(describe(called), describe(called.site)), text);
   std::string others;
   for (int r = 0; r < ranks.size; ++r) {
     const std::string& call = all[size_t(r)];
     if (call.substr(0, kWhat) == all[size_t(ranks.rank)].substr(0, kWhat)) continue;
-    others += cat(others.empty() ? "" : "; ", ranks.name_of(r), " calls ", call.c_str(), " at ",
-                  call.c_str() + kWhat);
+    others += concat_to_string(others.empty() ? "" : "; ", ranks.name_of(r), " calls ",
+                               call.c_str(), " at ", call.c_str() + kWhat);
   }
   if (!others.empty()) throw Error(text, ": ", others);
 }
 
-void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
+void check_tensor(const Backend& ranks, const Tensor& x, const CollectiveCall& call) {
   if (x.device() != ranks.device) {
     const char* hint = x.is_cpu() ? "; NCCL is for CUDA tensors, MPI for those of the CPU"
                                   : "; MPI is for CPU tensors, NCCL for CUDA's";
@@ -81,7 +84,8 @@ void check_tensor(const Backend& ranks, const Tensor& x, const Call& call) {
 
 // Throws Error or ValueError for mistakes that this rank can detect alone.
 void check_arguments(const Backend& ranks, const Collective& call) {
-  const bool grows = call.kind == Kind::reduce_scatter || call.kind == Kind::all_gather;
+  const bool grows =
+      call.kind == CollectiveKind::kReduceScatter || call.kind == CollectiveKind::kAllGather;
   std::set<const void*> seen;
   for (const auto& [out, in, root] : call.parts) {
     check_tensor(ranks, in, call);
@@ -90,19 +94,19 @@ void check_arguments(const Backend& ranks, const Collective& call) {
     require(!is_reduction(call.kind) || in.dtype() == call.dtype, call,
             ": the tensors differ in dtype: ", call.dtype, " and ", in.dtype());
     const auto [small, large] = std::minmax({in.numel(), out.numel()});
-    const bool fits = call.kind != Kind::all_to_all || small % ranks.size == 0;
+    const bool fits = call.kind != CollectiveKind::kAllToAll || small % ranks.size == 0;
     require(large == small * (grows ? ranks.size : 1) && fits, call, ": with a result of shape ",
             out.shape(), ", which does not fit ", ranks.size, " ranks");
     require<ValueError>(root >= 0 && root < ranks.size, call, ": there is no rank ", root);
-    require(call.op != ReduceOp::avg || in.is_floating_point(), call,
+    require(call.op != ReduceOp::kAvg || in.is_floating_point(), call,
             ": averages are for floating tensors");
     require(!is_reduction(call.kind) || in.numel() == 0 || seen.insert(in.data_ptr()).second, call,
             ": one of the tensors is there twice");
   }
 }
 
-Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool async_op,
-           const Site& site) {
+Work begin(Backend& ranks, CollectiveKind kind, ReduceOp op, std::vector<Part> parts, bool async_op,
+           const SourceLocation& site) {
   if (parts.empty()) return {};
   const auto& [out, in, root] = parts[0];
   Collective call{
@@ -110,8 +114,10 @@ Work begin(Backend& ranks, Kind kind, ReduceOp op, std::vector<Part> parts, bool
   if (call.parts.size() > 1) {
     uint64_t all = 0;
     for (const Part& p : call.parts)
-      all = all * 1000003 + std::hash<std::string>()(cat(p.root, p.in.dtype(), p.in.shape()));
-    call.what = cat(describe(call), " and ", call.parts.size() - 1, " more (", all, ")");
+      all = all * 1000003 +
+            std::hash<std::string>()(concat_to_string(p.root, p.in.dtype(), p.in.shape()));
+    call.what =
+        concat_to_string(describe(call), " and ", call.parts.size() - 1, " more (", all, ")");
   }
   try {
     check_arguments(ranks, call);
@@ -148,10 +154,10 @@ class AloneBackend : public Backend {
 
 }  // namespace
 
-std::string to_string(const Call& call) {
+std::string to_string(const CollectiveCall& call) {
   if (!call.ranks) return call.what;
-  return cat(describe(call), " at ", describe(call.site), " on ",
-             call.ranks->name_of(call.ranks->rank));
+  return concat_to_string(describe(call), " at ", describe(call.site), " on ",
+                          call.ranks->name_of(call.ranks->rank));
 }
 
 Work::Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
@@ -170,7 +176,7 @@ void Work::wait() {
 }
 
 void Backend::meet() {
-  peers->meet(exchange(peers->card(), cat("the start of rank ", rank)), rank);
+  peers->meet(exchange(peers->card(), concat_to_string("the start of rank ", rank)), rank);
 }
 
 int Backend::local_rank() const {
@@ -181,7 +187,7 @@ int Backend::local_rank() const {
 std::string Communicator::unavailable_reason(Device device) {
   std::string all;
   const auto add = [&](const std::string& reason) {
-    if (!reason.empty()) all += cat(all.empty() ? "" : "; ", reason);
+    if (!reason.empty()) all += concat_to_string(all.empty() ? "" : "; ", reason);
   };
   if (device.is_cuda()) add(why_no_nccl());
   if (device.is_cuda()) add(cuda::unavailable_reason());
@@ -192,7 +198,9 @@ std::string Communicator::unavailable_reason(Device device) {
   } else if (device.is_cpu() || !is_named) {
     add(mpi_unavailable_reason());
   }
-  return all.empty() ? "" : cat("several ranks on ", device, " need what is not here: ", all);
+  return all.empty()
+             ? ""
+             : concat_to_string("several ranks on ", device, " need what is not here: ", all);
 }
 
 Communicator Communicator::world(Device device, const CommunicatorOptions& options) {
@@ -221,47 +229,51 @@ int Communicator::local_rank() const { return backend_->local_rank(); }
 Device Communicator::device() const { return backend_->device; }
 std::string Communicator::name_of(int rank) const { return backend_->name_of(rank); }
 
-Communicator Communicator::split(int color, int key, Site site) const {
+Communicator Communicator::split(int color, int key, SourceLocation site) const {
   if (color < 0) throw ValueError("split: the colour must not be negative, got ", color);
   compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "split"});
   return Communicator(backend_->split(color, key));
 }
 
-Work Communicator::all_reduce(const Tensor& x, ReduceOp op, BoolArg async_op, Site site) const {
-  return begin(*backend_, Kind::all_reduce, op, {{x, x}}, async_op, site);
+Work Communicator::all_reduce(const Tensor& x, ReduceOp op, BoolArg async_op,
+                              SourceLocation site) const {
+  return begin(*backend_, CollectiveKind::kAllReduce, op, {{x, x}}, async_op, site);
 }
 Work Communicator::all_reduce(const std::vector<Tensor>& xs, ReduceOp op, BoolArg async_op,
-                              Site site) const {
+                              SourceLocation site) const {
   std::vector<Part> parts;
   for (const Tensor& x : xs) parts.push_back({x, x});
-  return begin(*backend_, Kind::all_reduce, op, std::move(parts), async_op, site);
+  return begin(*backend_, CollectiveKind::kAllReduce, op, std::move(parts), async_op, site);
 }
 Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
-                                  BoolArg async_op, Site site) const {
-  return begin(*backend_, Kind::reduce_scatter, op, {{out, in}}, async_op, site);
+                                  BoolArg async_op, SourceLocation site) const {
+  return begin(*backend_, CollectiveKind::kReduceScatter, op, {{out, in}}, async_op, site);
 }
 Work Communicator::all_gather(const Tensor& out, const Tensor& in, BoolArg async_op,
-                              Site site) const {
-  return begin(*backend_, Kind::all_gather, ReduceOp::sum, {{out, in}}, async_op, site);
+                              SourceLocation site) const {
+  return begin(*backend_, CollectiveKind::kAllGather, ReduceOp::kSum, {{out, in}}, async_op, site);
 }
 Work Communicator::all_to_all(const Tensor& out, const Tensor& in, BoolArg async_op,
-                              Site site) const {
-  return begin(*backend_, Kind::all_to_all, ReduceOp::sum, {{out, in}}, async_op, site);
+                              SourceLocation site) const {
+  return begin(*backend_, CollectiveKind::kAllToAll, ReduceOp::kSum, {{out, in}}, async_op, site);
 }
-Work Communicator::broadcast(const Tensor& x, IntArg root, BoolArg async_op, Site site) const {
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, {{x, x, int(root)}}, async_op, site);
+Work Communicator::broadcast(const Tensor& x, IntArg root, BoolArg async_op,
+                             SourceLocation site) const {
+  return begin(*backend_, CollectiveKind::kBroadcast, ReduceOp::kSum, {{x, x, int(root)}}, async_op,
+               site);
 }
 Work Communicator::broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                             BoolArg async_op, Site site) const {
+                             BoolArg async_op, SourceLocation site) const {
   require<ValueError>(xs.size() == roots.size(), "broadcast: ", xs.size(), " tensors and ",
                       roots.size(), " roots");
   std::vector<Part> parts;
   for (size_t i = 0; i < xs.size(); ++i) parts.push_back({xs[i], xs[i], roots[i]});
-  return begin(*backend_, Kind::broadcast, ReduceOp::sum, std::move(parts), async_op, site);
+  return begin(*backend_, CollectiveKind::kBroadcast, ReduceOp::kSum, std::move(parts), async_op,
+               site);
 }
 
 void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                                     Site site) const {
+                                     SourceLocation site) const {
   std::vector<Tensor> dense;
   for (const Tensor& x : xs) dense.push_back(kernels::dense(x));
   broadcast(dense, roots, false, site).wait();
@@ -274,17 +286,17 @@ void Communicator::broadcast_strided(const std::vector<Tensor>& xs, const std::v
 
 void Communicator::check() const { backend_->check(); }
 
-void Communicator::barrier(Site site) const {
+void Communicator::barrier(SourceLocation site) const {
   compare(*backend_, {.site = site, .ranks = backend_.get(), .what = "barrier"});
 }
 
 std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTensor>& given,
-                                                       IntArg root, Site site) const {
+                                                       IntArg root, SourceLocation site) const {
   std::string own;
   for (const auto& [name, x] : given) {
-    own += cat(x.dtype(), " ", x.dim());
-    for (const int64_t n : x.shape()) own += cat(" ", n);
-    own += cat(" ", name, "\n");
+    own += concat_to_string(x.dtype(), " ", x.dim());
+    for (const int64_t n : x.shape()) own += concat_to_string(" ", n);
+    own += concat_to_string(" ", name, "\n");
   }
   const bool is_root = rank() == root;
   std::istringstream lines(all_gather_text(is_root ? own : "", site).at(size_t(root)));
@@ -309,11 +321,12 @@ std::vector<NamedTensor> Communicator::broadcast_named(const std::vector<NamedTe
   return all;
 }
 
-std::vector<std::string> Communicator::all_gather_text(const std::string& text, Site site) const {
-  const Call call{.site = site, .ranks = backend_.get(), .what = "all_gather_text"};
+std::vector<std::string> Communicator::all_gather_text(const std::string& text,
+                                                       SourceLocation site) const {
+  const CollectiveCall call{.site = site, .ranks = backend_.get(), .what = "all_gather_text"};
   const std::string place = to_string(call);
   compare(*backend_, call);
-  std::string length = cat(text.size());
+  std::string length = concat_to_string(text.size());
   length.resize(20);
   std::vector<size_t> lengths;
   for (const std::string& l : backend_->exchange(length, place)) lengths.push_back(std::stoull(l));

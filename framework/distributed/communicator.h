@@ -2,7 +2,7 @@
 // collectives on CPU tensors by MPI, on CUDA tensors by NCCL. Both are loaded at first use.
 //
 //   const auto world = distributed::Communicator::world("cpu");   // under mpirun -n 4
-//   world.all_reduce(grad, distributed::ReduceOp::avg).wait();
+//   world.all_reduce(grad, distributed::ReduceOp::kAvg).wait();
 //
 // All ranks of a communicator call the same collectives in the same order, with tensors of the same
 // shapes and dtypes. Where that is checked, another call is an Error on every rank, which names
@@ -20,14 +20,15 @@
 namespace taper::v0::distributed {
 
 // For bools, sum and max are "or", min is "and". avg requires floating-point tensors.
-enum class ReduceOp : uint8_t { sum, max, min, avg };
+enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAvg };
 
 // The source location of a call. It stands in for std::source_location, which clang 14 lacks.
 // `file` must have static lifetime.
-struct Site {
+struct SourceLocation {
   const char* file;
   int line;
-  static constexpr Site current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          int line = __builtin_LINE()) {
     return {file, line};
   }
 };
@@ -82,13 +83,13 @@ class Communicator {
   // its local rank. With launchers other than MPI's, the environment variables RANK, WORLD_SIZE,
   // LOCAL_RANK, MASTER_ADDR and MASTER_PORT give the ranks. Throws Error with everything that is
   // missing and what to install.
-  static Communicator world(Device device = DeviceType::cpu,
+  static Communicator world(Device device = DeviceType::kCpu,
                             const CommunicatorOptions& options = {});
   // Returns a communicator of this process alone. It needs neither MPI nor NCCL; collectives are
   // copies.
-  static Communicator alone(Device device = DeviceType::cpu);
+  static Communicator alone(Device device = DeviceType::kCpu);
   // Returns why world(device) would throw before it contacts other ranks; empty if it would not.
-  static std::string unavailable_reason(Device device = DeviceType::cpu);
+  static std::string unavailable_reason(Device device = DeviceType::kCpu);
   // Returns whether a launcher started this process as one of several.
   static bool is_launched();
 
@@ -104,48 +105,51 @@ class Communicator {
   std::string name_of(int rank) const;
   // Returns a communicator of the ranks that pass the same color, ordered by key, then by rank in
   // this communicator. All ranks must call it.
-  Communicator split(int color, int key = 0, Site site = Site::current()) const;
+  Communicator split(int color, int key = 0, SourceLocation site = SourceLocation::current()) const;
 
   // For all collectives: tensors must be contiguous and on device(). With async_op=true, NCCL runs
   // concurrently with the current stream until wait(). With async_op=false it runs in the current
   // stream's order, which is faster if the result is needed at once. MPI always runs in the
   // background. Reduces x over all ranks, in place.
-  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum,
-                                BoolArg async_op = false, Site site = Site::current()) const;
+  [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::kSum,
+                                BoolArg async_op = false,
+                                SourceLocation site = SourceLocation::current()) const;
   // Reduces many distinct tensors of one dtype.
-  [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::sum,
-                                BoolArg async_op = false, Site site = Site::current()) const;
+  [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::kSum,
+                                BoolArg async_op = false,
+                                SourceLocation site = SourceLocation::current()) const;
   // Reduces `in` over all ranks and stores part rank() of the result, out of size() equal parts, in
   // `out`.
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
-                                    ReduceOp op = ReduceOp::sum, BoolArg async_op = false,
-                                    Site site = Site::current()) const;
+                                    ReduceOp op = ReduceOp::kSum, BoolArg async_op = false,
+                                    SourceLocation site = SourceLocation::current()) const;
   // Concatenates the `in` of all ranks in `out`, in order of ranks.
   [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, BoolArg async_op = false,
-                                Site site = Site::current()) const;
+                                SourceLocation site = SourceLocation::current()) const;
   // Splits `in` into size() equal parts and sends part r to rank r. Part r of `out` comes from rank
   // r.
   [[nodiscard]] Work all_to_all(const Tensor& out, const Tensor& in, BoolArg async_op = false,
-                                Site site = Site::current()) const;
+                                SourceLocation site = SourceLocation::current()) const;
   // Copies the root's x to all ranks.
   [[nodiscard]] Work broadcast(const Tensor& x, IntArg root = 0, BoolArg async_op = false,
-                               Site site = Site::current()) const;
+                               SourceLocation site = SourceLocation::current()) const;
   // Broadcasts many tensors, each from its own root.
   [[nodiscard]] Work broadcast(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                               BoolArg async_op = false, Site site = Site::current()) const;
+                               BoolArg async_op = false,
+                               SourceLocation site = SourceLocation::current()) const;
   // Broadcasts tensors of any layout. Waits for the result.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
-                         Site site = Site::current()) const;
+                         SourceLocation site = SourceLocation::current()) const;
   // Returns the root's CPU tensors on all ranks. The other ranks need not know names or shapes.
   // Waits.
   std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, IntArg root = 0,
-                                           Site site = Site::current()) const;
+                                           SourceLocation site = SourceLocation::current()) const;
   // Returns when all ranks have called it and, with GPUs, when their current streams have reached
   // it.
-  void barrier(Site site = Site::current()) const;
+  void barrier(SourceLocation site = SourceLocation::current()) const;
   // Returns a text of any length from every rank, in order of ranks. Waits.
   std::vector<std::string> all_gather_text(const std::string& text,
-                                           Site site = Site::current()) const;
+                                           SourceLocation site = SourceLocation::current()) const;
   // Throws RankError if a collective has failed since the last check: an NCCL collective that no
   // host waited for, or one in a replayed CUDA graph. Does not wait.
   void check() const;

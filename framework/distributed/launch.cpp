@@ -27,7 +27,7 @@ int number_of(const char* name, int most = INT_MAX) {
   const bool is_number = detail::parse_number(text.c_str(), value) == std::errc();
   if (is_number && value >= 0 && value <= most) return value;
   throw Error(name, " is '", text, "': expected a whole number, 0 or more",
-              most < INT_MAX ? cat(", at most ", most) : "");
+              most < INT_MAX ? concat_to_string(", at most ", most) : "");
 }
 
 bool by_mpi() {
@@ -58,8 +58,8 @@ Launched launched_rank() {
   const bool is_taken = variable("TORCHELASTIC_RUN_ID");
   const char* given = variable("NCCL_COMM_ID");
   me.address = given ? given
-                     : cat(text_of("MASTER_ADDR"), ":",
-                           number_of("MASTER_PORT", 65535 - is_taken) + is_taken);
+                     : concat_to_string(text_of("MASTER_ADDR"), ":",
+                                        number_of("MASTER_PORT", 65535 - is_taken) + is_taken);
   return me;
 }
 

@@ -18,10 +18,10 @@ std::string link_lines(int gpus, const std::function<std::string(int, int)>& bet
       const std::string link = between(a, b);
       if (first.empty()) first = link;
       are_alike = are_alike && link == first;
-      lines += cat("links    cuda:", a, " and cuda:", b, ": ", link, "\n");
+      lines += concat_to_string("links    cuda:", a, " and cuda:", b, ": ", link, "\n");
     }
   }
-  return gpus > 2 && are_alike ? cat("links    each two GPUs: ", first, "\n") : lines;
+  return gpus > 2 && are_alike ? concat_to_string("links    each two GPUs: ", first, "\n") : lines;
 }
 
 #ifdef TAPER_WITH_CUDA
@@ -58,7 +58,7 @@ struct Nvml {
       int state = 0;
       links += is_up(at(a), link, &state) == 0 && state == 1;
     }
-    return cat("NVLink, ", links, links == 1 ? " link" : " links");
+    return concat_to_string("NVLink, ", links, links == 1 ? " link" : " links");
   }
 };
 
@@ -66,7 +66,7 @@ std::string kind_of_link(int a, int b) try {
   static const Nvml nvml;
   return nvml.kind(a, b);
 } catch (const Error& error) {
-  return cat("of an unknown kind (", error.what(), ")");
+  return concat_to_string("of an unknown kind (", error.what(), ")");
 }
 
 }  // namespace

@@ -53,16 +53,19 @@ Loaded load() {
   void* library = nullptr;
   for (const fs::path& place : places()) {
     if (!fs::exists(place)) {
-      if (looked.find(place.string()) == std::string::npos) looked += cat(" ", place.string());
+      if (looked.find(place.string()) == std::string::npos)
+        looked += concat_to_string(" ", place.string());
       continue;
     }
     // RTLD_GLOBAL: MPI implementations load parts of their own that need these symbols.
     library = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (!library) return {nullptr, cat("cannot load ", place.string(), ": ", dlerror())};
+    if (!library)
+      return {nullptr, concat_to_string("cannot load ", place.string(), ": ", dlerror())};
     break;
   }
   if (!library) {
-    return {nullptr, cat("there is no taper_mpi.so (looked for", looked,
+    return {nullptr, concat_to_string(
+                         "there is no taper_mpi.so (looked for", looked,
                          "); it is built where CMake finds an MPI: scripts/install.sh distributed, "
                          "then build again, or name one in TAPER_MPI_PLUGIN")};
   }
@@ -90,7 +93,7 @@ void keep(std::shared_ptr<void> object) {
   kept.push_back(std::move(object));
 }
 
-enum class Waited { done, timed_out, rank_lost };
+enum class Waited { kDone, kTimedOut, kRankLost };
 
 // Calls `done` until it returns true, the timeout (in seconds; 0: none) expires, or a rank is lost.
 // A rank counts as lost only when it was seen lost twice, because its last messages may still
@@ -106,14 +109,14 @@ Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call
     sched_yield();
     const auto now = Clock::now();
     const std::chrono::duration<double> waited = now - start;
-    if (seconds > 0 && waited.count() > seconds) return Waited::timed_out;
+    if (seconds > 0 && waited.count() > seconds) return Waited::kTimedOut;
     if (!peers || now < look) continue;
     look = now + std::chrono::milliseconds(100);
-    if (one_is_lost) return Waited::rank_lost;
+    if (one_is_lost) return Waited::kRankLost;
     one_is_lost = !peers->lost(call).text.empty();
   }
   if (peers) peers->set_waiting(false);
-  return Waited::done;
+  return Waited::kDone;
 }
 
 // Runs a call that waits for other ranks inside MPI on a separate thread, which then runs `after`.
@@ -123,7 +126,7 @@ template <class F>
 auto within(const std::string& text, double timeout, const Peers* peers, F call,
             const std::function<void()>& after = nullptr) {
   const std::string gone = "not all ranks have come";
-  if (is_stuck) throw RankError(cat(text, ": MPI has failed before: ", gone));
+  if (is_stuck) throw RankError(concat_to_string(text, ": MPI has failed before: ", gone));
   const auto promise = std::make_shared<std::promise<decltype(call())>>();
   auto result = promise->get_future();
   std::thread([=] {
@@ -138,11 +141,11 @@ auto within(const std::string& text, double timeout, const Peers* peers, F call,
     return result.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
   };
   const Waited waited = wait_for(done, timeout, peers);
-  if (waited == Waited::done) return result.get();
+  if (waited == Waited::kDone) return result.get();
   is_stuck = true;
-  const Peers::Late lost = waited == Waited::rank_lost ? peers->lost(0) : Peers::Late();
-  if (!lost.text.empty()) throw RankError(cat(text, ": ", lost.text), lost.rank);
-  throw RankError(cat(text, ": not at its end within ", timeout, " s; ", gone));
+  const Peers::Late lost = waited == Waited::kRankLost ? peers->lost(0) : Peers::Late();
+  if (!lost.text.empty()) throw RankError(concat_to_string(text, ": ", lost.text), lost.rank);
+  throw RankError(concat_to_string(text, ": not at its end within ", timeout, " s; ", gone));
 }
 
 MpiRanks* mpi_comm_world = nullptr;
@@ -160,9 +163,9 @@ void end() {
   MpiRanks& all = *mpi_comm_world;
   // Static, because MPI keeps using it if a rank is lost.
   static auto* const request =
-      all.start(Kind::all_reduce, ReduceOp::sum, kInt32, &ranks, &ranks, 1, 0);
+      all.start(CollectiveKind::kAllReduce, ReduceOp::kSum, kInt32, &ranks, &ranks, 1, 0);
   const auto done = [&] { return all.test(request); };
-  if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) != Waited::done) return;
+  if (wait_for(done, lost_a_rank ? 5 : 0, all_peers.get()) != Waited::kDone) return;
   the_end.may_come.set_value();
   the_end.is_there.get_future().wait();
 }
@@ -220,7 +223,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     }
     const auto done = [&] { return test(letters->receives) && test(letters->sends); };
     const Waited waited = wait_for(done, options.timeout, peers.get(), call);
-    if (waited == Waited::done) return letters->all;
+    if (waited == Waited::kDone) return letters->all;
     keep(letters);
     std::vector<int> missing;
     for (int r = 0; r < size; ++r) {
@@ -234,7 +237,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
     const auto call = [self = shared_from_this(), color, key] {
       return std::shared_ptr<MpiRanks>(self->ranks_->split(color, key));
     };
-    const std::string text = cat("split on ", name_of(rank));
+    const std::string text = concat_to_string("split on ", name_of(rank));
     return std::make_shared<MpiBackend>(within(text, options.timeout, peers.get(), call), options);
   }
 
@@ -254,11 +257,11 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
                          const std::vector<int>& missing = {}) {
     lost_a_rank = true;
     Peers::Late late;
-    if (why == Waited::rank_lost) late = peers->lost(call);
+    if (why == Waited::kRankLost) late = peers->lost(call);
     const bool is_lost = !late.text.empty();
     if (!is_lost) late = peers->late_for(call, missing);
-    const std::string after = cat("not at its end within ", options.timeout, " s; ");
-    failure_ = cat(text, ": ", is_lost ? "" : after, late.text);
+    const std::string after = concat_to_string("not at its end within ", options.timeout, " s; ");
+    failure_ = concat_to_string(text, ": ", is_lost ? "" : after, late.text);
     peers->fail(late.rank);
     lost_ = late.rank;
     throw RankError(failure_, lost_);
@@ -267,7 +270,7 @@ class MpiBackend : public Backend, public std::enable_shared_from_this<MpiBacken
  private:
   void refuse_failed() const {
     if (failure_.empty()) return;
-    throw RankError(cat("this communicator has failed: ", failure_), lost_);
+    throw RankError(concat_to_string("this communicator has failed: ", failure_), lost_);
   }
 
   std::shared_ptr<MpiRanks> ranks_;
@@ -282,7 +285,7 @@ class MpiPending : public Work::Pending {
         call_(backend_->peers->count_call()),
         collective_(std::move(collective)) {
     for (const auto& [out, in, root] : collective_.parts) {
-      const int64_t each = collective_.kind == Kind::all_to_all ? backend_->size : 1;
+      const int64_t each = collective_.kind == CollectiveKind::kAllToAll ? backend_->size : 1;
       const int64_t count = std::min(out.numel(), in.numel()) / each;
       requests_.push_back(backend_->ranks().start(collective_.kind, collective_.op, out.dtype(),
                                                   in.data_ptr(), out.data_ptr(), size_t(count),
@@ -291,14 +294,14 @@ class MpiPending : public Work::Pending {
   }
   bool done() override {
     if (!backend_->test(requests_)) return false;
-    if (collective_.op == ReduceOp::avg) divide();
+    if (collective_.op == ReduceOp::kAvg) divide();
     return true;
   }
   void wait() override {
     const auto is_done = [this] { return done(); };
     const Waited waited =
         wait_for(is_done, backend_->options.timeout, backend_->peers.get(), call_);
-    if (waited == Waited::done) return;
+    if (waited == Waited::kDone) return;
     const std::string text = to_string(collective_);
     keep(std::make_shared<std::pair<Collective, std::vector<MpiRanks::Request*>>>(
         std::move(collective_), std::move(requests_)));
@@ -308,9 +311,9 @@ class MpiPending : public Work::Pending {
  private:
   void divide() {
     for (const auto& [out, in, root] : collective_.parts) {
-      kernels::binary_into(kernels::BinaryOp::div, out, out, wrap_scalar(double(backend_->size)));
+      kernels::binary_into(kernels::BinaryOp::kDiv, out, out, wrap_scalar(double(backend_->size)));
     }
-    collective_.op = ReduceOp::sum;
+    collective_.op = ReduceOp::kSum;
   }
 
   std::shared_ptr<MpiBackend> backend_;
@@ -328,7 +331,7 @@ std::unique_ptr<Work::Pending> MpiBackend::start(Collective collective) {
 
 std::string mpi_unavailable_reason() {
   const std::string& problem = loaded().problem;
-  return problem.empty() ? "" : cat("MPI, for CPU tensors and mpirun: ", problem);
+  return problem.empty() ? "" : concat_to_string("MPI, for CPU tensors and mpirun: ", problem);
 }
 
 void abort_mpi(int exit_code) {

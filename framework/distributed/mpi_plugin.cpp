@@ -16,14 +16,14 @@ namespace {
 
 MPI_Datatype datatype_of(DType dtype) {
   switch (dtype) {
-    case DType::float32: return MPI_FLOAT;
-    case DType::float64: return MPI_DOUBLE;
-    case DType::int64: return MPI_INT64_T;
-    case DType::int32: return MPI_INT32_T;
-    case DType::int16: return MPI_INT16_T;
-    case DType::int8: return MPI_INT8_T;
-    case DType::float16:
-    case DType::bfloat16: return MPI_UINT16_T;
+    case DType::kFloat32: return MPI_FLOAT;
+    case DType::kFloat64: return MPI_DOUBLE;
+    case DType::kInt64: return MPI_INT64_T;
+    case DType::kInt32: return MPI_INT32_T;
+    case DType::kInt16: return MPI_INT16_T;
+    case DType::kInt8: return MPI_INT8_T;
+    case DType::kFloat16:
+    case DType::kBFloat16: return MPI_UINT16_T;
     default: return MPI_UINT8_T;
   }
 }
@@ -50,16 +50,16 @@ template <class T, float (*f)(float, float)> MPI_Op own_op() {
 }
 
 template <class T> MPI_Op half_op(ReduceOp op) {
-  if (op == ReduceOp::max) return own_op<T, larger>();
-  return op == ReduceOp::min ? own_op<T, smaller>() : own_op<T, total>();
+  if (op == ReduceOp::kMax) return own_op<T, larger>();
+  return op == ReduceOp::kMin ? own_op<T, smaller>() : own_op<T, total>();
 }
 
 // An average is computed as a sum; the caller divides.
 MPI_Op op_of(DType dtype, ReduceOp op) {
   if (dtype == kFloat16) return half_op<Half>(op);
   if (dtype == kBFloat16) return half_op<BFloat16>(op);
-  if (op == ReduceOp::min) return MPI_MIN;
-  return op == ReduceOp::max || dtype == kBool ? MPI_MAX : MPI_SUM;
+  if (op == ReduceOp::kMin) return MPI_MIN;
+  return op == ReduceOp::kMax || dtype == kBool ? MPI_MAX : MPI_SUM;
 }
 
 // --- communicators ---
@@ -100,7 +100,7 @@ class Ranks : public MpiRanks {
     return std::make_unique<Ranks>(part);
   }
 
-  Request* start(Kind kind, ReduceOp reduction, DType dtype, const void* in, void* out,
+  Request* start(CollectiveKind kind, ReduceOp reduction, DType dtype, const void* in, void* out,
                  size_t count, int root) override {
     if (count > size_t(INT_MAX))
       throw Error("MPI takes 2^31 - 1 elements, got " + std::to_string(count));
@@ -110,11 +110,12 @@ class Ranks : public MpiRanks {
     const void* from = in == out ? MPI_IN_PLACE : in;
     return begun(kNames[size_t(kind)], [&](MPI_Request* r) {
       switch (kind) {
-        case Kind::all_reduce: return MPI_Iallreduce(from, out, n, type, op, comm_, r);
-        case Kind::reduce_scatter:
+        case CollectiveKind::kAllReduce: return MPI_Iallreduce(from, out, n, type, op, comm_, r);
+        case CollectiveKind::kReduceScatter:
           return MPI_Ireduce_scatter_block(from, out, n, type, op, comm_, r);
-        case Kind::all_gather: return MPI_Iallgather(from, n, type, out, n, type, comm_, r);
-        case Kind::all_to_all: return MPI_Ialltoall(from, n, type, out, n, type, comm_, r);
+        case CollectiveKind::kAllGather:
+          return MPI_Iallgather(from, n, type, out, n, type, comm_, r);
+        case CollectiveKind::kAllToAll: return MPI_Ialltoall(from, n, type, out, n, type, comm_, r);
         default: return MPI_Ibcast(out, n, type, root, comm_, r);
       }
     });

@@ -21,7 +21,7 @@ class MpiRanks {
   virtual int size() = 0;
   virtual std::unique_ptr<MpiRanks> split(int color, int key) = 0;
   // Starts a collective over `count` elements of each rank's part. An average is computed as a sum.
-  virtual Request* start(Kind kind, ReduceOp op, DType dtype, const void* in, void* out,
+  virtual Request* start(CollectiveKind kind, ReduceOp op, DType dtype, const void* in, void* out,
                          size_t count, int root) = 0;
   virtual Request* send(const std::string& bytes, int to) = 0;
   virtual Request* receive(std::string& bytes, int from) = 0;

@@ -62,8 +62,8 @@ const Nccl& nccl() {
 
 void demand(ncclResult_t status, const std::string& text) {
   if (status == ncclSuccess) return;
-  throw RankError(cat(text, ": NCCL says: ", nccl().GetErrorString(status), " (",
-                      nccl().GetLastError(nullptr), ")"));
+  throw RankError(concat_to_string(text, ": NCCL says: ", nccl().GetErrorString(status), " (",
+                                   nccl().GetLastError(nullptr), ")"));
 }
 
 // Returns the asynchronous error of a communicator; empty if there is none.
@@ -71,27 +71,27 @@ std::string nccl_error(ncclComm_t comm) {
   ncclResult_t status = ncclSuccess;
   nccl().CommGetAsyncError(comm, &status);
   if (status == ncclSuccess || status == ncclInProgress) return "";
-  return cat("NCCL says: ", nccl().GetErrorString(status));
+  return concat_to_string("NCCL says: ", nccl().GetErrorString(status));
 }
 
 // NCCL has no int16. It is moved as bytes and reduced as int32.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
-    case DType::float32: return ncclFloat32;
-    case DType::float64: return ncclFloat64;
-    case DType::float16: return ncclFloat16;
-    case DType::bfloat16: return ncclBfloat16;
-    case DType::int64: return ncclInt64;
-    case DType::int32: return ncclInt32;
-    case DType::int8: return ncclInt8;
+    case DType::kFloat32: return ncclFloat32;
+    case DType::kFloat64: return ncclFloat64;
+    case DType::kFloat16: return ncclFloat16;
+    case DType::kBFloat16: return ncclBfloat16;
+    case DType::kInt64: return ncclInt64;
+    case DType::kInt32: return ncclInt32;
+    case DType::kInt8: return ncclInt8;
     default: return ncclUint8;
   }
 }
 
 ncclRedOp_t op_of(DType dtype, ReduceOp op) {
-  if (op == ReduceOp::sum) return dtype == kBool ? ncclMax : ncclSum;
-  if (op == ReduceOp::avg) return ncclAvg;
-  return op == ReduceOp::max ? ncclMax : ncclMin;
+  if (op == ReduceOp::kSum) return dtype == kBool ? ncclMax : ncclSum;
+  if (op == ReduceOp::kAvg) return ncclAvg;
+  return op == ReduceOp::kMax ? ncclMax : ncclMin;
 }
 
 // --- the backend ---
@@ -120,11 +120,11 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
   while (status.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     const Peers::Late lost = peers ? peers->lost(0) : Peers::Late();
     if (std::exchange(one_is_lost, !lost.text.empty()) && one_is_lost) {
-      throw RankError(cat(text, ": ", lost.text), lost.rank);
+      throw RankError(concat_to_string(text, ": ", lost.text), lost.rank);
     }
     const std::chrono::duration<double> age = Clock::now() - since;
     if (timeout > 0 && age.count() > timeout) {
-      throw RankError(cat(text, ": not at its end within ", timeout, " s; ", hint));
+      throw RankError(concat_to_string(text, ": not at its end within ", timeout, " s; ", hint));
     }
   }
   demand(status.get(), text);
@@ -133,7 +133,7 @@ ncclComm_t made(Device device, double timeout, const std::string& text, const st
 
 class NcclPending : public Work::Pending {
  public:
-  NcclPending(std::shared_ptr<Watched> watched, Collective call, std::vector<Part> widened)
+  NcclPending(std::shared_ptr<WatchedCall> watched, Collective call, std::vector<Part> widened)
       : watched_(std::move(watched)), call_(std::move(call)), widened_(std::move(widened)) {}
   bool done() override { return watched_->end.query(); }
   void wait() override {
@@ -145,7 +145,7 @@ class NcclPending : public Work::Pending {
   }
 
  private:
-  std::shared_ptr<Watched> watched_;
+  std::shared_ptr<WatchedCall> watched_;
   Collective call_;
   std::vector<Part> widened_;  // int16 converted to int32
 };
@@ -175,13 +175,13 @@ class NcclBackend : public Backend {
 
   std::unique_ptr<Work::Pending> start(Collective call) override {
     refuse_failed();
-    const cuda::DeviceScope scope(device.index());
+    const cuda::DeviceGuard guard(device.index());
     std::vector<Part> widened;
-    const bool widens = call.kind <= Kind::reduce_scatter && call.dtype == kInt16;
+    const bool widens = call.kind <= CollectiveKind::kReduceScatter && call.dtype == kInt16;
     for (size_t i = 0; widens && i < call.parts.size(); ++i) {
       const Part& part = call.parts[i];
       const Tensor wide = kernels::packed(part.in, kInt32);
-      const bool in_place = call.kind == Kind::all_reduce;
+      const bool in_place = call.kind == CollectiveKind::kAllReduce;
       widened.push_back({in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide});
     }
     // NCCL executes a communicator's calls on different streams in the order of the calls. During
@@ -190,10 +190,10 @@ class NcclBackend : public Backend {
     const bool is_captured = is_capturing(), is_beside = call.async_op || is_captured;
     if (is_beside) before_.record(current);
     if (is_beside) before_.wait(stream_);
-    const std::shared_ptr<Watched> watched = watchdog_.watch(call, is_captured);
+    const std::shared_ptr<WatchedCall> watched = watchdog_.watch(call, is_captured);
     const cuda::Stream& stream = watched->stream = is_beside ? stream_ : current;
     const std::vector<Part>& parts = widened.empty() ? call.parts : widened;
-    const bool is_group = parts.size() > 1 || call.kind == Kind::all_to_all;
+    const bool is_group = parts.size() > 1 || call.kind == CollectiveKind::kAllToAll;
     ncclResult_t status = is_group ? nccl().GroupStart() : ncclSuccess;
     for (const Part& part : parts) {
       if (status == ncclSuccess && part.in.numel() > 0) status = enqueue(call, part, stream);
@@ -216,7 +216,7 @@ class NcclBackend : public Backend {
     const Tensor all = Tensor::make({size * n}, kUInt8, device);
     const Tensor own = Tensor::make({n}, kUInt8, device);
     kernels::copy_into(own, here);
-    Collective call{{.kind = Kind::all_gather, .what = text}, {}};
+    Collective call{{.kind = CollectiveKind::kAllGather, .what = text}, {}};
     call.parts = {{all, own}};
     start(std::move(call))->wait();
     const Tensor back = Tensor::make({size * n}, kUInt8, Device());
@@ -234,8 +234,9 @@ class NcclBackend : public Backend {
     const auto split_comm = [comm = comm_, color, key](ncclComm_t* part) {
       return nccl().CommSplit(comm, color, key, part, nullptr);
     };
-    const ncclComm_t part = made(device, given.timeout, cat("split on ", name_of(rank)),
-                                 "all ranks have called it", peers.get(), split_comm);
+    const ncclComm_t part =
+        made(device, given.timeout, concat_to_string("split on ", name_of(rank)),
+             "all ranks have called it", peers.get(), split_comm);
     return std::make_shared<NcclBackend>(part, device, given);
   }
   void check() override { refuse_failed(); }
@@ -243,7 +244,7 @@ class NcclBackend : public Backend {
 
  private:
   bool is_capturing() const { return cuda::is_capturing(cuda::current_stream(device.index())); }
-  ncclResult_t enqueue(const Call& call, const Part& part, const cuda::Stream& on) const {
+  ncclResult_t enqueue(const CollectiveCall& call, const Part& part, const cuda::Stream& on) const {
     const auto& [out, in, root] = part;
     const void* from = in.data_ptr();
     void* to = out.data_ptr();
@@ -253,11 +254,14 @@ class NcclBackend : public Backend {
     const ncclRedOp_t op = op_of(in.dtype(), call.op);
     const auto stream = static_cast<cudaStream_t>(on.handle());
     switch (call.kind) {
-      case Kind::all_reduce: return nccl().AllReduce(from, to, count, type, op, comm_, stream);
-      case Kind::reduce_scatter:
+      case CollectiveKind::kAllReduce:
+        return nccl().AllReduce(from, to, count, type, op, comm_, stream);
+      case CollectiveKind::kReduceScatter:
         return nccl().ReduceScatter(from, to, count, type, op, comm_, stream);
-      case Kind::all_gather: return nccl().AllGather(from, to, count, type, comm_, stream);
-      case Kind::broadcast: return nccl().Broadcast(from, to, count, type, root, comm_, stream);
+      case CollectiveKind::kAllGather:
+        return nccl().AllGather(from, to, count, type, comm_, stream);
+      case CollectiveKind::kBroadcast:
+        return nccl().Broadcast(from, to, count, type, root, comm_, stream);
       default: break;
     }
     const size_t each = count / size_t(size), bytes = in.nbytes() / size_t(size);
@@ -271,7 +275,7 @@ class NcclBackend : public Backend {
     return status;
   }
   // The watchdog knows why a call was aborted.
-  void check_call(ncclResult_t status, const Call& call) {
+  void check_call(ncclResult_t status, const CollectiveCall& call) {
     if (status == ncclSuccess) return;
     refuse_failed();
     demand(status, to_string(call));
@@ -294,7 +298,7 @@ std::string nccl_unavailable_reason() { return library().problem(); }
 std::string nccl_version() {
   int code = 0;  // 22809 means 2.28.9
   demand(nccl().GetVersion(&code), "the version of NCCL");
-  return cat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+  return concat_to_string(code / 10000, ".", code / 100 % 100, ".", code % 100);
 }
 
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
@@ -311,19 +315,20 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
   const auto [rank, size, local, address] =
       mpi ? Launched{mpi->rank, mpi->size, mpi->local_rank(), ""} : launched_rank();
   const int gpus = cuda::device_count();
-  if (!device.has_index()) device = Device(DeviceType::cuda, gpus == 1 ? 0 : local);
+  if (!device.has_index()) device = Device(DeviceType::kCuda, gpus == 1 ? 0 : local);
   require(device.index() < gpus, "rank ", rank, " is number ", local, " on its host, which has ",
           gpus, " GPUs: start no more ranks than there are GPUs");
   if (!mpi) setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId id{};
-  const std::string text = cat("the start of NCCL on rank ", rank);
+  const std::string text = concat_to_string("the start of NCCL on rank ", rank);
   if (!mpi || rank == 0) demand(nccl().GetUniqueId(&id), text);
   if (mpi) {
     const std::string ids = mpi->exchange({id.internal, sizeof id.internal}, text)[0];
     ids.copy(id.internal, sizeof id.internal);
   }
-  const std::string hint = mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
-                               : cat("NCCL does not say which ranks have come to ", address);
+  const std::string hint =
+      mpi ? "all ranks have come to MPI; NCCL_DEBUG=INFO says more"
+          : concat_to_string("NCCL does not say which ranks have come to ", address);
   const auto join = [n = size, id, r = rank](ncclComm_t* comm) {
     return nccl().CommInitRank(comm, n, id, r);
   };

@@ -37,7 +37,7 @@ struct Stat {
   uint64_t start = 0;  // in clock ticks after boot
 };
 Stat stat_of(int64_t pid) {
-  const std::string line = line_of(cat("/proc/", pid, "/stat"));
+  const std::string line = line_of(concat_to_string("/proc/", pid, "/stat"));
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(line.substr(name_end + 1));
@@ -76,8 +76,9 @@ std::string Peers::card() const {
   char host[65] = "";
   gethostname(host, sizeof host - 1);
   // Without a boot id, a namespace or a start time, no process is treated as running on this host.
-  std::string text = cat(host, "\n", line_of("/proc/sys/kernel/random/boot_id"), " ",
-                         pid_namespace(), "\n", getpid(), " ", stat_of(getpid()).start, " ", file_);
+  std::string text =
+      concat_to_string(host, "\n", line_of("/proc/sys/kernel/random/boot_id"), " ", pid_namespace(),
+                       "\n", getpid(), " ", stat_of(getpid()).start, " ", file_);
   text.resize(kCard);
   return text;
 }
@@ -100,7 +101,7 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
     // If the kernel forbids this, only the progress of that rank remains unknown.
     const int opened =
         peer.is_here && file >= 0
-            ? open(cat("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
+            ? open(concat_to_string("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
             : -1;
     peer.progress = mapped(opened, PROT_READ);
     if (opened >= 0) close(opened);
@@ -110,8 +111,8 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
 }
 
 std::string Peers::name_of(int rank) const {
-  if (!met_ || size_t(rank) >= hosts_.size()) return cat("rank ", rank);
-  return cat("rank ", rank, " (", hosts_[size_t(rank)], ")");
+  if (!met_ || size_t(rank) >= hosts_.size()) return concat_to_string("rank ", rank);
+  return concat_to_string("rank ", rank, " (", hosts_[size_t(rank)], ")");
 }
 
 void Peers::fail(int lost) {
@@ -146,15 +147,16 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
     }
     // A rank whose progress cannot be read may have left regularly.
     if (unless_left && (!peer.progress || peer.progress->has_left)) continue;
-    if (ended) return {cat(name_of(r), " has ended"), r};
+    if (ended) return {concat_to_string(name_of(r), " has ended"), r};
   }
   if (witness < 0) return {};
   const int gone = peers_[size_t(witness)].progress->lost;
-  if (gone < 0) return {cat(name_of(witness), " has given up"), -1};
-  if (gone == rank_) return {cat(name_of(witness), " has given up waiting for this rank"), gone};
+  if (gone < 0) return {concat_to_string(name_of(witness), " has given up"), -1};
+  if (gone == rank_)
+    return {concat_to_string(name_of(witness), " has given up waiting for this rank"), gone};
   const std::string state = state_of(peers_[size_t(gone)], call);
-  const std::string found = cat(" is lost, as ", name_of(witness), " found");
-  return {cat(name_of(gone), state.empty() ? found : state), gone};
+  const std::string found = concat_to_string(" is lost, as ", name_of(witness), " found");
+  return {concat_to_string(name_of(gone), state.empty() ? found : state), gone};
 }
 
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
@@ -176,7 +178,7 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
     const bool waits = peer.progress && peer.progress->waits;
     Late& found = state != kNotCalled ? stopped : waits ? waiting : late;
     found.rank = found.text.empty() ? r : -1;
-    found.text += cat(found.text.empty() ? "" : "; ", name_of(r), state);
+    found.text += concat_to_string(found.text.empty() ? "" : "; ", name_of(r), state);
   }
   for (const Late& found : {stopped, late}) {
     if (!found.text.empty()) return found;
@@ -184,11 +186,11 @@ Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) cons
   if (unseen.empty()) return waiting.text.empty() ? Late{"all ranks have called it"} : waiting;
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(unseen.size(), 4); ++i) {
-    names += cat(i == 0 ? "" : ", ", name_of(unseen[i]));
+    names += concat_to_string(i == 0 ? "" : ", ", name_of(unseen[i]));
   }
-  if (unseen.size() > 4) names += cat(" and ", unseen.size() - 4, " more");
-  return {cat("of those that cannot be seen from here (", names,
-              ") one has not called it, hangs or is gone"),
+  if (unseen.size() > 4) names += concat_to_string(" and ", unseen.size() - 4, " more");
+  return {concat_to_string("of those that cannot be seen from here (", names,
+                           ") one has not called it, hangs or is gone"),
           unseen.size() == 1 ? unseen[0] : -1};
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMany = 16;
 
-bool has_ended(const Watched& one) { return one.recorded && one.end.query(); }
+bool has_ended(const WatchedCall& one) { return one.recorded && one.end.query(); }
 
 }  // namespace
 
@@ -28,25 +28,25 @@ void Watchdog::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::shared_ptr<Watched> Watchdog::watch(const Call& call, bool is_captured) {
+std::shared_ptr<WatchedCall> Watchdog::watch(const CollectiveCall& call, bool is_captured) {
   const std::lock_guard lock(mutex_);
   const uint64_t number = peers_.count_call();
   if (is_captured) {
     if (!has_graphs_.exchange(true)) start();
-    return std::make_shared<Watched>();
+    return std::make_shared<WatchedCall>();
   }
   // The thread polls rarely. A host that issues calls quickly reclaims finished ones itself, many
   // at a time.
   if (ended_.empty() && begun_.size() > kMany) {
-    const cuda::RelaxedCapture relaxed;
+    const cuda::RelaxedCaptureGuard relaxed;
     const auto last = std::next(begun_.begin(), kMany);
     if (has_ended(**std::prev(last))) ended_.splice(ended_.end(), begun_, begun_.begin(), last);
   }
   // An entry that a Work still holds is not reused.
   while (!ended_.empty() && ended_.front().use_count() > 1) ended_.pop_front();
-  if (ended_.empty()) ended_.push_back(std::make_shared<Watched>());
-  const std::shared_ptr<Watched>& next = ended_.front();
-  static_cast<Begun&>(*next) = {call, number, std::chrono::steady_clock::now()};
+  if (ended_.empty()) ended_.push_back(std::make_shared<WatchedCall>());
+  const std::shared_ptr<WatchedCall>& next = ended_.front();
+  static_cast<StartedCall&>(*next) = {call, number, std::chrono::steady_clock::now()};
   next->recorded = false;
   begun_.splice(begun_.end(), ended_, ended_.begin());
   if (begun_.size() == 1) start();
@@ -65,7 +65,7 @@ void Watchdog::start() {
 
 void Watchdog::run() {
   // Calls of this thread must not become part of a capture on another thread.
-  const cuda::RelaxedCapture relaxed;
+  const cuda::RelaxedCaptureGuard relaxed;
   std::unique_lock lock(mutex_);
   const auto stops = [this] { return stops_; };
   const auto has_work = [this] { return stops_ || has_graphs_ || !begun_.empty(); };
@@ -77,7 +77,7 @@ void Watchdog::run() {
       while (!begun_.empty() && has_ended(*begun_.front())) {
         ended_.splice(ended_.end(), begun_, begun_.begin());
       }
-      std::optional<Begun> oldest;
+      std::optional<StartedCall> oldest;
       if (!begun_.empty()) oldest = *begun_.front();
       lock.unlock();
       found = look(oldest);
@@ -92,20 +92,22 @@ void Watchdog::run() {
   abort_();
 }
 
-Peers::Late Watchdog::look(const std::optional<Begun>& oldest) {
+Peers::Late Watchdog::look(const std::optional<StartedCall>& oldest) {
   if (!oldest && !has_graphs_) return {};
   const std::string text = oldest ? to_string(oldest->call) : "a collective of a CUDA graph";
-  if (const std::string error = broken_(); !error.empty()) return {cat(text, ": ", error), -1};
+  if (const std::string error = broken_(); !error.empty())
+    return {concat_to_string(text, ": ", error), -1};
   // A rank must be seen lost twice, because its last messages may still arrive.
   const Peers::Late lost = peers_.lost(oldest ? oldest->number : 0, /*unless_left=*/!oldest);
   if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
-    return {cat(text, ": ", lost.text), lost.rank};
+    return {concat_to_string(text, ": ", lost.text), lost.rank};
   }
   if (!oldest || timeout_ <= 0) return {};
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - oldest->since;
   if (age.count() <= timeout_) return {};
   const Peers::Late late = peers_.late_for(oldest->number);
-  return {cat(text, ": not at its end within ", timeout_, " s; ", late.text), late.rank};
+  return {concat_to_string(text, ": not at its end within ", timeout_, " s; ", late.text),
+          late.rank};
 }
 
 }  // namespace taper::v0::distributed

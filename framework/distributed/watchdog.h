@@ -18,12 +18,12 @@
 namespace taper::v0::distributed {
 
 // A collective that has started.
-struct Begun {
-  Call call;
+struct StartedCall {
+  CollectiveCall call;
   uint64_t number = 0;
   std::chrono::steady_clock::time_point since = {};
 };
-struct Watched : Begun {
+struct WatchedCall : StartedCall {
   cuda::Stream stream{};
   cuda::Event end{};                  // on the stream of the collective
   std::atomic<bool> recorded{false};  // set after `end` was recorded; it is only read afterwards
@@ -44,7 +44,7 @@ class Watchdog {
   void stop();
 
   // Counts a call that starts. The caller records its event.
-  std::shared_ptr<Watched> watch(const Call& call, bool is_captured);
+  std::shared_ptr<WatchedCall> watch(const CollectiveCall& call, bool is_captured);
   // Returns why the communicator was aborted, and the rank; empty if it was not.
   Peers::Late failure();
 
@@ -52,7 +52,7 @@ class Watchdog {
   void start();
   void run();
   // Returns why to abort; the text is empty if there is no reason.
-  Peers::Late look(const std::optional<Begun>& oldest);
+  Peers::Late look(const std::optional<StartedCall>& oldest);
 
   double timeout_;
   Peers& peers_;
@@ -65,7 +65,7 @@ class Watchdog {
   // In the order of their start, in which they also end. Finished entries are reused with their
   // events and destroyed with the watchdog: destroying an event waits for a host that waits for the
   // GPU, and it is this thread that ends such a wait.
-  std::list<std::shared_ptr<Watched>> begun_, ended_;
+  std::list<std::shared_ptr<WatchedCall>> begun_, ended_;
   Peers::Late failure_;
   bool stops_ = false;
   std::thread thread_;

@@ -103,7 +103,7 @@ Cells cells_of(const Tensor& x, const Shape& shown) {
   } else {
     const bool bools = x.dtype() == kBool;
     for (const int64_t v : values.span<int64_t>()) {
-      add(!bools ? cat(v) : v ? "True" : "False", true);
+      add(!bools ? concat_to_string(v) : v ? "True" : "False", true);
     }
   }
   for (std::string& text : cells.texts) {
@@ -125,7 +125,8 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 // Returns the text between two elements if the second begins `newlines` lines further down.
 std::string line_break(int newlines, int64_t indent) {
-  return cat(",", std::string(size_t(newlines), '\n'), std::string(size_t(indent) + 1, ' '));
+  return concat_to_string(",", std::string(size_t(newlines), '\n'),
+                          std::string(size_t(indent) + 1, ' '));
 }
 
 std::string vector_text(std::span<const std::string> parts, size_t width, int64_t indent) {
@@ -134,7 +135,7 @@ std::string vector_text(std::span<const std::string> parts, size_t width, int64_
   for (size_t i = 0; i < parts.size(); i += per_line) {
     lines.push_back(join(parts.subspan(i, std::min(per_line, parts.size() - i)), ", "));
   }
-  return cat("[", join(lines, line_break(1, indent)), "]");
+  return concat_to_string("[", join(lines, line_break(1, indent)), "]");
 }
 
 // Returns the brackets around the dimensions from `dim` on. `elements` contains their shown
@@ -151,7 +152,7 @@ std::string nested_text(const Tensor& x, const Shape& shown, std::span<const std
   }
   if (shown[dim] < x.shape()[dim]) parts.insert(parts.begin() + kEdgeItems, last ? " ..." : "...");
   if (last) return vector_text(parts, width, indent);
-  return cat("[", join(parts, line_break(x.dim() - dim - 1, indent)), "]");
+  return concat_to_string("[", join(parts, line_break(x.dim() - dim - 1, indent)), "]");
 }
 
 std::string values_text(const Tensor& x) {
@@ -166,15 +167,15 @@ std::string values_text(const Tensor& x) {
 std::vector<std::string> suffixes_of(const Tensor& x) {
   const bool empty = x.numel() == 0;
   std::vector<std::string> out;
-  if (!x.device().is_cpu()) out.push_back(cat("device='", x.device(), "'"));
+  if (!x.device().is_cpu()) out.push_back(concat_to_string("device='", x.device(), "'"));
   if (empty && x.dim() != 1) {
     const std::string list = to_string(x.shape());
-    out.push_back(cat("size=(", list.substr(1, list.size() - 2), ")"));
+    out.push_back(concat_to_string("size=(", list.substr(1, list.size() - 2), ")"));
   }
   // An empty list cannot show whether its dtype is integer or bool.
   const bool evident =
       x.dtype() == kFloat32 || (!empty && (x.dtype() == kInt64 || x.dtype() == kBool));
-  if (!evident) out.push_back(cat("dtype=", kNamespace, x.dtype()));
+  if (!evident) out.push_back(concat_to_string("dtype=", kNamespace, x.dtype()));
   return out;
 }
 

@@ -5,13 +5,13 @@
 namespace taper::v0 {
 namespace {
 
-thread_local const DrawScope* innermost = nullptr;
+thread_local const DrawGuard* innermost = nullptr;
 
 // Guards the keys of all generators; held for a few instructions only.
 std::mutex key_mutex;
 
 // Never destroyed, because threads may draw until the process ends.
-Generator& of_the_process() {
+Generator& process_generator() {
   static Generator& generator = *::new Generator;
   return generator;
 }
@@ -34,30 +34,30 @@ void Generator::set_state(PhiloxKey state) {
 }
 
 Generator& default_generator() {
-  for (const DrawScope* scope = innermost; scope; scope = scope->outer_) {
+  for (const DrawGuard* scope = innermost; scope; scope = scope->outer_) {
     if (scope->generator_) return *scope->generator_;
   }
-  return of_the_process();
+  return process_generator();
 }
 
 void manual_seed(uint64_t seed) { default_generator().manual_seed(seed); }
 
-DrawScope::DrawScope(Generator* generator, std::vector<PhiloxKey>* keys, bool repeats)
-    : generator_(generator), keys_(keys), repeats_(repeats), outer_(innermost) {
+DrawGuard::DrawGuard(Generator* generator, std::vector<PhiloxKey>* keys, bool replays)
+    : generator_(generator), keys_(keys), replays_(replays), outer_(innermost) {
   innermost = this;
 }
-DrawScope::~DrawScope() { innermost = outer_; }
+DrawGuard::~DrawGuard() { innermost = outer_; }
 
-PhiloxKey DrawScope::draw(const DrawScope* scope) {
-  if (!scope) return of_the_process().next();
+PhiloxKey DrawGuard::draw(const DrawGuard* scope) {
+  if (!scope) return process_generator().next();
   if (scope->generator_) return scope->generator_->next();
-  if (!scope->repeats_) return scope->keys_->emplace_back(draw(scope->outer_));
-  if (scope->repeated_ < scope->keys_->size()) return (*scope->keys_)[scope->repeated_++];
+  if (!scope->replays_) return scope->keys_->emplace_back(draw(scope->outer_));
+  if (scope->replayed_ < scope->keys_->size()) return (*scope->keys_)[scope->replayed_++];
   return draw(scope->outer_);
 }
 
 PhiloxKey next_key(Generator* generator) {
-  return generator ? generator->next() : DrawScope::draw(innermost);
+  return generator ? generator->next() : DrawGuard::draw(innermost);
 }
 
 }  // namespace taper::v0

@@ -12,7 +12,7 @@ namespace taper::v0 {
 
 // May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
 // which depends on their timing, so threads that are to be reproducible draw from generators of
-// their own (DrawScope).
+// their own (DrawGuard).
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : key_{seed, 0} {}
@@ -36,33 +36,33 @@ class Generator {
 };
 
 // The generator of ops that are given none: one for all devices and threads of the process, with
-// seed 0 at first. Within a DrawScope that names one, it is that.
+// seed 0 at first. Within a DrawGuard that names one, it is that.
 Generator& default_generator();
 void manual_seed(uint64_t seed);
 
 // Where the draws of this thread's ops that are given no generator come from until the end of the
 // scope.
-class DrawScope {
+class DrawGuard {
  public:
-  explicit DrawScope(Generator& generator) : DrawScope(&generator, nullptr, false) {}
+  explicit DrawGuard(Generator& generator) : DrawGuard(&generator, nullptr, false) {}
   // From where they came before; their keys are put into `keys`.
-  static DrawScope note(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
+  static DrawGuard record(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
   // Those that were noted, once more, and then from where they came before.
-  static DrawScope repeat(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
-  ~DrawScope();
-  DrawScope& operator=(DrawScope&&) = delete;  // neither copied nor moved
+  static DrawGuard replay(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
+  ~DrawGuard();
+  DrawGuard& operator=(DrawGuard&&) = delete;  // neither copied nor moved
 
  private:
   friend Generator& default_generator();
   friend PhiloxKey next_key(Generator* generator);
-  DrawScope(Generator* generator, std::vector<PhiloxKey>* keys, bool repeats);
-  static PhiloxKey draw(const DrawScope* scope);
+  DrawGuard(Generator* generator, std::vector<PhiloxKey>* keys, bool replays);
+  static PhiloxKey draw(const DrawGuard* scope);
 
   Generator* generator_;
   std::vector<PhiloxKey>* keys_;
-  bool repeats_;
-  mutable size_t repeated_ = 0;
-  const DrawScope* outer_;
+  bool replays_;
+  mutable size_t replayed_ = 0;
+  const DrawGuard* outer_;
 };
 
 // Returns the key of one draw from the given generator, or from the default one if it is null. For

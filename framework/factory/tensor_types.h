@@ -13,7 +13,7 @@ namespace taper::v0 {
 // Creates tensors of one dtype on one device, with the syntax of a constructor.
 struct TensorType {
   DType dtype;
-  DeviceType device = DeviceType::cpu;
+  DeviceType device = DeviceType::kCpu;
 
   // Returns an uninitialized tensor: FloatTensor(2, 3) has the shape [2, 3], FloatTensor() the
   // shape [0]. Throws for a negative size like empty().
@@ -36,12 +36,12 @@ inline constexpr TensorType FloatTensor{kFloat32}, DoubleTensor{kFloat64}, HalfT
 
 namespace cuda {
 
-inline constexpr TensorType FloatTensor{kFloat32, DeviceType::cuda},
-    DoubleTensor{kFloat64, DeviceType::cuda}, HalfTensor{kFloat16, DeviceType::cuda},
-    BFloat16Tensor{kBFloat16, DeviceType::cuda}, LongTensor{kInt64, DeviceType::cuda},
-    IntTensor{kInt32, DeviceType::cuda}, ShortTensor{kInt16, DeviceType::cuda},
-    CharTensor{kInt8, DeviceType::cuda}, ByteTensor{kUInt8, DeviceType::cuda},
-    BoolTensor{kBool, DeviceType::cuda};
+inline constexpr TensorType FloatTensor{kFloat32, DeviceType::kCuda},
+    DoubleTensor{kFloat64, DeviceType::kCuda}, HalfTensor{kFloat16, DeviceType::kCuda},
+    BFloat16Tensor{kBFloat16, DeviceType::kCuda}, LongTensor{kInt64, DeviceType::kCuda},
+    IntTensor{kInt32, DeviceType::kCuda}, ShortTensor{kInt16, DeviceType::kCuda},
+    CharTensor{kInt8, DeviceType::kCuda}, ByteTensor{kUInt8, DeviceType::kCuda},
+    BoolTensor{kBool, DeviceType::kCuda};
 
 }  // namespace cuda
 

@@ -137,15 +137,16 @@ void write_atomically(const std::string& path, std::string_view content) {
 
 void AtomicFile::fail(const char* what) const {
   const int reason = errno;
-  std::string text = cat(path_, ": ", what, ": ", std::generic_category().message(reason));
+  std::string text =
+      concat_to_string(path_, ": ", what, ": ", std::generic_category().message(reason));
   if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
     std::error_code ignored;
     struct stat info;
     const bool has_size = file_ >= 0 && ::fstat(file_, &info) == 0;
     const uint64_t written = has_size ? uint64_t(info.st_blocks) * 512 : 0;
     const auto space = fs::space(directory_of(path_), ignored);
-    text += cat("; the file needs ", nbytes_, " bytes");
-    if (!ignored) text += cat(", ", space.available + written, " were available");
+    text += concat_to_string("; the file needs ", nbytes_, " bytes");
+    if (!ignored) text += concat_to_string(", ", space.available + written, " were available");
   }
   throw OutputError(text);
 }

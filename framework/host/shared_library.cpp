@@ -16,7 +16,7 @@ SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>
     handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) break;
     // The message names the first file, which is the one to install.
-    if (problem_.empty()) problem_ = cat(purpose_, ": ", dlerror(), "; ", advice_);
+    if (problem_.empty()) problem_ = concat_to_string(purpose_, ": ", dlerror(), "; ", advice_);
   }
   if (handle_) problem_.clear();
 }

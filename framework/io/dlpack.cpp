@@ -40,7 +40,7 @@ DType dtype_of_dlpack(const DLDataType& type) {
 Device device_of_dlpack(const DLDevice& device) {
   if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost) return {};
   if (device.device_type == kDLCUDA) {
-    return cuda::resolve(Device(DeviceType::cuda, device.device_id));
+    return cuda::resolve(Device(DeviceType::kCuda, device.device_id));
   }
   throw ValueError("from_dlpack: memory of DLPack's device type ", int(device.device_type),
                    " cannot be used; CPU (1) and CUDA (2) can");

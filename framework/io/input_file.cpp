@@ -17,7 +17,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
 InputFile::InputFile(std::string path, std::string_view what)
-    : path_(std::move(path)), what_(what.empty() ? "" : cat(" the ", what)) {
+    : path_(std::move(path)), what_(what.empty() ? "" : concat_to_string(" the ", what)) {
   // O_NONBLOCK: opening a pipe would otherwise wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat info;

@@ -14,7 +14,7 @@ namespace taper::v0 {
 namespace {
 
 using Json = nlohmann::json;
-using Event = JsonEvent::Kind;
+using Event = JsonEvent::EventKind;
 
 // An iterator that counts how far the parser has read, because the parser's events carry no
 // positions.
@@ -65,7 +65,7 @@ class Scan {
   bool key(const std::string& s) {
     const size_t at = start_of_string();
     if (!keys_.back().insert(s).second) {
-      return refuse(at, cat("the key \"", s.substr(0, 100), "\" comes twice"));
+      return refuse(at, concat_to_string("the key \"", s.substr(0, 100), "\" comes twice"));
     }
     return event(Event::kKey, s, at);
   }
@@ -86,8 +86,8 @@ class Scan {
       at = digits.at + digits.text.size() - std::min(token.size(), digits.text.size());
     }
     const char c = text_[at];
-    return refuse(at, c >= ' ' && c <= '~' ? cat("unexpected '", c, "'")
-                                           : cat("unexpected byte ", int(uint8_t(c))));
+    return refuse(at, c >= ' ' && c <= '~' ? concat_to_string("unexpected '", c, "'")
+                                           : concat_to_string("unexpected byte ", int(uint8_t(c))));
   }
 
  private:
@@ -129,7 +129,7 @@ class Scan {
     const size_t at = consumed() - 1;
     keys_.emplace_back();
     if (keys_.size() <= kMaxJsonDepth) return event(kind, "", at);
-    return refuse(at, cat("nested deeper than ", kMaxJsonDepth, " levels"));
+    return refuse(at, concat_to_string("nested deeper than ", kMaxJsonDepth, " levels"));
   }
   bool close(Event kind) {
     keys_.pop_back();

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxJsonDepth = 64;
 
 // One element of a JSON text. Events are reported in the order of the text.
 struct JsonEvent {
-  enum class Kind {
+  enum class EventKind {
     kNull,
     kBoolean,
     kNumber,
@@ -27,7 +27,7 @@ struct JsonEvent {
     kMapStart,
     kMapEnd
   };
-  Kind kind;
+  EventKind kind;
   std::string_view text;  // the characters of a key or string; the spelling of a number or bool
   size_t at;              // offset of its first byte
 };

@@ -31,10 +31,10 @@ Tensor LoadedTensors::at(std::string_view name) const {
   }
   std::string names;
   for (const NamedTensor& t : *this) {
-    if (names.size() <= kMostNames) names += cat(names.empty() ? "" : ", ", t.name);
+    if (names.size() <= kMostNames) names += concat_to_string(names.empty() ? "" : ", ", t.name);
   }
   throw InputError(path, ": has no tensor ", detail::in_quotes(name),
-                   "; its tensors: ", detail::shown(names, kMostNames));
+                   "; its tensors: ", detail::escaped_for_display(names, kMostNames));
 }
 
 void LoadedTensors::keep_below(const std::string& entry, const std::string& keys) {
@@ -48,7 +48,7 @@ void LoadedTensors::keep_below(const std::string& entry, const std::string& keys
   unreadable = std::move(kept);
   if (!empty() || entry.empty()) return;
   throw InputError(path, ": has no tensors below ", detail::in_quotes(entry),
-                   "; its entries: ", detail::shown(keys, kMostNames));
+                   "; its entries: ", detail::escaped_for_display(keys, kMostNames));
 }
 
 }  // namespace taper::v0

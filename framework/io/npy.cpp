@@ -26,7 +26,7 @@ constexpr std::string_view kByteOrders = "<>|=";
 // Returns NumPy's code of a dtype that it has, as "f4".
 std::string code_of(DType t) {
   const char kind = is_floating_point(t) ? 'f' : t == kUInt8 ? 'u' : t == kBool ? 'b' : 'i';
-  return cat(kind, size_of(t));
+  return concat_to_string(kind, size_of(t));
 }
 
 // --- writing ---
@@ -45,16 +45,16 @@ void check_savable(const Tensor& x) {
 
 // Returns the header: magic, version 1.0, length, and a Python dict, padded to align the data.
 std::string header_of(const Tensor& x) {
-  std::string text = cat("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<', code_of(x.dtype()),
-                         "', 'fortran_order': False, 'shape': (");
-  for (const int64_t n : x.shape()) text += cat(n, ", ");
+  std::string text = concat_to_string("{'descr': '", size_of(x.dtype()) == 1 ? '|' : '<',
+                                      code_of(x.dtype()), "', 'fortran_order': False, 'shape': (");
+  for (const int64_t n : x.shape()) text += concat_to_string(n, ", ");
   text += "), }";
   const size_t before = kMagic.size() + 4;
   const size_t total = (before + text.size() + 1 + kAlign - 1) / kAlign * kAlign;
   text.append(total - before - text.size() - 1, ' ');
   text += '\n';
   const char low = char(text.size() & 0xff), high = char(text.size() >> 8);
-  return cat(kMagic, '\x01', '\x00', low, high, text);
+  return concat_to_string(kMagic, '\x01', '\x00', low, high, text);
 }
 
 // --- reading ---
@@ -108,7 +108,7 @@ class HeaderReader {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) unexpected(cat("'", c, "'"));
+    if (!accept(c)) unexpected(concat_to_string("'", c, "'"));
   }
   std::string_view string() {
     const char quote = next();
@@ -210,7 +210,7 @@ std::string read_header_text(Reader& file) {
 // Throws unless the rest of the file is exactly the data.
 void check_data_size(const Reader& file, const NpyHeader& header) {
   const size_t left = file.left();
-  const std::optional<int64_t> nbytes = header.shape.counted_bytes(size_of(header.dtype));
+  const std::optional<int64_t> nbytes = header.shape.try_nbytes(size_of(header.dtype));
   if (!nbytes) file.check.refuse("shape ", header.shape, " has more bytes than can be counted");
   if (left == size_t(*nbytes)) return;
   file.check.refuse("expected ", *nbytes, " bytes for shape ", header.shape, " of ", header.dtype,

@@ -9,7 +9,7 @@
 namespace taper::v0 {
 namespace {
 
-using Kind = PickleValue::Kind;
+using ValueKind = PickleValue::ValueKind;
 
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kSets[] = {"__builtin__.set", "builtins.set", "__builtin__.frozenset",
@@ -24,7 +24,7 @@ Pickle::Pickle(std::string_view bytes, std::string name, bool alone)
   run(alone);
 }
 
-std::vector<const PickleValue*> Pickle::all(Kind kind) const {
+std::vector<const PickleValue*> Pickle::all(ValueKind kind) const {
   std::vector<const PickleValue*> out;
   for (const PickleValue& value : values_) {
     if (value.is(kind)) out.push_back(&value);
@@ -33,7 +33,7 @@ std::vector<const PickleValue*> Pickle::all(Kind kind) const {
 }
 
 std::string Pickle::message(size_t at, const std::string& what) const {
-  return cat(name_, ": at byte ", at, ": ", what);
+  return concat_to_string(name_, ": at byte ", at, ": ", what);
 }
 
 void Pickle::refuse(size_t at, const std::string& what) const {
@@ -66,11 +66,11 @@ uint64_t Pickle::take_number(size_t nbytes) {
 
 // --- the stack ---
 
-void Pickle::push(Kind kind) {
+void Pickle::push(ValueKind kind) {
   stack_.push_back(&values_.emplace_back(PickleValue{.kind = kind, .at = at_}));
 }
 
-void Pickle::push_integer(int64_t value, Kind kind) {
+void Pickle::push_integer(int64_t value, ValueKind kind) {
   push(kind);
   stack_.back()->integer = value;
 }
@@ -85,15 +85,15 @@ void Pickle::push_long(uint64_t nbytes) {
   std::memcpy(&value, bytes.data(), bytes.size() - beyond.size());
   const bool fits = std::ranges::all_of(beyond, [&](char c) { return c == fill; }) &&
                     (beyond.empty() || (int64_t(value) < 0) == (fill != 0));
-  fits ? push_integer(int64_t(value)) : push_text(bytes, Kind::long_integer);
+  fits ? push_integer(int64_t(value)) : push_text(bytes, ValueKind::kLongInteger);
 }
 
-void Pickle::push_text(std::string_view text, Kind kind) {
+void Pickle::push_text(std::string_view text, ValueKind kind) {
   push(kind);
   stack_.back()->text = text;
 }
 
-void Pickle::push_items(Kind kind, std::vector<PickleValue*> items) {
+void Pickle::push_items(ValueKind kind, std::vector<PickleValue*> items) {
   push(kind);
   stack_.back()->items = std::move(items);
 }
@@ -101,47 +101,49 @@ void Pickle::push_items(Kind kind, std::vector<PickleValue*> items) {
 void Pickle::push_tuple(size_t size) {
   std::vector<PickleValue*> items(size);
   while (size > 0) items[--size] = pop();
-  push_items(Kind::tuple, std::move(items));
+  push_items(ValueKind::kTuple, std::move(items));
 }
 
 void Pickle::push_global(std::string_view module, std::string_view name) {
-  push_text(names_.emplace_back(cat(module, ".", name)), Kind::global);
+  push_text(names_.emplace_back(concat_to_string(module, ".", name)), ValueKind::kGlobal);
 }
 
 PickleValue* Pickle::pop() {
-  if (stack_.empty() || stack_.back()->is(Kind::mark)) refuse(at_, "it takes what is not there");
+  if (stack_.empty() || stack_.back()->is(ValueKind::kMark))
+    refuse(at_, "it takes what is not there");
   PickleValue* top = stack_.back();
   stack_.pop_back();
   return top;
 }
 
-PickleValue* Pickle::pop(Kind kind, const char* expected) {
+PickleValue* Pickle::pop(ValueKind kind, const char* expected) {
   PickleValue* top = pop();
-  if (!top->is(kind)) refuse(at_, cat("expected ", expected, ", got another value"));
+  if (!top->is(kind)) refuse(at_, concat_to_string("expected ", expected, ", got another value"));
   return top;
 }
 
 std::vector<PickleValue*> Pickle::pop_to_mark() {
   auto first = stack_.end();
-  while (first != stack_.begin() && !first[-1]->is(Kind::mark)) --first;
+  while (first != stack_.begin() && !first[-1]->is(ValueKind::kMark)) --first;
   if (first == stack_.begin()) refuse(at_, "it takes what is above a mark that is not there");
   std::vector<PickleValue*> items(first, stack_.end());
   stack_.erase(first - 1, stack_.end());
   return items;
 }
 
-void Pickle::add_items(Kind kind, const std::vector<PickleValue*>& items) {
+void Pickle::add_items(ValueKind kind, const std::vector<PickleValue*>& items) {
   PickleValue* to = pop();
-  check(to->is(kind) || to->is(Kind::call), at_, "expected ",
-        kind == Kind::dict ? "a dict" : "a list", ", got another value");
-  if (kind == Kind::dict && items.size() % 2 != 0) refuse(at_, "a key without a value");
+  check(to->is(kind) || to->is(ValueKind::kCall), at_, "expected ",
+        kind == ValueKind::kDict ? "a dict" : "a list", ", got another value");
+  if (kind == ValueKind::kDict && items.size() % 2 != 0) refuse(at_, "a key without a value");
   if (to->is(kind)) to->items.insert(to->items.end(), items.begin(), items.end());
   stack_.push_back(to);
 }
 
 void Pickle::recall(uint64_t key) {
   const auto found = memo_.find(key);
-  if (found == memo_.end()) refuse(at_, cat("it names value ", key, ", which it has not kept"));
+  if (found == memo_.end())
+    refuse(at_, concat_to_string("it names value ", key, ", which it has not kept"));
   stack_.push_back(found->second);
 }
 
@@ -156,23 +158,23 @@ void Pickle::memoize(uint64_t key) {
 // Pushes the result of Python's call: a container for the container types, otherwise a value that
 // names the call.
 void Pickle::call() {
-  PickleValue* arguments = pop(Kind::tuple, "a tuple of arguments");
+  PickleValue* arguments = pop(ValueKind::kTuple, "a tuple of arguments");
   PickleValue* callable = pop();
-  check(callable->is(Kind::global) || callable->is(Kind::call), at_,
+  check(callable->is(ValueKind::kGlobal) || callable->is(ValueKind::kCall), at_,
         "expected a callable, got another value");
   const auto& items = arguments->items;
-  if (callable->text == kOrderedDict && items.empty()) return push(Kind::dict);
-  if (is_set(callable->text) && items.size() == 1 && items[0]->is(Kind::list)) {
+  if (callable->text == kOrderedDict && items.empty()) return push(ValueKind::kDict);
+  if (is_set(callable->text) && items.size() == 1 && items[0]->is(ValueKind::kList)) {
     return stack_.push_back(items[0]);
   }
-  push_items(Kind::call, {callable, arguments});
+  push_items(ValueKind::kCall, {callable, arguments});
 }
 
 // Drops the attributes of a container or of a call's result, because tensors need none of them.
 void Pickle::build() {
   (void)pop();
   PickleValue* object = pop();
-  check(object->is(Kind::dict) || object->is(Kind::call), at_,
+  check(object->is(ValueKind::kDict) || object->is(ValueKind::kCall), at_,
         "it gives attributes to a value that has none");
   stack_.push_back(object);
 }
@@ -181,20 +183,21 @@ void Pickle::step(uint8_t opcode) {
   switch (opcode) {
     case 0x80: {  // PROTO
       const uint64_t protocol = take_number(1);
-      if (protocol < 2 || protocol > 5) refuse(at_, cat("protocol ", protocol, ", not 2 to 5"));
+      if (protocol < 2 || protocol > 5)
+        refuse(at_, concat_to_string("protocol ", protocol, ", not 2 to 5"));
       return;
     }
     case 0x95: return (void)take_number(8);  // FRAME
-    case 'N': return push(Kind::none);
-    case 0x88: return push_integer(1, Kind::boolean);
-    case 0x89: return push_integer(0, Kind::boolean);
+    case 'N': return push(ValueKind::kNone);
+    case 0x88: return push_integer(1, ValueKind::kBoolean);
+    case 0x89: return push_integer(0, ValueKind::kBoolean);
     case 'J': return push_integer(int32_t(take_number(4)));
     case 'K': return push_integer(int64_t(take_number(1)));
     case 'M': return push_integer(int64_t(take_number(2)));
     case 0x8a: return push_long(take_number(1));
     case 0x8b: return push_long(take_number(4));
     case 'G':  // big-endian
-      push(Kind::real);
+      push(ValueKind::kReal);
       stack_.back()->real = std::bit_cast<double>(__builtin_bswap64(take_number(8)));
       return;
     case 0x8c:
@@ -206,25 +209,25 @@ void Pickle::step(uint8_t opcode) {
     case 0x8d:
     case 0x8e:
     case 0x96: return push_text(take(take_number(8)));
-    case '(': return push(Kind::mark);
-    case ')': return push(Kind::tuple);
-    case 't': return push_items(Kind::tuple, pop_to_mark());
+    case '(': return push(ValueKind::kMark);
+    case ')': return push(ValueKind::kTuple);
+    case 't': return push_items(ValueKind::kTuple, pop_to_mark());
     case 0x85: return push_tuple(1);
     case 0x86: return push_tuple(2);
     case 0x87: return push_tuple(3);
     case ']':
-    case 0x8f: return push(Kind::list);
-    case 'a': return add_items(Kind::list, {pop()});
-    case 0x91: return push_items(Kind::list, pop_to_mark());
+    case 0x8f: return push(ValueKind::kList);
+    case 'a': return add_items(ValueKind::kList, {pop()});
+    case 0x91: return push_items(ValueKind::kList, pop_to_mark());
     case 'e':
-    case 0x90: return add_items(Kind::list, pop_to_mark());
-    case '}': return push(Kind::dict);
+    case 0x90: return add_items(ValueKind::kList, pop_to_mark());
+    case '}': return push(ValueKind::kDict);
     case 's': {
       PickleValue* value = pop();
       PickleValue* key = pop();
-      return add_items(Kind::dict, {key, value});
+      return add_items(ValueKind::kDict, {key, value});
     }
-    case 'u': return add_items(Kind::dict, pop_to_mark());
+    case 'u': return add_items(ValueKind::kDict, pop_to_mark());
     case 'q': return memoize(take_number(1));
     case 'r': return memoize(take_number(4));
     case 0x94: return memoize(memo_.size());
@@ -235,20 +238,21 @@ void Pickle::step(uint8_t opcode) {
       return push_global(module, take_line());
     }
     case 0x93: {
-      const PickleValue* name = pop(Kind::text, "a name");
-      const PickleValue* module = pop(Kind::text, "a module's name");
+      const PickleValue* name = pop(ValueKind::kText, "a name");
+      const PickleValue* module = pop(ValueKind::kText, "a module's name");
       return push_global(module->text, name->text);
     }
     case 'R':
     case 0x81: return call();  // NEWOBJ
     case 0x92:                 // NEWOBJ_EX
-      (void)pop(Kind::dict, "a dict of arguments");
+      (void)pop(ValueKind::kDict, "a dict of arguments");
       return call();
     case 'b': return build();
-    case 'Q': return push_items(Kind::persistent, {pop()});
+    case 'Q': return push_items(ValueKind::kPersistent, {pop()});
     case '0': return (void)pop();
   }
-  refuse(at_, cat("opcode ", int(opcode), " is no part of a file of tensors and containers"));
+  refuse(at_, concat_to_string("opcode ", int(opcode),
+                               " is no part of a file of tensors and containers"));
 }
 
 void Pickle::run(bool alone) {

@@ -16,31 +16,33 @@
 namespace taper::v0 {
 
 struct PickleValue {
-  enum class Kind : uint8_t {
-    none,
-    boolean,
-    integer,
-    long_integer,  // more than 64 bits; text: little-endian two's complement bytes
-    real,
-    text,  // str or bytes
-    tuple,
-    list,        // also a set
-    dict,        // also an OrderedDict; items: key, value, key, ...
-    global,      // text: "module.name"
-    call,        // items: the callable (a global or a call), then the tuple of arguments
-    persistent,  // items: the id, whose meaning the surrounding file defines
-    mark         // internal to the parser
+  enum class ValueKind : uint8_t {
+    kNone,
+    kBoolean,
+    kInteger,
+    kLongInteger,  // more than 64 bits; text: little-endian two's complement bytes
+    kReal,
+    kText,  // str or bytes
+    kTuple,
+    kList,        // also a set
+    kDict,        // also an OrderedDict; items: key, value, key, ...
+    kGlobal,      // text: "module.name"
+    kCall,        // items: the callable (a global or a call), then the tuple of arguments
+    kPersistent,  // items: the id, whose meaning the surrounding file defines
+    kMark         // internal to the parser
   };
-  Kind kind = Kind::none;
+  ValueKind kind = ValueKind::kNone;
   size_t at = 0;        // position of the opcode that created it
   int64_t integer = 0;  // also the value of a boolean
   double real = 0;
   std::string_view text = {};
   std::vector<PickleValue*> items = {};
 
-  bool is(Kind k) const { return kind == k; }
+  bool is(ValueKind k) const { return kind == k; }
   // Returns whether the value is a call of that global.
-  bool calls(std::string_view global) const { return is(Kind::call) && items[0]->text == global; }
+  bool calls(std::string_view global) const {
+    return is(ValueKind::kCall) && items[0]->text == global;
+  }
 };
 
 // The parsed value of a pickle of protocol 2 to 5. It refers to `bytes`, which must outlive it.
@@ -55,30 +57,30 @@ class Pickle {
   const PickleValue& root() const { return *root_; }
   size_t size() const { return next_; }
   // Returns the values of one kind in the order of their creation.
-  std::vector<const PickleValue*> all(PickleValue::Kind kind) const;
+  std::vector<const PickleValue*> all(PickleValue::ValueKind kind) const;
   // Returns "NAME: at byte AT: WHAT", where AT is the position of an opcode.
   std::string message(size_t at, const std::string& what) const;
   // Throws InputError with that message.
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
   template <class... Text> void check(bool fits, size_t at, const Text&... what) const {
-    if (!fits) refuse(at, cat(what...));
+    if (!fits) refuse(at, concat_to_string(what...));
   }
 
  private:
-  using Kind = PickleValue::Kind;
+  using ValueKind = PickleValue::ValueKind;
   void run(bool alone);
   void step(uint8_t opcode);
-  void push(Kind kind);
-  void push_integer(int64_t value, Kind kind = Kind::integer);
-  void push_text(std::string_view text, Kind kind = Kind::text);
-  void push_items(Kind kind, std::vector<PickleValue*> items);
+  void push(ValueKind kind);
+  void push_integer(int64_t value, ValueKind kind = ValueKind::kInteger);
+  void push_text(std::string_view text, ValueKind kind = ValueKind::kText);
+  void push_items(ValueKind kind, std::vector<PickleValue*> items);
   void push_tuple(size_t size);
   void push_global(std::string_view module, std::string_view name);
   PickleValue* pop();
-  PickleValue* pop(Kind kind, const char* expected);
+  PickleValue* pop(ValueKind kind, const char* expected);
   // Pops the values above the last mark, and the mark.
   std::vector<PickleValue*> pop_to_mark();
-  void add_items(Kind kind, const std::vector<PickleValue*>& items);
+  void add_items(ValueKind kind, const std::vector<PickleValue*>& items);
   void call();
   void build();
   std::string_view take(uint64_t nbytes);

@@ -18,7 +18,7 @@
 namespace taper::v0 {
 namespace {
 
-using Kind = PickleValue::Kind;
+using ValueKind = PickleValue::ValueKind;
 using detail::in_quotes;
 
 static_assert(std::endian::native == std::endian::little, "files say that they are little-endian");
@@ -36,12 +36,15 @@ constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter"
 constexpr std::string_view kPassedOver[] = {"torch.Size", "torch.device", "_codecs.encode"};
 
 // Returns the name of a storage class in the module torch, as "FloatStorage".
-std::string storage_class(DType dtype) { return cat(scalar_type_name(dtype), "Storage"); }
+std::string storage_class(DType dtype) {
+  return concat_to_string(scalar_type_name(dtype), "Storage");
+}
 
 // Returns std::nullopt for a storage of a type that Taper lacks.
 std::optional<DType> storage_dtype(const PickleValue& type) {
   for (const DType t : kAllDTypes) {
-    if (type.is(Kind::global) && type.text == cat("torch.", storage_class(t))) return t;
+    if (type.is(ValueKind::kGlobal) && type.text == concat_to_string("torch.", storage_class(t)))
+      return t;
   }
   return std::nullopt;
 }
@@ -55,39 +58,39 @@ std::optional<size_t> storage_element_size(const PickleValue& type) {
       {"torch.ComplexDoubleStorage", 16},  {"torch.QInt8Storage", 1},
       {"torch.QUInt8Storage", 1},          {"torch.QInt32Storage", 4}};
   for (const auto& [name, size] : kOthers) {
-    if (type.is(Kind::global) && type.text == name) return size;
+    if (type.is(ValueKind::kGlobal) && type.text == name) return size;
   }
   return std::nullopt;
 }
 
 std::string names_of_dtypes() {
   std::string names;
-  for (const DType t : kAllDTypes) names += cat(names.empty() ? "" : ", ", t);
+  for (const DType t : kAllDTypes) names += concat_to_string(names.empty() ? "" : ", ", t);
   return names;
 }
 
 // Returns a dict key as Python prints it, and a string as it is; std::nullopt for any other kind.
 std::optional<std::string> name_of_key(const PickleValue& key, bool in_tuple = false) {
   switch (key.kind) {
-    case Kind::text: return in_tuple ? in_quotes(key.text) : std::string(key.text);
-    case Kind::global: return std::string(key.text);
-    case Kind::integer: return cat(key.integer);
-    case Kind::boolean: return key.integer ? "True" : "False";
-    case Kind::none: return "None";
-    case Kind::real: {
-      const std::string digits = cat(key.real);
+    case ValueKind::kText: return in_tuple ? in_quotes(key.text) : std::string(key.text);
+    case ValueKind::kGlobal: return std::string(key.text);
+    case ValueKind::kInteger: return concat_to_string(key.integer);
+    case ValueKind::kBoolean: return key.integer ? "True" : "False";
+    case ValueKind::kNone: return "None";
+    case ValueKind::kReal: {
+      const std::string digits = concat_to_string(key.real);
       return digits.find_first_not_of("-0123456789") == digits.npos ? digits + ".0" : digits;
     }
-    case Kind::tuple: break;
+    case ValueKind::kTuple: break;
     default: return std::nullopt;
   }
   std::string text;
   for (const PickleValue* item : key.items) {
     const auto name = in_tuple ? std::nullopt : name_of_key(*item, true);
     if (!name) return std::nullopt;
-    text += cat(text.empty() ? "" : ", ", *name);
+    text += concat_to_string(text.empty() ? "" : ", ", *name);
   }
-  return cat("(", text, key.items.size() == 1 ? ",)" : ")");
+  return concat_to_string("(", text, key.items.size() == 1 ? ",)" : ")");
 }
 
 constexpr const char* kIsNot = "not a valid file of torch.save";
@@ -109,7 +112,7 @@ class OldFile final : public Archive {
     const Pickle tensors = next_pickle();
     entries_[0].nbytes = tensors.size();
     std::map<std::string_view, size_t> sizes;  // element size of each storage
-    for (const PickleValue* p : tensors.all(Kind::persistent)) {
+    for (const PickleValue* p : tensors.all(ValueKind::kPersistent)) {
       const auto& id = p->items[0]->items;
       const auto size = id.size() > 2 ? storage_element_size(*id[1]) : std::nullopt;
       if (size) sizes.emplace(id[2]->text, *size);
@@ -146,7 +149,7 @@ class OldFile final : public Archive {
   }
   Pickle next_pickle() {
     const std::string_view rest = std::string_view(bytes_).substr(std::min(at_, bytes_.size()));
-    Pickle pickle(rest, cat(check_.path, ": in the pickle from byte ", at_), false);
+    Pickle pickle(rest, concat_to_string(check_.path, ": in the pickle from byte ", at_), false);
     at_ += pickle.size();
     return pickle;
   }
@@ -171,8 +174,9 @@ class PtReader {
     std::erase_if(out_, [&](const NamedTensor& t) { return out_.unreadable.contains(t.name); });
     std::string keys;
     const PickleValue& root = pickle_.root();
-    for (size_t i = 0; root.is(Kind::dict) && i < std::min<size_t>(40, root.items.size()); i += 2) {
-      keys += cat(keys.empty() ? "" : ", ", name_of_key(*root.items[i]).value_or("?"));
+    for (size_t i = 0; root.is(ValueKind::kDict) && i < std::min<size_t>(40, root.items.size());
+         i += 2) {
+      keys += concat_to_string(keys.empty() ? "" : ", ", name_of_key(*root.items[i]).value_or("?"));
     }
     out_.keep_below(entry, keys);
     return std::move(out_);
@@ -207,11 +211,11 @@ class PtReader {
              "its bytes are not little-endian");
     }
     return Pickle({static_cast<const char*>(pickle_bytes_->data), pickle_bytes_->nbytes},
-                  cat(check_.path, ": ", folder_, "data.pkl"));
+                  concat_to_string(check_.path, ": ", folder_, "data.pkl"));
   }
 
   void refuse_entry(const std::string& name, size_t at, const std::string& why) {
-    const std::string what = name.empty() ? why : cat(in_quotes(name), ": ", why);
+    const std::string what = name.empty() ? why : concat_to_string(in_quotes(name), ": ", why);
     out_.unreadable.emplace(name, pickle_.message(at, what));
   }
 
@@ -219,19 +223,20 @@ class PtReader {
     pickle_.check(depth <= kMaxDepth && ++values_ <= kMaxValues, value.at,
                   "containers within one another without an end");
     const auto below = [&](const std::string& key) {
-      return name.empty() ? key : cat(name, ".", key);
+      return name.empty() ? key : concat_to_string(name, ".", key);
     };
-    if (value.is(Kind::call)) {
+    if (value.is(ValueKind::kCall)) {
       collect_call(name, value);
-    } else if (value.is(Kind::dict)) {
+    } else if (value.is(ValueKind::kDict)) {
       for (size_t i = 0; i < value.items.size(); i += 2) {
         const auto key = name_of_key(*value.items[i]);
         const size_t at = value.items[i]->at;
-        collect(below(key.value_or(cat("<key at byte ", at, ">"))), *value.items[i + 1], depth + 1);
+        collect(below(key.value_or(concat_to_string("<key at byte ", at, ">"))),
+                *value.items[i + 1], depth + 1);
       }
-    } else if (value.is(Kind::list) || value.is(Kind::tuple)) {
+    } else if (value.is(ValueKind::kList) || value.is(ValueKind::kTuple)) {
       for (size_t i = 0; i < value.items.size(); ++i) {
-        collect(below(cat(i)), *value.items[i], depth + 1);
+        collect(below(concat_to_string(i)), *value.items[i], depth + 1);
       }
     }
   }
@@ -254,38 +259,39 @@ class PtReader {
 
   // Returns the tensor argument of _rebuild_parameter(tensor, ...).
   const PickleValue& data_of(const PickleValue& parameter) const {
-    return argument(parameter, 0, Kind::call, "a tensor");
+    return argument(parameter, 0, ValueKind::kCall, "a tensor");
   }
 
   // Returns why Taper cannot represent the call's result, or an empty string if it can.
   std::string unsupported(const PickleValue& call) const {
     if (call.calls(kRebuildAsDtype)) {
-      const PickleValue& dtype = argument(call, 6, Kind::global, "a dtype");
+      const PickleValue& dtype = argument(call, 6, ValueKind::kGlobal, "a dtype");
       const std::string_view name = dtype.text.substr(dtype.text.rfind('.') + 1);
-      return cat("dtype ", name, " is not supported; Taper has ", names_of_dtypes());
+      return concat_to_string("dtype ", name, " is not supported; Taper has ", names_of_dtypes());
     }
     if (!call.calls(kRebuildTensor)) {
-      return cat("it needs Python's ", in_quotes(call.items[0]->text),
-                 ", which is not run; in Python, save the tensors alone, as "
-                 "torch.save(model.state_dict(), path) does");
+      return concat_to_string("it needs Python's ", in_quotes(call.items[0]->text),
+                              ", which is not run; in Python, save the tensors alone, as "
+                              "torch.save(model.state_dict(), path) does");
     }
-    const PickleValue& storage = argument(call, 0, Kind::persistent, "a storage");
-    const PickleValue& id = argument(storage, 0, Kind::tuple, "a storage's id");
-    const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
+    const PickleValue& storage = argument(call, 0, ValueKind::kPersistent, "a storage");
+    const PickleValue& id = argument(storage, 0, ValueKind::kTuple, "a storage's id");
+    const PickleValue& type = argument(id, 1, ValueKind::kGlobal, "a storage's type");
     if (!storage_dtype(type)) {
-      return cat("storage type ", in_quotes(type.text), " is not supported; Taper has the dtypes ",
-                 names_of_dtypes());
+      return concat_to_string("storage type ", in_quotes(type.text),
+                              " is not supported; Taper has the dtypes ", names_of_dtypes());
     }
     const auto& arguments = call.items[1]->items;
-    if (argument(call, 2, Kind::tuple, "sizes").items.size() > kMaxDims) {
-      return cat("it has more than ", kMaxDims, " dimensions");
+    if (argument(call, 2, ValueKind::kTuple, "sizes").items.size() > kMaxDims) {
+      return concat_to_string("it has more than ", kMaxDims, " dimensions");
     }
     const bool is_lazy = arguments.size() > 6 && !arguments[6]->items.empty();
     return is_lazy ? "it is conjugated or negated lazily; in Python, save its clone()" : "";
   }
 
-  const PickleValue& argument(const PickleValue& of, size_t i, Kind kind, const char* what) const {
-    const auto& items = of.is(Kind::call) ? of.items[1]->items : of.items;
+  const PickleValue& argument(const PickleValue& of, size_t i, ValueKind kind,
+                              const char* what) const {
+    const auto& items = of.is(ValueKind::kCall) ? of.items[1]->items : of.items;
     pickle_.check(i < items.size() && items[i]->is(kind), of.at, "expected ", what, " as value ", i,
                   " of a tensor");
     return *items[i];
@@ -293,9 +299,9 @@ class PtReader {
 
   Shape numbers(const PickleValue& call, size_t i, const char* what) const {
     Shape out;
-    for (const PickleValue* n : argument(call, i, Kind::tuple, what).items) {
-      pickle_.check(n->is(Kind::integer) && n->integer >= 0 && out.size() != kMaxDims, call.at,
-                    "expected at most ", kMaxDims, " ", what, " of 0 or more");
+    for (const PickleValue* n : argument(call, i, ValueKind::kTuple, what).items) {
+      pickle_.check(n->is(ValueKind::kInteger) && n->integer >= 0 && out.size() != kMaxDims,
+                    call.at, "expected at most ", kMaxDims, " ", what, " of 0 or more");
       out.push_back(n->integer);
     }
     return out;
@@ -308,18 +314,18 @@ class PtReader {
 
   // Returns the bytes of "FOLDER/data/KEY" for ("storage", type, key, device, elements).
   const Bytes& storage_of(const PickleValue& persistent) {
-    const PickleValue& id = argument(persistent, 0, Kind::tuple, "a storage's id");
-    const PickleValue& type = argument(id, 1, Kind::global, "a storage's type");
-    const std::string key(argument(id, 2, Kind::text, "a storage's key").text);
-    const int64_t elements = argument(id, 4, Kind::integer, "a storage's size").integer;
+    const PickleValue& id = argument(persistent, 0, ValueKind::kTuple, "a storage's id");
+    const PickleValue& type = argument(id, 1, ValueKind::kGlobal, "a storage's type");
+    const std::string key(argument(id, 2, ValueKind::kText, "a storage's key").text);
+    const int64_t elements = argument(id, 4, ValueKind::kInteger, "a storage's size").integer;
     const std::optional<DType> dtype = storage_dtype(type);
     const auto [found, is_new] = storages_.try_emplace(key, Bytes{*dtype, {}});
     if (!is_new) {
       if (found->second.dtype == *dtype) return found->second;
-      pickle_.refuse(persistent.at, cat("storage ", in_quotes(key), " has two types"));
+      pickle_.refuse(persistent.at, concat_to_string("storage ", in_quotes(key), " has two types"));
     }
-    const std::optional<size_t> index = find(cat(folder_, "data/", key));
-    if (!index) pickle_.refuse(persistent.at, cat("the archive has no data/", key));
+    const std::optional<size_t> index = find(concat_to_string(folder_, "data/", key));
+    if (!index) pickle_.refuse(persistent.at, concat_to_string("the archive has no data/", key));
     const uint64_t nbytes = archive_->entries()[*index].nbytes;
     const size_t size = size_of(*dtype);
     pickle_.check(elements >= 0 && uint64_t(elements) == nbytes / size && nbytes % size == 0,
@@ -332,12 +338,12 @@ class PtReader {
 
   // Builds the tensor of _rebuild_tensor_v2(storage, offset, size, stride, ...).
   Tensor tensor_of(const PickleValue& call) {
-    const Bytes& bytes = storage_of(argument(call, 0, Kind::persistent, "a storage"));
-    const int64_t offset = argument(call, 1, Kind::integer, "an offset").integer;
+    const Bytes& bytes = storage_of(argument(call, 0, ValueKind::kPersistent, "a storage"));
+    const int64_t offset = argument(call, 1, ValueKind::kInteger, "an offset").integer;
     const Shape shape = numbers(call, 2, "sizes"), strides = numbers(call, 3, "strides");
     int64_t last = offset;  // offset of the last element
     bool fits =
-        offset >= 0 && shape.size() == strides.size() && shape.counted_bytes(size_of(bytes.dtype));
+        offset >= 0 && shape.size() == strides.size() && shape.try_nbytes(size_of(bytes.dtype));
     for (int d = 0; fits && d < shape.size(); ++d) {
       int64_t step;
       fits = !__builtin_mul_overflow(std::max<int64_t>(shape[d], 1) - 1, strides[d], &step) &&
@@ -392,7 +398,9 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
       storages.push_back(detail::on_host(x));
     }
     pickle.text(named.name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
-    pickle.global("torch", storage_class(x.dtype())).text(cat(same->second)).text("cpu");
+    pickle.global("torch", storage_class(x.dtype()))
+        .text(concat_to_string(same->second))
+        .text("cpu");
     pickle.integer(x.numel()).op("tQ").integer(0).tuple(x.shape());
     pickle.tuple(contiguous_strides(x.shape())).op("\x89");
     pickle.global("collections", "OrderedDict").op(")RtR");
@@ -402,7 +410,7 @@ void save_pt(const std::string& path, const std::vector<NamedTensor>& tensors) {
   contents[0] = {"archive/data.pkl", pickle.bytes()};
   contents.push_back({"archive/byteorder", "little"});
   for (size_t i = 0; i < storages.size(); ++i) {
-    contents.push_back({cat("archive/data/", i),
+    contents.push_back({concat_to_string("archive/data/", i),
                         {static_cast<const char*>(storages[i].data_ptr()), storages[i].nbytes()}});
   }
   contents.push_back({"archive/version", "3\n"});
@@ -415,7 +423,7 @@ LoadedTensors load_weights(const std::string& path, const std::string& entry) {
   LoadedTensors tensors = load_safetensors(path).tensors;
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(40, tensors.size()); ++i) {
-    names += cat(i == 0 ? "" : ", ", tensors[i].name);
+    names += concat_to_string(i == 0 ? "" : ", ", tensors[i].name);
   }
   tensors.keep_below(entry, names);
   return tensors;

@@ -50,8 +50,10 @@ int rank_of(DType dtype) {
 }
 
 // Returns a JSON value of the file for a message.
-std::string shown(const Json& value) { return detail::shown(value.dump(), 100); }
-std::string in_quotes(const std::string& text) { return cat("'", detail::shown(text, 100), "'"); }
+std::string shown(const Json& value) { return detail::escaped_for_display(value.dump(), 100); }
+std::string in_quotes(const std::string& text) {
+  return concat_to_string("'", detail::escaped_for_display(text, 100), "'");
+}
 
 // --- writing ---
 
@@ -65,15 +67,15 @@ std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) {
 std::string header_text(const std::string& path, const std::vector<NamedTensor>& tensors,
                         const Metadata& metadata) try {
   std::string text = "{";
-  if (!metadata.empty()) text += cat('"', kMetadataKey, "\":", Json(metadata).dump());
+  if (!metadata.empty()) text += concat_to_string('"', kMetadataKey, "\":", Json(metadata).dump());
   uint64_t end = 0;
   for (const NamedTensor& t : tensors) {
     const Shape& shape = t.tensor.shape();
     const uint64_t begin = std::exchange(end, end + t.tensor.nbytes());
-    text += cat(text.size() > 1 ? "," : "", Json(t.name).dump(), ":{\"dtype\":\"",
-                kDTypeNames[rank_of(t.tensor.dtype())].name,
-                "\",\"shape\":", Json(std::vector<int64_t>(shape.begin(), shape.end())).dump(),
-                ",\"data_offsets\":[", begin, ",", end, "]}");
+    text += concat_to_string(text.size() > 1 ? "," : "", Json(t.name).dump(), ":{\"dtype\":\"",
+                             kDTypeNames[rank_of(t.tensor.dtype())].name, "\",\"shape\":",
+                             Json(std::vector<int64_t>(shape.begin(), shape.end())).dump(),
+                             ",\"data_offsets\":[", begin, ",", end, "]}");
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -109,20 +111,22 @@ struct Check : FileCheck<Error> {
 
 [[noreturn]] void refuse_json(const Check& check, std::string_view header) {
   const std::optional<JsonFault> fault = scan_json(header, [](const JsonEvent&) {});
-  check.refuse(fault ? cat("the header is not valid JSON: ", fault->what, " at byte ", fault->at)
+  check.refuse(fault ? concat_to_string("the header is not valid JSON: ", fault->what, " at byte ",
+                                        fault->at)
                      : "the header is not valid JSON");
 }
 
 std::string readable_dtype_names() {
   std::string names;
-  for (const DTypeName& d : kDTypeNames) names += cat(names.empty() ? "" : ", ", d.name);
+  for (const DTypeName& d : kDTypeNames)
+    names += concat_to_string(names.empty() ? "" : ", ", d.name);
   return names;
 }
 
 // Sets the shape. Throws if it does not match the number of bytes of the entry.
 void set_shape(const Check& check, Entry& entry, const std::vector<uint64_t>& sizes) {
   for (const uint64_t n : sizes) entry.shape.push_back(int64_t(n));
-  const std::optional<int64_t> nbytes = entry.shape.counted_bytes(size_of(entry.dtype));
+  const std::optional<int64_t> nbytes = entry.shape.try_nbytes(size_of(entry.dtype));
   const std::string shape = shown(sizes);
   if (!nbytes) {
     check.refuse_entry(entry.name, "shape ", shape, " has more bytes than can be counted");
@@ -168,10 +172,11 @@ Entry entry_of(const Check& check, const std::string& name, const Json& descript
   }
   const auto known = std::ranges::find_if(kDTypeNames, [&](auto& d) { return type == d.name; });
   if (known == std::end(kDTypeNames)) {
-    entry.unsupported = cat("dtype ", detail::shown(type.get_ref<const std::string&>(), 40),
-                            " is not supported; Taper reads ", readable_dtype_names());
+    entry.unsupported = concat_to_string(
+        "dtype ", detail::escaped_for_display(type.get_ref<const std::string&>(), 40),
+        " is not supported; Taper reads ", readable_dtype_names());
   } else if (sizes.size() > kMaxDims) {
-    entry.unsupported = cat("it has more than ", kMaxDims, " dimensions");
+    entry.unsupported = concat_to_string("it has more than ", kMaxDims, " dimensions");
   } else {
     entry.dtype = known->dtype;
     set_shape(check, entry, sizes);
@@ -208,7 +213,8 @@ struct HeaderWatch {
       const auto& key = value.get_ref<const std::string&>();
       if (depth == 1) name = key;
       if (!keys[depth - 1].insert(key).second) {
-        check.refuse_entry(name, depth == 1 ? "" : cat("key ", in_quotes(key), " "), "comes twice");
+        check.refuse_entry(name, depth == 1 ? "" : concat_to_string("key ", in_quotes(key), " "),
+                           "comes twice");
       }
       list_size = 0;
     }
@@ -233,8 +239,9 @@ struct HeaderWatch {
 
 Header read_header(const Check& check, std::string_view text, uint64_t data_size) try {
   if (!text.starts_with('{')) {
-    check.refuse("expected the header to begin with '{', got ",
-                 text.empty() ? "an empty header" : cat("byte ", int(uint8_t(text[0]))));
+    check.refuse(
+        "expected the header to begin with '{', got ",
+        text.empty() ? "an empty header" : concat_to_string("byte ", int(uint8_t(text[0]))));
   }
   // The parser would stop at a zero byte without an error.
   if (text.find('\0') != text.npos) refuse_json(check, text);
@@ -329,7 +336,7 @@ SafeTensors load_safetensors(const std::string& path) {
   for (Entry& e : header.entries) {
     if (!e.unsupported.empty()) {
       out.tensors.unreadable.emplace(
-          e.name, cat(path, ": tensor ", in_quotes(e.name), ": ", e.unsupported));
+          e.name, concat_to_string(path, ": tensor ", in_quotes(e.name), ": ", e.unsupported));
       continue;
     }
     char* data = base + kLengthBytes + length + e.begin;

@@ -51,23 +51,27 @@ std::size_t first_invalid(std::string_view text) {
   return text.size();
 }
 
-std::string shown(std::string_view text, std::size_t most) {
+std::string escaped_for_display(std::string_view text, std::size_t most) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::size_t end = std::min(text.size(), most);
   while (end > 0 && end < text.size() && is_continuation(text[end])) --end;
   std::string out;
   for (const char c : text.substr(0, end)) {
-    out += is_control(c) ? cat("\\x", kHex[std::size_t(c) >> 4], kHex[c & 15]) : cat(c);
+    out += is_control(c) ? concat_to_string("\\x", kHex[std::size_t(c) >> 4], kHex[c & 15])
+                         : concat_to_string(c);
   }
   return end < text.size() ? out + "..." : out;
 }
 
-std::string in_quotes(std::string_view text) { return cat("'", shown(text, 40), "'"); }
+std::string in_quotes(std::string_view text) {
+  return concat_to_string("'", escaped_for_display(text, 40), "'");
+}
 
 std::string state_keys(const char* kind, const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += cat(text.empty() ? "\"" : ", \"", name, "\"");
-  return text.empty() ? "" : cat("\n\t", kind, " key(s) in state_dict: ", text, ".");
+  for (const std::string& name : names)
+    text += concat_to_string(text.empty() ? "\"" : ", \"", name, "\"");
+  return text.empty() ? "" : concat_to_string("\n\t", kind, " key(s) in state_dict: ", text, ".");
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

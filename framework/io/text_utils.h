@@ -50,7 +50,7 @@ inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || 
 
 // Returns the text in a form that fits on one line of a message: control characters are escaped as
 // "\x09", and the text is cut between characters after about `most` bytes.
-std::string shown(std::string_view text, std::size_t most);
+std::string escaped_for_display(std::string_view text, std::size_t most);
 // Returns a word in quotes, shortened and escaped like above.
 std::string in_quotes(std::string_view text);
 

@@ -106,7 +106,7 @@ void* allocate(size_t nbytes) {
     block = allocate_block(nbytes);
   } else if (nbytes > (size_t(1) << 46)) {
     throw OutOfMemoryError("CPU out of memory. Tried to allocate ", nbytes, " bytes");
-  } else if (allocates_plainly()) {
+  } else if (uses_uncached_allocator()) {
     block = from_system(nbytes);
   } else {
     const size_t c = class_of(nbytes);
@@ -120,7 +120,7 @@ void* allocate(size_t nbytes) {
 void free(void* block, size_t nbytes) noexcept {
   allocated.fetch_sub(nbytes, std::memory_order_relaxed);
   if (nbytes <= kSmall) return free_block(block, nbytes);
-  if (allocates_plainly() || !put_cached(block, class_of(nbytes))) to_system(block);
+  if (uses_uncached_allocator() || !put_cached(block, class_of(nbytes))) to_system(block);
 }
 
 MemoryStats memory_stats() {

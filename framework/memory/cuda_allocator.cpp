@@ -49,7 +49,7 @@ using PinnedPtr = std::unique_ptr<PinnedBlock>;
 // Sizes are powers of two up to 1 MiB, then multiples of 1 MiB. A block is reused for its own size
 // only.
 size_t pinned_size(size_t nbytes) {
-  if (allocates_plainly()) return nbytes;
+  if (uses_uncached_allocator()) return nbytes;
   if (nbytes <= kMiB) return std::max(std::bit_ceil(nbytes), kPage);
   return (nbytes + kMiB - 1) / kMiB * kMiB;
 }
@@ -67,7 +67,7 @@ class PinnedAllocator {
     }
     auto block = std::make_unique<PinnedBlock>();
     block->size = size;
-    const RelaxedCapture relaxed;
+    const RelaxedCaptureGuard relaxed;
     const auto allocate = [&] { return cudaHostAlloc(&block->data, size, cudaHostAllocPortable); };
     require<OutOfMemoryError>(allocated("cudaHostAlloc", allocate, [&] { release_idle(); }),
                               "The system gave no ", size,
@@ -81,7 +81,7 @@ class PinnedAllocator {
     block->fence.record();
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(block));
-    if (!allocates_plainly()) return;
+    if (!uses_uncached_allocator()) return;
     for (const PinnedPtr& freed : waiting_) {
       freed->fence.wait();
       freed->copies.wait();
@@ -128,7 +128,7 @@ class PinnedAllocator {
 
   void release_idle() {
     reclaim_waiting();
-    const RelaxedCapture relaxed;
+    const RelaxedCaptureGuard relaxed;
     for (const auto& [size, block] : idle_) cudaFreeHost(block->data);
     cudaGetLastError();
     idle_.clear();
@@ -153,9 +153,9 @@ void free_pinned(Storage& storage) noexcept {
 }
 
 // Waits for copies. Synchronizes, so it throws the errors that earlier kernels reported.
-void settle_pinned(Storage& storage) {
+void wait_for_pinned_transfers(Storage& storage) {
   pinned_allocator().wait_for_copies(*pinned_block(storage));
-  storage.settle.store(nullptr, std::memory_order_release);
+  storage.wait_for_transfers.store(nullptr, std::memory_order_release);
   throw_bad_index(pinned_block(storage)->copy_device);
 }
 
@@ -163,7 +163,7 @@ void settle_pinned(Storage& storage) {
 
 StoragePtr allocate(size_t nbytes, int device) {
   driver::require_device(device);
-  StoragePtr storage = borrow(nullptr, nbytes, Device(DeviceType::cuda, device), nullptr);
+  StoragePtr storage = borrow(nullptr, nbytes, Device(DeviceType::kCuda, device), nullptr);
   storage->borrowed = false;
   if (nbytes == 0) return storage;
   Block* block = allocator_of(device).take(nbytes, current_stream(device));
@@ -197,7 +197,7 @@ void record_stream(const StoragePtr& storage, const Stream& stream) {
 void mark_in_flight(const StoragePtr& storage, int device) {
   if (storage->free != free_pinned) return;
   pinned_allocator().add_copy(*pinned_block(*storage), device);
-  storage->settle.store(settle_pinned, std::memory_order_release);
+  storage->wait_for_transfers.store(wait_for_pinned_transfers, std::memory_order_release);
 }
 
 void hold_memory(const Stream& stream, bool on) {

@@ -24,10 +24,12 @@ constexpr size_t kMostBytes = size_t(1) << 50;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
-size_t block_size(size_t nbytes) { return allocates_plainly() ? nbytes : round_up(nbytes, kGrain); }
+size_t block_size(size_t nbytes) {
+  return uses_uncached_allocator() ? nbytes : round_up(nbytes, kGrain);
+}
 
 size_t segment_size(size_t size) {
-  if (allocates_plainly()) return size;
+  if (uses_uncached_allocator()) return size;
   if (size <= kSmall) return kSmallSegment;
   return size <= kMedium ? kMediumSegment : round_up(size, kSegmentStep);
 }
@@ -68,7 +70,7 @@ void DeviceAllocator::give(Block* block) noexcept {
     block->next = waiting_;
     waiting_ = block;
   }
-  if (allocates_plainly()) release_segments();
+  if (uses_uncached_allocator()) release_segments();
 }
 
 void DeviceAllocator::add_stream(Block* block, const Stream& stream) {
@@ -86,8 +88,8 @@ void DeviceAllocator::hold(cudaStream_t stream, bool on) {
 // Returns a block that spans a new segment. It is marked free but not in the free list yet.
 Block* DeviceAllocator::new_segment(size_t size, size_t nbytes, cudaStream_t stream,
                                     FreeBlocks& home) {
-  const DeviceScope scope(device_);
-  const RelaxedCapture relaxed;
+  const DeviceGuard guard(device_);
+  const RelaxedCaptureGuard relaxed;
   const size_t whole = segment_size(size);
   void* data = nullptr;
   const auto allocate = [&] { return cudaMalloc(&data, whole); };
@@ -168,7 +170,7 @@ void DeviceAllocator::join(Block& left, Block* right) noexcept {
 
 void DeviceAllocator::reclaim_waiting() noexcept {
   if (!waiting_) return;
-  const RelaxedCapture relaxed;
+  const RelaxedCaptureGuard relaxed;
   Block** link = &waiting_;
   while (Block* block = *link) {
     if (!block->fence.passed()) {
@@ -182,8 +184,8 @@ void DeviceAllocator::reclaim_waiting() noexcept {
 }
 
 void DeviceAllocator::release_segments() noexcept {
-  const RelaxedCapture relaxed;
-  const DeviceScope scope(device_);
+  const RelaxedCaptureGuard relaxed;
+  const DeviceGuard guard(device_);
   for (Block* block = waiting_; block; block = block->next) block->fence.wait();
   reclaim_waiting();
   // Blocks are free in stream order only: work that uses them may still be running.
@@ -221,24 +223,24 @@ void DeviceAllocator::reset_peaks() {
 }
 
 void DeviceAllocator::throw_out_of_memory(size_t nbytes) {
-  const DeviceScope scope(device_);
+  const DeviceGuard guard(device_);
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   std::map<size_t, int, std::greater<>> held;
   for (const Block& block : blocks_) {
     if (block.used > 0) ++held[block.used];
   }
-  std::string message =
-      cat("CUDA out of memory. Tried to allocate ", format_bytes(nbytes), ". GPU ", device_,
-          " has a total capacity of ", format_bytes(total), " of which ", format_bytes(free),
-          " is free. Tensors hold ", format_bytes(stats_.allocated), ", and ",
-          format_bytes(stats_.reserved - stats_.allocated), " is cached in unused blocks (",
-          stats_.segments, stats_.segments == 1 ? " segment in all)." : " segments in all).");
+  std::string message = concat_to_string(
+      "CUDA out of memory. Tried to allocate ", format_bytes(nbytes), ". GPU ", device_,
+      " has a total capacity of ", format_bytes(total), " of which ", format_bytes(free),
+      " is free. Tensors hold ", format_bytes(stats_.allocated), ", and ",
+      format_bytes(stats_.reserved - stats_.allocated), " is cached in unused blocks (",
+      stats_.segments, stats_.segments == 1 ? " segment in all)." : " segments in all).");
   if (!held.empty()) message += " The largest tensors:";
   int listed = 0;
   for (const auto& [size, count] : held) {
     if (listed == 5) break;
-    message += cat(listed++ ? ", " : " ", count, " of ", format_bytes(size));
+    message += concat_to_string(listed++ ? ", " : " ", count, " of ", format_bytes(size));
   }
   if (!held.empty()) message += '.';
   message += " Use smaller batches, or let go of tensors that are no longer needed.";

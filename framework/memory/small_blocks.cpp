@@ -42,7 +42,7 @@ thread_local bool lists_gone = false;
 
 struct Lists {
   std::array<FreeList, kClasses + 1> of;
-  const bool in_use = !allocates_plainly();
+  const bool in_use = !uses_uncached_allocator();
   ~Lists() {
     lists_gone = true;
     for (FreeList& list : of) {
@@ -64,7 +64,7 @@ size_t rounded(size_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 }  // namespace
 
-bool allocates_plainly() {
+bool uses_uncached_allocator() {
   static const bool plainly = [] {
     const char* set = std::getenv("TAPER_ALLOCATOR");
     const std::string_view wanted = set ? set : "caching";

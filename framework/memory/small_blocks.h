@@ -19,6 +19,6 @@ void free_block(void* block, size_t bytes) noexcept;
 // errors. It is the mode of builds with a sanitizer, and of TAPER_ALLOCATOR=plain in the
 // environment (the other value is caching; ValueError for anything else). It is slow, because
 // freeing waits for the GPU, and no CUDA graphs are captured.
-bool allocates_plainly();
+bool uses_uncached_allocator();
 
 }  // namespace taper::v0

@@ -38,7 +38,8 @@ bool is_inline(const Storage& storage) { return storage.context == &storage; }
 void free_cpu(Storage& storage) noexcept { cpu::free(storage.data, storage.nbytes); }
 
 StoragePtr allocate_cpu(size_t nbytes) {
-  if (nbytes > 0 && nbytes <= kMostInline && !allocates_plainly()) return allocate_inline(nbytes);
+  if (nbytes > 0 && nbytes <= kMostInline && !uses_uncached_allocator())
+    return allocate_inline(nbytes);
   StoragePtr storage = make_header(nbytes, Device());
   if (nbytes == 0) return storage;
   storage->data = cpu::allocate(nbytes);

@@ -27,7 +27,7 @@ struct Storage {
   void* context = nullptr;
   // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
   // the host calls it first.
-  std::atomic<void (*)(Storage&)> settle{nullptr};
+  std::atomic<void (*)(Storage&)> wait_for_transfers{nullptr};
 
   static void destroy(Storage* storage) noexcept;
 };

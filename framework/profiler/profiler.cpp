@@ -19,7 +19,7 @@ namespace detail {
 
 struct Range {
   std::string name, module;
-  RecordFunction::Kind kind;
+  RecordFunction::RangeKind kind;
   int thread;
   int64_t begin, end;  // ns
   Device device;
@@ -41,7 +41,7 @@ namespace {
 using detail::Origin;
 using detail::Range;
 
-using Kind = RecordFunction::Kind;
+using RangeKind = RecordFunction::RangeKind;
 
 int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -64,8 +64,8 @@ std::string quoted(const std::string& text) {
 // Formats with three decimals and a decimal point in any locale.
 std::string microseconds(double ns) {
   const int64_t rounded = std::llround(ns);
-  const std::string decimals = cat(rounded % 1000);
-  return cat(rounded / 1000, ".", std::string(3 - decimals.size(), '0'), decimals);
+  const std::string decimals = concat_to_string(rounded % 1000);
+  return concat_to_string(rounded / 1000, ".", std::string(3 - decimals.size(), '0'), decimals);
 }
 
 }  // namespace
@@ -92,9 +92,9 @@ void observe(int who, bool on) {
   if (!on) detail::observers &= ~who;
 }
 
-std::string full_name(const char* name, Kind kind) {
-  if (kind == Kind::op) return cat("aten::", name);
-  return kind == Kind::module ? cat("nn.Module: ", name) : std::string(name);
+std::string full_name(const char* name, RangeKind kind) {
+  if (kind == RangeKind::kOp) return concat_to_string("aten::", name);
+  return kind == RangeKind::kModule ? concat_to_string("nn.Module: ", name) : std::string(name);
 }
 
 // Identifies a range by the number of its session, so that a range that outlives its session closes
@@ -102,14 +102,14 @@ std::string full_name(const char* name, Kind kind) {
 constexpr int kIndexBits = 32;
 constexpr uint64_t kIsModule = uint64_t(1) << 63;
 
-uint64_t open_range(const char* name, Kind kind, Device device) {
+uint64_t open_range(const char* name, RangeKind kind, Device device) {
   const std::lock_guard lock(mutex);
   if (!session) return 0;
-  if (kind == Kind::module) modules.emplace_back(name);
+  if (kind == RangeKind::kModule) modules.emplace_back(name);
   const std::string module = modules.empty() ? "" : modules.back();
   Range r{full_name(name, kind), module, kind, this_thread, now(), 0, device, cuda::Event(true),
           cuda::Event(true),     0,      0};
-  if (kind == Kind::op && device.is_cuda()) {
+  if (kind == RangeKind::kOp && device.is_cuda()) {
     const int gpu = device.index();
     const cuda::Stream stream = cuda::Stream::current(gpu);
     if (!session->origins.contains(gpu)) {
@@ -124,7 +124,7 @@ uint64_t open_range(const char* name, Kind kind, Device device) {
     r.first.record(stream);
   }
   session->ranges.push_back(std::move(r));
-  return (kind == Kind::module ? kIsModule : 0) | session->number << kIndexBits |
+  return (kind == RangeKind::kModule ? kIsModule : 0) | session->number << kIndexBits |
          session->ranges.size();
 }
 
@@ -133,7 +133,7 @@ void close_range(uint64_t number) {
   const std::lock_guard lock(mutex);
   if (!session || (number & ~kIsModule) >> kIndexBits != session->number) return;
   Range& r = session->ranges[uint32_t(number) - 1];
-  if (r.kind == Kind::op && r.device.is_cuda()) {
+  if (r.kind == RangeKind::kOp && r.device.is_cuda()) {
     r.last.record(cuda::Stream::current(r.device.index()));
   }
   r.end = now();
@@ -143,21 +143,23 @@ void close_range(uint64_t number) {
 
 std::string event(const Range& r, const char* category, int process, int thread, double begin,
                   double duration) {
-  std::string args = r.module.empty() ? "" : cat("\"module\":", quoted(r.module));
-  if (r.kind == Kind::op) args += cat(args.empty() ? "" : ",", "\"Total Allocated\":", r.bytes);
-  return cat("{\"ph\":\"X\",\"cat\":\"", category, "\",\"name\":", quoted(r.name),
-             ",\"pid\":", process, ",\"tid\":", thread, ",\"ts\":", microseconds(begin),
-             ",\"dur\":", microseconds(duration), ",\"args\":{", args, "}}");
+  std::string args = r.module.empty() ? "" : concat_to_string("\"module\":", quoted(r.module));
+  if (r.kind == RangeKind::kOp)
+    args += concat_to_string(args.empty() ? "" : ",", "\"Total Allocated\":", r.bytes);
+  return concat_to_string("{\"ph\":\"X\",\"cat\":\"", category, "\",\"name\":", quoted(r.name),
+                          ",\"pid\":", process, ",\"tid\":", thread,
+                          ",\"ts\":", microseconds(begin), ",\"dur\":", microseconds(duration),
+                          ",\"args\":{", args, "}}");
 }
 
 std::string process_name(int process, const std::string& name) {
-  return cat("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":", process,
-             ",\"args\":{\"name\":", quoted(name), "}}");
+  return concat_to_string("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":", process,
+                          ",\"args\":{\"name\":", quoted(name), "}}");
 }
 
 }  // namespace
 
-void RecordFunction::begin(const char* name, Kind kind, Device device) {
+void RecordFunction::begin(const char* name, RangeKind kind, Device device) {
   if (*name == 0) return;
   observers_ = detail::observers;
   if ((observers_ & detail::kTraced) != 0) number_ = open_range(name, kind, device);
@@ -223,21 +225,22 @@ std::vector<int64_t> Profiler::allocated_bytes() {
   stop();
   std::vector<int64_t> out;
   for (const Range& r : session_->ranges) {
-    if (r.kind == Kind::op && r.end > 0) out.push_back(r.bytes);
+    if (r.kind == RangeKind::kOp && r.end > 0) out.push_back(r.bytes);
   }
   return out;
 }
 
 void Profiler::export_chrome_trace(const std::string& path) {
   stop();
-  std::string out = cat("{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
-                        process_name(0, "CPU"));
+  std::string out =
+      concat_to_string("{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
+                       process_name(0, "CPU"));
   for (const auto& [gpu, origin] : session_->origins) {
-    out += ",\n" + process_name(1 + gpu, cat("GPU ", gpu));
+    out += ",\n" + process_name(1 + gpu, concat_to_string("GPU ", gpu));
   }
   for (const Range& r : session_->ranges) {
     out += ",\n" + session_->range_json(r);
-    const bool on_gpu = r.kind == Kind::op && r.device.is_cuda() && r.end > 0;
+    const bool on_gpu = r.kind == RangeKind::kOp && r.device.is_cuda() && r.end > 0;
     if (on_gpu) out += ",\n" + session_->gpu_json(r);
   }
   write_atomically(path, out + "\n]}\n");

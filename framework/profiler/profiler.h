@@ -37,12 +37,12 @@ inline bool is_profiling() {
 // nothing is being recorded.
 class RecordFunction {
  public:
-  enum class Kind : uint8_t { user, op, backward, module };
-  explicit RecordFunction(const char* name, Kind kind = Kind::user, Device device = {}) {
+  enum class RangeKind : uint8_t { kUser, kOp, kBackward, kModule };
+  explicit RecordFunction(const char* name, RangeKind kind = RangeKind::kUser, Device device = {}) {
     if (is_observed()) [[unlikely]]
       begin(name, kind, device);
   }
-  explicit RecordFunction(const std::string& name, Kind kind = Kind::user)
+  explicit RecordFunction(const std::string& name, RangeKind kind = RangeKind::kUser)
       : RecordFunction(name.c_str(), kind) {}
   ~RecordFunction() {
     if (observers_ != 0) [[unlikely]]
@@ -51,7 +51,7 @@ class RecordFunction {
   RecordFunction& operator=(RecordFunction&&) = delete;  // neither copied nor moved
 
  private:
-  void begin(const char* name, Kind kind, Device device);
+  void begin(const char* name, RangeKind kind, Device device);
   void end() noexcept;
 
   int observers_ = 0;

@@ -59,7 +59,7 @@ int64_t Tensor::stride(IntArg dim) const { return strides()[wrap_dim(dim, this->
 bool Tensor::is_pinned() const { return storage()->pinned; }
 
 std::string Tensor::type() const {
-  return cat(is_cuda() ? "cuda." : "", scalar_type_name(dtype()), "Tensor");
+  return concat_to_string(is_cuda() ? "cuda." : "", scalar_type_name(dtype()), "Tensor");
 }
 
 void Tensor::refuse_undefined() {

@@ -40,7 +40,7 @@ struct NodeBase {
 // it is float32, or follows from the values.
 struct TensorOptions {
   std::optional<DType> dtype = std::nullopt;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
   bool requires_grad = false;
 };
 
@@ -245,9 +245,6 @@ class Tensor {
   IntrusivePtr<TensorImpl> impl_;
 };
 
-// Marks tensors for the string concatenation in framework/base/error.h, which refuses them.
-void marks_a_tensor(const Tensor&);
-
 // A tensor with its path in a module or file: {"net.0.weight", w}.
 struct NamedTensor {
   std::string name;
@@ -261,7 +258,7 @@ struct TensorImpl {
   bool requires_grad = false;
   bool is_parameter = false;
   // Whether this is a view that was created in no-grad mode, of a constant or of a recorded tensor.
-  enum NoGradView : uint8_t { none, of_constant, of_recorded } no_grad_view = none;
+  enum NoGradView : uint8_t { kNone, kOfConstant, kOfRecorded } no_grad_view = kNone;
   // Created from a C++ number, or only from such numbers: in type promotion only its kind counts.
   bool wrapped_number = false;
   // The index of this tensor among the outputs of grad_fn.
@@ -290,7 +287,8 @@ struct TensorImpl {
   // Returns the address of the first element, for the host or a kernel. Waits if an asynchronous
   // copy still uses the host memory.
   void* data() const {
-    if (const auto settle = storage->settle.load(std::memory_order_acquire)) settle(*storage);
+    if (const auto wait = storage->wait_for_transfers.load(std::memory_order_acquire))
+      wait(*storage);
     return address();
   }
   // Like data(), but without waiting: for copies in stream order.

@@ -41,9 +41,10 @@ void check(const char* distribution, const char* name, const Tensor& value, cons
   require<TypeError>(value.is_floating_point(), "Expected parameter ", name, " of distribution ",
                      distribution, " to be floating, but got ", value.dtype());
   if (value.is_cuda() || all(holds).item<bool>()) return;
-  throw ValueError(cat("Expected parameter ", name, " (Tensor of shape ", value.shape(),
-                       ") of distribution ", distribution, " to satisfy the constraint ",
-                       constraint, ", but found invalid values:\n", to_string(value.detach())));
+  throw ValueError(concat_to_string("Expected parameter ", name, " (Tensor of shape ",
+                                    value.shape(), ") of distribution ", distribution,
+                                    " to satisfy the constraint ", constraint,
+                                    ", but found invalid values:\n", to_string(value.detach())));
 }
 void check_positive(const char* distribution, const char* name, const Tensor& value) {
   check(distribution, name, value, value.detach() > 0, "GreaterThan(lower_bound=0.0)");
@@ -107,8 +108,8 @@ Tensor standard_gamma(const Tensor& concentration, Generator* generator) {
   Tensor y = clamp(draw_gamma(concentration.detach().to(kFloat64), generator), tiny).to(dtype);
   if (!needs_grad({concentration})) return y;
   return record("StandardGammaBackward0", y, {concentration},
-                [a = Saved(concentration), y = Saved::output(y)](Gradients& g) {
-                  g.dx(0) = g.dy() * kernels::binary(kernels::BinaryOp::gamma_gradient, a.get(g),
+                [a = SavedTensor(concentration), y = SavedTensor::output(y)](Gradients& g) {
+                  g.dx(0) = g.dy() * kernels::binary(kernels::BinaryOp::kGammaGradient, a.get(g),
                                                      y.get(g).detach());
                 });
 }
@@ -200,10 +201,10 @@ Tensor Bernoulli::log_prob(const Tensor& value) const {
   const Shape shape = broadcast_shapes(logits.shape(), value.shape());
   return neg(binary_cross_entropy_with_logits(expand(logits, shape),
                                               expand(value.to(logits.dtype()), shape),
-                                              {.reduction = Reduction::none}));
+                                              {.reduction = Reduction::kNone}));
 }
 Tensor Bernoulli::entropy() const {
-  return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::none});
+  return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::kNone});
 }
 Tensor Bernoulli::variance() const { return probs * (1 - probs); }
 

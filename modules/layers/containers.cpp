@@ -18,11 +18,11 @@ template <class M> bool is_exactly(const Module& module) { return typeid(module)
 // `activation` is a ReLU or a GELU, and neither has hooks, which would see the value in between.
 Activation fusible(const Module& layer, const Module& activation) {
   const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
-  if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::none;
-  if (is_exactly<ReLU>(activation)) return Activation::relu;
-  if (!is_exactly<GELU>(activation)) return Activation::none;
+  if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::kNone;
+  if (is_exactly<ReLU>(activation)) return Activation::kRelu;
+  if (!is_exactly<GELU>(activation)) return Activation::kNone;
   const bool by_tanh = static_cast<const GELU&>(activation).approximate == "tanh";
-  return by_tanh ? Activation::gelu_tanh : Activation::gelu;
+  return by_tanh ? Activation::kGeluTanh : Activation::kGelu;
 }
 
 size_t place_of(int64_t index, size_t size) {
@@ -58,7 +58,7 @@ Module& ModuleContainer::own(const std::string& name, std::unique_ptr<Module> ch
 }
 
 Module& ModuleContainer::exchange(Module& old, std::unique_ptr<Module> fresh) {
-  old.give_place_to(*fresh);
+  old.replace_with(*fresh);
   fresh->is_held_ = true;
   std::unique_ptr<Module>& place = *std::ranges::find(owned_, &old, &std::unique_ptr<Module>::get);
   place = std::move(fresh);
@@ -80,7 +80,7 @@ ParameterList::ParameterList(const std::vector<Tensor>& values) {
 }
 
 void ParameterList::append(const Tensor& value) {
-  parameters_.emplace_back(*this, cat(size()), value);
+  parameters_.emplace_back(*this, concat_to_string(size()), value);
 }
 
 Parameter& ParameterList::operator[](int64_t index) { return parameters_[place_of(index, size())]; }
@@ -89,16 +89,17 @@ std::string ParameterList::extra_repr() const {
   std::string text;
   for (size_t i = 0; i < size(); ++i) {
     std::string sizes;
-    for (const int64_t n : parameters_[i]->shape()) sizes += cat(sizes.empty() ? "" : "x", n);
-    text += cat(i > 0 ? "\n" : "", "  (", i, "): Parameter containing: [torch.",
-                parameters_[i]->dtype(), " of size ", sizes, "]");
+    for (const int64_t n : parameters_[i]->shape())
+      sizes += concat_to_string(sizes.empty() ? "" : "x", n);
+    text += concat_to_string(i > 0 ? "\n" : "", "  (", i, "): Parameter containing: [torch.",
+                             parameters_[i]->dtype(), " of size ", sizes, "]");
   }
   return text;
 }
 
 Tensor activated(Module& layer, Module& activation, const Tensor& x) {
   const Activation fused = fusible(layer, activation);
-  if (fused == Activation::none) return activation(layer(x));
+  if (fused == Activation::kNone) return activation(layer(x));
   if (is_exactly<Conv2d>(layer)) return static_cast<Conv2d&>(layer)(x, fused);
   return static_cast<Linear&>(layer)(x, fused);
 }
@@ -108,7 +109,7 @@ Tensor Sequential::forward(const Tensor& x) {
   for (size_t i = 0; i < size(); ++i) {
     Module& layer = *children()[i].second;
     Module* next = i + 1 < size() ? children()[i + 1].second : nullptr;
-    const bool fuses = next && fusible(layer, *next) != Activation::none;
+    const bool fuses = next && fusible(layer, *next) != Activation::kNone;
     y = fuses ? activated(layer, *next, y) : layer(y);
     i += fuses;
   }
@@ -125,7 +126,7 @@ Module& ModuleDict::operator[](const std::string& key) const {
   std::string known;
   for (const auto& [name, child] : *this) {
     if (name == key) return *child;
-    known += cat(known.empty() ? "" : ", ", "'", name, "'");
+    known += concat_to_string(known.empty() ? "" : ", ", "'", name, "'");
   }
   throw IndexError("'", key, "' is no key of this ModuleDict, whose keys are [", known, "]");
 }

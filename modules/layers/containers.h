@@ -61,14 +61,16 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
 
-  void append(std::unique_ptr<Module> child) { (void)own(cat(size()), std::move(child)); }
+  void append(std::unique_ptr<Module> child) {
+    (void)own(concat_to_string(size()), std::move(child));
+  }
   // Appends a module constructed in place and returns it: layers.add<Linear>(3, 4).
   // add<Module>(module) accepts a module of any type.
   template <class M, class... Args> M& add(Args&&... args) {
-    return make<M>(cat(size()), std::forward<Args>(args)...);
+    return make<M>(concat_to_string(size()), std::forward<Args>(args)...);
   }
   template <ModuleRvalue M> M& add(M&& module) {
-    return static_cast<M&>(own(cat(size()), take_module(std::move(module))));
+    return static_cast<M&>(own(concat_to_string(size()), take_module(std::move(module))));
   }
   // A negative index counts from the end. Throws IndexError if it is out of range.
   Module& operator[](int64_t index) const;

@@ -13,7 +13,7 @@ Shape sizes(int dims, Pair p) { return dims == 1 ? Shape{p.w} : Shape{p.h, p.w};
 template <class Options> constexpr bool kTransposed = std::is_same_v<Options, ConvTransposeOptions>;
 
 template <class Options> std::string name_of(int dims) {
-  return cat(kTransposed<Options> ? "ConvTranspose" : "Conv", dims, "d");
+  return concat_to_string(kTransposed<Options> ? "ConvTranspose" : "Conv", dims, "d");
 }
 
 // Returns [out, in / groups, kernel...], or [in, out / groups, kernel...] for a transpose.
@@ -60,9 +60,9 @@ template <class Options> std::string ConvBase<Options>::type_name() const {
 
 template <class Options> std::string ConvBase<Options>::extra_repr() const {
   const Options& o = options;
-  std::string text =
-      cat(in_channels, ", ", out_channels, ", ",
-          fields("kernel_size", sizes(dims_, kernel_size), "stride", sizes(dims_, o.stride)));
+  std::string text = concat_to_string(
+      in_channels, ", ", out_channels, ", ",
+      fields("kernel_size", sizes(dims_, kernel_size), "stride", sizes(dims_, o.stride)));
   const auto unless = [&](const char* name, Pair p, Pair usual) {
     if (sizes(dims_, p) != sizes(dims_, usual)) text += ", " + fields(name, sizes(dims_, p));
   };
@@ -75,8 +75,8 @@ template <class Options> std::string ConvBase<Options>::extra_repr() const {
   if (o.groups != 1) text += ", " + fields("groups", o.groups);
   if (!bias.defined()) text += ", " + fields("bias", false);
   if constexpr (requires { o.padding_mode; }) {
-    if (o.padding_mode != PadMode::zeros) {
-      text += cat(", padding_mode=", kPadModeNames[size_t(o.padding_mode)]);
+    if (o.padding_mode != PadMode::kZeros) {
+      text += concat_to_string(", padding_mode=", kPadModeNames[size_t(o.padding_mode)]);
     }
   }
   return text;
@@ -86,7 +86,7 @@ template <> Tensor ConvBase<ConvOptions>::convolve(const Tensor& x, Activation a
   const ConvOptions& o = options;
   ConvPadding padding = o.padding;
   Tensor from = x;
-  if (o.padding_mode != PadMode::zeros) {
+  if (o.padding_mode != PadMode::kZeros) {
     const bool same = padding.name == "same";
     std::vector<int64_t> sides;
     const auto add = [&](int64_t dilation, int64_t kernel, int64_t size) {

@@ -13,8 +13,8 @@ struct ConvOptions {
   Pair dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  PadMode padding_mode = PadMode::zeros;
-  Device device = DeviceType::cpu;
+  PadMode padding_mode = PadMode::kZeros;
+  Device device = DeviceType::kCpu;
 };
 
 struct ConvTransposeOptions {
@@ -22,7 +22,7 @@ struct ConvTransposeOptions {
   int64_t groups = 1;
   bool bias = true;
   Pair dilation = 1;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // The common part of both convolutions. In one dimension, the second number (w) of each pair is
@@ -32,7 +32,7 @@ template <class LayerOptions> class ConvBase : public Module {
  public:
   using Options = LayerOptions;
 
-  Tensor forward(const Tensor& x) override { return convolve(x, Activation::none); }
+  Tensor forward(const Tensor& x) override { return convolve(x, Activation::kNone); }
   std::string type_name() const override;
   std::string extra_repr() const override;
 
@@ -59,7 +59,8 @@ template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOpt
   using Module::operator();
   // Returns activation(y), computed in one pass. For Conv2d.
   Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
-    return this->within([this](const auto&... a) { return this->convolve(a...); }, x, activation);
+    return this->call_with_hooks([this](const auto&... a) { return this->convolve(a...); }, x,
+                                 activation);
   }
 };
 using Conv1d = Conv<1>;

@@ -106,7 +106,7 @@ class FunctionLayer : public Cloneable<FunctionLayer<kName, kFunction, Each...>,
   std::string extra_repr() const override {
     std::string text;
     const auto add = [&](const auto& option) {
-      text += cat(text.empty() ? "" : ", ", fields(option.name, option.value));
+      text += concat_to_string(text.empty() ? "" : ", ", fields(option.name, option.value));
     };
     std::apply([&](const auto&... option) { (add(option), ...); }, this->options_.all);
     return text;

@@ -34,7 +34,8 @@ Linear::Linear(IntArg in, IntArg out, LinearOptions options)
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
-  return within([&](const Tensor& input) { return linear(input, weight, bias, activation); }, x);
+  return call_with_hooks(
+      [&](const Tensor& input) { return linear(input, weight, bias, activation); }, x);
 }
 
 std::string Linear::extra_repr() const {
@@ -52,8 +53,8 @@ Embedding::Embedding(IntArg rows, IntArg dim, EmbeddingOptions options)
 Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index, padding_idx); }
 
 std::string Embedding::extra_repr() const {
-  return cat(num_embeddings, ", ", embedding_dim,
-             padding_idx ? cat(", padding_idx=", *padding_idx) : "");
+  return concat_to_string(num_embeddings, ", ", embedding_dim,
+                          padding_idx ? concat_to_string(", padding_idx=", *padding_idx) : "");
 }
 
 EmbeddingBag::EmbeddingBag(IntArg rows, IntArg dim, EmbeddingBagOptions o)
@@ -70,7 +71,7 @@ Tensor EmbeddingBag::forward(const Tensor& index) {
 
 Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
                                 const Tensor& per_sample_weights) {
-  return within(
+  return call_with_hooks(
       [&](const Tensor& rows) {
         return embedding_bag(rows, weight, offsets, of(options, per_sample_weights));
       },
@@ -79,8 +80,9 @@ Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
 
 std::string EmbeddingBag::extra_repr() const {
   const std::string mode = kBagModeNames[size_t(options.mode)];
-  return cat(num_embeddings, ", ", embedding_dim, ", ", fields("mode", mode),
-             options.padding_idx ? cat(", padding_idx=", *options.padding_idx) : "");
+  return concat_to_string(
+      num_embeddings, ", ", embedding_dim, ", ", fields("mode", mode),
+      options.padding_idx ? concat_to_string(", padding_idx=", *options.padding_idx) : "");
 }
 
 }  // namespace taper::v0

@@ -12,7 +12,7 @@ namespace taper::v0 {
 
 struct LinearOptions {
   bool bias = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
   template <class V> void describe(V& v) { v("bias", bias, "whether a bias is added"); }
 };
 
@@ -42,7 +42,7 @@ class Linear : public Cloneable<Linear> {
 struct EmbeddingOptions {
   // This row starts as zeros and gets no gradient. A negative index counts from the end.
   std::optional<int64_t> padding_idx = std::nullopt;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Maps an index of any shape (int64 or int32) to [..., embedding_dim]. weight [num_embeddings,
@@ -62,11 +62,11 @@ class Embedding : public Cloneable<Embedding> {
 };
 
 struct EmbeddingBagOptions {
-  BagMode mode = BagMode::mean;
+  BagMode mode = BagMode::kMean;
   // This row starts as zeros and does not contribute. A negative index counts from the end.
   std::optional<int64_t> padding_idx = std::nullopt;
   bool include_last_offset = false;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Reduces each bag of rows to one vector (embedding_bag). index is [B, n], or [n] with offsets [B].

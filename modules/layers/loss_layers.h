@@ -28,7 +28,7 @@ class FunctionLoss : public Cloneable<FunctionLoss<kName, kFunction, Each...>,
   }
 };
 using ReductionOption =
-    Option<"reduction", Reduction, kAny, "what becomes of the elements' losses", Reduction::mean>;
+    Option<"reduction", Reduction, kAny, "what becomes of the elements' losses", Reduction::kMean>;
 using MSELoss = FunctionLoss<"MSELoss", mse_loss, ReductionOption>;
 using L1Loss = FunctionLoss<"L1Loss", l1_loss, ReductionOption>;
 using HuberLoss =
@@ -91,8 +91,8 @@ class LossOfTensors : public Cloneable<LossOfTensors<kTensors, kName, kFunction,
   using LossOfTensors::Cloneable::Cloneable;
   template <std::convertible_to<const Tensor&>... T>
   requires(sizeof...(T) == kTensors) Tensor operator()(const T&... x) {
-    return this->within([this](const auto&... a) { return this->call(a...); },
-                        static_cast<const Tensor&>(x)...);
+    return this->call_with_hooks([this](const auto&... a) { return this->call(a...); },
+                                 static_cast<const Tensor&>(x)...);
   }
 };
 using MarginOption = Option<"margin", double, kAny, "how far apart is enough", 0>;

@@ -104,7 +104,7 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
   return sum;
 }
 
-// Softmax of scores with an optional mask. A query whose keys are all masked gets zeros. Its scores
+// Softmax of scores with an optional mask. A query whose keys are all hidden gets zeros. Its scores
 // are replaced too, so that no nan enters the backward pass.
 Tensor masked_softmax(const Tensor& scores, const Tensor& mask) {
   if (!mask.defined() || scores.numel() == 0) return softmax(scores, -1);
@@ -135,7 +135,7 @@ MultiheadAttention::MultiheadAttention(IntArg dim, IntArg heads, MultiheadAttent
 
 Attended MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttendOptions& how) {
-  return within([this](const auto&... a) { return attend(a...); }, query, key, value, how);
+  return call_with_hooks([this](const auto&... a) { return attend(a...); }, query, key, value, how);
 }
 
 Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -153,8 +153,8 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
   const Tensor &q = qkv[0], &k = qkv[1], &v = qkv[2];
 
   const double p = is_training() ? options.dropout : 0;
-  const bool masked = o.attn_mask.defined() || o.key_padding_mask.defined();
-  const bool causal_alone = o.is_causal && !masked && !o.need_weights;
+  const bool has_mask = o.attn_mask.defined() || o.key_padding_mask.defined();
+  const bool causal_alone = o.is_causal && !has_mask && !o.need_weights;
   const Tensor mask = mask_for(q, k, o, o.is_causal && !causal_alone);
   Tensor y, weights;
   if (o.need_weights) {

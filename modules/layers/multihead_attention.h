@@ -10,11 +10,11 @@ struct MultiheadAttentionOptions {
   double dropout = 0;  // of the attention weights, in training mode
   bool bias = true;
   bool batch_first = false;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Options of a call. Masks are bool (true: the key is ignored) or floating-point (added to the
-// scores). A query whose keys are all masked, by true or by -inf, attends to nothing: its weights
+// scores). A query whose keys are all hidden, by true or by -inf, attends to nothing: its weights
 // are zeros with and without need_weights, its output is the bias of out_proj, and its gradients
 // are zeros. (In PyTorch 2.11 both are nan with need_weights.)
 struct AttendOptions {

@@ -26,7 +26,7 @@ T filled(Module& owner, const char* name, bool wanted, double value, const Shape
 }
 
 std::string rows_repr(const Shape& shape, std::optional<double> eps, bool affine) {
-  return cat(py(shape), ", ", fields("eps", eps, "elementwise_affine", affine));
+  return concat_to_string(py(shape), ", ", fields("eps", eps, "elementwise_affine", affine));
 }
 
 }  // namespace
@@ -44,9 +44,9 @@ RunningNorm<Options>::RunningNorm(IntArg n, const Options& o)
                                          o.device, kInt64)) {}
 
 template <class Options> std::string RunningNorm<Options>::extra_repr() const {
-  return cat(num_features, ", ",
-             fields("eps", options.eps, "momentum", momentum, "affine", options.affine,
-                    "track_running_stats", options.track_running_stats));
+  return concat_to_string(num_features, ", ",
+                          fields("eps", options.eps, "momentum", momentum, "affine", options.affine,
+                                 "track_running_stats", options.track_running_stats));
 }
 
 template <class Options> void RunningNorm<Options>::reset_running_stats() {
@@ -153,8 +153,8 @@ Tensor GroupNorm::forward(const Tensor& x) {
 }
 
 std::string GroupNorm::extra_repr() const {
-  return cat(num_groups, ", ", num_channels, ", ",
-             fields("eps", options.eps, "affine", options.affine));
+  return concat_to_string(num_groups, ", ", num_channels, ", ",
+                          fields("eps", options.eps, "affine", options.affine));
 }
 
 template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
@@ -179,7 +179,7 @@ Tensor LayerNorm::forward(const Tensor& x) {
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, std::optional<DType> result) {
-  return within(
+  return call_with_hooks(
       [&](const Tensor& input) {
         return layer_norm(input, normalized_shape, weight, bias, options.eps, result);
       },

@@ -20,7 +20,7 @@ struct BatchNormOptions {
   std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Base class of normalization per channel with running statistics (PyTorch: _NormBase).
@@ -69,7 +69,7 @@ template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchN
  public:
   explicit BatchNorm(IntArg features, const BatchNormOptions& o = {})
       : BatchNorm::Cloneable(kDims, features, o) {}
-  std::string type_name() const override { return cat("BatchNorm", kDims, "d"); }
+  std::string type_name() const override { return concat_to_string("BatchNorm", kDims, "d"); }
 };
 using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
@@ -98,7 +98,7 @@ template <class Batches> void update_bn(Batches&& batches, Module& module) {
 struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Normalizes x [N, num_channels, ...] per sample over groups of channels.
@@ -121,7 +121,7 @@ struct InstanceNormOptions {
   double momentum = 0.1;  // weight of a new batch in the running statistics
   bool affine = false;
   bool track_running_stats = false;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   template <class V> void describe(V& v) {
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
@@ -140,7 +140,7 @@ class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceN
   explicit InstanceNorm(IntArg features, const InstanceNormOptions& o = {})
       : InstanceNorm::Cloneable(features, o) {}
   Tensor forward(const Tensor& x) override;
-  std::string type_name() const override { return cat("InstanceNorm", kDims, "d"); }
+  std::string type_name() const override { return concat_to_string("InstanceNorm", kDims, "d"); }
 };
 using InstanceNorm1d = InstanceNorm<1>;
 using InstanceNorm2d = InstanceNorm<2>;
@@ -149,7 +149,7 @@ struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;
   bool bias = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Normalizes over the last dimensions, which must be normalized_shape.
@@ -175,7 +175,7 @@ class LayerNorm : public Cloneable<LayerNorm> {
 struct RMSNormOptions {
   std::optional<double> eps = std::nullopt;  // std::nullopt: the epsilon of x's dtype
   bool elementwise_affine = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   template <class V> void describe(V& v) {
     v("eps", eps, kPositive,

@@ -12,8 +12,8 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-Tensor index_of(const Numbers& numbers, const Tensor& beside) {
-  return tensor(numbers, {.dtype = kInt64, .device = beside.device()});
+Tensor index_of(const Numbers& numbers, const Tensor& like) {
+  return tensor(numbers, {.dtype = kInt64, .device = like.device()});
 }
 
 }  // namespace

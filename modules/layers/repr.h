@@ -25,7 +25,7 @@ template <class T> std::string py(const std::optional<T>& value) {
 // Joins names and values: fields("eps", 1e-5, "affine", true) returns "eps=1e-05, affine=True".
 template <class T, class... Rest>
 std::string fields(const char* name, const T& value, const Rest&... rest) {
-  std::string text = cat(name, "=", py(value));
+  std::string text = concat_to_string(name, "=", py(value));
   if constexpr (sizeof...(rest) > 0) text += ", " + fields(rest...);
   return text;
 }

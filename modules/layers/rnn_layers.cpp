@@ -86,14 +86,15 @@ RnnBase::RnnBase(IntArg in, IntArg hidden, IntArg gates, const RnnOptions& o)
   check_nonlinearity(o.nonlinearity);
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
-    const std::string suffix = cat("_l", layer, i % directions() == 1 ? "_reverse" : "");
+    const std::string suffix =
+        concat_to_string("_l", layer, i % directions() == 1 ? "_reverse" : "");
     cells.push_back(drawn(*this, suffix, gates, layer == 0 ? int64_t(in) : directions() * width(),
                           hidden, width(), o.bias, o.device));
   }
 }
 
 RnnResult RnnBase::operator()(const Tensor& x, const RnnState& state) {
-  return within([this](const auto&... a) { return run(a...); }, x, state);
+  return call_with_hooks([this](const auto&... a) { return run(a...); }, x, state);
 }
 
 void RnnBase::check_input(const Tensor& x) const {
@@ -113,8 +114,8 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
   if (dim(state.h) != want_dim || dim(state.c) != want_dim) {
     throw Error("For ", batch ? "batched 3-D" : "unbatched 2-D", " input, hx",
                 lstm ? " and cx" : "", " should also be ", want_dim, "-D but got ",
-                lstm ? cat("(", dim(state.h), "-D, ", dim(state.c), "-D) tensors")
-                     : cat(dim(state.h), "-D tensor"));
+                lstm ? concat_to_string("(", dim(state.h), "-D, ", dim(state.c), "-D) tensors")
+                     : concat_to_string(dim(state.h), "-D tensor"));
   }
   for (const Tensor* s : {&state.h, &state.c}) {
     if (!s->defined()) continue;
@@ -191,9 +192,9 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
     throw ValueError(type_name(), ": Expected input to be 2D or 3D, got ", x.dim(), "D instead");
   }
   check_input(x);
-  const bool batched = x.dim() == 3, turned = batched && options.batch_first;
-  require(x.size(turned ? 1 : 0) != 0, "Expected sequence length to be larger than 0 in RNN");
-  const Tensor by_time = turned ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
+  const bool batched = x.dim() == 3, batch_first = batched && options.batch_first;
+  require(x.size(batch_first ? 1 : 0) != 0, "Expected sequence length to be larger than 0 in RNN");
+  const Tensor by_time = batch_first ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1);
   const int64_t T = by_time.size(0), B = by_time.size(1);
   check_state(x, state, batched ? std::optional(B) : std::nullopt);
   const Tensor rows = by_time.reshape({T * B, input_size});
@@ -201,7 +202,7 @@ RnnResult RnnBase::run(const Tensor& x, const RnnState& state) const {
   const auto with_batch = [](const Tensor& s) { return s.unsqueeze(1); };
   const auto out = run_rows(rows, sizes, batched ? state : mapped(state, with_batch));
   const Tensor y = out.output.view({T, B, directions() * width()});
-  if (batched) return {turned ? y.transpose(0, 1) : y, out.h_n, out.c_n};
+  if (batched) return {batch_first ? y.transpose(0, 1) : y, out.h_n, out.c_n};
   const auto without = [](const Tensor& s) { return s.squeeze(1); };
   const auto [h_n, c_n] = mapped({out.h_n, out.c_n}, without);
   return {without(y), h_n, c_n};
@@ -223,12 +224,12 @@ PackedRnnResult RnnBase::operator()(const PackedSequence& x, const RnnState& sta
     y.data = rows;
     return PackedRnnResult{y, h_n, c_n};
   };
-  return within(run_packed, x, state);
+  return call_with_hooks(run_packed, x, state);
 }
 
 std::string RnnBase::extra_repr() const {
   const RnnOptions& o = options;
-  std::string text = cat(input_size, ", ", hidden_size);
+  std::string text = concat_to_string(input_size, ", ", hidden_size);
   if (o.proj_size != 0) text += ", " + fields("proj_size", o.proj_size);
   if (o.num_layers != 1) text += ", " + fields("num_layers", o.num_layers);
   if (!o.bias) text += ", bias=False";
@@ -248,11 +249,15 @@ RnnCellBase::RnnCellBase(IntArg in, IntArg hidden, IntArg gates, const RnnCellOp
 }
 
 Tensor RnnCellBase::operator()(const Tensor& x, const Tensor& h) {
-  return within([this](const Tensor& a, const Tensor& b) { return step(a, {b, {}}).h; }, x, h);
+  return call_with_hooks(
+      [this](const Tensor& a, const Tensor& b) {
+        return step(a, {b, {}}).h;
+      },
+      x, h);
 }
 
 LstmState LSTMCell::operator()(const Tensor& x, const LstmState& state) {
-  return within([this](const auto&... a) { return step(a...); }, x, state);
+  return call_with_hooks([this](const auto&... a) { return step(a...); }, x, state);
 }
 
 LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
@@ -270,7 +275,8 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
     const int number = part == &s.h ? 0 : 1;
     if (!part->defined()) continue;
     if (part->dim() != 2) {
-      throw ValueError(type_name(), ": Expected ", lstm ? cat("hx[", number, "]") : "hidden",
+      throw ValueError(type_name(), ": Expected ",
+                       lstm ? concat_to_string("hx[", number, "]") : "hidden",
                        " to be 1D or 2D, got ", part->dim() - (batched ? 0 : 1), "D instead");
     }
     require(part->size(1) == hidden_size, "hidden", number, " has inconsistent hidden_size: got ",
@@ -286,10 +292,10 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
 }
 
 std::string RnnCellBase::extra_repr() const {
-  std::string text = cat(input_size, ", ", hidden_size);
+  std::string text = concat_to_string(input_size, ", ", hidden_size);
   if (!options.bias) text += ", bias=False";
   if (gates_ == 1 && options.nonlinearity != "tanh") {
-    text += cat(", nonlinearity=", options.nonlinearity);
+    text += concat_to_string(", nonlinearity=", options.nonlinearity);
   }
   return text;
 }

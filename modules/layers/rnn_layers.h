@@ -18,7 +18,7 @@ struct RnnOptions {
   bool bidirectional = false;
   int64_t proj_size = 0;              // LSTM: size of the projected h; 0: no projection
   std::string nonlinearity = "tanh";  // RNN: "tanh" or "relu"
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   template <class V> void describe(V& v) {
     v("num_layers", num_layers, {1, 1000}, "number of stacked layers");
@@ -100,7 +100,7 @@ struct GRU : Cloneable<GRU, RnnBase> {
 struct RnnCellOptions {
   bool bias = true;
   std::string nonlinearity = "tanh";  // RNNCell: "tanh" or "relu"
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.

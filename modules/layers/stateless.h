@@ -81,7 +81,7 @@ class GELU : public Cloneable<GELU> {
 
 struct PReLUOptions {
   double init = 0.25;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
   template <class V> void describe(V& v) { v("init", init, kAny, "initial slope below 0"); }
 };
 
@@ -128,7 +128,7 @@ using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
 // Formats 3, (3, 5) or (None, 5).
 inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
-  return cat("(", py(size.h), ", ", py(size.w), ")");
+  return concat_to_string("(", py(size.h), ", ", py(size.w), ")");
 }
 using OutputWidth = Option<"output_size", int64_t, kWidth, "size of the output">;
 using OutputSides = Option<"output_size", OutputSize, kWidth, "height and width of the output">;
@@ -159,8 +159,9 @@ class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOption
                     o.ceil_mode);
     } else {
       const auto shown = [](Pair p) { return kDims == 1 ? py(Shape{p.w}) : py(p); };
-      return cat("kernel_size=", shown(kernel), ", stride=", shown(o.stride.value_or(kernel)),
-                 ", padding=", shown(o.padding));
+      return concat_to_string("kernel_size=", shown(kernel),
+                              ", stride=", shown(o.stride.value_or(kernel)),
+                              ", padding=", shown(o.padding));
     }
   }
 
@@ -214,14 +215,14 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
 
   std::vector<int64_t> padding;
 };
-using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::zeros>;
-using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::zeros>;
-using ReflectionPad1d = PadLayer<"ReflectionPad1d", 1, PadMode::reflect>;
-using ReflectionPad2d = PadLayer<"ReflectionPad2d", 2, PadMode::reflect>;
-using ReplicationPad1d = PadLayer<"ReplicationPad1d", 1, PadMode::replicate>;
-using ReplicationPad2d = PadLayer<"ReplicationPad2d", 2, PadMode::replicate>;
-using CircularPad1d = PadLayer<"CircularPad1d", 1, PadMode::circular>;
-using CircularPad2d = PadLayer<"CircularPad2d", 2, PadMode::circular>;
+using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::kZeros>;
+using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::kZeros>;
+using ReflectionPad1d = PadLayer<"ReflectionPad1d", 1, PadMode::kReflect>;
+using ReflectionPad2d = PadLayer<"ReflectionPad2d", 2, PadMode::kReflect>;
+using ReplicationPad1d = PadLayer<"ReplicationPad1d", 1, PadMode::kReplicate>;
+using ReplicationPad2d = PadLayer<"ReplicationPad2d", 2, PadMode::kReplicate>;
+using CircularPad1d = PadLayer<"CircularPad1d", 1, PadMode::kCircular>;
+using CircularPad2d = PadLayer<"CircularPad2d", 2, PadMode::kCircular>;
 
 // --- shapes ---
 
@@ -249,7 +250,7 @@ using PixelUnshuffle = FunctionLayer<
     "PixelUnshuffle", pixel_unshuffle,
     Option<"downscale_factor", int64_t, kWidth, "factor by which height and width shrink">>;
 
-// Upsample({.scale_factor = 2, .mode = Interpolation::bilinear}).
+// Upsample({.scale_factor = 2, .mode = Interpolation::kBilinear}).
 class Upsample : public Cloneable<Upsample> {
  public:
   using Options = InterpolateOptions;

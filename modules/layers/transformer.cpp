@@ -66,7 +66,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncodeOption
       takes_masks_ || !how.has_masks(), type_name(),
       " overrides forward(src) alone, which masks do not reach: override forward(src, how)");
   if (!takes_masks_) return Module::operator()(src);
-  return within([this](const auto&... a) { return forward(a...); }, src, how);
+  return call_with_hooks([this](const auto&... a) { return forward(a...); }, src, how);
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& how) {
@@ -97,7 +97,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(IntArg d_model, IntArg nhead, L
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
                                            const DecodeOptions& how) {
-  return within([this](const auto&... a) { return forward(a...); }, tgt, memory, how);
+  return call_with_hooks([this](const auto&... a) { return forward(a...); }, tgt, memory, how);
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
@@ -122,12 +122,12 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
 Tensor TransformerEncoder::forward(const Tensor& src) { return run(src); }
 
 Tensor TransformerEncoder::operator()(const Tensor& src, const EncodeOptions& how) {
-  return within([this](const auto&... a) { return run(a...); }, src, how);
+  return call_with_hooks([this](const auto&... a) { return run(a...); }, src, how);
 }
 
 Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory,
                                       const DecodeOptions& how) {
-  return within([this](const auto&... a) { return run(a...); }, tgt, memory, how);
+  return call_with_hooks([this](const auto&... a) { return run(a...); }, tgt, memory, how);
 }
 
 Transformer::Transformer(IntArg dim, IntArg heads, const TransformerOptions& o)
@@ -163,7 +163,7 @@ Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const Trans
                                  .tgt_is_causal = o.tgt_is_causal,
                                  .memory_is_causal = o.memory_is_causal});
   };
-  return within(transform, src, tgt, how);
+  return call_with_hooks(transform, src, tgt, how);
 }
 
 Tensor Transformer::generate_square_subsequent_mask(int64_t size, TensorOptions options) {

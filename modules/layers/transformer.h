@@ -19,7 +19,7 @@ struct TransformerEncoderLayerOptions {
   bool batch_first = false;
   bool norm_first = false;
   bool bias = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
 
@@ -161,7 +161,7 @@ struct TransformerOptions {
   bool batch_first = false;
   bool norm_first = false;
   bool bias = true;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 struct TransformOptions {
   Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};

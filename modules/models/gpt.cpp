@@ -43,7 +43,7 @@ Tensor CausalSelfAttention::attend(const Tensor& x) {
 }
 
 Tensor CausalSelfAttention::operator()(const Tensor& x, const Tensor& residual) {
-  return within(
+  return call_with_hooks(
       [&](const Tensor& input, const Tensor& base) {
         return dropped_onto(*resid_dropout, attend(input), base);
       },
@@ -59,7 +59,7 @@ GPTMLP::GPTMLP(const GPTOptions& o)
 Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(activated(*c_fc, *gelu, x))); }
 
 Tensor GPTMLP::operator()(const Tensor& x, const Tensor& residual) {
-  return within(
+  return call_with_hooks(
       [&](const Tensor& input, const Tensor& base) {
         return dropped_onto(*dropout, c_proj(activated(*c_fc, *gelu, input)), base);
       },

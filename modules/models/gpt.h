@@ -18,7 +18,7 @@ struct GPTOptions {
   double dropout = 0;
   bool bias = true;           // in Linear and LayerNorm
   std::string gelu = "none";  // by erf, as in nanoGPT; GPT-2's published weights need "tanh"
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {

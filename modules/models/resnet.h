@@ -17,7 +17,7 @@ struct ResNetOptions {
   int64_t num_classes = 1000;
   int64_t in_channels = 3;
   int64_t width = 64;  // channels of the first stage; they double with each further stage
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {

@@ -14,7 +14,7 @@ struct LSTMClassifierOptions {
   int64_t embedding_dim = 128, hidden_size = 256;
   int64_t num_layers = 1;
   double dropout = 0;  // between layers
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 
   // Describes the fields except those that the data determine.
   template <class V> void describe(V& v) {
@@ -42,7 +42,7 @@ struct EncoderClassifierOptions {
   int64_t max_len = 512;
   int64_t d_model = 128, nhead = 4, num_layers = 2, dim_feedforward = 512;
   double dropout = 0.1;
-  Device device = DeviceType::cpu;
+  Device device = DeviceType::kCpu;
 };
 
 // Maps tokens [B, T] (int64 or int32, T <= max_len) to logits [B, num_classes]. Position embeddings

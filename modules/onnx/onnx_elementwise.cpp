@@ -32,9 +32,9 @@ string gelu(OpWriter& w, const string& x, bool tanh_form) {
 }  // namespace
 
 string activated(OpWriter& w, const string& x, Activation activation) {
-  if (activation == Activation::none) return x;
-  if (activation == Activation::relu) return w.add("Relu", {x});
-  return gelu(w, x, activation == Activation::gelu_tanh);
+  if (activation == Activation::kNone) return x;
+  if (activation == Activation::kRelu) return w.add("Relu", {x});
+  return gelu(w, x, activation == Activation::kGeluTanh);
 }
 
 namespace {

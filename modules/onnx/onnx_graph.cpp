@@ -26,11 +26,11 @@ bool same_values(const Tensor& a, const Tensor& b) {
 // Returns different values of the same kind, so that everything computed from them differs. No two
 // values are equal if the example's are all equal.
 Tensor changed(const Tensor& x) {
-  const Tensor turned = reshape(flip(flatten(x), {0}), x.shape());
-  if (!x.is_floating_point()) return turned;
+  const Tensor flipped = reshape(flip(flatten(x), {0}), x.shape());
+  if (!x.is_floating_point()) return flipped;
   Generator generator(1);
   const Tensor noise = rand(x.shape(), {.device = x.device()}, &generator);
-  return (turned * 0.5 + noise * 0.5).to(x.dtype());
+  return (flipped * 0.5 + noise * 0.5).to(x.dtype());
 }
 
 // Puts an example on the tape as the result of an op, so that dependencies on it can be detected.
@@ -116,8 +116,8 @@ class GraphBuilder {
     const int64_t a = here.steps[kInputs].op.outputs[0].size(0);
     const int64_t b = there.steps[kInputs].op.outputs[0].size(0);
     if (a != b && size % a == 0 && other % b == 0 && size / a == other / b) return size / a;
-    refuse(cat(what, " has a size of ", size, " for a batch of ", a, " and of ", other, " for ", b,
-               ", which is no multiple; try dynamic_batch = false"),
+    refuse(concat_to_string(what, " has a size of ", size, " for a batch of ", a, " and of ", other,
+                            " for ", b, ", which is no multiple; try dynamic_batch = false"),
            module);
   }
 
@@ -131,7 +131,7 @@ class GraphBuilder {
   static std::string port(const std::vector<std::string>& given, const char* usual, size_t i,
                           size_t ports) {
     if (i < given.size()) return given[i];
-    return ports == 1 ? usual : cat(usual, "_", i);
+    return ports == 1 ? usual : concat_to_string(usual, "_", i);
   }
 
   std::vector<std::string> sizes_of(const Tensor& x, const Tensor& other,
@@ -140,7 +140,9 @@ class GraphBuilder {
     for (int d = 0; d < x.dim(); ++d) {
       const bool open = x.size(d) != other.size(d);
       const int64_t factor = open ? factor_of(x.size(d), other.size(d), what, {}) : 0;
-      out.push_back(!open ? cat(x.size(d)) : factor == 1 ? "batch" : cat(factor, "*batch"));
+      out.push_back(!open         ? concat_to_string(x.size(d))
+                    : factor == 1 ? "batch"
+                                  : concat_to_string(factor, "*batch"));
     }
     return out;
   }
@@ -148,7 +150,8 @@ class GraphBuilder {
   // Pairs the ops of both passes that the results need, from the last one backward.
   void find_twins() {
     const auto differ = [&](const std::string& at, const std::string& module) {
-      refuse(cat("the module computes other things for other inputs (it branches on their values "
+      refuse(concat_to_string(
+                 "the module computes other things for other inputs (it branches on their values "
                  "or on the size of the batch), at ",
                  at),
              module);
@@ -220,9 +223,10 @@ std::string OpWriter::constant_of(const Tensor& here, const Tensor& there, DType
     if (is_same) return;
     const char* maker = here.grad_fn();
     onnx_export::refuse(
-        cat(op.name, " reads a tensor of shape ", here.shape(),
+        concat_to_string(
+            op.name, " reads a tensor of shape ", here.shape(),
             " that follows from the inputs, but ",
-            maker ? cat("its maker, ", maker, ", has no ONNX form")
+            maker ? concat_to_string("its maker, ", maker, ", has no ONNX form")
                   : "by no op that has an ONNX form: it was changed in place, drawn at random, or "
                     "read on the host"),
         step_.module);
@@ -260,14 +264,16 @@ std::vector<std::string> OpWriter::add_many(const char* node, size_t results,
                                             const Attributes& attributes) {
   std::vector<std::string> own;
   const std::string& module = step_.module;
-  const std::string name = cat(module.empty() ? "" : module + "/", node, "_", ++graph_.count);
-  for (size_t i = 0; i < results; ++i) own.push_back(results == 1 ? name : cat(name, ":", i));
+  const std::string name =
+      concat_to_string(module.empty() ? "" : module + "/", node, "_", ++graph_.count);
+  for (size_t i = 0; i < results; ++i)
+    own.push_back(results == 1 ? name : concat_to_string(name, ":", i));
   graph_.graph.nodes.push_back({node, name, inputs, own, attributes});
   return own;
 }
 
 std::string OpWriter::constant(const Tensor& x) {
-  const std::string name = cat("constant_", ++graph_.count);
+  const std::string name = concat_to_string("constant_", ++graph_.count);
   graph_.graph.initializers.push_back({name, x});
   return name;
 }
@@ -309,13 +315,13 @@ void OpWriter::give(size_t i, const std::string& value) {
   graph_.names[{size_t(&step_ - graph_.here.steps.data()), i}] = value;
 }
 void OpWriter::refuse(const std::string& why) const {
-  onnx_export::refuse(cat(op.name, " ", why), step_.module);
+  onnx_export::refuse(concat_to_string(op.name, " ", why), step_.module);
 }
 
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                   const OnnxOptions& options) {
   if (examples.empty()) throw ValueError("export_onnx: expected at least one example input");
-  const GradMode makers_are_known(true);
+  const AutoGradMode makers_are_known(true);
   std::vector<Tensor> here, there, state;
   for (const Tensor& x : examples) {
     if (options.dynamic_batch &&

@@ -68,7 +68,8 @@ string conv_transpose(OpWriter& w) {
 
 void require_batch(OpWriter& w) {
   if (w.x().dim() != 4)
-    w.refuse(cat("of an image without a batch has no ONNX form; got shape ", w.x().shape()));
+    w.refuse(concat_to_string("of an image without a batch has no ONNX form; got shape ",
+                              w.x().shape()));
 }
 string pool(OpWriter& w, const char* node, const Pair& kernel, const auto& o,
             const Attributes::value_type& own) {
@@ -94,8 +95,8 @@ string adaptive_avg_pool(OpWriter& w) {
   const Pair in{w.x().size(2), w.x().size(3)}, out{w.y().size(2), w.y().size(3)};
   if (out.h == 1 && out.w == 1) return w.add("GlobalAveragePool", {w.in()});
   if (in.h % out.h != 0 || in.w % out.w != 0) {
-    w.refuse(cat("of ", in.h, "x", in.w, " to ", out.h, "x", out.w,
-                 " has windows of several sizes, which ONNX has not"));
+    w.refuse(concat_to_string("of ", in.h, "x", in.w, " to ", out.h, "x", out.w,
+                              " has windows of several sizes, which ONNX has not"));
   }
   const Ints kernel{in.h / out.h, in.w / out.w};
   return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
@@ -153,7 +154,7 @@ string resize(OpWriter& w, const Resized& height, const Resized& width, bool by_
   }
   const float scales[] = {scale_for(height), scale_for(width)};
   if (scales[0] == 0 || scales[1] == 0) {
-    w.refuse(cat("by a scale of ", *height.scale, " has no ONNX form; give the size"));
+    w.refuse(concat_to_string("by a scale of ", *height.scale, " has no ONNX form; give the size"));
   }
   return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, scales[0], scales[1]}))},
                attributes);
@@ -175,14 +176,14 @@ string interpolate(OpWriter& w) {
   const auto& o = w.options<InterpolateOptions>();
   const Resized height{w.x().size(2), w.y().size(2), o.scale_factor};
   const Resized width{w.x().size(3), w.y().size(3), o.scale_factor};
-  if (o.mode == Interpolation::nearest) return interpolate_nearest(w, height, width);
+  if (o.mode == Interpolation::kNearest) return interpolate_nearest(w, height, width);
   // With aligned corners, only the sizes matter. ONNX's pytorch_half_pixel differs from PyTorch,
   // because it takes the corner if the result has length 1.
   const bool by_corners = o.align_corners.value_or(false);
   return resize(
       w, height, width, o.scale_factor && !by_corners,
       {{"coordinate_transformation_mode", string(by_corners ? "align_corners" : "half_pixel")},
-       {"mode", string(o.mode == Interpolation::bicubic ? "cubic" : "linear")}});
+       {"mode", string(o.mode == Interpolation::kBicubic ? "cubic" : "linear")}});
 }
 string grid_sample(OpWriter& w) {
   const auto& o = w.options<GridSampleOptions>();

@@ -27,10 +27,10 @@ Axes axes_of(OpWriter& w) {
 string mapped(OpWriter& w) {
   using kernels::ReduceMap;
   const ReduceMap map = w.options<kernels::ReduceTrace>().map;
-  if (map == ReduceMap::nonzero) return w.cast(w.cast(w.in(), kBool), kInt64);
+  if (map == ReduceMap::kNonzero) return w.cast(w.cast(w.in(), kBool), kInt64);
   const string x = x_of(w);
-  if (map == ReduceMap::none) return x;
-  return map == ReduceMap::abs ? w.add("Abs", {x}) : w.add("Mul", {x, x});
+  if (map == ReduceMap::kNone) return x;
+  return map == ReduceMap::kAbs ? w.add("Abs", {x}) : w.add("Mul", {x, x});
 }
 string reduced(OpWriter& w, const string& x) {
   const Axes axes = axes_of(w);

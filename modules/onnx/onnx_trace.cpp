@@ -9,7 +9,7 @@ Recording::Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
                      const std::vector<Tensor>& state) {
   note({"input", {}, inputs, {}});
   note({"state", {}, state, {}});
-  const AnomalyMode names_modules;
+  const DetectAnomalyGuard names_modules;
   const Trace trace([this](TracedOp op) { note(std::move(op)); },
                     [this](const Tensor& x) { refuse_read(x); });
   outputs = f(inputs);
@@ -74,8 +74,9 @@ bool Recording::follows(const Tensor& x) const {
 void Recording::refuse_read(const Tensor& x) const {
   if (!follows(x)) return;
   const Origin origin = origin_of(x);
-  refuse(cat("the values of a tensor of shape ", x.shape(), " that follows from the inputs",
-             origin.op ? cat(" (made by ", steps[*origin.op].op.name, ")") : "",
+  refuse(concat_to_string(
+             "the values of a tensor of shape ", x.shape(), " that follows from the inputs",
+             origin.op ? concat_to_string(" (made by ", steps[*origin.op].op.name, ")") : "",
              " are read on the host (item, to_vector, data, or an op that does so, as nonzero); "
              "what they decide, such as a branch, would be frozen as the example has it"),
          {});  // the modules that the error passes add their names
@@ -83,7 +84,7 @@ void Recording::refuse_read(const Tensor& x) const {
 
 void refuse(const std::string& what, const std::string& module) {
   throw NotImplementedError("export_onnx: ", what,
-                            module.empty() ? "" : cat(" (in module ", module, ")"));
+                            module.empty() ? "" : concat_to_string(" (in module ", module, ")"));
 }
 
 }  // namespace taper::v0::onnx_export

@@ -19,9 +19,11 @@ struct AdagradOptions {
     v("initial_accumulator_value", initial_accumulator_value, kNonNegative,
       "initial sum of squared gradients");
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const { return {"Adagrad", {"sum"}, Recipe::saved, initial_accumulator_value}; }
+  OptimizerTraits traits() const {
+    return {"Adagrad", {"sum"}, OptimizerTraits::kSaved, initial_accumulator_value};
+  }
 };
 using Adagrad = OptimizerOf<AdagradOptions>;
 
@@ -34,11 +36,11 @@ struct AdadeltaOptions {
     v("lr", lr, kPositive, "learning rate");
     v("rho", rho, kBelowOne, "decay of the running means");
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const {
+  OptimizerTraits traits() const {
     require<ValueError>(rho <= 1, "Invalid rho value: ", rho);
-    return {"Adadelta", {"square_avg", "acc_delta"}, Recipe::saved};
+    return {"Adadelta", {"square_avg", "acc_delta"}, OptimizerTraits::kSaved};
   }
 };
 using Adadelta = OptimizerOf<AdadeltaOptions>;
@@ -54,9 +56,9 @@ struct RMSpropOptions {
     v("alpha", alpha, kBelowOne, "decay of the mean of squared gradients");
     v("centered", centered, "normalize by the standard deviation instead of the root mean square");
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const;
+  OptimizerTraits traits() const;
 };
 using RMSprop = OptimizerOf<RMSpropOptions>;
 

@@ -29,8 +29,10 @@ template <bool kDecoupled> struct AdamOptionsOf {
     v("maximize", maximize, "maximize the objective instead of minimizing it");
     v("master_weights", master_weights, "keep float32 copies of half-precision weights");
   }
-  Recipe recipe() const {
-    Recipe r{decoupled_weight_decay ? "AdamW" : "Adam", {"exp_avg", "exp_avg_sq"}, Recipe::saved};
+  OptimizerTraits traits() const {
+    OptimizerTraits r{decoupled_weight_decay ? "AdamW" : "Adam",
+                      {"exp_avg", "exp_avg_sq"},
+                      OptimizerTraits::kSaved};
     if (amsgrad) r.states.push_back("max_exp_avg_sq");
     return r;
   }
@@ -52,9 +54,11 @@ struct AdamaxOptions {
     v("lr", lr, kPositive, "learning rate");
     v("betas", betas, kBelowOne, "decay rates of the running mean and of the largest gradient");
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const { return {"Adamax", {"exp_avg", "exp_inf"}, Recipe::saved}; }
+  OptimizerTraits traits() const {
+    return {"Adamax", {"exp_avg", "exp_inf"}, OptimizerTraits::kSaved};
+  }
 };
 using Adamax = OptimizerOf<AdamaxOptions>;
 
@@ -73,9 +77,9 @@ struct NAdamOptions {
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
     v("momentum_decay", momentum_decay, kNonNegative, "decay of the momentum schedule");
     v("decoupled_weight_decay", decoupled_weight_decay, "decoupled weight decay, as in AdamW");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const;
+  OptimizerTraits traits() const;
   // The momentum of a step, and the product of those up to it, which is 0 once it no longer counts.
   TAPER_HD double mu(double step) const;
   TAPER_HD double mu_product(double step) const;
@@ -96,9 +100,11 @@ struct RAdamOptions {
       "decay rates of the running means of gradient and squared gradient");
     v("eps", eps, kPositive, "added to the denominator for numerical stability");
     v("decoupled_weight_decay", decoupled_weight_decay, "decoupled weight decay, as in AdamW");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
-  Recipe recipe() const { return {"RAdam", {"exp_avg", "exp_avg_sq"}, Recipe::saved}; }
+  OptimizerTraits traits() const {
+    return {"RAdam", {"exp_avg", "exp_avg_sq"}, OptimizerTraits::kSaved};
+  }
 };
 using RAdam = OptimizerOf<RAdamOptions>;
 

@@ -16,20 +16,22 @@ namespace taper::v0::optim {
 namespace {
 
 using kernels::BinaryOp;
-using kernels::ReduceOp;
+using kernels::ReductionOp;
 
-double reduced(ReduceOp op, const Tensor& x) { return kernels::reduce(op, x, {}).item<double>(); }
-Tensor absolute(const Tensor& x) { return kernels::unary(kernels::UnaryOp::abs, x); }
-double largest(const Tensor& x) { return reduced(ReduceOp::amax, absolute(x)); }
+double reduced(ReductionOp op, const Tensor& x) {
+  return kernels::reduce(op, x, {}).item<double>();
+}
+Tensor absolute(const Tensor& x) { return kernels::unary(kernels::UnaryOp::kAbs, x); }
+double largest(const Tensor& x) { return reduced(ReductionOp::kAmax, absolute(x)); }
 double dot(const Tensor& a, const Tensor& b) {
-  return reduced(ReduceOp::sum, kernels::binary(BinaryOp::mul, a, b));
+  return reduced(ReductionOp::kSum, kernels::binary(BinaryOp::kMul, a, b));
 }
 Tensor times(const Tensor& x, double factor) {
-  return kernels::binary(BinaryOp::mul, x, wrap_scalar(factor));
+  return kernels::binary(BinaryOp::kMul, x, wrap_scalar(factor));
 }
 // a + factor * b
 Tensor sum(const Tensor& a, const Tensor& b, double factor) {
-  return kernels::binary(BinaryOp::add, a, b, {.a = factor});
+  return kernels::binary(BinaryOp::kAdd, a, b, {.a = factor});
 }
 
 // The loss a step of t away, with its gradient and the gradient's part along the direction.
@@ -177,7 +179,8 @@ Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
   check_step();
   require<ValueError>(num_groups() == 1,
                       "LBFGS doesn't support per-parameter options (parameter groups)");
-  const LBFGSOptions o = static_cast<const RuleOf<LBFGSOptions>&>(*groups_[0].rule).options();
+  const LBFGSOptions o =
+      static_cast<const TypedGroupOptions<LBFGSOptions>&>(*groups_[0].options).options();
   Memory& m = memory_;
   const Tensor orig_loss = closure();
   double loss = orig_loss.item<double>();
@@ -190,7 +193,8 @@ Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
     m.d = direction(grad, o.history_size);
     m.prev_flat_grad = grad;
     m.prev_loss = loss;
-    m.t = m.n_iter == 1 ? std::min(1., 1 / reduced(ReduceOp::sum, absolute(grad))) * o.lr : o.lr;
+    m.t =
+        m.n_iter == 1 ? std::min(1., 1 / reduced(ReductionOp::kSum, absolute(grad))) * o.lr : o.lr;
     const double gtd = dot(grad, m.d);
     if (gtd > -o.tolerance_change) break;
     const Tensor start = flat(false);
@@ -203,7 +207,7 @@ Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
       const Tensor g = flat(true);
       return Point{t, f, g, dot(g, m.d)};
     };
-    if (o.line_search_fn == LineSearch::strong_wolfe) {
+    if (o.line_search_fn == LineSearch::kStrongWolfe) {
       const Point found = strong_wolfe(evaluate, {0, loss, grad, gtd}, m.t, largest(m.d),
                                        o.tolerance_change, o.max_eval - evals);
       m.t = found.t;
@@ -229,7 +233,7 @@ std::vector<NamedTensor> LBFGS::state_dict() const {
   const Memory& m = memory_;
   std::vector<NamedTensor> state;
   const auto put = [&](const char* name, const Tensor& x) {
-    state.push_back({cat("state.0.", name), x});
+    state.push_back({concat_to_string("state.0.", name), x});
   };
   const auto stacked = [&](const std::vector<Tensor>& rows) {
     const Tensor out =
@@ -265,13 +269,14 @@ void LBFGS::load_state_dict(const std::vector<NamedTensor>& state) {
   }
   const StateReader saved{own, "LBFGS"};
   const auto has = [&](const char* name) {
-    return std::ranges::find(own, cat("state.0.", name), &NamedTensor::name) != own.end();
+    return std::ranges::find(own, concat_to_string("state.0.", name), &NamedTensor::name) !=
+           own.end();
   };
   const Tensor like = flat(false);
   const int64_t n = like.numel();
   const auto read = [&](const char* name, const Shape& shape) {
     const Tensor out = Tensor::make(shape, like.dtype(), like.device());
-    kernels::copy_into(out, saved.entry(cat("state.0.", name), shape));
+    kernels::copy_into(out, saved.entry(concat_to_string("state.0.", name), shape));
     return out;
   };
   Memory m;

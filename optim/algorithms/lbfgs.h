@@ -1,7 +1,7 @@
 // Limited-memory BFGS (https://pytorch.org/docs/stable/generated/torch.optim.LBFGS.html): steps
 // along what the last gradients say of the curvature, each of several evaluations of the loss.
 //
-//   optim::LBFGS optimizer(net.parameters(), {.line_search_fn = optim::LineSearch::strong_wolfe});
+//   optim::LBFGS optimizer(net.parameters(), {.line_search_fn = optim::LineSearch::kStrongWolfe});
 //   const Tensor loss = optimizer.step([&] {
 //     optimizer.zero_grad();
 //     const Tensor loss = criterion(net(x), y);
@@ -16,7 +16,7 @@
 
 namespace taper::v0::optim {
 
-enum class LineSearch : int64_t { none, strong_wolfe };
+enum class LineSearch : int64_t { kNone, kStrongWolfe };
 
 struct LBFGSOptions {
   double lr = 1;
@@ -25,7 +25,7 @@ struct LBFGSOptions {
   double tolerance_grad = 1e-7;    // a step ends where no gradient is larger,
   double tolerance_change = 1e-9;  // or no parameter, or the loss, changes by more
   int64_t history_size = 100;
-  LineSearch line_search_fn = LineSearch::none;
+  LineSearch line_search_fn = LineSearch::kNone;
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
@@ -36,7 +36,7 @@ struct LBFGSOptions {
     v("history_size", history_size, kCount, "gradients that are remembered");
     v("line_search_fn", line_search_fn, {"none", "strong_wolfe"}, "how far a step goes");
   }
-  Recipe recipe() const { return {"LBFGS"}; }
+  OptimizerTraits traits() const { return {"LBFGS"}; }
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const;
 };

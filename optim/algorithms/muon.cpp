@@ -26,11 +26,12 @@ Tensor transposed(const Tensor& x) {
 // x [b, m, n], which is overwritten: of every matrix U S V^T about U V^T, in `dtype`.
 // X = X / |X|; then a X + (b A + c A^2) X with A = X X^T, or the same with A = X^T X on the right.
 Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
-  const Tensor norm =
-      kernels::reduce(kernels::ReduceOp::sum, unary(kernels::UnaryOp::square, x), {1, 2}, true);
-  unary_into(kernels::UnaryOp::sqrt, norm, norm);
-  unary_into(kernels::UnaryOp::clamp, norm, norm, {o.eps, std::numeric_limits<double>::infinity()});
-  binary_into(BinaryOp::div, x, x, norm);
+  const Tensor norm = kernels::reduce(kernels::ReductionOp::kSum,
+                                      unary(kernels::UnaryOp::kSquare, x), {1, 2}, true);
+  unary_into(kernels::UnaryOp::kSqrt, norm, norm);
+  unary_into(kernels::UnaryOp::kClamp, norm, norm,
+             {o.eps, std::numeric_limits<double>::infinity()});
+  binary_into(BinaryOp::kDiv, x, x, norm);
   x = kernels::packed(x, dtype);
   const bool tall = x.size(1) > x.size(2);
   const auto [a, b, c] = o.ns_coefficients;
@@ -38,10 +39,10 @@ Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
     const Tensor gram =
         tall ? kernels::matmul(transposed(x), x) : kernels::matmul(x, transposed(x));
     const Tensor factor = kernels::matmul(gram, gram);
-    binary_into(BinaryOp::mul, factor, factor, wrap_scalar(c));
-    binary_into(BinaryOp::add, factor, factor, gram, {.a = b});
+    binary_into(BinaryOp::kMul, factor, factor, wrap_scalar(c));
+    binary_into(BinaryOp::kAdd, factor, factor, gram, {.a = b});
     const Tensor next = tall ? kernels::matmul(x, factor) : kernels::matmul(factor, x);
-    binary_into(BinaryOp::add, next, next, x, {.a = a});
+    binary_into(BinaryOp::kAdd, next, next, x, {.a = a});
     x = next;
   }
   return x;
@@ -69,7 +70,7 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
     const double A = double(p.size(0)), B = double(p.size(1));
     Bucket own{p.size(0), p.size(1), updates[i].grad.dtype(), std::sqrt(std::max(1., A / B)),
                {},        {}};
-    if (adjust == AdjustLr::match_rms_adamw) own.ratio = 0.2 * std::sqrt(std::max(A, B));
+    if (adjust == AdjustLr::kMatchRmsAdamw) own.ratio = 0.2 * std::sqrt(std::max(A, B));
     if (!p.is_contiguous()) std::swap(own.rows, own.cols);
     auto it = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& x) {
       return x.rows == own.rows && x.cols == own.cols && x.dtype == own.dtype &&
@@ -83,17 +84,17 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
 
 }  // namespace
 
-Recipe MuonOptions::recipe() const {
+OptimizerTraits MuonOptions::traits() const {
   for (const auto& [what, x] : {std::pair("Learning rate", lr), std::pair("momentum", momentum),
                                 std::pair("weight decay", weight_decay)}) {
     if (!(x >= 0)) throw ValueError(what, " should be >= 0 but is: ", x);
   }
   require<ValueError>(
-      adjust_lr_fn == AdjustLr::original || adjust_lr_fn == AdjustLr::match_rms_adamw,
+      adjust_lr_fn == AdjustLr::kOriginal || adjust_lr_fn == AdjustLr::kMatchRmsAdamw,
       "Adjust learning rate function ", int64_t(adjust_lr_fn), " is not supported");
   require<ValueError>(ns_steps < 100,
                       "Number of steps must be less than 100 for computational efficiency");
-  Recipe r{"Muon", {"momentum_buffer"}};
+  OptimizerTraits r{"Muon", {"momentum_buffer"}};
   r.only_matrices = true;
   return r;
 }
@@ -114,7 +115,7 @@ void MuonOptions::update(const std::vector<Update>& updates,
   kernels::update(momenta, scalars, *this);
   for (Bucket& b : buckets) {
     const Tensor x = newton_schulz(b.stack, is_half(b.dtype) ? kBFloat16 : b.dtype, *this);
-    binary_into(BinaryOp::mul, x, x, wrap_scalar(b.ratio));
+    binary_into(BinaryOp::kMul, x, x, wrap_scalar(b.ratio));
     b.stack = kernels::packed(x, b.dtype);
     for (size_t i = 0; i < b.members.size(); ++i) {
       Update& u = moves[b.members[i]];

@@ -12,7 +12,7 @@
 namespace taper::v0::optim {
 
 // How Muon's lr follows a matrix [A, B]: times sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
-enum class AdjustLr : int64_t { original, match_rms_adamw };
+enum class AdjustLr : int64_t { kOriginal, kMatchRmsAdamw };
 
 struct MuonOptions {
   double lr = 1e-3;
@@ -22,7 +22,7 @@ struct MuonOptions {
   std::array<double, 3> ns_coefficients = {3.4445, -4.7750, 2.0315};
   double eps = 1e-7;
   int64_t ns_steps = 5;
-  AdjustLr adjust_lr_fn = AdjustLr::original;
+  AdjustLr adjust_lr_fn = AdjustLr::kOriginal;
   bool master_weights = false;
   static constexpr int kMinStates = 1, kMaxStates = 1;
 
@@ -38,7 +38,7 @@ struct MuonOptions {
       "how lr depends on the shape of a matrix");
     v("master_weights", master_weights, "keep float32 copies of half-precision weights");
   }
-  Recipe recipe() const;
+  OptimizerTraits traits() const;
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const;
 };

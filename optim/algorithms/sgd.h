@@ -17,13 +17,13 @@ struct SGDOptions {
     v("momentum", momentum, kBelowOne, "momentum factor");
     v("nesterov", nesterov, "use Nesterov momentum");
     v("dampening", dampening, kBelowOne, "dampening of the momentum");
-    describe_rest(v, *this);
+    describe_common_options(v, *this);
   }
   template <class V> void rules(V& v) {
     v("nesterov", "needs a momentum above 0, as in 'momentum: 0.9', and no dampening",
       [this] { return !nesterov || (momentum > 0 && dampening == 0); });
   }
-  Recipe recipe() const;
+  OptimizerTraits traits() const;
 };
 using SGD = OptimizerOf<SGDOptions>;
 
@@ -40,9 +40,9 @@ struct LionOptions {
     v("lr", lr, kPositive, "learning rate");
     v("betas", betas, kBelowOne,
       "decay rates of the running mean: in the update, and of the mean itself");
-    describe_rest(v, *this, "decoupled weight decay, multiplied by lr");
+    describe_common_options(v, *this, "decoupled weight decay, multiplied by lr");
   }
-  Recipe recipe() const { return {"Lion", {"exp_avg"}}; }
+  OptimizerTraits traits() const { return {"Lion", {"exp_avg"}}; }
 };
 using Lion = OptimizerOf<LionOptions>;
 

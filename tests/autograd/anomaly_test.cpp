@@ -40,7 +40,7 @@ TEST(Anomaly, NamesTheFunctionThatReturnedNanAndItsCaller) {
   for (const Device device : all_devices()) {
     const Tensor x = ones({2}, {.device = device, .requires_grad = true});
     {
-      const AnomalyMode anomaly;
+      const DetectAnomalyGuard anomaly;
       const std::string text = message_of([&] { (root_of_nothing(x) * 0).sum().backward(); });
       EXPECT_TRUE(text.starts_with(
           "Function 'SqrtBackward0' returned nan values in its 0th output.\nThe forward was called "
@@ -73,7 +73,7 @@ struct Net : Module {
 };
 
 TEST(Anomaly, NamesTheModule) {
-  const AnomalyMode anomaly;
+  const DetectAnomalyGuard anomaly;
   const Tensor x = ones({2}, {.requires_grad = true});
   Net net;
   EXPECT_NE(message_of([&] {
@@ -83,7 +83,7 @@ TEST(Anomaly, NamesTheModule) {
 }
 
 TEST(Anomaly, AddsThePlaceToOtherErrors) {
-  const AnomalyMode anomaly;
+  const DetectAnomalyGuard anomaly;
   const Tensor x = ones({2}, {.requires_grad = true});
   const Tensor y = exp(x);
   y.detach().add_(1);
@@ -148,7 +148,7 @@ template <class E> void expect_kept() {
        [&] {
          const Tensor y = x * 2;
          y.register_hook([&](const Tensor&) {
-           const GradMode recording(true);
+           const AutoGradMode recording(true);
            Throws<E>::apply(x).sum().backward();
          });
          y.sum().backward();
@@ -157,7 +157,7 @@ template <class E> void expect_kept() {
        [&] {
          std::exception_ptr error;
          std::thread([&, anomaly = is_anomaly_enabled()] {
-           const AnomalyMode mode(anomaly);
+           const DetectAnomalyGuard mode(anomaly);
            try {
              Throws<E>::apply(x).sum().backward();
            } catch (...) {
@@ -168,7 +168,7 @@ template <class E> void expect_kept() {
        }},
   };
   for (const bool anomaly : {false, true}) {
-    const AnomalyMode mode(anomaly);
+    const DetectAnomalyGuard mode(anomaly);
     for (const auto& [name, run] : paths) {
       EXPECT_TRUE(exactly(run).starts_with("mine")) << name << ", anomaly mode: " << anomaly;
     }
@@ -189,7 +189,7 @@ TEST(Anomaly, WarnsOfThePlaceBehindAForeignException) {
   std::string heard;
   const Logger before = set_logger([&](LogLevel, const std::string& text) { heard += text; });
   {
-    const AnomalyMode anomaly;
+    const DetectAnomalyGuard anomaly;
     const Tensor x = ones({2}, {.requires_grad = true});
     EXPECT_THROW(Throws<OwnError>::apply(x).sum().backward(), OwnError);
   }
@@ -201,7 +201,7 @@ TEST(Anomaly, WarnsOfThePlaceBehindAForeignException) {
 TEST(Anomaly, BelongsToItsThreadAndScope) {
   EXPECT_FALSE(is_anomaly_enabled());
   {
-    const AnomalyMode anomaly;
+    const DetectAnomalyGuard anomaly;
     EXPECT_TRUE(is_anomaly_enabled());
     bool elsewhere = true;
     std::thread([&] { elsewhere = is_anomaly_enabled(); }).join();

@@ -24,7 +24,7 @@ struct Clip : Function<Clip> {
   }
   static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
     const Tensor x = ctx.saved_tensors()[0];
-    return {masked(dy[0], ge(x, wrap_scalar(ctx.get<double>("low"))))};
+    return {zero_outside(dy[0], ge(x, wrap_scalar(ctx.get<double>("low"))))};
   }
 };
 

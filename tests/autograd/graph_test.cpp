@@ -119,7 +119,7 @@ TEST(Graph, UserFunctionsAreRecordedInAFewLines) {
   for (const Device device : all_devices()) {
     const auto cube = [](const Tensor& x) {
       Tensor y = x.detach() * x.detach() * x.detach();
-      return record("CubeBackward0", y, {x}, [x = Saved(x)](Gradients& g) {
+      return record("CubeBackward0", y, {x}, [x = SavedTensor(x)](Gradients& g) {
         const Tensor u = x.get(g);
         g.dx(0) = g.dy() * u * u * 3;
       });

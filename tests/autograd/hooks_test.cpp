@@ -161,14 +161,14 @@ TEST_P(HooksOn, ABackwardPassInsideKeepsItsGradientsApart) {
   const Tensor a = leaf({1, 2}), b = leaf({3, 4});
   const Tensor y = a * 3;
   y.register_hook([&](const Tensor&) {
-    const GradMode recording(true);
+    const AutoGradMode recording(true);
     (b * b).sum().backward();
   });
   y.sum().backward();
   EXPECT_TRUE(close(b.grad(), {2}, {6, 8}, 0));
   const Tensor z = a * 3;
   z.register_hook([&](const Tensor&) {
-    const GradMode recording(true);
+    const AutoGradMode recording(true);
     a.sum().backward();
   });
   a.set_grad({});

@@ -346,7 +346,7 @@ TEST(Assignment, ToACopyIsRefused) {
   for (const Device device : all_devices()) {
     const Tensor x = arange(6.0, {.device = device}).reshape({3, 2});
     for (const bool records : {true, false}) {
-      const GradMode mode(records);
+      const AutoGradMode mode(records);
       for (const Target& c : copies) {
         EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) = 3), 0; }, kText)) << c.name;
         EXPECT_TRUE(refuses<Error>([&] { return (c.f(x) = x), 0; }, kText)) << c.name;
@@ -380,7 +380,7 @@ TEST(Assignment, ToAViewOrAHandleWritesThere) {
   };
   for (const Device device : all_devices()) {
     for (const bool records : {true, false}) {
-      const GradMode mode(records);
+      const AutoGradMode mode(records);
       for (const Target& c : views) {
         const Tensor x = zeros({3, 2}, {.device = device});
         c.f(x) = 3;

@@ -74,7 +74,7 @@ TEST(Sparse, DifferentiatesByValuesAndByTheDenseMatrixTwice) {
     EXPECT_TRUE(gradcheck(f, {values, x}));
     const Tensor dy = randn({4, 3}, {.dtype = kFloat64, .device = device});
     const auto slope = [&](std::vector<Tensor> in) {
-      const GradMode on_the_tape(true);  // also where gradcheck only needs values
+      const AutoGradMode on_the_tape(true);  // also where gradcheck only needs values
       for (Tensor& t : in) {
         if (!t.requires_grad()) t = t.clone().requires_grad_();
       }

@@ -154,11 +154,11 @@ TEST_P(Tape, GradTouchesNoLeaf) {
 // The graph from which an input was computed is not visited and stays usable.
 TEST_P(Tape, GradRunsOnlyWhatLiesBetween) {
   const Tensor x = ones({2}, {.device = GetParam(), .requires_grad = true});
-  const Tensor h = exp(x), beside = exp(x * 2), y = (h * h * beside).sum();
+  const Tensor h = exp(x), sibling = exp(x * 2), y = (h * h * sibling).sum();
   int asked = 0;
   const auto count = [&](const Tensor&) { ++asked; };
   x.register_hook(count);
-  beside.register_hook(count);
+  sibling.register_hook(count);
   (void)grad({y}, {h});
   EXPECT_EQ(asked, 0);
   h.sum().backward();
@@ -247,7 +247,7 @@ TEST_P(Tape, NothingIsRecordedUnderNoGrad) {
     const NoGradGuard no_grad;
     EXPECT_FALSE((x * 2).requires_grad());
     {
-      const GradMode grad_again(true);
+      const AutoGradMode grad_again(true);
       EXPECT_TRUE((x * 2).requires_grad());
     }
     EXPECT_FALSE((x * 2).requires_grad());

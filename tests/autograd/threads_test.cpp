@@ -85,7 +85,7 @@ TEST(Threads, GradOfSharedLeavesIsEachThreadsOwn) {
 
 TEST(Threads, PassesMayShareAPartOfTheirGraphs) {
   const Tensor w = leaf({3, 4}), labels = zeros({3}, {.dtype = kInt64});
-  const Tensor trunk = Square::apply(w * 1), loss = cross_entropy(trunk, labels, Reduction::sum);
+  const Tensor trunk = Square::apply(w * 1), loss = cross_entropy(trunk, labels, Reduction::kSum);
   w.register_hook([](const Tensor&) {});
   trunk.retain_grad();
   const Tensor alone = grad({loss}, {w}, {}, true)[0];
@@ -153,7 +153,7 @@ TEST(Threads, LowPrecisionCopiesOfParametersComeAndGo) {
         EXPECT_GE(known.parameter.numel(), 64);
       return;
     }
-    const Autocast guard(DeviceType::cpu, kBFloat16);
+    const AutocastGuard guard(DeviceType::kCpu, kBFloat16);
     const Tensor own = leaf({8, 8});
     own.impl()->is_parameter = true;
     matmul(matmul(x, own), shared).sum().backward();

@@ -83,7 +83,7 @@ TEST(Views, OfOtherStridesAreExactlyThoseThatExist) {
   };
   for (const Case& c : cases) {
     const Tensor x = view_as(arange(100), c.shape, c.strides, 0);
-    const std::string what = cat(c.shape, " strides ", c.strides, " as ", c.wanted);
+    const std::string what = concat_to_string(c.shape, " strides ", c.strides, " as ", c.wanted);
     if (!c.possible) {
       EXPECT_TRUE(refuses<Error>([&] { return x.view(c.wanted); },
                                  "view size is not compatible with input tensor's size and stride"))

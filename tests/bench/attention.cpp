@@ -61,16 +61,16 @@ void measure(const Bench& bench, const Case& c) {
   const Operands x = operands_of(c);
   const AttentionArgs args{c.causal, 1 / std::sqrt(double(c.D)), c.dropout, {1, 2}};
   const double pairs = double(c.B * c.H * c.T) * double(c.T) * double(c.D) / (c.causal ? 2 : 1);
-  const std::string shape =
-      cat("attention_", c.dtype, "_", c.B, "x", c.H, "x", c.T, "x", c.D, c.causal ? "_causal" : "",
-          c.dropout > 0 ? "_dropout" : "", c.packed ? "_packed" : "_dense");
+  const std::string shape = concat_to_string(
+      "attention_", c.dtype, "_", c.B, "x", c.H, "x", c.T, "x", c.D, c.causal ? "_causal" : "",
+      c.dropout > 0 ? "_dropout" : "", c.packed ? "_packed" : "_dense");
   // An implementation that does not support the case returns false at the first call.
   const auto time = [&](const char* path, const auto& forward, const auto& backward) {
     if (!forward()) return;
-    bench.op(cat(shape, "_", path, "_fwd"), "cuda:0", {.flops = 4 * pairs},
+    bench.op(concat_to_string(shape, "_", path, "_fwd"), "cuda:0", {.flops = 4 * pairs},
              [&] { (void)forward(); });
     if (!backward()) return;
-    bench.op(cat(shape, "_", path, "_bwd"), "cuda:0", {.flops = 10 * pairs},
+    bench.op(concat_to_string(shape, "_", path, "_bwd"), "cuda:0", {.flops = 10 * pairs},
              [&] { (void)backward(); });
   };
   if constexpr (kHasCudnn) {

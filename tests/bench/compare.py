@@ -1,4 +1,4 @@
-"""Taper beside PyTorch: both run the same work in turn, on this machine, in this run.
+"""Compares Taper with PyTorch: both run the same work in turn, on this machine, in this run.
 
     python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--rounds 7] [--python python3]
                                    [--threads N] [--json FILE] [NAME ...]

@@ -58,7 +58,7 @@ class RanksStep {
     DataParallelOptions given{.bucket_bytes = options.bucket_mb << 20,
                               .reduce_dtype = options.reduce_dtype};
     if (options.shards > 0) {
-      given.order = ReduceOrder::tree;
+      given.order = ReduceOrder::kTree;
       given.shards = options.shards;
       leaves_ = options.shards / world->size();
       weight_ = 1.0 / options.shards;
@@ -73,12 +73,12 @@ class RanksStep {
     optimizer_.zero_grad();
     const int64_t rows = in[0].size(0) / leaves_;
     if (rows * leaves_ != in[0].size(0)) {
-      throw runner::ConfigError(cat("--shards: a rank's batch of ", in[0].size(0),
-                                    " does not fall into ", leaves_, " parts"));
+      throw runner::ConfigError(concat_to_string("--shards: a rank's batch of ", in[0].size(0),
+                                                 " does not fall into ", leaves_, " parts"));
     }
     Tensor sum;
     for (int64_t i = 0; i < leaves_; ++i) {
-      std::optional<DataParallel::NoSync> alone;
+      std::optional<DataParallel::NoSyncGuard> alone;
       if (i + 1 < leaves_ || (parallel_ && !syncs)) alone.emplace(*parallel_);
       std::vector<Tensor> leaf;
       for (const Tensor& x : in) leaf.push_back(leaves_ == 1 ? x : x.narrow(0, i * rows, rows));
@@ -136,14 +136,14 @@ std::string Ranks::word() const {
 double Ranks::largest(double x) const {
   if (!world_) return x;
   const Tensor all = full({1}, x, {.dtype = kFloat64, .device = device_});
-  world_->all_reduce(all, distributed::ReduceOp::max).wait();
+  world_->all_reduce(all, distributed::ReduceOp::kMax).wait();
   return all.item<double>();
 }
 
 double Ranks::mean(double x) const {
   if (!world_) return x;
   const Tensor all = full({1}, x, {.dtype = kFloat64, .device = device_});
-  world_->all_reduce(all, distributed::ReduceOp::avg).wait();
+  world_->all_reduce(all, distributed::ReduceOp::kAvg).wait();
   return all.item<double>();
 }
 
@@ -158,7 +158,7 @@ void Ranks::measure(const std::string& ready, std::vector<Variant> variants) con
       (void)largest(0);
       const double seconds = std::max(largest(seconds_of(v.calls, device_, v.call)), 1e-7);
       v.calls = std::clamp<int64_t>(int64_t(v.seconds / seconds), 3, 10000);
-      v.settling = int64_t(v.settle / seconds);
+      v.settling = int64_t(v.warm_up / seconds);
       line += fmt::format("{}\"{}\":{:.6g}", line.empty() ? "" : ",", v.name, seconds * 1e6);
     }
     say(fmt::format("{{\"us\":{{{}}}}}", line));
@@ -196,7 +196,7 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
   StepGraph reduce([&](const std::vector<Tensor>&) {
     std::vector<distributed::Work> works;
     for (const Tensor& flat : flats)
-      works.push_back(world_->all_reduce(flat, distributed::ReduceOp::sum, true));
+      works.push_back(world_->all_reduce(flat, distributed::ReduceOp::kSum, true));
     for (distributed::Work& work : works) work.wait();
     return std::vector<Tensor>();
   });
@@ -235,7 +235,7 @@ void Ranks::collectives(int64_t most_bytes) const {
     const Tensor all = whole.narrow(0, 0, numel * n), own = part.narrow(0, 0, numel);
     const auto add = [&](const char* op, const std::function<void()>& taper,
                          const std::function<void()>& direct) {
-      variants.push_back({cat(op, " ", bytes), nccl ? direct : taper, 0.02, 0});
+      variants.push_back({concat_to_string(op, " ", bytes), nccl ? direct : taper, 0.02, 0});
     };
     add(
         "all_reduce", [this, all] { world_->all_reduce(all).wait(); },

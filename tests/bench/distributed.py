@@ -1,4 +1,4 @@
-"""Data parallel training on several GPUs beside PyTorch's DistributedDataParallel: the same work, in
+"""Data parallel training on several GPUs compared with PyTorch's DistributedDataParallel: the same work, in
 turn, on this machine, in this run.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
@@ -19,7 +19,7 @@ warmed up before any of them is timed; then each round takes one repeat of each,
 with them one GPU alone. Printed are medians: milliseconds of a step on the slowest rank, tokens or
 pictures a second, the share of linear (that rate over as many times one GPU's of the same side), GiB
 on the GPU that takes most, also with optimizer state in shards, and with gradients in a fixed tree;
-where a step's time goes; collectives beside NCCL called directly and PyTorch's; seconds from the
+where a step's time goes; collectives compared with NCCL called directly and PyTorch's; seconds from the
 processes' start. PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph
 (of the whole step), with gradients as views of buckets; by default of those that were good before,
 with --modes all of all, copies of gradients, too (name one training then: all are in memory at

@@ -21,7 +21,8 @@ template <class F> F* function(const char* name) {
 }
 
 void check(ncclResult_t status) {
-  if (status != ncclSuccess) throw Error(cat("NCCL called directly: status ", int(status)));
+  if (status != ncclSuccess)
+    throw Error(concat_to_string("NCCL called directly: status ", int(status)));
 }
 
 class Direct : public Nccl {

@@ -1,4 +1,4 @@
-"""Rows of the op table beside PyTorch, one row of both sides after the other, on this machine.
+"""Compares rows of the op table with PyTorch, one row of both sides after the other, on this machine.
 
     python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--dtype float32] [--threads 2]
                                [TITLE ...]

@@ -6,7 +6,7 @@
     python3 tests/bench/scaling.py write                     puts them there
     python3 tests/bench/scaling.py check                     whether they stand there
 
-FILE: scaling.json beside this program when none is named.
+FILE: scaling.json next to this program when none is named.
 
 A collective of S bytes (of all parts together) on n GPUs of a host takes alpha(n) + S f(n) / beta(n),
 where f is 2 (n - 1) / n for all_reduce, a reduce_scatter and an all_gather being half of one: the
@@ -19,7 +19,7 @@ A step is forward, backward, optimizer, of measured lengths, of which the backwa
 thirds of both. A bucket of gradients is ready when the backward pass has come past its parameters,
 taken to be when it has made as large a share of all gradients; the last one, with the tied embedding of
 a GPT, at its end. Buckets are reduced one after the other. What is not done when the backward pass
-ends is exposed; what is hidden slows the kernels beside it (small ones are copied into buckets first), by a
+ends is exposed; what is hidden slows the kernels that run at the same time (small ones are copied into buckets first), by a
 share of its time that is fitted to the measured step on the fewest GPUs above one.
 """
 import json
@@ -142,7 +142,7 @@ class Model:
         return busy - exposed, exposed
 
     def slowdown(self, name):
-        """The share of hidden communication that the kernels beside it lose."""
+        """The share of hidden communication that concurrent kernels lose."""
         for n, m in sorted(self.works[name]["measured"].items()):
             if n > 1 and "no_sync" in m:
                 hidden, exposed = self.communication(name, n)

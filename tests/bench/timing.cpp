@@ -41,7 +41,7 @@ void start_from(const std::string& path, Module& net, std::vector<Tensor>& batch
   }
   net.load_state_dict(state);
 } catch (const Error& error) {
-  throw InputError(cat("--inputs ", path, ": ", error.what()));
+  throw InputError(concat_to_string("--inputs ", path, ": ", error.what()));
 }
 
 Bench::Bench(const BenchOptions& options) : options_(options) {
@@ -118,7 +118,7 @@ void Bench::training(const std::string& name, Module& net, optim::Optimizer& opt
                      const Loss& loss_of) const {
   const Device device = batch[0].device();
   const Loss forward = [&](const std::vector<Tensor>& in) {
-    const Autocast casts(device.type(), half, half.has_value());
+    const AutocastGuard casts(device.type(), half, half.has_value());
     return loss_of(in);
   };
   if (ranks_) return ranks_->training(name, net, optimizer, items, std::move(batch), forward);

@@ -50,8 +50,8 @@ def seconds_of(calls, call):
     return (time.perf_counter() - start) / calls
 
 
-def measure(ready, variants, seconds, settle=0):
-    """variants: a call by name; seconds: of a repeat of each, settle: before it. As Ranks::measure."""
+def measure(ready, variants, seconds, warm_up=0):
+    """variants: a call by name; seconds: of a repeat of each, warm_up: before it. As Ranks::measure."""
     for call in variants.values():
         seconds_of(5, call)
     reduced(0)
@@ -67,7 +67,7 @@ def measure(ready, variants, seconds, settle=0):
             reduced(0)
             took = max(reduced(seconds_of(calls[name], call)), 1e-7)
             calls[name] = max(3, min(10000, int(seconds / took)))
-            settling[name] = int(settle / took)
+            settling[name] = int(warm_up / took)
             us[name] = took * 1e6
         say(us=us)
 

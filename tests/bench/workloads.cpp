@@ -91,7 +91,7 @@ void ops(const Bench& bench, Device device) {
   for (const DType dtype : {kFloat32, kBFloat16}) {
     const TensorOptions o{.dtype = dtype, .device = device};
     const double e = double(size_of(dtype)), all = double(N * C) * e;
-    const auto name = [&](const char* op) { return cat(op, "_", dtype); };
+    const auto name = [&](const char* op) { return concat_to_string(op, "_", dtype); };
     const Tensor x = randn({N, C}, o), w = ones({C}, o).requires_grad_(),
                  b = zeros({C}, o).requires_grad_(), g = randn({N, C}, o);
     const Tensor leaf = x.clone().requires_grad_();
@@ -122,8 +122,8 @@ void ops(const Bench& bench, Device device) {
   bench.op("adamw_124M", device, {double(parameters) * 10 * 4 * 7}, [&] { optimizer.step(); });
   const auto matmul_of = [&](int64_t n, DType dtype) {
     const Tensor a = randn({n, n}, {.dtype = dtype, .device = device}), b = randn_like(a);
-    bench.op(cat("matmul_", n, "_", dtype, "_", get_float32_matmul_precision()), device,
-             {.flops = 2 * double(n) * double(n) * double(n)}, [&] { (void)mm(a, b); });
+    bench.op(concat_to_string("matmul_", n, "_", dtype, "_", get_float32_matmul_precision()),
+             device, {.flops = 2 * double(n) * double(n) * double(n)}, [&] { (void)mm(a, b); });
   };
   matmul_of(gpu ? 4096 : 1024, kFloat32);
   if (!gpu) return;
@@ -144,7 +144,7 @@ void ops(const Bench& bench, Device device) {
 // Times the host part of small ops: what a call costs before the device has finished.
 void overhead(const Bench& bench, Device device) {
   const auto name = [&](const char* op) {
-    return cat("overhead_", op, device.is_cuda() ? "_cuda" : "_cpu");
+    return concat_to_string("overhead_", op, device.is_cuda() ? "_cuda" : "_cpu");
   };
   const Tensor a = ones({1}, {.device = device}), b = ones({1}, {.device = device});
   const Tensor g = ones({1}, {.device = device, .requires_grad = true});
@@ -243,15 +243,17 @@ const Workload kWorkloads[] = {
 
 void run_bench(const BenchOptions& options) {
   std::string known;
-  for (const Workload& w : kWorkloads) known += cat(known.empty() ? "" : ", ", w.name);
+  for (const Workload& w : kWorkloads) known += concat_to_string(known.empty() ? "" : ", ", w.name);
   for (const std::string& name : options.names) {
     const auto is_it = [&](const Workload& w) { return name == w.name; };
     if (std::none_of(std::begin(kWorkloads), std::end(kWorkloads), is_it)) {
-      throw runner::ConfigError(cat("there is no workload '", name, "'; known: ", known));
+      throw runner::ConfigError(
+          concat_to_string("there is no workload '", name, "'; known: ", known));
     }
   }
   if (!options.mode.empty() && options.mode != "eager" && options.mode != "graph") {
-    throw runner::ConfigError(cat("expected mode eager or graph, got '", options.mode, "'"));
+    throw runner::ConfigError(
+        concat_to_string("expected mode eager or graph, got '", options.mode, "'"));
   }
   const Bench bench(options);
   const auto& names = options.names;

@@ -16,7 +16,7 @@ struct Answer {
 };
 
 Answer raised(const char* kind, const std::exception& error) {
-  return {cat(kind, ": ", error.what()), true};
+  return {concat_to_string(kind, ": ", error.what()), true};
 }
 
 // Returns the answer of a row. An error's text begins with PyTorch's name of the exception.
@@ -58,10 +58,10 @@ std::string wanted(const Row& row) {
 
 const char* word_of(Outcome outcome) {
   switch (outcome) {
-    case Outcome::held: return "held";
-    case Outcome::differs: return "differs";
-    case Outcome::skipped: return "skipped";
-    case Outcome::failed: return "FAILED";
+    case Outcome::kHeld: return "held";
+    case Outcome::kDiffers: return "differs";
+    case Outcome::kSkipped: return "skipped";
+    case Outcome::kFailed: return "FAILED";
   }
   return "";
 }
@@ -87,34 +87,39 @@ const std::vector<Row>& all_rows() {
 
 Result check(const Row& row) {
   if (const int seen = cuda::device_count(); seen < row.gpus) {
-    return {Outcome::skipped,
-            cat("needs ", row.gpus == 1 ? "a GPU" : cat(row.gpus, " GPUs"), "; visible: ", seen)};
+    return {
+        Outcome::kSkipped,
+        concat_to_string("needs ", row.gpus == 1 ? "a GPU" : concat_to_string(row.gpus, " GPUs"),
+                         "; visible: ", seen)};
   }
   const Answer got = answer_of(row);
   const std::string want = wanted(row);
   const bool same = got.raised ? got.text.starts_with(beginning(want)) : got.text == want;
-  if (!same) return {Outcome::failed, cat("expected: ", want, "\n  got:      ", got.text)};
-  if (!row.differs.empty()) return {Outcome::differs, row.differs};
-  return {Outcome::held, ""};
+  if (!same)
+    return {Outcome::kFailed, concat_to_string("expected: ", want, "\n  got:      ", got.text)};
+  if (!row.differs.empty()) return {Outcome::kDiffers, row.differs};
+  return {Outcome::kHeld, ""};
 }
 
 Report run_all() {
   Report report{"", 0};
-  int counts[size_t(Outcome::failed) + 1] = {};
+  int counts[size_t(Outcome::kFailed) + 1] = {};
   size_t width = 0;
   for (const Row& row : all_rows()) width = std::max(width, row.name.size());
   for (const Row& row : all_rows()) {
     const Result result = check(row);
     ++counts[size_t(result.outcome)];
     const char* word = word_of(result.outcome);
-    report.text += cat(padded(row.name, width), "  ",
-                       result.text.empty() ? word : padded(word, 7) + "  " + result.text, "\n");
+    report.text +=
+        concat_to_string(padded(row.name, width), "  ",
+                         result.text.empty() ? word : padded(word, 7) + "  " + result.text, "\n");
   }
   const auto count = [&](Outcome outcome) { return counts[size_t(outcome)]; };
-  report.failed = count(Outcome::failed);
-  report.text += cat("\n", all_rows().size(), " rows: ", count(Outcome::held), " held, ",
-                     count(Outcome::differs), " differ on purpose, ", count(Outcome::skipped),
-                     " skipped for want of GPUs, ", report.failed, " failed\n");
+  report.failed = count(Outcome::kFailed);
+  report.text +=
+      concat_to_string("\n", all_rows().size(), " rows: ", count(Outcome::kHeld), " held, ",
+                       count(Outcome::kDiffers), " differ on purpose, ", count(Outcome::kSkipped),
+                       " skipped for want of GPUs, ", report.failed, " failed\n");
   return report;
 }
 

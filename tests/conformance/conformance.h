@@ -29,7 +29,7 @@ struct Row {
 };
 
 // skipped: the machine lacks the hardware.
-enum class Outcome { held, differs, skipped, failed };
+enum class Outcome { kHeld, kDiffers, kSkipped, kFailed };
 
 struct Result {
   Outcome outcome;

@@ -17,8 +17,8 @@ class Conformance : public testing::TestWithParam<size_t> {};
 
 TEST_P(Conformance, HoldsOrDiffersOnPurpose) {
   const Result result = check(all_rows()[GetParam()]);
-  if (result.outcome == Outcome::skipped) GTEST_SKIP() << result.text;
-  EXPECT_NE(result.outcome, Outcome::failed) << result.text;
+  if (result.outcome == Outcome::kSkipped) GTEST_SKIP() << result.text;
+  EXPECT_NE(result.outcome, Outcome::kFailed) << result.text;
 }
 
 // Returns a valid name of a test, with letters, digits and _: device_parse_cuda_minus1_ for
@@ -58,13 +58,13 @@ TEST(ConformanceCheck, FindsWhatDoesNotHold) {
     return check({.name = name, .run = std::move(run)}).outcome;
   };
   const std::string wrong = "tensor([1, 2, 4])";
-  EXPECT_EQ(outcome("print.cpu.int1d", [&] { return wrong; }), Outcome::failed);
-  EXPECT_EQ(outcome("print.cpu.int1d", [] { return "tensor([1, 2, 3])"; }), Outcome::held);
-  EXPECT_EQ(outcome("shape.add", [&] { return wrong; }), Outcome::failed);
+  EXPECT_EQ(outcome("print.cpu.int1d", [&] { return wrong; }), Outcome::kFailed);
+  EXPECT_EQ(outcome("print.cpu.int1d", [] { return "tensor([1, 2, 3])"; }), Outcome::kHeld);
+  EXPECT_EQ(outcome("shape.add", [&] { return wrong; }), Outcome::kFailed);
   EXPECT_EQ(outcome("shape.add", []() -> std::string { throw std::runtime_error("other"); }),
-            Outcome::failed);
+            Outcome::kFailed);
   EXPECT_EQ(check({.name = "mix.add", .gpus = 1000, .run = [&] { return wrong; }}).outcome,
-            Outcome::skipped);
+            Outcome::kSkipped);
 }
 
 TEST(ConformanceReport, CountsEachRowAndFindsNoFailure) {

@@ -19,13 +19,13 @@ std::string element(const Json& value) {
   if (value.is_boolean()) return py(value.get<bool>());
   if (!value.is_array()) return value.dump();
   std::string text;
-  for (const Json& part : value) text += cat(text.empty() ? "" : ", ", element(part));
-  return cat("[", text, "]");
+  for (const Json& part : value) text += concat_to_string(text.empty() ? "" : ", ", element(part));
+  return concat_to_string("[", text, "]");
 }
 
 std::string answer(const Json& row) {
   if (row.contains("raises")) {
-    return cat(row["raises"].get<std::string>(), ": ", row["text"].get<std::string>());
+    return concat_to_string(row["raises"].get<std::string>(), ": ", row["text"].get<std::string>());
   }
   const Json& printed = row["prints"];
   return printed.is_string() ? printed.get<std::string>() : element(printed);
@@ -50,7 +50,8 @@ const Expected& expected_row(const std::string& name) {
   const std::vector<Expected>& rows = expected_rows();
   const auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Expected& e) { return e.name == name; });
-  if (found == rows.end()) throw Error(cat("pytorch-2.11.json has no row '", name, "'"));
+  if (found == rows.end())
+    throw Error(concat_to_string("pytorch-2.11.json has no row '", name, "'"));
   return *found;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes print_expected.txt beside it: random tensors and the text that PyTorch prints for them.
+"""Makes print_expected.txt next to it: random tensors and the text that PyTorch prints for them.
 
     python3 make_print_expected.py        any PyTorch; a GPU is used where there is one
 

@@ -36,7 +36,7 @@ DType dtype_named(const std::string& name) {
        {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool}) {
     if (to_string(dtype) == name) return dtype;
   }
-  throw Error(cat("print_expected.txt names the dtype '", name, "'"));
+  throw Error(concat_to_string("print_expected.txt names the dtype '", name, "'"));
 }
 
 Special special_of(const std::string& text) {
@@ -49,8 +49,8 @@ void read_line(Case& c, const std::string& line) {
   std::istringstream in(line);
   std::string word;
   in >> word;
-  if (word == ">") c.on_cpu += cat(c.on_cpu.empty() ? "" : "\n", line.substr(2));
-  if (word == "<") c.on_cuda += cat(line.substr(2), "\n");
+  if (word == ">") c.on_cpu += concat_to_string(c.on_cpu.empty() ? "" : "\n", line.substr(2));
+  if (word == "<") c.on_cuda += concat_to_string(line.substr(2), "\n");
   if (word == "dtype" && in >> word) c.dtype = dtype_named(word);
   if (word == "shape") {
     std::vector<int64_t> sizes;

@@ -10,7 +10,7 @@ namespace taper::v0::conformance {
 void device_rows(Rows& rows) {
   for (const char* text : {"cpu", "cuda", "cuda:0", "cuda:1", "cuda:7", "cpu:0", "",
                            "cuda:", "cuda:01", "cuda:-1", "gpu", "cuda :1", "cuda:999"}) {
-    rows(cat("device.parse[", text, "]"), 0, [text] { return repr(Device(text)); });
+    rows(concat_to_string("device.parse[", text, "]"), 0, [text] { return repr(Device(text)); });
     if (std::string_view(text) != "gpu") continue;
     rows.back().differs_in("only the types that exist here are listed",
                            "RuntimeError: Unknown device type 'gpu' in device string 'gpu'");

@@ -36,9 +36,9 @@ Tensor leaf(const TensorData& values) { return tensor(values, {.requires_grad = 
 std::string parameter_list() {
   std::string text;
   for (const Tensor& p : known_linear().parameters()) {
-    text += cat(text.empty() ? "" : ", ", to_string(p));
+    text += concat_to_string(text.empty() ? "" : ", ", to_string(p));
   }
-  return cat("[", text, "]");
+  return concat_to_string("[", text, "]");
 }
 
 std::string moves_in_place() {
@@ -118,7 +118,7 @@ std::string state_follows() {
   train_once(net, optimizer);
   net.cuda();
   train_once(net, optimizer);
-  return cat("a step on ", net.weight->device());
+  return concat_to_string("a step on ", net.weight->device());
 }
 
 std::string printed_layers() {

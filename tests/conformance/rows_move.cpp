@@ -42,8 +42,8 @@ std::string refused_by_numpy(const Tensor& x) {
 // Formats an array as NumPy does.
 std::string numpy_text(const std::vector<int64_t>& values) {
   std::string text;
-  for (const int64_t v : values) text += cat(text.empty() ? "" : " ", v);
-  return cat("[", text, "]");
+  for (const int64_t v : values) text += concat_to_string(text.empty() ? "" : " ", v);
+  return concat_to_string("[", text, "]");
 }
 
 std::string grad_fn_of_a_move() {

@@ -41,10 +41,10 @@ std::string default_dtypes() {
 
 using Make = Tensor (*)(Device);
 void on_cpu(Rows& rows, const char* kind, Make make) {
-  rows(cat("print.cpu.", kind), 0, [make] { return to_string(make("cpu")); });
+  rows(concat_to_string("print.cpu.", kind), 0, [make] { return to_string(make("cpu")); });
 }
 void on_gpu(Rows& rows, const char* kind, Make make) {
-  rows(cat("print.cuda0.", kind), 1, [make] { return to_string(make("cuda:0")); });
+  rows(concat_to_string("print.cuda0.", kind), 1, [make] { return to_string(make("cuda:0")); });
 }
 void on_both(Rows& rows, const char* kind, Make make) {
   on_cpu(rows, kind, make);

@@ -22,7 +22,9 @@ int current_within(int device) {
 }
 
 // Returns the message with which a guard of device -1 is refused. In PyTorch it does nothing.
-std::string refusal_of_minus_one() try { return cat(current_within(-1)); } catch (const Error& e) {
+std::string refusal_of_minus_one() try {
+  return concat_to_string(current_within(-1));
+} catch (const Error& e) {
   return e.what();
 }
 
@@ -33,13 +35,13 @@ std::string guard_inside() {
     const Tensor x = tensor({1.}), first = x.cuda("cuda:0");
     const int current = cuda::current_device(), nested = current_within(0);
     const int after_nested = cuda::current_device();
-    inside =
-        cat(py(current), ", ", py(x.cuda().device()), ", ", py(x.to("cuda").device()), ", ",
-            py(randn({1}, {.device = "cuda"}).device()), ", ", py(first.device()), ", ",
-            py(to_string(first)), ", ", py(to_string(x.cuda())), ", ", py((first + first).device()),
-            ", ", py(nested), ", ", py(after_nested), ", ", py(refusal_of_minus_one()));
+    inside = concat_to_string(
+        py(current), ", ", py(x.cuda().device()), ", ", py(x.to("cuda").device()), ", ",
+        py(randn({1}, {.device = "cuda"}).device()), ", ", py(first.device()), ", ",
+        py(to_string(first)), ", ", py(to_string(x.cuda())), ", ", py((first + first).device()),
+        ", ", py(nested), ", ", py(after_nested), ", ", py(refusal_of_minus_one()));
   }
-  return cat("[", inside, ", ", py(cuda::current_device()), "]");
+  return concat_to_string("[", inside, ", ", py(cuda::current_device()), "]");
 }
 
 std::string events_elapse() {

@@ -38,7 +38,7 @@ struct Net : Module {
 
   Tensor forward(const Tensor& x) override { return Cube::apply(head(norm(conv(x))) * *scale); }
   Attended operator()(const Tensor& q, const Tensor& k, const AttendOptions& o) {
-    return within(
+    return call_with_hooks(
         [](const auto& x, const auto& y, const auto&) {
           return Attended{x, y};
         },

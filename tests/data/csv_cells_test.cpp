@@ -96,7 +96,7 @@ TEST_F(CsvCells, AColumnOfDecoratedNumbersIsNoColumnOfCategories) {
   for (const auto& row : rows) {
     std::string text = "n,x,y\n";
     for (const char* cell : row.cells) {
-      for (int i = 0; i < row.repeats; ++i) text += cat("1,", cell, ",p\n");
+      for (int i = 0; i < row.repeats; ++i) text += concat_to_string("1,", cell, ",p\n");
     }
     const std::string message = refusal(text, one_hot());
     if (std::string(row.says).empty()) {
@@ -111,7 +111,7 @@ TEST_F(CsvCells, AColumnOfDecoratedNumbersIsNoColumnOfCategories) {
 // A column with hundreds of values is numeric, too.
 TEST_F(CsvCells, ManyNumbersWithOneUnitAreNoCategoriesEither) {
   std::string text = "x,y\n";
-  for (int i = 0; i < 200; ++i) text += cat(i % 20, " km,", i % 2, "\n");
+  for (int i = 0; i < 200; ++i) text += concat_to_string(i % 20, " km,", i % 2, "\n");
   EXPECT_SAYS(refusal(text, one_hot()), ":2: column 'x' has numbers with a unit, as '0 km'");
 }
 
@@ -123,16 +123,17 @@ TEST_F(CsvCells, AMissingValueIsWrittenTheSameWayInEveryColumn) {
     for (const Missing missing : {Missing::kRefuse, Missing::kMean}) {
       for (const Categories categories : {Categories::kRefuse, Categories::kOneHot}) {
         const CsvFormat classes = format(Task::kClassification, missing, categories);
-        EXPECT_SAYS(refusal("n,y\n1,a\n2,b\n3," + word + "\n", classes),
-                    cat("t.csv:4: column 'y': expected a class label, got '", word, "'"));
+        EXPECT_SAYS(
+            refusal("n,y\n1,a\n2,b\n3," + word + "\n", classes),
+            concat_to_string("t.csv:4: column 'y': expected a class label, got '", word, "'"));
         const CsvFormat values = format(Task::kRegression, missing, categories);
         EXPECT_SAYS(refusal("n,y\n1,2\n2,3\n3," + word + "\n", values),
-                    cat("t.csv:4: column 'y': expected a number, got '", word, "'"));
+                    concat_to_string("t.csv:4: column 'y': expected a number, got '", word, "'"));
       }
     }
     EXPECT_SAYS(refusal("n,k,y\n1,u,a\n2," + word + ",b\n", one_hot()),
-                cat("t.csv:3: column 'k': expected a word, got '", word,
-                    "', which says that it is missing (`missing: mean` fills gaps"));
+                concat_to_string("t.csv:3: column 'k': expected a word, got '", word,
+                                 "', which says that it is missing (`missing: mean` fills gaps"));
     EXPECT_EQ(refusal("n,k,y\n1,u,a\n2," + word + ",b\n", one_hot(Missing::kMean)), "accepted");
   }
 }
@@ -151,8 +152,8 @@ TEST_F(CsvCells, AMessageNamesOtherRowsOnlyWhereTheyHaveNumbers) {
 
 TEST_F(CsvCells, AFirstLineNamesTheDelimiterAsInExcel) {
   for (const std::string end : {"\n", "\r\n", "\r"}) {
-    const CsvTable t =
-        read_csv(write("t.csv", cat("\xef\xbb\xbfsep=;", end, "x;y", end, "1;a", end)), {});
+    const CsvTable t = read_csv(
+        write("t.csv", concat_to_string("\xef\xbb\xbfsep=;", end, "x;y", end, "1;a", end)), {});
     EXPECT_EQ(t.feature_names, std::vector<std::string>{"x"});
     EXPECT_EQ(t.options.delimiter, ";");
     const CsvTable more = read_csv_like(t, write("more.csv", "x;y\n2;a\n"));

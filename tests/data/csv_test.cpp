@@ -166,7 +166,7 @@ TEST_F(CsvFiles, ARowThatSeemsToBeAHeaderIsNamed) {
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
     std::string heard;
-    const LogScope scope([&](LogLevel, const std::string& message) {
+    const LogGuard scope([&](LogLevel, const std::string& message) {
       heard += message;
       return false;
     });

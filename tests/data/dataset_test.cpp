@@ -123,8 +123,8 @@ TEST_F(Data, ATargetOfOneValueIsRefused) {
 // The edit distance between names of 200 KB would take minutes.
 TEST_F(Data, LongNamesAreComparedInNoTime) {
   const std::string a(200'000, 'a'), b(200'000, 'b'), c(200'000, 'c');
-  const CsvTable train = read_csv(write("t.csv", cat("1,", a, "\n2,", b, "\n")), {});
-  const std::string other = write("other.csv", cat("1,", c, "\n"));
+  const CsvTable train = read_csv(write("t.csv", concat_to_string("1,", a, "\n2,", b, "\n")), {});
+  const std::string other = write("other.csv", concat_to_string("1,", c, "\n"));
   EXPECT_NE(refusal_of<InputError>([&] { read_csv_like(train, other); }).find("the nearest"),
             std::string::npos);
 }
@@ -133,7 +133,7 @@ TEST_F(Data, TensorsOfUnequalLengthsAreRefused) {
   const auto refused = [](Batch batch) {
     return refusal_of<ValueError>([&] { TensorDataset{std::move(batch)}; });
   };
-  EXPECT_NE(refused({zeros({3, 2}), zeros({4})}).find("[4] beside inputs of [3, 2]"),
+  EXPECT_NE(refused({zeros({3, 2}), zeros({4})}).find("[4] for inputs of [3, 2]"),
             std::string::npos);
   EXPECT_NE(refused({zeros({4, 2}), {}, {zeros({3})}}).find("Size mismatch"), std::string::npos);
   EXPECT_NE(refused({zeros({}), {}}).find("Size mismatch"), std::string::npos);

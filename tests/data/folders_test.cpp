@@ -108,8 +108,8 @@ TEST_F(FolderRules, OfARootTrainAndTestAreTheParts) {
   for (const auto& row : rows) {
     fs::remove_all(directory_ / "set");
     for (const std::string& part : row.folders) {
-      put({cat("set/", part, "/a/1.png"), cat("set/", part, "/b/2.png")});
-      if (part != "train") put({cat("set/", part, "/b/3.png")});
+      put({concat_to_string("set/", part, "/a/1.png"), concat_to_string("set/", part, "/b/2.png")});
+      if (part != "train") put({concat_to_string("set/", part, "/b/3.png")});
     }
     const Images config = images("set");
     const Splits data = config.load(1);

@@ -57,7 +57,7 @@ TEST_F(ImageFiles, RecordsOfCifarAreLabelsAndThreePlanes) {
 
 TEST_F(ImageFiles, CifarIsATypeOfData) {
   for (int i = 1; i <= 5; ++i)
-    write(cat("data_batch_", i, ".bin"), record(std::string(1, char(i)), i));
+    write(concat_to_string("data_batch_", i, ".bin"), record(std::string(1, char(i)), i));
   write("test_batch.bin", record("\x01", 255));
   Cifar config;
   config.root = directory_;
@@ -221,7 +221,7 @@ TEST_F(ImageFiles, WhatIsNoWholeImageIsRefused) {
   for (const std::string& file : files) {
     const bool is_png = file[0] != '\xff';
     const std::string head =
-        cat(": the ", is_png ? "PNG" : "JPEG", " image is damaged or cut off: ");
+        concat_to_string(": the ", is_png ? "PNG" : "JPEG", " image is damaged or cut off: ");
     for (size_t size = is_png ? 8 : 3; size + 2 < file.size(); size += 13) {
       EXPECT_EQ(refusal(file.substr(0, size)).find(head), 0u) << size;
     }
@@ -274,10 +274,11 @@ TEST_F(Folders, AreClassesInTheOrderOfTheirNames) {
     EXPECT_EQ(b.targets.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 1}));
   }
   write("dog/bad.jpg", "\xff\xd8\xff");
-  EXPECT_EQ(refusal_of<InputError>([&] {
-              (void)ImageFolder(directory_).get(tensor({3}));
-            }).find(cat("sample 3: ", path("dog/bad.jpg"), ": the JPEG image is damaged")),
-            0u);
+  EXPECT_EQ(
+      refusal_of<InputError>([&] {
+        (void)ImageFolder(directory_).get(tensor({3}));
+      }).find(concat_to_string("sample 3: ", path("dog/bad.jpg"), ": the JPEG image is damaged")),
+      0u);
   std::filesystem::create_directories(directory_ / "empty");
   EXPECT_EQ(refusal_of<InputError>([&] {
               ImageFolder{directory_};
@@ -289,8 +290,8 @@ TEST_F(Folders, AreClassesInTheOrderOfTheirNames) {
 
 TEST_F(Folders, AreATypeOfData) {
   for (int i = 0; i < 10; ++i) {
-    put(cat("set/a/", i, ".png"), i);
-    put(cat("set/b/", i, ".png"), 100 + i);
+    put(concat_to_string("set/a/", i, ".png"), i);
+    put(concat_to_string("set/b/", i, ".png"), 100 + i);
   }
   Images config{};
   config.root = path("set");

@@ -24,7 +24,7 @@ Tensor images(int64_t channels = 3) {
   Generator draws(1);
   return rand({B, channels, H, W}, {}, &draws);
 }
-Draws draws_on(Device device) { return {3, 1, {4, 8, 1, 0, 100, 17}, device}; }
+SampleRng draws_on(Device device) { return {3, 1, {4, 8, 1, 0, 100, 17}, device}; }
 // Returns the same random numbers, drawn again.
 std::vector<float> numbers(int64_t count, double low = 0, double high = 1) {
   return draws_on("cpu").uniform(count, low, high).to_floats();
@@ -44,7 +44,7 @@ struct At {
 // Expects that transform(x) has the value expected(b, c, i, j) at every pixel, on every device.
 void expect_pixels(const auto& transform, const Tensor& x, const auto& expected, double error = 0) {
   for (const Device device : all_devices()) {
-    Draws draws = draws_on(device);
+    SampleRng draws = draws_on(device);
     const Tensor y = transform(x.to(device), draws);
     EXPECT_EQ(y.device().type(), device.type());
     const At at(y);
@@ -69,7 +69,7 @@ TEST(ImageTransforms, NormalizeByChannel) {
         return (at(b, c, i, j) - mean[size_t(c)]) / std[size_t(c)];
       },
       1e-6);
-  Draws draws = draws_on("cpu");
+  SampleRng draws = draws_on("cpu");
   EXPECT_THROW((Normalize{{0.1}, {1}}(images(), draws)), ValueError);
   EXPECT_THROW((Normalize{{0}, {0}}(images(1), draws)), ValueError);
   EXPECT_THROW((Normalize{{0}, {1}}(images(1)[0], draws)), ValueError);
@@ -89,7 +89,7 @@ TEST(ImageTransforms, CropsLieAnywhereInThePaddedImage) {
   expect_pixels(RandomCrop{.size = 3}, images(), [&](int64_t b, int64_t c, int64_t i, int64_t j) {
     return at(b, c, int64_t(u[size_t(2 * b)] * 3) + i, int64_t(u[size_t(2 * b + 1)] * 5) + j);
   });
-  Draws draws = draws_on("cpu");
+  SampleRng draws = draws_on("cpu");
   EXPECT_EQ(refusal_of<ValueError>([&] { (void)RandomCrop{.size = 6}(images(), draws); }),
             "Required crop size [6, 6] is larger than input image size [5, 7]");
 }
@@ -154,7 +154,7 @@ TEST(ImageTransforms, ColoursMoveWithinTheirBounds) {
   // A jitter of 2 limits the factor to 0 from below.
   expect_pixels(ColorJitter{0.6, 0.5, 2}, images(), saturated, 1e-5);
   expect_pixels(ColorJitter{}, images(), at);
-  Draws draws = draws_on("cpu");
+  SampleRng draws = draws_on("cpu");
   EXPECT_THROW((void)ColorJitter{.contrast = 1}(images(2), draws), ValueError);
 }
 
@@ -170,7 +170,7 @@ TEST(ImageTransforms, CutoutIsASquareOfZeros) {
 TEST(ImageTransforms, MixupMixesInputsAndTargetsAlike) {
   const Tensor x = images(), y = tensor({0, 1, 2, 3, 1, 0});
   for (const Device device : all_devices()) {
-    Draws draws = draws_on(device);
+    SampleRng draws = draws_on(device);
     const Batch b = Mixup{.num_classes = 4, .alpha = 1}({x.to(device), y.to(device)}, draws);
     EXPECT_EQ(b.targets.shape(), (Shape{B, 4}));
     const At was(x), is(b.inputs);
@@ -187,7 +187,7 @@ TEST(ImageTransforms, MixupMixesInputsAndTargetsAlike) {
     }
     EXPECT_GT(cross_entropy(zeros({B, 4}).to(device), b.targets).item<float>(), 1);
   }
-  Draws draws = draws_on("cpu");
+  SampleRng draws = draws_on("cpu");
   EXPECT_THROW((void)Mixup{}({x, y}, draws), ValueError);
 }
 
@@ -197,7 +197,7 @@ TEST(ImageTransforms, MixupDrawsFromBeta) {
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = int64_t(i);
   const Tensor x = arange(20000).to(kFloat64).reshape({20000, 1});
   for (const double alpha : {0.2, 1.0, 4.0}) {
-    Draws draws(7, 0, samples, "cpu");
+    SampleRng draws(7, 0, samples, "cpu");
     const Batch b = Mixup{.alpha = alpha}({(x < 10000).to(kFloat64), {}}, draws);
     const Tensor part = b.inputs.narrow(0, 0, 10000);  // samples of ones mixed with zeros
     EXPECT_NEAR(mean(part).item<double>(), 0.5, 0.01) << alpha;
@@ -210,7 +210,7 @@ TEST(ImageTransforms, MixupDrawsFromBeta) {
 TEST(ImageTransforms, AreComposedForALoader) {
   const auto set = std::make_shared<TensorDataset>(Batch{images(), tensor({0, 1, 2, 3, 4, 5})});
   const Transform all = compose(
-      RandomCrop{.padding = 1}, [](const Tensor& x, Draws&) { return x * 2; },
+      RandomCrop{.padding = 1}, [](const Tensor& x, SampleRng&) { return x * 2; },
       Mixup{.num_classes = 6});
   std::vector<std::vector<float>> wanted;
   for (const Device device : all_devices()) {

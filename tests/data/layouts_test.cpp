@@ -75,7 +75,7 @@ Tensors text() { return {arange(60)}; }
 std::vector<Row> sets() {
   std::vector<Row> out;
   for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kUInt8, kBool}) {
-    out.push_back({cat("TensorDataset of ", dtype),
+    out.push_back({concat_to_string("TensorDataset of ", dtype),
                    [=] {
                      return Tensors{numbers({5, 3, 4, 2}, dtype)};
                    },
@@ -132,14 +132,14 @@ std::vector<Row> sets() {
 std::vector<Row> loaders() {
   std::vector<Row> out;
   for (const int64_t workers : {0, 2}) {
-    out.push_back(
-        {cat("DataLoader with ", workers, " workers"), images_and_classes, [=](const Tensors& x) {
-           DataLoader loader(TensorDataset(Batch{x[0].cpu(), x[1].cpu()}),
-                             {.batch_size = 2, .shuffle = true, .workers = workers});
-           return all_batches(loader);
-         }});
-    out.push_back({cat("samples of a function with ", workers, " workers"), images_and_classes,
+    out.push_back({concat_to_string("DataLoader with ", workers, " workers"), images_and_classes,
                    [=](const Tensors& x) {
+                     DataLoader loader(TensorDataset(Batch{x[0].cpu(), x[1].cpu()}),
+                                       {.batch_size = 2, .shuffle = true, .workers = workers});
+                     return all_batches(loader);
+                   }});
+    out.push_back({concat_to_string("samples of a function with ", workers, " workers"),
+                   images_and_classes, [=](const Tensors& x) {
                      const FunctionDataset set(x[0].size(0), [&](int64_t i) {
                        return Batch{x[0].select(0, i), x[1].select(0, i)};
                      });
@@ -151,7 +151,7 @@ std::vector<Row> loaders() {
     out.push_back({name, images_and_classes, [=](const Tensors& x) {
                      std::vector<int64_t> samples(size_t(x[0].size(0)));
                      for (size_t i = 0; i < samples.size(); ++i) samples[i] = int64_t(i);
-                     Draws draws(1, 0, samples, x[0].device());
+                     SampleRng draws(1, 0, samples, x[0].device());
                      return tensors_of(step(Batch{x[0], x[1]}, draws));
                    }});
   };
@@ -170,11 +170,11 @@ std::vector<Row> files(const std::string& directory) {
   std::vector<Row> out;
   for (const DType dtype : {kFloat32, kFloat16, kInt64, kUInt8, kBool}) {
     const auto inputs = [=] { return Tensors{numbers({5, 3, 4, 2}, dtype), numbers({3}, dtype)}; };
-    out.push_back({cat("save_npy of ", dtype), inputs, [=](const Tensors& x) {
+    out.push_back({concat_to_string("save_npy of ", dtype), inputs, [=](const Tensors& x) {
                      save_npy(path, x[0].cpu());
                      return Tensors{load_npy(path)};
                    }});
-    out.push_back({cat("save_safetensors of ", dtype), inputs, [=](const Tensors& x) {
+    out.push_back({concat_to_string("save_safetensors of ", dtype), inputs, [=](const Tensors& x) {
                      save_safetensors(path, {{"a", x[0]}, {"b", x[1]}});
                      Tensors back;
                      for (const NamedTensor& t : load_safetensors(path).tensors) {
@@ -183,20 +183,20 @@ std::vector<Row> files(const std::string& directory) {
                      return back;
                    }});
     if (has_zip()) {
-      out.push_back({cat("save_pt of ", dtype), inputs, [=](const Tensors& x) {
+      out.push_back({concat_to_string("save_pt of ", dtype), inputs, [=](const Tensors& x) {
                        save_pt(path, {{"a", x[0]}, {"b", x[1]}});
                        Tensors back;
                        for (const NamedTensor& t : load_pt(path)) back.push_back(t.tensor);
                        return back;
                      }});
     }
-    out.push_back({cat("to_dlpack of ", dtype), inputs, [](const Tensors& x) {
+    out.push_back({concat_to_string("to_dlpack of ", dtype), inputs, [](const Tensors& x) {
                      return Tensors{from_dlpack(to_dlpack(x[0])), from_dlpack(to_dlpack(x[1]))};
                    }});
   }
 #ifdef TAPER_WITH_IMAGES
   for (const int64_t channels : {1, 2, 3, 4}) {
-    out.push_back({cat("write_png of ", channels, " channels"),
+    out.push_back({concat_to_string("write_png of ", channels, " channels"),
                    [=] {
                      return Tensors{numbers({channels, 5, 7}, kUInt8)};
                    },
@@ -219,7 +219,7 @@ std::vector<Row> losses() {
   using Loss = std::function<Tensor(const Tensor&, const Tensor&, Reduction)>;
   const auto add = [&](const std::string& name, const std::function<Tensors()>& inputs,
                        const Loss& loss) {
-    for (const Reduction reduction : {Reduction::none, Reduction::sum, Reduction::mean}) {
+    for (const Reduction reduction : {Reduction::kNone, Reduction::kSum, Reduction::kMean}) {
       out.push_back({name, inputs, [=](const Tensors& x) {
                        const Tensor leaf = x[0].detach().requires_grad_();
                        const Tensor value = loss(leaf, x[1], reduction);
@@ -310,7 +310,7 @@ class Layouts : public DataFiles {};
 
 // Expects the result for a contiguous copy on the CPU.
 void expect_no_difference(const Row& row, const Layout& layout, Device device) {
-  SCOPED_TRACE(cat(row.name, ", ", layout.name, " on ", to_string(device)));
+  SCOPED_TRACE(concat_to_string(row.name, ", ", layout.name, " on ", to_string(device)));
   Tensors laid_out, dense;
   for (const Tensor& t : row.inputs()) {
     laid_out.push_back(layout.of(t.to(device)));

@@ -297,7 +297,7 @@ TEST(WeightedSampler, DrawsByItsWeights) {
 
 // The random numbers of a sample do not depend on the batch, the workers or the device.
 TEST(Transforms, DrawByTheSampleAndTheEpoch) {
-  const auto noise = [](const Batch& b, Draws& draws) {
+  const auto noise = [](const Batch& b, SampleRng& draws) {
     const Tensor one = draws.uniform(1);
     return Batch{cat({one, draws.uniform(2, -1, 1)}, 1), b.targets, b.others};
   };

@@ -103,12 +103,12 @@ TEST(Tokenizer, PartsGiveTheSameTokenizer) {
     EXPECT_EQ(again.size(), t.size());
     EXPECT_EQ(again.encode("\"h"), t.encode("\"h"));
   }
-  using Kind = Tokenizer::Kind;
-  const Tokenizer::Parts bad[] = {{Kind::kChars, {}},
-                                  {Kind::kChars, {"a", "a"}},
-                                  {Kind::kChars, {""}},
-                                  {Kind::kGpt2, {"a"}, {{0, 1}}},
-                                  {Kind::kGpt2, {"\xe4\xb8\x80"}}};
+  using TokenKind = Tokenizer::TokenKind;
+  const Tokenizer::Parts bad[] = {{TokenKind::kChars, {}},
+                                  {TokenKind::kChars, {"a", "a"}},
+                                  {TokenKind::kChars, {""}},
+                                  {TokenKind::kGpt2, {"a"}, {{0, 1}}},
+                                  {TokenKind::kGpt2, {"\xe4\xb8\x80"}}};
   for (const Tokenizer::Parts& parts : bad) EXPECT_THROW(Tokenizer::of(parts), ValueError);
 }
 

@@ -36,7 +36,7 @@ bool same_values(const Tensor& got, const Tensor& want) {
 // Compares with a reduction in float64. NCCL multiplies by 1 / size() before it adds. If the number
 // of ranks is not a power of two, its averages are therefore rounded more than once.
 testing::AssertionResult is_reduction(const Tensor& got, const Tensor& want, ReduceOp op) {
-  const bool is_rounded_once = op != ReduceOp::avg || test_device().is_cpu() ||
+  const bool is_rounded_once = op != ReduceOp::kAvg || test_device().is_cpu() ||
                                std::has_single_bit(unsigned(world().size()));
   if (is_rounded_once) {
     if (same_values(got, want.to(got.dtype()))) return testing::AssertionSuccess();
@@ -52,11 +52,11 @@ Tensor reduced(int64_t n, DType dtype, ReduceOp op) {
   Tensor all = numbers(n, dtype, 0).to(kFloat64);
   for (int r = 1; r < world().size(); ++r) {
     const Tensor next = numbers(n, dtype, r).to(kFloat64);
-    if (op == ReduceOp::max) all = maximum(all, next);
-    if (op == ReduceOp::min) all = minimum(all, next);
-    if (op == ReduceOp::sum || op == ReduceOp::avg) all = all + next;
+    if (op == ReduceOp::kMax) all = maximum(all, next);
+    if (op == ReduceOp::kMin) all = minimum(all, next);
+    if (op == ReduceOp::kSum || op == ReduceOp::kAvg) all = all + next;
   }
-  return op == ReduceOp::avg ? all / world().size() : all;
+  return op == ReduceOp::kAvg ? all / world().size() : all;
 }
 
 class Collectives : public testing::TestWithParam<DType> {};
@@ -64,8 +64,8 @@ class Collectives : public testing::TestWithParam<DType> {};
 TEST_P(Collectives, AllReduceIsEveryRanksSum) {
   const DType dtype = GetParam();
   for (const int64_t n : kSizes) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::avg}) {
-      if (op == ReduceOp::avg && !is_floating_point(dtype)) continue;
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAvg}) {
+      if (op == ReduceOp::kAvg && !is_floating_point(dtype)) continue;
       const Tensor x = numbers(n, dtype, world().rank());
       world().all_reduce(x, op).wait();
       EXPECT_TRUE(is_reduction(x, reduced(n, dtype, op), op)) << n << " op " << int(op);
@@ -79,7 +79,7 @@ TEST_P(Collectives, ReduceScatterGivesEachRankItsPart) {
     const Tensor in = numbers(n * world().size(), dtype, world().rank());
     const Tensor out = numbers(n, dtype, 6);
     world().reduce_scatter(out, in).wait();
-    const Tensor all = reduced(n * world().size(), dtype, ReduceOp::sum).to(dtype);
+    const Tensor all = reduced(n * world().size(), dtype, ReduceOp::kSum).to(dtype);
     EXPECT_TRUE(same_values(out, all.narrow(0, world().rank() * n, n))) << n;
   }
 }
@@ -139,8 +139,8 @@ TEST(Communicators, ManyTensorsAreBroadcastFromTheirRoots) {
 TEST(Communicators, ManyTensorsAreReducedAtOnce) {
   const int r = world().rank();
   for (const DType dtype : {kFloat32, kInt16, kBFloat16}) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
-      if (op == ReduceOp::avg && !is_floating_point(dtype)) continue;
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
+      if (op == ReduceOp::kAvg && !is_floating_point(dtype)) continue;
       std::vector<Tensor> xs;
       for (const int64_t n : kSizes) xs.push_back(numbers(n, dtype, r));
       world().all_reduce(xs, op).wait();
@@ -165,7 +165,7 @@ TEST(Communicators, CollectivesGoOnInTheBackgroundInTheirOrder) {
   for (int i = 0; i < 20; ++i) {
     xs.push_back(
         full({1000 + i}, i + world().rank(), {.dtype = kFloat32, .device = test_device()}));
-    works.push_back(world().all_reduce(xs.back(), ReduceOp::sum, /*async_op=*/i % 3 > 0));
+    works.push_back(world().all_reduce(xs.back(), ReduceOp::kSum, /*async_op=*/i % 3 > 0));
   }
   while (!works.empty()) {
     works.back().wait();
@@ -182,7 +182,7 @@ TEST(Communicators, AnyStreamWaitsForAResult) {
   const int n = world().size();
   for (const bool async_op : {false, true}) {
     const Tensor x = full({10000000}, world().rank(), {.device = test_device()});
-    Work work = world().all_reduce(x, ReduceOp::sum, async_op);
+    Work work = world().all_reduce(x, ReduceOp::kSum, async_op);
     const cuda::StreamGuard elsewhere(cuda::Stream::create(test_device().index()));
     work.wait();
     EXPECT_EQ(x.narrow(0, 9999999, 1).cpu().item<float>(), float(n * (n - 1) / 2)) << async_op;
@@ -251,7 +251,9 @@ TEST(Communicators, TextsOfAnyLengthAreGathered) {
   for (int r = 0; r < world().size(); ++r) EXPECT_EQ(all[size_t(r)], text(r));
 }
 
-std::string host_of(int rank) { return world().name_of(rank).substr(cat("rank ", rank).size()); }
+std::string host_of(int rank) {
+  return world().name_of(rank).substr(concat_to_string("rank ", rank).size());
+}
 
 TEST(Communicators, RanksKnowTheirHosts) {
   EXPECT_NE(world().name_of(0).find("rank 0 ("), std::string::npos);
@@ -268,7 +270,7 @@ TEST(Communicators, OneRankAloneCopies) {
   EXPECT_EQ(alone.device(), test_device());
   EXPECT_EQ(alone.split(3).size(), 1);
   const Tensor x = numbers(7, kFloat32, 1), y = numbers(7, kFloat32, 2);
-  alone.all_reduce(x, ReduceOp::avg).wait();
+  alone.all_reduce(x, ReduceOp::kAvg).wait();
   EXPECT_TRUE(same_values(x, numbers(7, kFloat32, 1)));
   alone.broadcast(x).wait();
   alone.all_to_all(y, x).wait();
@@ -339,27 +341,30 @@ class BadUse : public testing::Test {
 TEST_F(BadUse, ShapesThatDifferAreNamed) {
   const bool first = world().rank() == 0;
   const std::string message = message_of([&] { world().all_reduce(some({first ? 3 : 4})).wait(); });
-  expect_parts(message,
-               {cat("all_reduce(sum) of float32 [", first ? 3 : 4, "] at "),
-                "collectives_test.cpp:", cat("on ", world().name_of(world().rank())),
-                cat(other(), " calls all_reduce(sum) of float32 [", first ? 4 : 3, "] at ")});
+  expect_parts(
+      message,
+      {concat_to_string("all_reduce(sum) of float32 [", first ? 3 : 4, "] at "),
+       "collectives_test.cpp:", concat_to_string("on ", world().name_of(world().rank())),
+       concat_to_string(other(), " calls all_reduce(sum) of float32 [", first ? 4 : 3, "] at ")});
 }
 
 TEST_F(BadUse, DTypesThatDifferAreNamed) {
   const bool first = world().rank() == 0;
   const std::string message =
       message_of([&] { world().all_reduce(some({3}, first ? kInt64 : kFloat32)).wait(); });
-  expect_parts(message, {cat(other(), " calls all_reduce(sum) of ", first ? "float32" : "int64")});
+  expect_parts(message, {concat_to_string(other(), " calls all_reduce(sum) of ",
+                                          first ? "float32" : "int64")});
 }
 
 TEST_F(BadUse, AnotherCollectiveIsNamed) {
   const bool first = world().rank() == 0;
   const std::string message = message_of([&] {
-    if (first) world().all_reduce(some({3}), ReduceOp::max).wait();
+    if (first) world().all_reduce(some({3}), ReduceOp::kMax).wait();
     if (!first) world().barrier();
   });
-  expect_parts(message, {first ? "all_reduce(max)" : "barrier at ",
-                         cat(other(), " calls ", first ? "barrier at " : "all_reduce(max)")});
+  expect_parts(message,
+               {first ? "all_reduce(max)" : "barrier at ",
+                concat_to_string(other(), " calls ", first ? "barrier at " : "all_reduce(max)")});
 }
 
 TEST_F(BadUse, ARankThatRefusesItsOwnCallTellsTheOthers) {
@@ -374,9 +379,10 @@ TEST_F(BadUse, TensorsOfAnotherDeviceAreRefused) {
   if (test_device().is_cpu() && test::skip_without_cuda()) return;
   const Device elsewhere = test_device().is_cpu() ? Device("cuda:0") : Device();
   const Tensor x = zeros({3}, {.device = elsewhere});
-  expect_parts(message_of([&] { world().all_reduce(x).wait(); }),
-               {"all_reduce(sum) of float32 [3] at ", cat("the tensor is on ", elsewhere),
-                test_device().is_cpu() ? "MPI is for CPU tensors" : "NCCL is for CUDA tensors"});
+  expect_parts(
+      message_of([&] { world().all_reduce(x).wait(); }),
+      {"all_reduce(sum) of float32 [3] at ", concat_to_string("the tensor is on ", elsewhere),
+       test_device().is_cpu() ? "MPI is for CPU tensors" : "NCCL is for CUDA tensors"});
 }
 
 TEST_F(BadUse, SizesAndOpsThatDoNotFitAreRefused) {
@@ -385,7 +391,7 @@ TEST_F(BadUse, SizesAndOpsThatDoNotFitAreRefused) {
                {"all_gather of float32 [3]", "does not fit"});
   expect_parts(message_of([&] { world().all_to_all(some({n + 1}), some({n + 1})).wait(); }),
                {"all_to_all of float32", "does not fit"});
-  expect_parts(message_of([&] { world().all_reduce(some({3}, kInt32), ReduceOp::avg).wait(); }),
+  expect_parts(message_of([&] { world().all_reduce(some({3}, kInt32), ReduceOp::kAvg).wait(); }),
                {"averages are for floating tensors"});
   expect_parts(message_of([&] { world().broadcast(some({3}), n).wait(); }), {"there is no rank"});
   const Tensor twice = some({3});

@@ -38,10 +38,11 @@ std::string content_of(const fs::path& file) {
 class Ranks {
  public:
   explicit Ranks(const std::string& checked)
-      : directory_(fs::temp_directory_path() / cat("taper_ranks_", getpid())) {
+      : directory_(fs::temp_directory_path() / concat_to_string("taper_ranks_", getpid())) {
     fs::remove_all(directory_);
     fs::create_directories(directory_);
-    const std::string ranks = cat(kRanks), self = fs::read_symlink("/proc/self/exe").string();
+    const std::string ranks = concat_to_string(kRanks),
+                      self = fs::read_symlink("/proc/self/exe").string();
     const std::string log = (directory_ / "log").string();
     mpirun_ = fork();
     if (mpirun_ != 0) return;
@@ -68,11 +69,13 @@ class Ranks {
   // Returns 0 until the rank has started its work.
   pid_t pid_of(int rank) const {
     pid_t pid = 0;
-    std::ifstream(directory_ / cat("pid", rank)) >> pid;
+    std::ifstream(directory_ / concat_to_string("pid", rank)) >> pid;
     return pid;
   }
   // Returns the message that the rank wrote when it ended.
-  std::string end_of(int rank) const { return content_of(directory_ / cat("end", rank)); }
+  std::string end_of(int rank) const {
+    return content_of(directory_ / concat_to_string("end", rank));
+  }
   std::string log() const { return content_of(directory_ / "log"); }
 
   // Returns whether `holds` becomes true within two minutes for all ranks except rank `but`.
@@ -103,11 +106,12 @@ void expect_all_name_the_victim(int signal, const std::string& checked, const st
   for (int r = 0; r < kRanks; ++r) {
     if (r == kVictim) continue;
     const std::string said = ranks.end_of(r);
-    EXPECT_TRUE(said.starts_with(cat("lost ", kVictim, ": all_reduce(sum) of float32 [1000] at ")))
+    EXPECT_TRUE(said.starts_with(
+        concat_to_string("lost ", kVictim, ": all_reduce(sum) of float32 [1000] at ")))
         << said;
-    EXPECT_NE(said.find(cat("on rank ", r, " (")), std::string::npos) << said;
-    EXPECT_NE(said.find(cat("rank ", kVictim, " (")), std::string::npos) << said;
-    EXPECT_TRUE(said.ends_with(cat(") ", what, "\n"))) << said;
+    EXPECT_NE(said.find(concat_to_string("on rank ", r, " (")), std::string::npos) << said;
+    EXPECT_NE(said.find(concat_to_string("rank ", kVictim, " (")), std::string::npos) << said;
+    EXPECT_TRUE(said.ends_with(concat_to_string(") ", what, "\n"))) << said;
   }
 }
 
@@ -140,7 +144,7 @@ int test::endless(const std::string& directory, bool checked) {
       Communicator::world(test_device_name(), {.timeout = 10, .checked = checked});
   // Written under another name first, so that a reader never sees a partial file.
   const auto say = [&](const char* name, const std::string& text) {
-    const fs::path file = fs::path(directory) / cat(name, world.rank());
+    const fs::path file = fs::path(directory) / concat_to_string(name, world.rank());
     std::ofstream(file.string() + "_") << text;
     fs::rename(file.string() + "_", file);
   };
@@ -150,10 +154,10 @@ int test::endless(const std::string& directory, bool checked) {
       world.all_reduce(x).wait();
       (void)x.cpu();  // on a GPU, the host would wait here forever if the loss went undetected
     } catch (const RankError& error) {
-      say("end", cat("lost ", error.rank, ": ", error.what(), "\n"));
+      say("end", concat_to_string("lost ", error.rank, ": ", error.what(), "\n"));
       _exit(0);
     }
-    if (i == 20) say("pid", cat(getpid(), "\n"));
+    if (i == 20) say("pid", concat_to_string(getpid(), "\n"));
   }
 }
 

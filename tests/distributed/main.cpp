@@ -53,7 +53,8 @@ class KeepRanksInStep : public testing::EmptyTestEventListener {
     for (int r = 0; r < ranks_.size(); ++r) {
       const std::string& result = results[size_t(r)];
       require(result.starts_with(name), ranks_.name_of(r), " ran another test: ", result);
-      if (result == name + " failed") failed += cat(failed.empty() ? "" : ", ", ranks_.name_of(r));
+      if (result == name + " failed")
+        failed += concat_to_string(failed.empty() ? "" : ", ", ranks_.name_of(r));
     }
     if (failed.empty()) return;
     ++num_failed_;

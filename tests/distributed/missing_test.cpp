@@ -71,11 +71,11 @@ TEST(Missing, VariablesOfALauncherAreReadStrictly) {
     EXPECT_TRUE(test::refuses<Error>([&] { rank_with(other); }, part)) << part;
   };
   for (const char* name : {"WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
-    refused({{name, ""}}, cat("RANK is set, but ", name, " is not"));
+    refused({{name, ""}}, concat_to_string("RANK is set, but ", name, " is not"));
   }
   refused({{"RANK", ""}}, "WORLD_SIZE is set, but RANK is not");
   for (const char* value : {"one", "-1", "1.5", "1 ", "99999999999"}) {
-    refused({{"RANK", value}}, cat("RANK is '", value, "': expected a whole number"));
+    refused({{"RANK", value}}, concat_to_string("RANK is '", value, "': expected a whole number"));
   }
   refused({{"RANK", "2"}}, "RANK is 2, but WORLD_SIZE is 2");
   refused({{"WORLD_SIZE", "0"}}, "RANK is 1, but WORLD_SIZE is 0");

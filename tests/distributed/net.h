@@ -30,7 +30,7 @@ struct Net : Module {
 
   explicit Net(uint64_t seed, bool with_unused = false) {
     Generator generator(seed);
-    const DrawScope scope(generator);
+    const DrawGuard scope(generator);
     for (const NamedTensor& p : named_parameters()) {
       const NoGradGuard no_grad;
       p.tensor.normal_(0, 0.3);

@@ -41,7 +41,7 @@ using test::world;
 // sums.
 constexpr double kClose = 1e-4;
 
-struct Recipe {
+struct Setup {
   DataParallelOptions options = {};
   int micro_batches = 1;
   double clip = 0;
@@ -49,25 +49,25 @@ struct Recipe {
 
 // Returns the weights after five steps of AdamW, on all ranks or, as a reference, on this rank with
 // the whole batch.
-std::vector<Tensor> trained(bool parallel, const Recipe& recipe = {}) {
+std::vector<Tensor> trained(bool parallel, const Setup& setup = {}) {
   Net net(parallel ? uint64_t(world().rank() + 1) : 1);  // all ranks start with rank 0's weights
   std::optional<DataParallel> ranks;
-  if (parallel) ranks.emplace(net, world(), recipe.options);
+  if (parallel) ranks.emplace(net, world(), setup.options);
   optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
   for (int step = 0; step < 5; ++step) {
     const Tensor batch = whole_batch(step), own = parallel ? part_of(batch) : batch;
     optimizer.zero_grad();
-    const int64_t n = own.size(0) / recipe.micro_batches;
+    const int64_t n = own.size(0) / setup.micro_batches;
     const auto run = [&](int64_t micro) {
-      (loss_of(net, own.narrow(0, micro * n, n)) / recipe.micro_batches).backward();
+      (loss_of(net, own.narrow(0, micro * n, n)) / setup.micro_batches).backward();
     };
-    for (int micro = 0; micro + 1 < recipe.micro_batches; ++micro) {
-      std::optional<DataParallel::NoSync> own_gradients;
+    for (int micro = 0; micro + 1 < setup.micro_batches; ++micro) {
+      std::optional<DataParallel::NoSyncGuard> own_gradients;
       if (ranks) own_gradients.emplace(*ranks);
       run(micro);
     }
-    run(recipe.micro_batches - 1);
-    if (recipe.clip > 0) optim::clip_grad_norm_(net.parameters(), recipe.clip);
+    run(setup.micro_batches - 1);
+    if (setup.clip > 0) optim::clip_grad_norm_(net.parameters(), setup.clip);
     optimizer.step();
   }
   return net.parameters();
@@ -161,7 +161,7 @@ TEST(DataParallelTraining, LargeGradientsAndThoseAloneInABucketAreReducedWhereTh
     expect_averages();
     expect_reduced_where_they_lie(net, own, {.bucket_bytes = 1, .reduce_dtype = kBFloat16}, all);
     if (std::has_single_bit(unsigned(world().size()))) {
-      expect_reduced_where_they_lie(net, own, {.order = ReduceOrder::tree}, none);
+      expect_reduced_where_they_lie(net, own, {.order = ReduceOrder::kTree}, none);
     }
   }
 }
@@ -209,17 +209,18 @@ TEST(DataParallelTraining, RefusesModulesThatDiffer) {
   if (world().size() < 2) GTEST_SKIP() << "needs two ranks with different modules";
   Sequential net(Linear(4, world().rank() == 0 ? 5 : 6));
   net.to(test_device());
-  EXPECT_TRUE(refuses<Error>([&] { DataParallel(net, world()); },
-                             cat("DataParallel: the module of ", world().name_of(1),
-                                 " differs from rank 0's: 0.weight float32 [6, 4], and not "
-                                 "0.weight float32 [5, 4]")));
+  EXPECT_TRUE(
+      refuses<Error>([&] { DataParallel(net, world()); },
+                     concat_to_string("DataParallel: the module of ", world().name_of(1),
+                                      " differs from rank 0's: 0.weight float32 [6, 4], and not "
+                                      "0.weight float32 [5, 4]")));
   Sequential fewer =
       world().rank() == 0 ? Sequential(Linear(4, 5), Linear(5, 2)) : Sequential(Linear(4, 5));
   fewer.to(test_device());
-  EXPECT_TRUE(
-      refuses<Error>([&] { DataParallel(fewer, world()); },
-                     cat("DataParallel: the module of ", world().name_of(1),
-                         " differs from rank 0's: nothing more, and not 1.weight float32 [2, 5]")));
+  EXPECT_TRUE(refuses<Error>(
+      [&] { DataParallel(fewer, world()); },
+      concat_to_string("DataParallel: the module of ", world().name_of(1),
+                       " differs from rank 0's: nothing more, and not 1.weight float32 [2, 5]")));
 }
 
 TEST(DataParallelTraining, AnInfinityOnOneRankSkipsTheStepOnAll) {
@@ -376,8 +377,8 @@ std::string stepped(bool in_graph, const DataParallelOptions& options, bool half
         optimizer.zero_grad();
         Tensor loss;
         {
-          std::optional<Autocast> autocast;
-          if (half) autocast.emplace(DeviceType::cuda, kBFloat16);
+          std::optional<AutocastGuard> autocast;
+          if (half) autocast.emplace(DeviceType::kCuda, kBFloat16);
           loss = loss_of(net, in[0]);
         }
         loss.backward();
@@ -401,7 +402,7 @@ TEST(StepGraphs, HoldStepsOfSeveralRanksWithTheSameBits) {
   EXPECT_TRUE(same({}, false));
   EXPECT_TRUE(same({.bucket_bytes = 1000}, true));
   EXPECT_TRUE(same({.reduce_dtype = kBFloat16}, true));
-  EXPECT_TRUE(same({.bucket_bytes = 1000, .order = ReduceOrder::tree}, true));
+  EXPECT_TRUE(same({.bucket_bytes = 1000, .order = ReduceOrder::kTree}, true));
 }
 
 // --- samples ---

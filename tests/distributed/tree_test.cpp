@@ -41,7 +41,7 @@ Tensor shard(int step, int number) {
 // Returns the weights after some steps on `ranks` ranks. The leaf `empty`, if any, has no samples.
 std::vector<Tensor> trained(int ranks, DataParallelOptions options, int empty = -1) {
   const Communicator group = group_of(ranks);
-  options.order = ReduceOrder::tree;
+  options.order = ReduceOrder::kTree;
   options.shards = kShards;
   Net net(uint64_t(group.rank() + 1), options.allow_unused);
   DataParallel parallel(net, group, options);
@@ -51,7 +51,7 @@ std::vector<Tensor> trained(int ranks, DataParallelOptions options, int empty = 
   for (int step = 0; step < 4; ++step) {
     optimizer.zero_grad();
     for (int leaf = first; leaf < first + leaves; ++leaf) {
-      std::optional<DataParallel::NoSync> more_come;
+      std::optional<DataParallel::NoSyncGuard> more_come;
       if (leaf + 1 < first + leaves) more_come.emplace(parallel);
       if (leaf == empty) {
         parallel.skip_leaf();
@@ -111,10 +111,10 @@ TEST(Tree, AddsLeavesTwoByTwo) {
     const Communicator group = group_of(ranks);
     Scale scale;
     scale.to(test_device());
-    DataParallel parallel(scale, group, {.order = ReduceOrder::tree, .shards = kShards});
+    DataParallel parallel(scale, group, {.order = ReduceOrder::kTree, .shards = kShards});
     const int each = kShards / ranks, first = group.rank() * each;
     for (int leaf = first; leaf < first + each; ++leaf) {
-      std::optional<DataParallel::NoSync> more_come;
+      std::optional<DataParallel::NoSyncGuard> more_come;
       if (leaf + 1 < first + each) more_come.emplace(parallel);
       const Tensor x = full({1}, leaves[leaf], {.dtype = kFloat32, .device = test_device()});
       scale(x).sum().backward();
@@ -130,11 +130,11 @@ TEST(Tree, RefusesShardsAndLeavesThatDoNotFit) {
   if (group.size() > 1) refused.push_back(group.size() / 2);
   for (const int shards : refused) {
     EXPECT_TRUE(refuses<ValueError>(
-        [&] { DataParallel(net, group, {.order = ReduceOrder::tree, .shards = shards}); },
+        [&] { DataParallel(net, group, {.order = ReduceOrder::kTree, .shards = shards}); },
         "DataParallel: shards must be a power of two and a multiple of the "))
         << shards;
   }
-  DataParallel parallel(net, group, {.order = ReduceOrder::tree, .shards = 2 * group.size()});
+  DataParallel parallel(net, group, {.order = ReduceOrder::kTree, .shards = 2 * group.size()});
   EXPECT_TRUE(refuses<Error>([&] { test::loss_of(net, shard(0, 0)).backward(); },
                              "DataParallel: leaf 1 of the 2 of this rank runs outside of a "
                              "no_sync() scope"));

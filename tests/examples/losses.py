@@ -1,7 +1,7 @@
 """PyTorch's side of tests/examples/losses_test.cpp: five programs of apps/examples in PyTorch, in
 float64, and the first 30 losses of each.
 
-  python tests/examples/losses.py        stores losses.safetensors beside this file
+  python tests/examples/losses.py        stores losses.safetensors next to this file
 
 Both sides begin from the same weights, which a rule gives (weights_by_rule), and without dropout.
 Needs torch and safetensors.

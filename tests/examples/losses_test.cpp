@@ -50,7 +50,7 @@ const Tensor& stored(const std::string& name) {
   for (const NamedTensor& t : file.tensors) {
     if (t.name == name) return t.tensor;
   }
-  throw Error(cat("losses.safetensors has no ", name));
+  throw Error(concat_to_string("losses.safetensors has no ", name));
 }
 
 // Initializes the parameters by the same rule as losses.py.

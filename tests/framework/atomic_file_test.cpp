@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 class AtomicFiles : public ::testing::Test {
  protected:
-  AtomicFiles() : dir_(fs::temp_directory_path() / cat("taper_atomic_", getpid())) {
+  AtomicFiles() : dir_(fs::temp_directory_path() / concat_to_string("taper_atomic_", getpid())) {
     fs::create_directories(dir_);
   }
   ~AtomicFiles() override { fs::remove_all(dir_); }
@@ -73,9 +73,9 @@ TEST_F(AtomicFiles, ALinkToAFolderStays) {
   fs::create_directory_symlink("folder", dir_ / "link");
   for (const char* name : {"link", "folder"}) {
     EXPECT_TRUE(test::refuses<OutputError>([&] { return save(dir_ / name, "text"), 0; },
-                                           cat((dir_ / name).string(),
-                                               ": cannot create the file: Is a "
-                                               "directory")));
+                                           concat_to_string((dir_ / name).string(),
+                                                            ": cannot create the file: Is a "
+                                                            "directory")));
   }
   EXPECT_TRUE(fs::is_symlink(dir_ / "link"));
   EXPECT_EQ(entries(), 2u);

@@ -50,7 +50,7 @@ class CudaMemory : public testing::Test {
  protected:
   void SetUp() override {
     if (!is_available()) GTEST_SKIP() << "needs a GPU: " << unavailable_reason();
-    if (allocates_plainly()) GTEST_SKIP() << "each tensor has an allocation of its own";
+    if (uses_uncached_allocator()) GTEST_SKIP() << "each tensor has an allocation of its own";
     set_device(0);
     empty_cache();
     reset_peak_memory_stats();

@@ -90,9 +90,10 @@ TEST(Cuda, ANegativeIndexIsRefusedWithTheAdviceForTheCpu) {
       ": a negative device index does not mean the CPU (got -1); for the CPU write "
       "Device(\"cpu\"), "
       "as in x.to(\"cpu\"), and leave out ";
-  EXPECT_EQ(refusal<ValueError>([] { set_device(-1); }), cat("set_device", advice, "set_device"));
+  EXPECT_EQ(refusal<ValueError>([] { set_device(-1); }),
+            concat_to_string("set_device", advice, "set_device"));
   EXPECT_EQ(refusal<ValueError>([] { DeviceGuard guard(-1); }),
-            cat("DeviceGuard", advice, "DeviceGuard"));
+            concat_to_string("DeviceGuard", advice, "DeviceGuard"));
 }
 
 TEST(CudaVisibleDevices, TheFormIsChecked) {
@@ -133,20 +134,21 @@ TEST(CudaVisibleDevices, DISABLED_HideTheGpus) {
 
 TEST(CudaVisibleDevices, AreAppliedBeforeTheDriverStarts) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = cat("'", program, "' --gtest_also_run_disabled_tests ",
-                                  "--gtest_filter=CudaVisibleDevices.DISABLED_HideTheGpus");
+  const std::string command =
+      concat_to_string("'", program, "' --gtest_also_run_disabled_tests ",
+                       "--gtest_filter=CudaVisibleDevices.DISABLED_HideTheGpus");
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST(Cuda, TheMemorySummaryIsATable) {
   const std::string text = memory_summary();
   if (!is_available()) {
-    EXPECT_EQ(text, cat("CUDA memory: none; ", unavailable_reason(), "\n"));
+    EXPECT_EQ(text, concat_to_string("CUDA memory: none; ", unavailable_reason(), "\n"));
     return;
   }
-  EXPECT_TRUE(text.starts_with(cat("CUDA memory of cuda:", current_device(), " (")));
+  EXPECT_TRUE(text.starts_with(concat_to_string("CUDA memory of cuda:", current_device(), " (")));
   for (const char* name : {"allocated ", "reserved ", "unused ", "segments ", "device total "}) {
-    EXPECT_TRUE(contains(text, cat("\n", name))) << text;
+    EXPECT_TRUE(contains(text, concat_to_string("\n", name))) << text;
   }
 }
 
@@ -216,7 +218,7 @@ TEST_F(Gpu, AnOrdinalThatDoesNotExistIsRefused) {
                        "CUDA error: invalid device ordinal\nGPU device may be out of range, "
                        "do you have enough GPUs?"))
       << text;
-  EXPECT_TRUE(contains(text, cat("visible: ", missing))) << text;
+  EXPECT_TRUE(contains(text, concat_to_string("visible: ", missing))) << text;
   EXPECT_THROW(resolve(Device(missing)), AcceleratorError);
   EXPECT_THROW((void)allocate(8, Device(missing)), AcceleratorError);
   EXPECT_THROW(DeviceGuard guard{Device(missing)}, AcceleratorError);

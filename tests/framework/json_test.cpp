@@ -10,25 +10,26 @@
 namespace taper::v0 {
 namespace {
 
-using Kind = JsonEvent::Kind;
+using EventKind = JsonEvent::EventKind;
 
 TEST(Json, EveryValueIsToldAsItIsSpelledAndWhereItBegins) {
   const std::string text =
       "{\"a\\\"b\": [1, -2.50e3,\n true], \"c\" : null, \"d\":\"\\u00e9\\\\\"}";
   std::vector<std::string> seen;
-  const auto fault = scan_json(
-      text, [&](const JsonEvent& e) { seen.push_back(cat(int(e.kind), " ", e.text, " @", e.at)); });
+  const auto fault = scan_json(text, [&](const JsonEvent& e) {
+    seen.push_back(concat_to_string(int(e.kind), " ", e.text, " @", e.at));
+  });
   EXPECT_FALSE(fault) << fault->what;
-  const auto row = [](Kind kind, const char* what, size_t at) {
-    return cat(int(kind), " ", what, " @", at);
+  const auto row = [](EventKind kind, const char* what, size_t at) {
+    return concat_to_string(int(kind), " ", what, " @", at);
   };
   EXPECT_EQ(seen, (std::vector<std::string>{
-                      row(Kind::kMapStart, "", 0), row(Kind::kKey, "a\"b", 1),
-                      row(Kind::kListStart, "", 9), row(Kind::kNumber, "1", 10),
-                      row(Kind::kNumber, "-2.50e3", 13), row(Kind::kBoolean, "true", 23),
-                      row(Kind::kListEnd, "", 27), row(Kind::kKey, "c", 30),
-                      row(Kind::kNull, "null", 36), row(Kind::kKey, "d", 42),
-                      row(Kind::kString, "\xc3\xa9\\", 46), row(Kind::kMapEnd, "", 56)}));
+                      row(EventKind::kMapStart, "", 0), row(EventKind::kKey, "a\"b", 1),
+                      row(EventKind::kListStart, "", 9), row(EventKind::kNumber, "1", 10),
+                      row(EventKind::kNumber, "-2.50e3", 13), row(EventKind::kBoolean, "true", 23),
+                      row(EventKind::kListEnd, "", 27), row(EventKind::kKey, "c", 30),
+                      row(EventKind::kNull, "null", 36), row(EventKind::kKey, "d", 42),
+                      row(EventKind::kString, "\xc3\xa9\\", 46), row(EventKind::kMapEnd, "", 56)}));
 }
 
 TEST(Json, FaultsAreToldInOurWordsWithTheirPlace) {

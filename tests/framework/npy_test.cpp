@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class NpyTest : public testing::Test {
  protected:
-  NpyTest() : path_(fs::temp_directory_path() / cat("taper_", ::getpid(), ".npy")) {}
+  NpyTest() : path_(fs::temp_directory_path() / concat_to_string("taper_", ::getpid(), ".npy")) {}
   ~NpyTest() override { fs::remove(path_); }
 
   void write(const std::string& bytes) const {
@@ -54,7 +54,8 @@ std::string npy_of(const std::string& header, const std::string& data, char vers
 
 std::string dict(const std::string& descr, const std::string& shape,
                  const std::string& fortran = "False") {
-  return cat("{'descr': ", descr, ", 'fortran_order': ", fortran, ", 'shape': ", shape, ", }\n");
+  return concat_to_string("{'descr': ", descr, ", 'fortran_order': ", fortran, ", 'shape': ", shape,
+                          ", }\n");
 }
 
 std::string bytes_of(const std::vector<float>& values) {
@@ -196,7 +197,7 @@ TEST_F(NpyTest, WhatNumPyCannotHoldIsRefusedInPyTorchsWords) {
             "instead.");
   // The device is checked before the memory is accessed, so no GPU is needed.
   float value = 0;
-  StoragePtr storage = borrow(&value, sizeof value, Device(DeviceType::cuda, 0), nullptr);
+  StoragePtr storage = borrow(&value, sizeof value, Device(DeviceType::kCuda, 0), nullptr);
   EXPECT_EQ(save_refusal<TypeError>(Tensor::make(std::move(storage), {1}, {1}, 0, kFloat32)),
             "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
             "to host memory first.");

@@ -153,7 +153,7 @@ TEST(Print, MoreThanAThousandElementsAreSummarised) {
        "tensor([[   0,    1,    2,  ...,  498,  499,  500],\n"
        "        [ 501,  502,  503,  ...,  999, 1000, 1001]])"},
   });
-  EXPECT_EQ(format_tensor(counting({200, 200}, kFloat32)), cat(kBigMatrix, ")"));
+  EXPECT_EQ(format_tensor(counting({200, 200}, kFloat32)), concat_to_string(kBigMatrix, ")"));
 }
 
 TEST(Print, FormIsChosenByTheShownElementsOnly) {
@@ -165,7 +165,7 @@ TEST(Print, FormIsChosenByTheShownElementsOnly) {
 TEST(Print, ADeviceThatIsNotTheCpuIsNamedFirst) {
   // An empty tensor has no elements to read, so no GPU is needed.
   const auto empty = [](const Shape& shape) {
-    return Tensor::make(borrow(nullptr, 0, Device(DeviceType::cuda, 1), nullptr), shape,
+    return Tensor::make(borrow(nullptr, 0, Device(DeviceType::kCuda, 1), nullptr), shape,
                         contiguous_strides(shape), 0, kFloat64);
   };
   check({
@@ -182,7 +182,7 @@ TEST(Print, GpuTensorsAreCopiedForPrinting) {
        "tensor([1.5000, 2.2500], device='cuda:0', dtype=float16)"},
   });
   const Tensor x = shaped(arange(40'000, {.dtype = kFloat32, .device = "cuda:0"}), {200, 200});
-  EXPECT_EQ(format_tensor(x), cat(kBigMatrix, ", device='cuda:0')"));
+  EXPECT_EQ(format_tensor(x), concat_to_string(kBigMatrix, ", device='cuda:0')"));
 }
 
 }  // namespace

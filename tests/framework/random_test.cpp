@@ -209,7 +209,7 @@ TEST(Random, AThreadMayDrawFromItsOwn) {
   Tensor own;
   std::thread([&] {
     Generator mine(8);
-    const DrawScope scope(mine);
+    const DrawGuard scope(mine);
     own = rand({4});
     EXPECT_EQ(default_generator().state().stream, 1u);
   }).join();
@@ -222,17 +222,17 @@ TEST(Random, NotedDrawsAreRepeated) {
   std::vector<PhiloxKey> outer, inner;
   Tensor a, b;
   {
-    const DrawScope noted = DrawScope::note(outer);
+    const DrawGuard noted = DrawGuard::record(outer);
     a = rand({4});
     std::thread([] { (void)rand({4}); }).join();
-    const DrawScope again = DrawScope::note(inner);
+    const DrawGuard again = DrawGuard::record(inner);
     b = rand({4});
   }
   EXPECT_EQ(outer.size(), 2u);
   EXPECT_EQ(inner.size(), 1u);
   const uint64_t next = default_generator().state().stream;
   {
-    const DrawScope repeated = DrawScope::repeat(outer);
+    const DrawGuard repeated = DrawGuard::replay(outer);
     EXPECT_TRUE(same_bits(rand({4}), a));
     EXPECT_TRUE(same_bits(rand({4}), b));
     EXPECT_EQ(default_generator().state().stream, next);

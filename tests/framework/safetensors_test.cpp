@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 class SafeTensorsTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::temp_directory_path() / cat("taper_safetensors_", ::getpid());
+    directory_ = fs::temp_directory_path() / concat_to_string("taper_safetensors_", ::getpid());
     fs::create_directories(directory_);
     path_ = directory_ / "x.safetensors";
   }
@@ -82,7 +82,8 @@ Tensor sample(DType dtype) {
 
 TEST_F(SafeTensorsTest, EveryDTypeComesBackAligned) {
   std::vector<NamedTensor> given;
-  for (const DType t : kAllDTypes) given.push_back({cat("layer.", name_of(t)), sample(t)});
+  for (const DType t : kAllDTypes)
+    given.push_back({concat_to_string("layer.", name_of(t)), sample(t)});
   save_safetensors(path_, given);
   const SafeTensors file = load_safetensors(path_);
   ASSERT_EQ(file.tensors.size(), given.size());
@@ -191,14 +192,14 @@ TEST_F(SafeTensorsTest, AnEntryThatTaperHasNoTypeForLeavesTheOthersReadable) {
       {"\"F32\"", "[" + repeated("1,", 100'000) + "1]", "it has more than 8 dimensions"},
   };
   for (const auto& [dtype, shape, expected] : cases) {
-    write(
-        file_of(cat(R"({"q":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":[4,8]},)",
-                    R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
-                std::string("\0\0\x80\x3f\1\2\3\4", 8)));
+    write(file_of(concat_to_string(R"({"q":{"dtype":)", dtype, R"(,"shape":)", shape,
+                                   R"(,"data_offsets":[4,8]},)",
+                                   R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
+                  std::string("\0\0\x80\x3f\1\2\3\4", 8)));
     const SafeTensors file = load_safetensors(path_);
     ASSERT_EQ(file.tensors.size(), 1u);
     EXPECT_EQ(file.tensors.at("w").item<float>(), 1.F);
-    const std::string want = cat(path_, ": tensor 'q': ", expected);
+    const std::string want = concat_to_string(path_, ": tensor 'q': ", expected);
     EXPECT_TRUE(file.tensors.unreadable.at("q").starts_with(want))
         << file.tensors.unreadable.at("q");
     EXPECT_LT(file.tensors.unreadable.at("q").size(), 300u) << "names are cut";
@@ -222,8 +223,8 @@ TEST_F(SafeTensorsTest, ForeignHeadersAreRefusedByName) {
   };
   const auto one = [](const std::string& dtype, const std::string& shape,
                       const std::string& offsets) {
-    return cat(R"({"w":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":)", offsets,
-               "}}");
+    return concat_to_string(R"({"w":{"dtype":)", dtype, R"(,"shape":)", shape,
+                            R"(,"data_offsets":)", offsets, "}}");
   };
   const std::string ok = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const Refusal cases[] = {
@@ -317,7 +318,8 @@ TEST_F(SafeTensorsTest, ForeignFilesAreRefused) {
     std::string file = file_of("{}", "");
     std::memcpy(file.data(), &length, sizeof length);
     write(file);
-    EXPECT_NE(refusal().find(cat("at most 2 bytes, got ", length)), std::string::npos) << refusal();
+    EXPECT_NE(refusal().find(concat_to_string("at most 2 bytes, got ", length)), std::string::npos)
+        << refusal();
   }
   write(std::string(8, '\xff') + "{}");
   EXPECT_NE(refusal().find("at most 2 bytes, got 18446744073709551615"), std::string::npos)

@@ -70,7 +70,7 @@ TEST(Numbers, AreRefusedByDtypesThatCannotHoldThem) {
         const auto fill = [&] {
           return zeros({n}, {.dtype = row.dtype, .device = device}).fill_(row.number).clone();
         };
-        const std::string what = cat(row.number.to_double(), " as ", row.dtype);
+        const std::string what = concat_to_string(row.number.to_double(), " as ", row.dtype);
         if (row.held) {
           EXPECT_NO_THROW((void)fill()) << what;
         } else {

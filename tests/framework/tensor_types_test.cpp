@@ -64,7 +64,7 @@ TEST(TensorTypes, CudaNamesMakeTensorsOnTheCurrentGpu) {
     const Tensor x = c.on_gpu(2, 3);
     EXPECT_EQ(x.dtype(), c.dtype) << c.type;
     EXPECT_EQ(x.device(), cuda::resolve("cuda"));
-    EXPECT_EQ(x.type(), cat("cuda.", c.type));
+    EXPECT_EQ(x.type(), concat_to_string("cuda.", c.type));
   }
 }
 

@@ -33,7 +33,7 @@ long threads() { return std::distance(fs::directory_iterator("/proc/self/task"),
 // Trains a network large enough to use the threads. Returns the last loss.
 double train_net(uint64_t seed) {
   Generator generator(seed);
-  const DrawScope draws(generator);
+  const DrawGuard draws(generator);
   Sequential net(Linear(256, 512), GELU(), Dropout(0.5), Linear(512, 10));
   optim::AdamW optimizer(net.parameters(), {.lr = 1e-2});
   const Tensor x = randn({512, 256}), y = randint(0, 10, {512});
@@ -68,7 +68,7 @@ TEST_F(Guest, PrintsNothingButThroughTheLoggerOfTheProgram) {
   runner::train(config(), at_ / "silent");
   std::vector<std::string> heard;
   set_logger([&](LogLevel level, const std::string& message) {
-    heard.push_back(cat(level == LogLevel::info ? "info " : "warning ", message));
+    heard.push_back(concat_to_string(level == LogLevel::kInfo ? "info " : "warning ", message));
   });
   runner::train(config(), at_ / "heard");
   warn("odd");
@@ -93,7 +93,7 @@ TEST_F(Guest, ALoggerOfTheProgramGetsWhatMainWouldPrint) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   set_logger(nullptr);
   ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].first, LogLevel::error);
+  EXPECT_EQ(heard[0].first, LogLevel::kError);
   EXPECT_NE(heard[0].second.find("key 'hidden' is not for model"), std::string::npos)
       << heard[0].second;
 }
@@ -116,8 +116,8 @@ TEST(GuestLog, AScopeMayChangeAMessage) {
   std::vector<std::string> heard;
   set_logger([&](LogLevel, const std::string& message) { heard.push_back(message); });
   {
-    const LogScope outer([](LogLevel, std::string& m) { return m += ", outer", true; });
-    const LogScope inner([](LogLevel, std::string& m) { return m += ", inner", true; });
+    const LogGuard outer([](LogLevel, std::string& m) { return m += ", outer", true; });
+    const LogGuard inner([](LogLevel, std::string& m) { return m += ", inner", true; });
     warn("odd");
   }
   set_logger(nullptr);
@@ -128,10 +128,10 @@ TEST(GuestLog, AScopeHearsItsThreadAlone) {
   std::atomic<int> heard{0}, mine{0};
   set_logger([&](LogLevel, const std::string&) { ++heard; });
   {
-    const LogScope all([&](LogLevel, const std::string&) { return ++mine, true; });
-    const LogScope none(
-        [&](LogLevel level, const std::string&) { return level == LogLevel::warning; });
-    inform("kept");
+    const LogGuard all([&](LogLevel, const std::string&) { return ++mine, true; });
+    const LogGuard none(
+        [&](LogLevel level, const std::string&) { return level == LogLevel::kWarning; });
+    log_info("kept");
     warn("goes on");
     std::thread([] { warn("of another thread"); }).join();
   }
@@ -144,9 +144,10 @@ TEST(GuestLog, AScopeHearsItsThreadAlone) {
 // Returns, as text, the state of the host that a run may change.
 std::string host_state() {
   const PhiloxKey draws = default_generator().state();
-  return cat(get_num_threads(), " threads, ", get_float32_matmul_precision(), ", gradients ",
-             is_grad_enabled(), ", autocast ", autocast_state().cpu.has_value(), ", draws ",
-             draws.seed, " ", draws.stream);
+  return concat_to_string(get_num_threads(), " threads, ", get_float32_matmul_precision(),
+                          ", gradients ", is_grad_enabled(), ", autocast ",
+                          autocast_state().cpu.has_value(), ", draws ", draws.seed, " ",
+                          draws.stream);
 }
 
 TEST_F(Guest, GetsBackWhatARunHasChanged) {
@@ -188,7 +189,7 @@ TEST_F(Guest, TrainsWithinItsNoGradGuardAndAutocast) {
   runner::train(config(), at_ / "plain");
   {
     const NoGradGuard no_grad;
-    const Autocast half(DeviceType::cpu, kBFloat16);
+    const AutocastGuard half(DeviceType::kCpu, kBFloat16);
     runner::train(config(), at_ / "guarded");
     EXPECT_FALSE(is_grad_enabled());
   }
@@ -274,20 +275,22 @@ TEST_F(Guest, ACancelledRunIsToldFromADivergedOneAndFromAWrongConfig) {
     try {
       runner::train(config(overrides), at_ / "r", {.stop = source.get_token()});
     } catch (const runner::Interrupted& error) {
-      return cat("cancelled, ", int(error.code));
+      return concat_to_string("cancelled, ", int(error.code));
     } catch (const runner::Diverged& error) {
-      return cat("diverged, ", int(error.code));
+      return concat_to_string("diverged, ", int(error.code));
     } catch (const runner::ConfigError& error) {
-      return cat("wrong, ", int(error.code));
+      return concat_to_string("wrong, ", int(error.code));
     } catch (const runner::RunError& error) {
-      return cat("other, ", int(error.code));
+      return concat_to_string("other, ", int(error.code));
     }
     return std::string("done");
   };
   EXPECT_EQ(ending({}, false), "done");
-  EXPECT_EQ(ending({}, true), cat("cancelled, ", int(runner::kExitInterrupted)));
-  EXPECT_EQ(ending({"optimizer.lr=1e30"}, false), cat("diverged, ", int(runner::kExitData)));
-  EXPECT_EQ(ending({"train.epocs=1"}, false), cat("wrong, ", int(runner::kExitConfig)));
+  EXPECT_EQ(ending({}, true), concat_to_string("cancelled, ", int(runner::kExitInterrupted)));
+  EXPECT_EQ(ending({"optimizer.lr=1e30"}, false),
+            concat_to_string("diverged, ", int(runner::kExitData)));
+  EXPECT_EQ(ending({"train.epocs=1"}, false),
+            concat_to_string("wrong, ", int(runner::kExitConfig)));
 }
 
 // An exception of a callback reaches the host unchanged.
@@ -337,7 +340,8 @@ TEST_F(Guest, TwoRunsInTwoThreadsAreAsTwoAlone) {
   other.join();
   for (const char* name : {"a", "b"}) {
     for (const char* file : {"metrics.jsonl", "model.safetensors"}) {
-      EXPECT_EQ(read_bytes(at_ / name / file), read_bytes(at_ / cat(name, "2") / file)) << name;
+      EXPECT_EQ(read_bytes(at_ / name / file), read_bytes(at_ / concat_to_string(name, "2") / file))
+          << name;
     }
   }
 }

@@ -91,10 +91,10 @@ bool lines_match(const std::vector<std::string>& lines, size_t i,
 const fs::path& package() {
   // Never destroyed, because the handler of atexit() uses it.
   static const fs::path& prefix = *new fs::path([] {
-    const fs::path at = fs::temp_directory_path() / cat("taper_package_", getpid());
-    const Ended install = run_shell(cat("cmake --install '", TAPER_BINARY_DIR, "' --prefix '",
-                                        at.string(), "' 2>&1 >/dev/null"));
-    if (install.code != 0) throw Error(cat("cmake --install: ", install.out));
+    const fs::path at = fs::temp_directory_path() / concat_to_string("taper_package_", getpid());
+    const Ended install = run_shell(concat_to_string(
+        "cmake --install '", TAPER_BINARY_DIR, "' --prefix '", at.string(), "' 2>&1 >/dev/null"));
+    if (install.code != 0) throw Error(concat_to_string("cmake --install: ", install.out));
     std::atexit([] { fs::remove_all(package()); });
     return at;
   }());
@@ -109,7 +109,7 @@ bool matches(const std::string& printed, const std::string& expected, Numbers nu
 
 Page::Page(const char* path) : path_(path), before_(fs::current_path()) {
   static int count = 0;
-  folder_ = fs::temp_directory_path() / cat("taper_guide_", getpid(), "_", count++);
+  folder_ = fs::temp_directory_path() / concat_to_string("taper_guide_", getpid(), "_", count++);
   fs::create_directories(folder_);
   if (path_ == "README.md") {  // its commands refer to files of its own folder
     fs::create_directory_symlink(fs::path(TAPER_SOURCE_DIR) / "configs", folder_ / "configs");
@@ -121,7 +121,7 @@ Page::Page(const char* path) : path_(path), before_(fs::current_path()) {
   const fs::path program = fs::path(TAPER_PROGRAM).parent_path();
   const std::string path_before = std::getenv("PATH");
   if (!path_before.starts_with(program.string())) {
-    ::setenv("PATH", cat(program.string(), ":", path_before).c_str(), 1);
+    ::setenv("PATH", concat_to_string(program.string(), ":", path_before).c_str(), 1);
   }
 }
 
@@ -151,7 +151,7 @@ bool Page::run(void (*section)(Page&)) {
 void Page::fail(const std::string& what) {
   failed_ = true;
   if (cout_) std::cout.rdbuf(std::exchange(cout_, nullptr));
-  ADD_FAILURE_AT(cat(TAPER_SOURCE_DIR "/", path_).c_str(), line_) << what;
+  ADD_FAILURE_AT(concat_to_string(TAPER_SOURCE_DIR "/", path_).c_str(), line_) << what;
 }
 
 void Page::begin(int line) {
@@ -177,19 +177,21 @@ void Page::shell(int line, const std::string& commands, int status) {
   fs::remove(folder_ / ".commands.sh");
   printed_ = end.out;
   if (end.code != status) {
-    throw Error(cat("exit status ", end.code, ", not ", status, ":\n", commands, printed_));
+    throw Error(
+        concat_to_string("exit status ", end.code, ", not ", status, ":\n", commands, printed_));
   }
 }
 
 void Page::config(int line, const std::string& yaml) {
-  file("fragment.yaml", cat("include: ", TAPER_SOURCE_DIR, "/configs/digits.yaml\n", yaml));
+  file("fragment.yaml",
+       concat_to_string("include: ", TAPER_SOURCE_DIR, "/configs/digits.yaml\n", yaml));
   shell(line, "taper train fragment.yaml --validate", 0);
 }
 
 void Page::printed(int line, const std::string& expected, Numbers numbers) {
   line_ = line;
   if (!matches(printed_, expected, numbers)) {
-    fail(cat("the page shows\n", expected, "but printed is\n", printed_));
+    fail(concat_to_string("the page shows\n", expected, "but printed is\n", printed_));
   }
 }
 
@@ -200,7 +202,7 @@ bool Page::has(int line, const std::string& what) {
   if (what == "package") {
     // Taper's package comes first, then the packages that the build found.
     static const char* const given = std::getenv("CMAKE_PREFIX_PATH");
-    static const std::string others = given ? cat(":", given) : "";
+    static const std::string others = given ? concat_to_string(":", given) : "";
     ::setenv("CMAKE_PREFIX_PATH", (package().string() + others).c_str(), 1);
     ::setenv("CXX", TAPER_CXX, 1);
     is_here = true;
@@ -214,7 +216,7 @@ bool Page::has(int line, const std::string& what) {
   if (what == "gpu") {
     is_here = cuda::is_available();
   } else if (what != "package" && what != "images") {
-    is_here = run_shell(cat("command -v ", what)).code == 0;
+    is_here = run_shell(concat_to_string("command -v ", what)).code == 0;
   }
   if (!is_here) std::cout << path_ << ":" << line << " is skipped: " << what << " is missing\n";
   return is_here;

@@ -1,6 +1,6 @@
 """What PyTorch's autocast for CUDA makes of each op's float32 and half inputs.
 
-Writes autocast.txt beside this script: a line an op, `name low|float32|as_given`. Needs a GPU:
+Writes autocast.txt next to this script: a line an op, `name low|float32|as_given`. Needs a GPU:
 python3 tests/interop/autocast.py
 """
 import pathlib

@@ -89,7 +89,7 @@ std::map<std::string, Op> ops() {
       {"smooth_l1_loss", [](auto& x) { return smooth_l1_loss(x, x); }},
       {"binary_cross_entropy_with_logits",
        [](auto& x) { return binary_cross_entropy_with_logits(x, x); }},
-      {"kl_div", [](auto& x) { return kl_div(x, x, Reduction::batchmean); }},
+      {"kl_div", [](auto& x) { return kl_div(x, x, Reduction::kBatchmean); }},
       {"cosine_similarity", [](auto& x) { return cosine_similarity(x, x); }},
       {"cosine_embedding_loss", [](auto& x) { return cosine_embedding_loss(x, x, x[0]); }},
       {"margin_ranking_loss", [](auto& x) { return margin_ranking_loss(x, x, x); }},
@@ -155,9 +155,9 @@ TEST(Autocast, ChoosesTheTypeByTheOpAsInPyTorch) {
         ASSERT_TRUE(types.contains(name)) << name;
         const std::string& type = types.at(name);
         for (const DType given : {kFloat32, low, kFloat64}) {
-          SCOPED_TRACE(cat(name, " of ", given, " with ", low, " on ", device));
+          SCOPED_TRACE(concat_to_string(name, " of ", given, " with ", low, " on ", device));
           const Tensor x = (arange(16.) / 16 + 0.5).view({4, 4}).to(device, given);
-          const Autocast guard(device.type(), low);
+          const AutocastGuard guard(device.type(), low);
           const DType by_rule = type == "low" ? low : type == "float32" ? kFloat32 : given;
           EXPECT_EQ(op(x).dtype(), given == kFloat64 ? kFloat64 : by_rule);
         }

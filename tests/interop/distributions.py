@@ -1,6 +1,6 @@
 """Distributions of PyTorch, stored for distributions_test.cpp.
 
-  python tests/interop/distributions.py    writes distributions.safetensors beside it
+  python tests/interop/distributions.py    writes distributions.safetensors next to it
 
 Needs torch, safetensors and mpmath (a dependency of torch's). Of each row: the parameters p.* of one and q.* of
 another distribution, values, and what PyTorch says of them, in float64; then gradients of sum(log_prob), of

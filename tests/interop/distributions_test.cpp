@@ -73,11 +73,12 @@ TEST(Distributions, SayWhatPyTorchSays) {
   const auto file = stored_values();
   for (const Device device : test::all_devices()) {
     for (const Row& row : distribution_rows()) {
-      SCOPED_TRACE(cat(row.name, " on ", device));
+      SCOPED_TRACE(concat_to_string(row.name, " on ", device));
       const auto parameters = [&](const char* of) {
         Tensors out;
-        for (int i = 0; file.count(cat(row.name, ".", of, i)); ++i) {
-          out.push_back(file.at(cat(row.name, ".", of, i)).to(device).requires_grad_());
+        for (int i = 0; file.count(concat_to_string(row.name, ".", of, i)); ++i) {
+          out.push_back(
+              file.at(concat_to_string(row.name, ".", of, i)).to(device).requires_grad_());
         }
         return out;
       };
@@ -85,7 +86,7 @@ TEST(Distributions, SayWhatPyTorchSays) {
       const Ptr one = row.make(p);
       const auto agree = [&](const std::string& what, const Tensor& y, bool has_gradient) {
         SCOPED_TRACE(what);
-        const Tensor want = file.at(cat(row.name, ".", what));
+        const Tensor want = file.at(concat_to_string(row.name, ".", what));
         if (row.name.starts_with("Categorical") && (what == "mean" || what == "variance")) {
           EXPECT_TRUE(all(isnan(y)).item<bool>() && y.shape() == want.shape());
           return;
@@ -97,11 +98,13 @@ TEST(Distributions, SayWhatPyTorchSays) {
         // The larger tolerance is for entropies: PyTorch's trigamma is accurate to nine digits.
         for (size_t i = 0; i < p.size(); ++i) {
           const Tensor own = g[i].defined() ? g[i] : zeros_like(p[i]);
-          EXPECT_TRUE(test::close(own.cpu(), file.at(cat(row.name, ".", what, ".d", i)),
+          EXPECT_TRUE(test::close(own.cpu(),
+                                  file.at(concat_to_string(row.name, ".", what, ".d", i)),
                                   what == "log_prob" ? 1e-11 : 3e-9));
         }
       };
-      agree("log_prob", one->log_prob(file.at(cat(row.name, ".value")).to(device)), true);
+      agree("log_prob", one->log_prob(file.at(concat_to_string(row.name, ".value")).to(device)),
+            true);
       agree("entropy", one->entropy(), true);
       agree("kl", row.kl(p, q), true);
       agree("mean", one->mean(), false);
@@ -116,10 +119,10 @@ TEST(Distributions, DrawsHaveTheMomentsOfTheDistribution) {
   constexpr int64_t kDraws = 20000;
   for (const Device device : test::all_devices()) {
     for (const Row& row : distribution_rows()) {
-      SCOPED_TRACE(cat(row.name, " on ", device));
+      SCOPED_TRACE(concat_to_string(row.name, " on ", device));
       Tensors p;
-      for (int i = 0; file.count(cat(row.name, ".p", i)); ++i) {
-        p.push_back(file.at(cat(row.name, ".p", i)).to(device));
+      for (int i = 0; file.count(concat_to_string(row.name, ".p", i)); ++i) {
+        p.push_back(file.at(concat_to_string(row.name, ".p", i)).to(device));
       }
       manual_seed(11);
       const Ptr one = row.make(p);
@@ -148,7 +151,7 @@ TEST(Distributions, GammaGradientIsThatOfTheDistributionFunction) {
   const auto file = stored_values();
   for (const Device device : test::all_devices()) {
     const Tensor got =
-        kernels::binary(kernels::BinaryOp::gamma_gradient, file.at("gamma.a").to(device),
+        kernels::binary(kernels::BinaryOp::kGammaGradient, file.at("gamma.a").to(device),
                         file.at("gamma.x").to(device));
     EXPECT_TRUE(test::close(got.cpu(), file.at("gamma.dx"), 1e-8));
   }

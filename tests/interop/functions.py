@@ -2,7 +2,7 @@
 
 Hardsigmoid is not among them: PyTorch's gradient of it has a 1/6 in float32.
 
-  python tests/interop/functions.py     writes functions.safetensors beside this file
+  python tests/interop/functions.py     writes functions.safetensors next to this file
 """
 
 import pathlib

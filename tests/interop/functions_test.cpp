@@ -34,7 +34,7 @@ LayerRow bce(const char* name, const BceOptions& o = {}) {
 }
 
 std::vector<LayerRow> rows() {
-  constexpr Reduction sum = Reduction::sum, none = Reduction::none;
+  constexpr Reduction sum = Reduction::kSum, none = Reduction::kNone;
   return {
       row<SELU>("SELU"),
       row<CELU>("CELU"),

@@ -36,7 +36,7 @@ struct Precision {
 template <class F> void for_all(F f) {
   for (const Device device : all_devices()) {
     for (const Precision p : {Precision{kFloat64, 1e-10}, Precision{kFloat32, 1e-5}}) {
-      SCOPED_TRACE(cat(name_of(p.dtype), " on ", device));
+      SCOPED_TRACE(concat_to_string(name_of(p.dtype), " on ", device));
       f(device, p);
     }
   }
@@ -69,7 +69,7 @@ TEST(Gradients, AreClippedAsInPyTorch) {
       for (const char* max_norm : {"0.25", "1e+06"}) {
         const std::vector<Tensor> ps = params(device, precision.dtype);
         const double total = clip_grad_norm_(ps, std::stod(max_norm), norm).item<double>();
-        const std::string name = cat("norm ", norm, " max ", max_norm);
+        const std::string name = concat_to_string("norm ", norm, " max ", max_norm);
         EXPECT_TRUE(close(joined({total}, ps), values_of(stored(name)), precision.tolerance))
             << name;
       }

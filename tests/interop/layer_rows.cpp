@@ -156,12 +156,12 @@ void compare_with_pytorch(const std::string& file, const std::vector<LayerRow>& 
     EXPECT_EQ(to_string(*module), entry.meta.at("repr"));
     std::string keys;
     for (const NamedTensor& own : module->state_dict()) {
-      keys += cat(keys.empty() ? "" : ",", own.name);
+      keys += concat_to_string(keys.empty() ? "" : ",", own.name);
     }
     EXPECT_EQ(keys, entry.meta.at("keys"));
     for (const Device device : all_devices()) {
       for (const DType dtype : {kFloat64, kFloat32}) {
-        SCOPED_TRACE(cat(device, " ", dtype));
+        SCOPED_TRACE(concat_to_string(device, " ", dtype));
         try {
           compare(row, entry, device, dtype);
         } catch (const std::exception& error) {

@@ -34,11 +34,11 @@ std::vector<LayerRow> convolutions() {
       row<Conv2d>("Conv2d valid", 4, 2, 3, ConvOptions{.padding = "valid"}),
       row<Conv2d>("Conv2d depthwise", 4, 4, 3, ConvOptions{.padding = 1, .groups = 4}),
       row<Conv1d>("Conv1d circular", 4, 2, 3,
-                  ConvOptions{.padding = 2, .padding_mode = PadMode::circular}),
+                  ConvOptions{.padding = 2, .padding_mode = PadMode::kCircular}),
       row<Conv2d>("Conv2d reflect", 4, 2, Pair(3, 4),
-                  ConvOptions{.padding = "same", .padding_mode = PadMode::reflect}),
+                  ConvOptions{.padding = "same", .padding_mode = PadMode::kReflect}),
       row<Conv2d>("Conv2d replicate", 4, 2, 3,
-                  ConvOptions{.stride = 2, .padding = {1, 2}, .padding_mode = PadMode::replicate}),
+                  ConvOptions{.stride = 2, .padding = {1, 2}, .padding_mode = PadMode::kReplicate}),
       row<ConvTranspose1d>("ConvTranspose1d", 4, 3, 3),
       row<ConvTranspose1d>("ConvTranspose1d options", 4, 6, 3,
                            ConvTransposeOptions{.stride = 2,
@@ -153,21 +153,21 @@ std::vector<LayerRow> functions() {
       row<Unflatten>("Unflatten", 1, Shape{2, -1}),
       row<Upsample>("Upsample", InterpolateOptions{.scale_factor = 2}),
       row<Upsample>("Upsample lines",
-                    InterpolateOptions{.scale_factor = 1.5, .mode = Interpolation::linear}),
+                    InterpolateOptions{.scale_factor = 1.5, .mode = Interpolation::kLinear}),
       row<Upsample>("Upsample bilinear",
-                    InterpolateOptions{.size = Pair(7, 5), .mode = Interpolation::bilinear}),
+                    InterpolateOptions{.size = Pair(7, 5), .mode = Interpolation::kBilinear}),
       row<Upsample>("Upsample bicubic",
-                    InterpolateOptions{.scale_factor = 2, .mode = Interpolation::bicubic}),
+                    InterpolateOptions{.scale_factor = 2, .mode = Interpolation::kBicubic}),
       row<Upsample>("Upsample area",
-                    InterpolateOptions{.size = Pair(2, 3), .mode = Interpolation::area}),
+                    InterpolateOptions{.size = Pair(2, 3), .mode = Interpolation::kArea}),
       row<Upsample>(
           "Upsample corners",
-          InterpolateOptions{.size = 6, .mode = Interpolation::bilinear, .align_corners = true}),
+          InterpolateOptions{.size = 6, .mode = Interpolation::kBilinear, .align_corners = true}),
   };
 }
 
 std::vector<LayerRow> losses() {
-  constexpr Reduction sum = Reduction::sum, none = Reduction::none;
+  constexpr Reduction sum = Reduction::kSum, none = Reduction::kNone;
   return {
       row<CrossEntropyLoss>("CrossEntropyLoss mean"),
       row<CrossEntropyLoss>("CrossEntropyLoss sum", CrossEntropyOptions{.reduction = sum}),
@@ -194,7 +194,7 @@ std::vector<LayerRow> losses() {
           "BCEWithLogitsLoss options",
           BceWithLogitsOptions{.weight = weights, .pos_weight = 3 * weights, .reduction = sum}),
       row<KLDivLoss>("KLDivLoss mean"),
-      row<KLDivLoss>("KLDivLoss batchmean", Reduction::batchmean),
+      row<KLDivLoss>("KLDivLoss batchmean", Reduction::kBatchmean),
       row<KLDivLoss>("KLDivLoss log", sum, true),
   };
 }
@@ -207,8 +207,8 @@ TEST(Layers, ComputeWhatPyTorchComputes) {
       row<Embedding>("Embedding padding", 6, 3, EmbeddingOptions{.padding_idx = -5}),
       row<EmbeddingBag>("EmbeddingBag", 6, 3),
       row<EmbeddingBag>("EmbeddingBag max", 6, 3,
-                        EmbeddingBagOptions{.mode = BagMode::max, .padding_idx = -5}),
-      {"EmbeddingBag offsets", make<EmbeddingBag>(6, 3, EmbeddingBagOptions{.mode = BagMode::sum}),
+                        EmbeddingBagOptions{.mode = BagMode::kMax, .padding_idx = -5}),
+      {"EmbeddingBag offsets", make<EmbeddingBag>(6, 3, EmbeddingBagOptions{.mode = BagMode::kSum}),
        [](Module& m, const Tensors& x) {
          return Tensors{dynamic_cast<EmbeddingBag&>(m)(x[0], x[1], x[2])};
        }},

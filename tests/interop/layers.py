@@ -1,6 +1,6 @@
 """Layers in PyTorch: weights, inputs, outputs, gradients and buffers, stored for layer_test.cpp.
 
-  python tests/interop/layers.py        writes layers.safetensors beside this file
+  python tests/interop/layers.py        writes layers.safetensors next to this file
 
 Needs torch and safetensors. Another group of layers is a script of its own that imports Row and
 store from here, and a C++ file with a table like layer_test.cpp's: see store() and layer_rows.h.

@@ -112,7 +112,7 @@ const Row rows[] = {
 };
 
 std::string file_of(const Row& row, const char* suffix, const std::string& folder) {
-  return cat(folder, "/models_", row.name, suffix, ".safetensors");
+  return concat_to_string(folder, "/models_", row.name, suffix, ".safetensors");
 }
 // Returns the model with PyTorch's weights, which safetensors.torch.save_model wrote.
 ModulePtr loaded(const Row& row, Device device, const std::string& folder = TAPER_INTEROP_DIR) {
@@ -124,7 +124,7 @@ Tensor stored(const Row& row, const char* name, const std::string& folder = TAPE
   for (const NamedTensor& t : load_safetensors(file_of(row, ".run", folder)).tensors) {
     if (t.name == name) return t.tensor;
   }
-  throw Error(cat(row.name, ": no '", name, "' is stored"));
+  throw Error(concat_to_string(row.name, ": no '", name, "' is stored"));
 }
 
 Tensor input_for(const Module& m, const Tensor& x) {
@@ -207,7 +207,8 @@ TEST_P(Models, WeightsAreSavedForPyTorch) {
   namespace fs = std::filesystem;
   const char* wanted = std::getenv("TAPER_INTEROP_OUT");
   const fs::path folder =
-      wanted ? fs::path(wanted) : fs::temp_directory_path() / cat("taper_models_", ::getpid());
+      wanted ? fs::path(wanted)
+             : fs::temp_directory_path() / concat_to_string("taper_models_", ::getpid());
   fs::create_directories(folder);
   manual_seed(11);
   const ModulePtr m = GetParam().make(Device());
@@ -251,7 +252,7 @@ testing::AssertionResult goes_on_when_moved(const Row& row, Device device, DType
 
 TEST_P(Models, TrainingGoesOnAfterMovesToTheGpuAndBack) {
   if (skip_without_cuda()) return;
-  EXPECT_TRUE(goes_on_when_moved(GetParam(), DeviceType::cuda, kFloat32));
+  EXPECT_TRUE(goes_on_when_moved(GetParam(), DeviceType::kCuda, kFloat32));
 }
 
 TEST_P(Models, TrainingGoesOnAfterCastsToDoubleAndBack) {

@@ -1,6 +1,6 @@
 """Four models in PyTorch that modules/models/ has in C++: what each side saves, the other must read.
 
-  python tests/interop/models.py make           stores weights, logits and losses beside this file
+  python tests/interop/models.py make           stores weights, logits and losses next to this file
   TAPER_INTEROP_OUT=/tmp/out build/tests/test_interop --gtest_filter='*Models*'
   python tests/interop/models.py check /tmp/out  reads what Taper saved there, strictly
 

@@ -63,7 +63,7 @@ TEST(Names, Gpt2OfHuggingFaceComputesHereWhatItComputesThere) {
   expect_equal(kHuggingFaceGpt2.from_taper(net.state_dict()), theirs);
   // For `names.py check`. TAPER_INTEROP_OUT is a folder, as in model_test.cpp.
   if (const char* out = std::getenv("TAPER_INTEROP_OUT")) {
-    save_pt(cat(out, "/gpt2.pt"), kHuggingFaceGpt2.from_taper(net.state_dict()));
+    save_pt(concat_to_string(out, "/gpt2.pt"), kHuggingFaceGpt2.from_taper(net.state_dict()));
   }
 }
 

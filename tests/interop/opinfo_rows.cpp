@@ -737,11 +737,11 @@ void add_reductions(Table& table) {
     };
   }
   table["quantile"] = one_result([](const A& a) {
-    const std::pair<const char*, QuantileMode> modes[] = {{"linear", QuantileMode::linear},
-                                                          {"lower", QuantileMode::lower},
-                                                          {"higher", QuantileMode::higher},
-                                                          {"midpoint", QuantileMode::midpoint},
-                                                          {"nearest", QuantileMode::nearest}};
+    const std::pair<const char*, QuantileMode> modes[] = {{"linear", QuantileMode::kLinear},
+                                                          {"lower", QuantileMode::kLower},
+                                                          {"higher", QuantileMode::kHigher},
+                                                          {"midpoint", QuantileMode::kMidpoint},
+                                                          {"nearest", QuantileMode::kNearest}};
     for (const auto& [name, mode] : modes) {
       if (a.text("interpolation") != name) continue;
       const Tensor x = a.t("input");
@@ -788,7 +788,7 @@ void add_shapes(Table& table) {
   };
   table["meshgrid"] = [](const A& a) {
     const bool xy = a.text("indexing") == "xy";
-    return meshgrid(a.list("tensors"), xy ? MeshIndexing::xy : MeshIndexing::ij);
+    return meshgrid(a.list("tensors"), xy ? MeshIndexing::kXy : MeshIndexing::kIj);
   };
   table["hstack"] = one_result([](const A& a) { return hstack(a.list("tensors")); });
   table["vstack"] = one_result([](const A& a) { return vstack(a.list("tensors")); });

@@ -24,7 +24,7 @@ namespace taper::v0::test {
 using Json = nlohmann::json;
 
 void Args::refuse(const char* name) const {
-  throw Inexpressible{cat(name, "=", at(name).dump().substr(0, 40))};
+  throw Inexpressible{concat_to_string(name, "=", at(name).dump().substr(0, 40))};
 }
 Tensor Args::tensor_of(const Json& value, const char* name) const {
   if (!value.is_object() || !value.contains("tensor_index")) refuse(name);
@@ -130,10 +130,10 @@ std::vector<TensorIndex> Args::indices(const char* name) const {
 }
 Reduction Args::reduction() const {
   const std::string word = text("reduction");
-  const std::pair<const char*, Reduction> known[] = {{"none", Reduction::none},
-                                                     {"mean", Reduction::mean},
-                                                     {"sum", Reduction::sum},
-                                                     {"batchmean", Reduction::batchmean}};
+  const std::pair<const char*, Reduction> known[] = {{"none", Reduction::kNone},
+                                                     {"mean", Reduction::kMean},
+                                                     {"sum", Reduction::kSum},
+                                                     {"batchmean", Reduction::kBatchmean}};
   for (const auto& [name, reduction] : known) {
     if (word == name) return reduction;
   }
@@ -190,12 +190,16 @@ double epsilon_of(DType dtype) {
 
 // Returns a description of the difference, or "".
 std::string difference(const Tensor& got, const Tensor& want, double slack, double factor = 1) {
-  if (got.dtype() != want.dtype()) return cat("dtype ", got.dtype(), ", not ", want.dtype());
-  if (got.shape() != want.shape()) return cat("shape ", got.shape(), ", not ", want.shape());
+  if (got.dtype() != want.dtype())
+    return concat_to_string("dtype ", got.dtype(), ", not ", want.dtype());
+  if (got.shape() != want.shape())
+    return concat_to_string("shape ", got.shape(), ", not ", want.shape());
   if (!want.is_floating_point()) {
     const auto a = got.to_vector<int64_t>(), b = want.to_vector<int64_t>();
     const auto [at, other] = std::mismatch(a.begin(), a.end(), b.begin());
-    return at == a.end() ? "" : cat("value ", *at, ", not ", *other, " at ", at - a.begin());
+    return at == a.end()
+               ? ""
+               : concat_to_string("value ", *at, ", not ", *other, " at ", at - a.begin());
   }
   const std::vector<double> a = got.to_vector<double>(), b = want.to_vector<double>();
   double largest = 0;
@@ -208,7 +212,7 @@ std::string difference(const Tensor& got, const Tensor& want, double slack, doub
         std::isfinite(b[i])) {
       continue;
     }
-    return cat("value ", a[i], ", not ", b[i], " at ", i);
+    return concat_to_string("value ", a[i], ", not ", b[i], " at ", i);
   }
   return "";
 }
@@ -254,12 +258,12 @@ class CaseRun {
     const Tensors outputs = f(args);
     const Json& wanted = case_.at("outputs");
     if (outputs.size() != wanted.size()) {
-      wrong.push_back(cat(outputs.size(), " outputs, not ", wanted.size()));
+      wrong.push_back(concat_to_string(outputs.size(), " outputs, not ", wanted.size()));
       return;
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::string text = check_output(outputs[i], wanted[i]);
-      if (!text.empty()) wrong.push_back(cat("output ", i, ": ", text));
+      if (!text.empty()) wrong.push_back(concat_to_string("output ", i, ": ", text));
     }
     if (case_.at("op").get<std::string>().ends_with('_') && !outputs[0].is_same(args.t("input"))) {
       wrong.push_back("the result is not the tensor itself");
@@ -308,8 +312,10 @@ class CaseRun {
   std::string check_output(const Tensor& y, const Json& form) const {
     const Tensor want = wanted_of(form);
     if (case_.contains("random")) {
-      if (y.dtype() != want.dtype()) return cat("dtype ", y.dtype(), ", not ", want.dtype());
-      if (y.shape() != want.shape()) return cat("shape ", y.shape(), ", not ", want.shape());
+      if (y.dtype() != want.dtype())
+        return concat_to_string("dtype ", y.dtype(), ", not ", want.dtype());
+      if (y.shape() != want.shape())
+        return concat_to_string("shape ", y.shape(), ", not ", want.shape());
     } else {
       std::string text = difference(y.detach().cpu(), want, form.value("slack", 0.0));
       if (!text.empty()) return text;
@@ -326,7 +332,8 @@ class CaseRun {
     if (alias < 0) return overlaps_itself(y) ? "its elements share memory" : "";
     if (y.storage_offset() != form["offset"].get<int64_t>()) return "another offset";
     const Shape strides = shape_of(form["strides"]);
-    return same_strides(y, strides) ? "" : cat("strides ", y.strides(), ", not ", strides);
+    return same_strides(y, strides) ? ""
+                                    : concat_to_string("strides ", y.strides(), ", not ", strides);
   }
 
   // Expects that an argument is unchanged, or changed as by PyTorch.
@@ -337,7 +344,7 @@ class CaseRun {
     const Tensor want = cases_.read(changes ? case_["after"][key] : case_["storages"][i],
                                     storages_[i].dtype(), storages_[i].shape());
     const std::string text = difference(storages_[i].cpu(), want, 0);
-    if (!text.empty()) wrong.push_back(cat("argument ", i, " afterwards: ", text));
+    if (!text.empty()) wrong.push_back(concat_to_string("argument ", i, " afterwards: ", text));
   }
 
   void check_gradients(const Tensors& outputs, std::vector<std::string>& wrong) const {
@@ -370,7 +377,7 @@ class CaseRun {
       const Tensor want = form.is_null() ? zeros_like(mine) : wanted_of(form);
       const double slack = form.is_null() ? 0 : form.value("slack", 0.0);
       const std::string text = difference(mine, want, slack, factor);
-      if (!text.empty()) wrong.push_back(cat(what, " gradient ", i, ": ", text));
+      if (!text.empty()) wrong.push_back(concat_to_string(what, " gradient ", i, ": ", text));
     }
   }
 
@@ -408,8 +415,8 @@ std::vector<Json> run_case(const Cases& cases, size_t number, Device device) {
           CaseRun(cases, without, device).check(found->second, device, ignored);
           // An error of a kernel is thrown by the next call that synchronizes.
           if (device.is_cuda()) cuda::synchronize(device.index());
-          lines.push_back(line("failed", cat(as, "takes what PyTorch refuses: ",
-                                             form["error"][1].get<std::string>())));
+          lines.push_back(line("failed", concat_to_string(as, "takes what PyTorch refuses: ",
+                                                          form["error"][1].get<std::string>())));
         } catch (const Error& error) {
           Json refused = line("refused", error.what());
           const std::string mine = first_sentence(error.what());
@@ -423,9 +430,9 @@ std::vector<Json> run_case(const Cases& cases, size_t number, Device device) {
       if (name == op) lines.push_back(line("inexpressible", inexpressible.what));
       continue;
     } catch (const Error& error) {
-      wrong.push_back(cat("refuses: ", error.what()));
+      wrong.push_back(concat_to_string("refuses: ", error.what()));
     } catch (const std::exception& error) {
-      wrong.push_back(cat("throws another type of exception: ", error.what()));
+      wrong.push_back(concat_to_string("throws another type of exception: ", error.what()));
     }
     for (const std::string& text : wrong) lines.push_back(line("failed", as + text));
   }

@@ -122,7 +122,7 @@ const std::vector<Case>& cases() {
                         .nesterov = false,
                         .ns_coefficients = {2.0, -1.5, 0.5},
                         .ns_steps = 3,
-                        .adjust_lr_fn = AdjustLr::match_rms_adamw}),
+                        .adjust_lr_fn = AdjustLr::kMatchRmsAdamw}),
   };
   return all;
 }
@@ -133,14 +133,16 @@ struct Training {
 
   Training(const Case& c, DType dtype, Device device) {
     for (int i = 0; i < c.params; ++i) {
-      params.push_back(stored().at(cat("start.", i)).to(device, dtype, {.copy = true}));
+      params.push_back(
+          stored().at(concat_to_string("start.", i)).to(device, dtype, {.copy = true}));
       params.back().requires_grad_();
     }
     optimizer = c.make(params);
   }
   void advance(int t) {
     for (size_t i = 0; i < params.size(); ++i) {
-      params[i].set_grad(stored().at(cat("grad.", i))[t].to(params[i].device(), params[i].dtype()));
+      params[i].set_grad(
+          stored().at(concat_to_string("grad.", i))[t].to(params[i].device(), params[i].dtype()));
     }
     optimizer->step();
   }
@@ -162,7 +164,7 @@ struct Training {
 };
 
 std::vector<double> wanted(const Case& c, DType dtype, int step) {
-  return values_of(stored().at(cat(c.name, "/", name_of(dtype)))[step - 1]);
+  return values_of(stored().at(concat_to_string(c.name, "/", name_of(dtype)))[step - 1]);
 }
 
 // Returns the state of PyTorch's optimizer after half of the steps.
@@ -219,7 +221,7 @@ TEST(PyTorchOptimizers, HavePyTorchsState) {
       EXPECT_TRUE(close(tensor, theirs[name], 1e-10)) << c.name << ": " << name;
     }
     if (const char* folder = std::getenv("TAPER_INTEROP_OUT")) {
-      save_safetensors(cat(folder, "/", c.name, ".safetensors"), own);
+      save_safetensors(concat_to_string(folder, "/", c.name, ".safetensors"), own);
     }
   }
 }
@@ -233,18 +235,18 @@ struct ClosureCase {
 const ClosureCase kClosureCases[] = {
     {"lbfgs", {.lr = 0.01, .max_iter = 4}},
     {"lbfgs history", {.lr = 0.01, .max_iter = 6, .tolerance_change = 1e-12, .history_size = 3}},
-    {"lbfgs wolfe", {.max_iter = 5, .line_search_fn = LineSearch::strong_wolfe}},
+    {"lbfgs wolfe", {.max_iter = 5, .line_search_fn = LineSearch::kStrongWolfe}},
     {"lbfgs wolfe few",
      {.lr = 0.5,
       .max_iter = 8,
       .max_eval = 6,
       .history_size = 4,
-      .line_search_fn = LineSearch::strong_wolfe}},
+      .line_search_fn = LineSearch::kStrongWolfe}},
     {"lbfgs wolfe tolerant",
      {.max_iter = 30,
       .tolerance_grad = 40,
       .tolerance_change = 0.5,
-      .line_search_fn = LineSearch::strong_wolfe}},
+      .line_search_fn = LineSearch::kStrongWolfe}},
 };
 
 struct Descent {
@@ -258,9 +260,9 @@ struct Descent {
     std::vector<Tensor> out;
     int64_t at = 1;
     for (int i = 0; i < kParams; ++i) {
-      Tensor p = stored().at(cat("start.", i));
+      Tensor p = stored().at(concat_to_string("start.", i));
       if (after > 0) {
-        const Tensor row = stored().at(cat(c.name, "/float64"))[after - 1];
+        const Tensor row = stored().at(concat_to_string(c.name, "/float64"))[after - 1];
         p = row.narrow(0, at, p.numel()).reshape(p.shape());
       }
       at += p.numel();
@@ -294,7 +296,7 @@ TEST(PyTorchOptimizers, LBFGSTakesPyTorchsSteps) {
     for (const ClosureCase& c : kClosureCases) {
       Descent run(c, device);
       for (int t = 0; t < kSteps; ++t) {
-        const Tensor want = stored().at(cat(c.name, "/float64"))[t];
+        const Tensor want = stored().at(concat_to_string(c.name, "/float64"))[t];
         EXPECT_TRUE(close(run.step(), values_of(want), 1e-8)) << c.name << " step " << t;
       }
     }
@@ -318,18 +320,18 @@ TEST(PyTorchOptimizers, LBFGSGoesOnFromPyTorchsStateAndHasIt) {
       EXPECT_TRUE(close(tensor, theirs[name], 1e-7)) << c.name << ": " << name;
     }
     for (int t = kHalfWay; t < kSteps; ++t) {
-      const Tensor want = stored().at(cat(c.name, "/float64"))[t];
+      const Tensor want = stored().at(concat_to_string(c.name, "/float64"))[t];
       EXPECT_TRUE(close(run.step(), values_of(want), 1e-8)) << c.name << " step " << t;
     }
     if (const char* folder = std::getenv("TAPER_INTEROP_OUT")) {
-      save_safetensors(cat(folder, "/", c.name, ".safetensors"), own);
+      save_safetensors(concat_to_string(folder, "/", c.name, ".safetensors"), own);
     }
   }
 }
 
 TEST(PyTorchOptimizers, LBFGSFindsTheMinimum) {
   for (const Device device : all_devices()) {
-    Descent run({"lbfgs wolfe", {.max_iter = 500, .line_search_fn = LineSearch::strong_wolfe}},
+    Descent run({"lbfgs wolfe", {.max_iter = 500, .line_search_fn = LineSearch::kStrongWolfe}},
                 device);
     (void)run.step();
     for (const double slope : values_of(run.params[0].grad())) EXPECT_NEAR(slope, 0, 1e-3);

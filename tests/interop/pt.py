@@ -1,12 +1,12 @@
 """Files of torch.save that Taper must read, and the other way round.
 
-  python tests/interop/pt.py make            stores them in pt/ beside this file
+  python tests/interop/pt.py make            stores them in pt/ next to this file
   python tests/interop/pt.py check FILE      reads what Taper saved (pt_test.cpp calls it)
 
 Needs torch. kinds.pt has a tensor of every dtype, layout and sharing, of known values; checkpoint.pt
 a model, its optimizer and what it gives for an input; deflated.pt is checkpoint.pt with its archive
 compressed; protocol4.pt has another protocol; old.pt the format before PyTorch 1.6; module.pt has an
-object instead of tensors, and call.pt one beside a tensor.
+object instead of tensors, and call.pt one together with a tensor.
 """
 
 import pathlib

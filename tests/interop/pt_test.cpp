@@ -32,7 +32,7 @@ class PtTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
-    directory_ = fs::temp_directory_path() / cat("taper_pt_", ::getpid());
+    directory_ = fs::temp_directory_path() / concat_to_string("taper_pt_", ::getpid());
     fs::create_directories(directory_);
     path_ = directory_ / "x.pt";
   }
@@ -179,7 +179,7 @@ std::string storage_pickle(const std::string& type, const std::string& size,
 }
 std::string tensor_pickle(const std::string& storage, const std::string& rest,
                           const char* version = "2") {
-  return cat("ctorch._utils\n_rebuild_tensor_v", version, "\n", storage, rest, "tR");
+  return concat_to_string("ctorch._utils\n_rebuild_tensor_v", version, "\n", storage, rest, "tR");
 }
 const std::string kTwoFloats = storage_pickle("FloatStorage", "K\002");
 const std::string kFirstFloat = tensor_pickle(kTwoFloats, std::string("K\0K\001\x85K\001\x85", 8));
@@ -369,7 +369,8 @@ TEST_F(PtTest, APickleThatMakesNoSenseIsRefusedAtItsByte) {
   };
   for (const auto& [pickle, expected] : cases) {
     const std::string got = refusal(pickle);
-    EXPECT_NE(got.find(expected), got.npos) << detail::shown(pickle, 200) << "\n " << got;
+    EXPECT_NE(got.find(expected), got.npos)
+        << detail::escaped_for_display(pickle, 200) << "\n " << got;
   }
   // A list that contains itself.
   const std::string loop = refusal(std::string("]q\000h\000a.", 7));
@@ -410,7 +411,9 @@ TEST_F(PtTest, PyTorchReadsWhatIsSavedHere) {
   }
   save_pt(path_, tensors);
   const fs::path script = fs::path(TAPER_INTEROP_DIR) / "pt.py";
-  EXPECT_EQ(std::system(cat(python, " '", script.string(), "' check '", path_, "'").c_str()), 0);
+  EXPECT_EQ(
+      std::system(concat_to_string(python, " '", script.string(), "' check '", path_, "'").c_str()),
+      0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """Recurrent and attention layers in PyTorch, stored for recurrent_test.cpp.
 
-  python tests/interop/recurrent.py    writes {recurrent,attention,transformer}.safetensors beside it
+  python tests/interop/recurrent.py    writes {recurrent,attention,transformer}.safetensors next to it
 
 Needs torch and safetensors; layers.py says what is stored.
 """
@@ -127,7 +127,7 @@ def encoder_rows():
     def whole(**options):
         return nn.Transformer(6, 2, 2, 1, 8, **{"dropout": 0.0, **options})
 
-    def masked(m, x, mask, padding):
+    def with_masks(m, x, mask, padding):
         return m(x, mask, padding)
 
     return [
@@ -141,7 +141,7 @@ def encoder_rows():
             call=lambda m, x, mask: m(x, mask, is_causal=True)),
         Row("TransformerEncoderLayer unbatched", lambda: layer(), [(5, 6)]),
         Row("TransformerEncoder", lambda: encoder(nn.LayerNorm(6), batch_first=True),
-            [(2, 5, 6), CAUSAL, PADDING], call=masked),
+            [(2, 5, 6), CAUSAL, PADDING], call=with_masks),
         Row("TransformerDecoderLayer", lambda: decoder_layer(), [(5, 2, 6), (4, 2, 6)]),
         Row("TransformerDecoderLayer pre-norm",
             lambda: decoder_layer(activation="gelu", norm_first=True, batch_first=True, bias=False),

@@ -167,8 +167,8 @@ std::vector<LayerRow> decoders() {
   const auto stack_of = [](const auto& o) { return [o] { return Layer(6, 2, o); }; };
   const TransformerOptions whole{
       .num_encoder_layers = 2, .num_decoder_layers = 1, .dim_feedforward = 8, .dropout = 0};
-  TransformerOptions masked = whole;
-  masked.norm_first = masked.batch_first = true;
+  TransformerOptions with_masks = whole;
+  with_masks.norm_first = with_masks.batch_first = true;
   return {
       {"TransformerDecoderLayer", make<Layer>(6, 2, small), decode<Layer>},
       {"TransformerDecoderLayer pre-norm", make<Layer>(6, 2, before), decode<Layer>},
@@ -182,7 +182,7 @@ std::vector<LayerRow> decoders() {
        [=] { return std::make_unique<TransformerDecoder>(stack_of(dropping), 1); },
        decode<TransformerDecoder>},
       {"Transformer", make<Transformer>(6, 2, whole), transform},
-      {"Transformer masks", make<Transformer>(6, 2, masked), transform},
+      {"Transformer masks", make<Transformer>(6, 2, with_masks), transform},
   };
 }
 
@@ -190,7 +190,8 @@ std::vector<LayerRow> encoders() {
   using Layer = TransformerEncoderLayer;
   using Options = TransformerEncoderLayerOptions;
   const auto layer = [](const char* name, const Options& o, CallModule call = encode<Layer>) {
-    return LayerRow{cat("TransformerEncoderLayer", name), make<Layer>(6, 2, o), std::move(call)};
+    return LayerRow{concat_to_string("TransformerEncoderLayer", name), make<Layer>(6, 2, o),
+                    std::move(call)};
   };
   const auto stack_of = [](const Options& o) { return [o] { return Layer(6, 2, o); }; };
   const Options whole{.dim_feedforward = 8, .dropout = 0, .batch_first = true};

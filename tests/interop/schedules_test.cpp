@@ -36,7 +36,7 @@ Schedule power_cycle(double base_lr, double max_lr) {
                            .max_lr = max_lr,
                            .step_size_up = 8,
                            .step_size_down = 3,
-                           .mode = schedule::CyclicOptions::Mode::exp_range,
+                           .mode = schedule::CyclicOptions::Mode::kExpRange,
                            .gamma = 0.97});
 }
 
@@ -64,7 +64,7 @@ std::vector<Case> cases() {
       {"one_cycle linear", one_cycle({.max_lr = {0.7, 0.1},
                                       .total_steps = 60,
                                       .pct_start = 0.43,
-                                      .anneal_strategy = Anneal::linear})},
+                                      .anneal_strategy = Anneal::kLinear})},
       {"one_cycle three phases",
        one_cycle({.max_lr = {0.7}, .total_steps = 80, .div_factor = 10, .three_phase = true})},
       {"warm_up cosine", warm_up(10, cosine_annealing(50), 0.01)},
@@ -76,14 +76,14 @@ std::vector<Case> cases() {
                              lambda([](int64_t t) { return 1 / double(1 + t); })}},
       {"multiplicative", multiplicative([](int64_t t) { return 1 - 0.1 / double(t); })},
       {"swa", swa(0.05)},
-      {"swa linear", std::vector{swa(0.05, 33, Anneal::linear), swa(0.3, 33, Anneal::linear)}},
+      {"swa linear", std::vector{swa(0.05, 33, Anneal::kLinear), swa(0.3, 33, Anneal::kLinear)}},
       {"swa at once", swa(0.05, 0)},
       {"cyclic", cyclic({.base_lr = 0.01, .max_lr = 0.7, .step_size_up = 7})},
       {"cyclic halves", cyclic({.base_lr = 0.01,
                                 .max_lr = 0.7,
                                 .step_size_up = 5,
                                 .step_size_down = 9,
-                                .mode = CyclicOptions::Mode::triangular2})},
+                                .mode = CyclicOptions::Mode::kTriangular2})},
       {"cyclic power", std::vector{power_cycle(0.01, 0.7), power_cycle(0.1, 0.9)}},
       {"chained", chained({constant(0.1, 20), exponential(0.9), schedule::step(15)})},
   };
@@ -100,9 +100,9 @@ std::vector<PlateauCase> plateau_cases() {
   return {
       {"plateau", {}},
       {"plateau 3", {.factor = 0.5, .patience = 3, .cooldown = 2, .min_lr = {0.01, 0.002}}},
-      {"plateau max", {.mode = max, .patience = 5, .threshold = 0.1, .threshold_mode = abs}},
+      {"plateau max", {.mode = kMax, .patience = 5, .threshold = 0.1, .threshold_mode = kAbs}},
       {"plateau abs",
-       {.factor = 0.3, .patience = 2, .threshold = 0.02, .threshold_mode = abs, .min_lr = {1e-4}}},
+       {.factor = 0.3, .patience = 2, .threshold = 0.02, .threshold_mode = kAbs, .min_lr = {1e-4}}},
   };
 }
 

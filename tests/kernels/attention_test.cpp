@@ -109,7 +109,7 @@ TEST(Attention, ManyScoresAreComputedInParts) {
   for (const Device device : all_devices()) {
     for (const auto& [B, H] : {std::pair<int64_t, int64_t>{1, 9}, {5, 2}}) {
       for (const bool drops : {true, false}) {
-        SCOPED_TRACE(cat(device, " ", B, " ", H, " ", drops));
+        SCOPED_TRACE(concat_to_string(device, " ", B, " ", H, " ", drops));
         manual_seed(8);
         const Tensor q = random({B, H, T, D}, device, kFloat32).requires_grad_();
         const Tensor k = random({B, H, S, D}, device, kFloat32).requires_grad_();
@@ -135,7 +135,7 @@ TEST(Attention, ManyScoresAreComputedInParts) {
 TEST(Attention, KeepsNoScoresOnTheGpu) {
   if (skip_without_cuda()) return;
   constexpr int64_t kLong = 4096, kHeads = 16, kScores = kLong * kLong * 4;
-  const Device gpu(DeviceType::cuda, 0);
+  const Device gpu(DeviceType::kCuda, 0);
   const Tensor x = random({kHeads, kLong, 16}, gpu, kFloat32).requires_grad_();
   const size_t before = cuda::memory_allocated();
   cuda::reset_peak_memory_stats();
@@ -175,7 +175,7 @@ struct Case {
 
 // In the layout of a Linear's output: the heads are in the rows.
 Tensor random_heads(int64_t B, int64_t H, int64_t rows, int64_t D, DType dtype) {
-  return random({B, rows, H, D}, Device(DeviceType::cuda, 0), dtype).transpose(1, 2);
+  return random({B, rows, H, D}, Device(DeviceType::kCuda, 0), dtype).transpose(1, 2);
 }
 
 kernels::AttentionResult room_for(const Case& c, const Tensor& q) {
@@ -197,8 +197,8 @@ Tensors run(const Way& way, const Case& c, const Tensors& x, const Tensor& dy,
 }
 
 void expect_agrees(const Way& way, const Case& c) {
-  SCOPED_TRACE(cat(way.name, " ", c.B, " ", c.H, " ", c.T, " ", c.S, " ", c.D, " ",
-                   c.causal ? "causal " : "", c.dropout_p, " ", to_string(c.dtype)));
+  SCOPED_TRACE(concat_to_string(way.name, " ", c.B, " ", c.H, " ", c.T, " ", c.S, " ", c.D, " ",
+                                c.causal ? "causal " : "", c.dropout_p, " ", to_string(c.dtype)));
   manual_seed(6);
   const Tensors x = {random_heads(c.B, c.H, c.T, c.D, c.dtype),
                      random_heads(c.B, c.H, c.S, c.D, c.dtype),
@@ -277,7 +277,7 @@ TEST(Attention, PackedHasTheBitsOfItsParts) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
       for (const double dropout_p : {0.0, 0.2}) {
-        SCOPED_TRACE(cat(device, " ", to_string(dtype), " ", dropout_p));
+        SCOPED_TRACE(concat_to_string(device, " ", to_string(dtype), " ", dropout_p));
         manual_seed(7);
         constexpr int64_t kHeads = 3;
         const Tensor x = random({2, 66, 3 * 48}, device, dtype).requires_grad_();

@@ -59,11 +59,11 @@ TEST(Conv, CpuKernelsWriteNothingBesideTheirResult) {
           const int64_t padding = kernel / 2, out = (kIn + 2 * padding - kernel) / stride + 1;
           const ConvAxis axis{kIn, kernel, out, stride, padding, 1};
           const ConvSizes sizes{kN, c, o, 1, axis, axis};
-          for (const ConvPass pass : {ConvPass::y, ConvPass::dx, ConvPass::dweight}) {
+          for (const ConvPass pass : {ConvPass::kY, ConvPass::kDx, ConvPass::kDWeight}) {
             ConvTensors t{.x = pattern({kN, kIn, kIn, c}, kFloat32, "cpu"),
                           .weight = pattern({o, kernel, kernel, c}, kFloat32, "cpu"),
                           .y = pattern({kN, out, out, o}, kFloat32, "cpu")};
-            Tensor& result = pass == ConvPass::y ? t.y : pass == ConvPass::dx ? t.x : t.weight;
+            Tensor& result = pass == ConvPass::kY ? t.y : pass == ConvPass::kDx ? t.x : t.weight;
             const int64_t size = result.numel();
             const Tensor around = full({kBefore + size + kBefore}, 7.5);
             result = around.narrow(0, kBefore, size).view(result.shape());

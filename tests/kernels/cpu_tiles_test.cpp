@@ -24,8 +24,8 @@ struct Threads {
 };
 
 // [rows, cols], optionally as a transposed view.
-Tensor matrix(int64_t rows, int64_t cols, bool turned) {
-  return turned ? randn({cols, rows}).transpose(0, 1) : randn({rows, cols});
+Tensor matrix(int64_t rows, int64_t cols, bool transposed) {
+  return transposed ? randn({cols, rows}).transpose(0, 1) : randn({rows, cols});
 }
 
 TEST(Tiles, ProductsMatchDoubleAndHaveTheSameBitsOnAnyNumberOfThreads) {
@@ -40,16 +40,18 @@ TEST(Tiles, ProductsMatchDoubleAndHaveTheSameBitsOnAnyNumberOfThreads) {
                         {10, 512, 128},
                         {128, 10, 512},
                         {193, 257, 300}}) {
-    for (const int turned : {0, 1, 2, 3}) {
-      const Tensor a = matrix(s.m, s.k, turned & 1), b = matrix(s.k, s.n, turned & 2);
+    for (const int transposed : {0, 1, 2, 3}) {
+      const Tensor a = matrix(s.m, s.k, transposed & 1), b = matrix(s.k, s.n, transposed & 2);
       const Tensor exact = mm(a.to(kFloat64), b.to(kFloat64));
       Tensor first;
       for (const int n : {1, 2, 3, 16}) {
         const Threads threads(n);
         const Tensor c = mm(a, b);
         if (n == 1) first = c;
-        EXPECT_TRUE(close(c.to(kFloat64), exact, 1e-4)) << cat(a.shape(), b.shape(), turned);
-        EXPECT_TRUE(same_bits(c, first)) << cat(a.shape(), b.shape(), turned, " threads ", n);
+        EXPECT_TRUE(close(c.to(kFloat64), exact, 1e-4))
+            << concat_to_string(a.shape(), b.shape(), transposed);
+        EXPECT_TRUE(same_bits(c, first))
+            << concat_to_string(a.shape(), b.shape(), transposed, " threads ", n);
       }
     }
   }

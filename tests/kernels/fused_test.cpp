@@ -40,10 +40,11 @@ TEST(Fused, LayerNormRoundsItsResult) {
           gradients[fused][1] = w.grad();
           gradients[fused][2] = b.grad();
         }
-        EXPECT_TRUE(same_bits(results[0], results[1])) << cat(device, " ", half, " ", shape);
+        EXPECT_TRUE(same_bits(results[0], results[1]))
+            << concat_to_string(device, " ", half, " ", shape);
         for (int i = 0; i < 3; ++i) {
           EXPECT_TRUE(same_bits(gradients[0][i], gradients[1][i]))
-              << cat(device, " ", half, " ", shape, " gradient ", i);
+              << concat_to_string(device, " ", half, " ", shape, " gradient ", i);
         }
       }
     }
@@ -71,9 +72,11 @@ TEST(Fused, DropoutAddHasTheBitsOfTwoOps) {
           gradients[fused][0] = x.grad();
           gradients[fused][1] = r.grad();
         }
-        EXPECT_TRUE(same_bits(results[0], results[1])) << cat(device, " ", type, " ", shape);
+        EXPECT_TRUE(same_bits(results[0], results[1]))
+            << concat_to_string(device, " ", type, " ", shape);
         for (int i = 0; i < 2; ++i) {
-          EXPECT_TRUE(same_bits(gradients[0][i], gradients[1][i])) << cat(device, " ", type);
+          EXPECT_TRUE(same_bits(gradients[0][i], gradients[1][i]))
+              << concat_to_string(device, " ", type);
         }
       }
     }
@@ -93,7 +96,7 @@ TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
         Tensor losses[2], gradients[2];
         for (const bool fused : {false, true}) {
           const Tensor x = leaf(shape, 1, kBFloat16, device);
-          const Autocast guard(device.type(), kBFloat16, fused);
+          const AutocastGuard guard(device.type(), kBFloat16, fused);
           const Tensor loss =
               fused ? cross_entropy(x, target) : cross_entropy(x.to(kFloat32), target);
           const Tensor y = scale == 1 ? loss : loss * scale;
@@ -101,16 +104,18 @@ TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
           const Tensor once = x.grad().clone();
           x.set_grad({});
           y.backward();
-          EXPECT_TRUE(same_bits(once, x.grad())) << cat(device, " ", shape, " ", scale);
+          EXPECT_TRUE(same_bits(once, x.grad()))
+              << concat_to_string(device, " ", shape, " ", scale);
           losses[fused] = loss;
           gradients[fused] = once;
         }
         EXPECT_EQ(losses[1].dtype(), kFloat32);
-        EXPECT_TRUE(close(losses[1].detach(), losses[0].detach(), 1e-6)) << cat(device, " ", shape);
+        EXPECT_TRUE(close(losses[1].detach(), losses[0].detach(), 1e-6))
+            << concat_to_string(device, " ", shape);
         EXPECT_EQ(gradients[1].dtype(), kBFloat16);
         EXPECT_TRUE(close(gradients[1].to(kFloat32) * double(shape[0]),
                           gradients[0].to(kFloat32) * double(shape[0]), 4e-3))
-            << cat(device, " ", shape, " ", scale);
+            << concat_to_string(device, " ", shape, " ", scale);
       }
     }
   }
@@ -119,7 +124,7 @@ TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
 // A dloss of 1 keeps the gradient of the forward pass; any other value recomputes it.
 TEST(Fused, CrossEntropyGradientsAgreeWithTheirFormula) {
   for (const Device device : all_devices()) {
-    for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+    for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
       for (const double scale : {1.0, 3.0}) {
         const int64_t n = 37, classes = 1504;
         const Tensor weight = rand({classes}, {.device = device});
@@ -133,7 +138,8 @@ TEST(Fused, CrossEntropyGradientsAgreeWithTheirFormula) {
         CrossEntropyOptions wide = o;
         wide.weight = weight.to(kFloat64);
         (cross_entropy(exact, target, wide) * scale).backward();
-        EXPECT_TRUE(close(x.grad().to(kFloat64) * 1e3, exact.grad() * 1e3, 2e-5)) << cat(device);
+        EXPECT_TRUE(close(x.grad().to(kFloat64) * 1e3, exact.grad() * 1e3, 2e-5))
+            << concat_to_string(device);
       }
     }
   }

@@ -20,8 +20,8 @@ Tensor drawn(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor activated(Activation activation, const Tensor& x) {
-  if (activation == Activation::relu) return relu(x);
-  return gelu(x, activation == Activation::gelu_tanh);
+  if (activation == Activation::kRelu) return relu(x);
+  return gelu(x, activation == Activation::kGeluTanh);
 }
 
 struct Sizes {
@@ -33,7 +33,7 @@ TEST(Linear, WithAnActivationEqualsItsParts) {
     for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
       manual_seed(1);
       for (const Sizes& s : {Sizes{130, 40, 512}, {1300, 8, 24}, {2100, 5, 33}, {128, 512, 10}}) {
-        for (const Activation f : {Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
+        for (const Activation f : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
           const Tensor x = drawn({s.m, s.k}, dtype, d).requires_grad_();
           const Tensor w = drawn({s.n, s.k}, dtype, d).requires_grad_();
           const Tensor b = drawn({s.n}, dtype, d).requires_grad_();
@@ -84,7 +84,7 @@ TEST(Matmul, ProductsOfAllLayoutsAgreeWithDouble) {
 // On the GPU, large products of half types with odd rows use padded copies.
 TEST(Matmul, OddRowsOfHalfTypes) {
   if (skip_without_cuda()) return;
-  const Device d = DeviceType::cuda;
+  const Device d = DeviceType::kCuda;
   manual_seed(3);
   for (const DType dtype : {kFloat16, kBFloat16}) {
     const Tensor x = drawn({8192, 384}, dtype, d), w = drawn({65, 384}, dtype, d);

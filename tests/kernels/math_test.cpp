@@ -198,9 +198,9 @@ TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
   xs[2] = -kInf;
   Tensor y = Tensor::make({4099}, kFloat32, Device());
   for (const UnaryOp op :
-       {UnaryOp::sin, UnaryOp::lgamma, UnaryOp::atan, UnaryOp::exp, UnaryOp::expm1, UnaryOp::log,
-        UnaryOp::log1p, UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu,
-        UnaryOp::gelu_tanh, UnaryOp::silu, UnaryOp::elu, UnaryOp::rsqrt}) {
+       {UnaryOp::kSin, UnaryOp::kLgamma, UnaryOp::kAtan, UnaryOp::kExp, UnaryOp::kExpm1,
+        UnaryOp::kLog, UnaryOp::kLog1p, UnaryOp::kTanh, UnaryOp::kSigmoid, UnaryOp::kErf,
+        UnaryOp::kGelu, UnaryOp::kGeluTanh, UnaryOp::kSilu, UnaryOp::kElu, UnaryOp::kRsqrt}) {
     const kernels::UnaryArgs args{1.5, 0};
     kernels::unary_into(op, y, x, args);
     kernels::visit(op, args, [&](auto functor) {

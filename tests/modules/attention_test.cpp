@@ -166,7 +166,7 @@ TEST(TransformerEncoderLayer, ComputesInTheHalfTypeUnderAutocast) {
     TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0, .device = device});
     const Tensor x = numbers({5, 2, 8}, device), y = layer(x).detach();
     const auto run = [&] {
-      const Autocast guard(device.type(), kBFloat16);
+      const AutocastGuard guard(device.type(), kBFloat16);
       const Tensor padding = zeros({2, 5}, {.dtype = kBool, .device = device});
       (void)(*layer.self_attn)(x, x, x, {.key_padding_mask = padding, .is_causal = true});
       return layer(x, {.src_key_padding_mask = padding});
@@ -195,7 +195,7 @@ TEST(TransformerEncoderLayer, NamesThePathOfAnError) {
   }
 }
 
-// --- attention with all keys masked ---
+// --- attention with all keys encoder ---
 
 struct Masked {
   const char* name;
@@ -297,9 +297,9 @@ TEST(TransformerEncoder, CallsTheForwardOfDerivedLayers) {
   EXPECT_TRUE(refuses<NotImplementedError>(
       [&] { return doubling(x, {.is_causal = true}); },
       "DoublingLayer overrides forward(src) alone, which masks do not reach"));
-  TransformerEncoder masked([] { return MaskedLayer(4, 2); }, 2);
-  EXPECT_TRUE(same_bits(masked(x), x * 4));
-  EXPECT_TRUE(same_bits(masked(x, {.is_causal = true}), x * 3 * 3));
+  TransformerEncoder encoder([] { return MaskedLayer(4, 2); }, 2);
+  EXPECT_TRUE(same_bits(encoder(x), x * 4));
+  EXPECT_TRUE(same_bits(encoder(x, {.is_causal = true}), x * 3 * 3));
   TransformerDecoder decoder([] { return OwnDecoderLayer(4, 2); }, 2);
   EXPECT_TRUE(same_bits(decoder(x, x), x + x + x));
 }

@@ -25,18 +25,18 @@ namespace {
 TEST(Autocast, EndsWithItsScopeAndCanBeOffForAPart) {
   const Tensor x = ones({2, 2});
   {
-    const Autocast guard(DeviceType::cpu);
+    const AutocastGuard guard(DeviceType::kCpu);
     EXPECT_EQ(mm(x, x).dtype(), kBFloat16);
     {
-      const Autocast off(DeviceType::cpu, kBFloat16, false);
+      const AutocastGuard off(DeviceType::kCpu, kBFloat16, false);
       EXPECT_EQ(mm(x, x).dtype(), kFloat32);
     }
-    const Autocast other(DeviceType::cuda);
+    const AutocastGuard other(DeviceType::kCuda);
     EXPECT_EQ(mm(x, x).dtype(), kBFloat16);
   }
   EXPECT_EQ(mm(x, x).dtype(), kFloat32);
   EXPECT_TRUE(
-      refuses<ValueError>([] { const Autocast guard(DeviceType::cpu, kFloat32); },
+      refuses<ValueError>([] { const AutocastGuard guard(DeviceType::kCpu, kFloat32); },
                           "Autocast only supports dtypes of bfloat16 and float16, got float32"));
 }
 
@@ -47,7 +47,7 @@ TEST(Autocast, GivesFloat32GradientsOfTheProductsInHalf) {
     const Tensor x = randn({3, 8}, {.device = device});
     Tensor y;
     {
-      const Autocast guard(device.type(), kBFloat16);
+      const AutocastGuard guard(device.type(), kBFloat16);
       y = layer(x);
       EXPECT_EQ(y.dtype(), kBFloat16);
       sum(y).backward();
@@ -90,7 +90,7 @@ TEST(Autocast, OptimizersRefreshTheKeptWeightsInPlace) {
     optim::AdamW optimizer(layer.parameters(), {.lr = 0.1});
     const Tensor x = ones({2, 5}, {.device = device, .requires_grad = true});
     const auto loss = [&] {
-      const Autocast guard(device.type(), kBFloat16);
+      const AutocastGuard guard(device.type(), kBFloat16);
       return sum(layer(x) * layer(x));
     };
     loss().backward();
@@ -120,7 +120,7 @@ TEST(Autocast, IsTheSameWhenACheckpointRunsAgain) {
       const auto part = [&](const std::vector<Tensor>& in) { return softmax(layer(in[0]), 1); };
       Tensor y;
       {
-        const Autocast guard(device.type(), kBFloat16);
+        const AutocastGuard guard(device.type(), kBFloat16);
         y = again ? checkpoint(part, {x}) : part({x});
       }
       EXPECT_EQ(y.dtype(), kFloat32);

@@ -44,8 +44,8 @@ struct Scaling : Module {
   Tensor forward(const Tensor& x) override { return x; }
   using Module::operator();
   Tensor operator()(const Tensor& x, const Options& how) {
-    return within([](const Tensor& a, const Options& o) { return a * (o.negate ? -o.by : o.by); },
-                  x, how);
+    return call_with_hooks(
+        [](const Tensor& a, const Options& o) { return a * (o.negate ? -o.by : o.by); }, x, how);
   }
   Tensor operator()(const Tensor& x, const Tensor& y, const Options& how) {
     return (*this)(x + y, how);
@@ -104,7 +104,7 @@ TEST(ChildCalls, TakeArgumentsInBraces) {
     how.need_weights = false;
     EXPECT_TRUE(close(net.mha(variable, x, x * 1, how).output, net.mha(x, x, x).output, 1e-6));
     same(net.mha(variable), net.mha(x));
-    same(net.fc(variable, Activation::relu), net.fc(x, Activation::relu));
+    same(net.fc(variable, Activation::kRelu), net.fc(x, Activation::kRelu));
     same(net.fc(x), net.fc(variable * 1));
     same(net.scaling(net.fc->bias, Scaling::Options()), *net.fc->bias);
   }

@@ -34,7 +34,7 @@ struct ClonedNet : ModuleOf<ClonedNet> {
   Buffer calls{*this, "calls", zeros({}, {.dtype = kInt64})};
 
   ClonedNet() {
-    for (int i = 0; i < 2; ++i) row.emplace_back(*this, cat("row", i), 4, 4);
+    for (int i = 0; i < 2; ++i) row.emplace_back(*this, concat_to_string("row", i), 4, 4);
     norm.emplace(*this, "norm", 4);
     second->weight.share(first->weight);
     register_module("again", *first);
@@ -127,8 +127,8 @@ struct Plain : Module {
   Child<Linear> layer{*this, "layer", 2, 2};
   Tensor forward(const Tensor& x) override { return layer(x); }
 };
-struct Beside : ModuleOf<Beside> {
-  explicit Beside(Linear& shared) { register_module("shared", shared); }
+struct SharedChild : ModuleOf<SharedChild> {
+  explicit SharedChild(Linear& shared) { register_module("shared", shared); }
 };
 
 TEST(Clone, RefusesWhatItCannotCopy) {
@@ -138,9 +138,9 @@ TEST(Clone, RefusesWhatItCannotCopy) {
   EXPECT_TRUE(
       refuses<Error>([&] { return clone(net).size(); }, "clone: of a Plain behind a Module"));
   Linear shared(2, 2);
-  const Beside beside(shared);
-  EXPECT_TRUE(refuses<Error>([&] { return clone(beside).num_parameters(); },
-                             "clone: Beside does not hold its child 'shared'"));
+  const SharedChild sibling(shared);
+  EXPECT_TRUE(refuses<Error>([&] { return clone(sibling).num_parameters(); },
+                             "clone: SharedChild does not hold its child 'shared'"));
   EXPECT_EQ(shared.num_parameters(), 6);
   Linear layer(2, 2);
   EXPECT_TRUE(refuses<Error>([&] { return Linear(layer).in_features; }, "a module is not copied"));
@@ -322,7 +322,8 @@ TEST(Places, ModulesInVectorsAndOptionalsStayInTheTree) {
     std::optional<Conv1d> conv;
     Stack() {
       layers.reserve(1);
-      for (int i = 0; i < 5; ++i) register_module(cat("layer", i), layers.emplace_back(2, 2));
+      for (int i = 0; i < 5; ++i)
+        register_module(concat_to_string("layer", i), layers.emplace_back(2, 2));
       register_module("conv", conv.emplace(1, 1, 1));
     }
     Tensor forward(const Tensor& x) override {

@@ -68,7 +68,7 @@ TEST(ModuleList, GivesItsModulesByPlaceAndType) {
                                  "a module of this ModuleList is a Linear, not a ReLU"));
   for (const int64_t i : {2, -3}) {
     EXPECT_TRUE(refuses<IndexError>([&] { return to_string(list[i]); },
-                                    cat("index ", i, " is out of range")));
+                                    concat_to_string("index ", i, " is out of range")));
   }
   EXPECT_TRUE(refuses<TypeError>(
       [&] {

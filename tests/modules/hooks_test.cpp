@@ -28,7 +28,7 @@ using Tensors = std::vector<Tensor>;
 std::string shapes(const Tensors& tensors) {
   std::string text;
   for (const Tensor& t : tensors) {
-    text += cat(text.empty() ? "" : " ", t.defined() ? to_string(t.shape()) : "none");
+    text += concat_to_string(text.empty() ? "" : " ", t.defined() ? to_string(t.shape()) : "none");
   }
   return text;
 }
@@ -53,10 +53,10 @@ TEST(ModuleHooks, SeeEveryTensorOfACall) {
   const std::vector<CallRow> rows = {
       {"one tensor", make<Linear>(4, 3), [x](Module& m) { (void)m(x); }, "[5, 2, 4]", "[5, 2, 3]"},
       {"fused", make<Linear>(4, 3),
-       [x](Module& m) { (void)dynamic_cast<Linear&>(m)(x, Activation::relu); }, "[5, 2, 4]",
+       [x](Module& m) { (void)dynamic_cast<Linear&>(m)(x, Activation::kRelu); }, "[5, 2, 4]",
        "[5, 2, 3]"},
       {"fused convolution", make<Conv2d>(1, 2, 3),
-       [image](Module& m) { (void)dynamic_cast<Conv2d&>(m)(image, Activation::relu); },
+       [image](Module& m) { (void)dynamic_cast<Conv2d&>(m)(image, Activation::kRelu); },
        "[1, 1, 4, 4]", "[1, 2, 2, 2]"},
       {"norm to a dtype", make<LayerNorm>(Shape{4}),
        [x](Module& m) { (void)dynamic_cast<LayerNorm&>(m)(x, kFloat32); }, "[5, 2, 4]",
@@ -147,7 +147,8 @@ struct Matcher : Module {
 
   Scores operator()(const Tensor& a, const std::map<std::string, Tensor>& named,
                     const std::array<Tensor, 2>& pair, const std::string& how, int64_t times) {
-    return within([this](const auto&... x) { return match(x...); }, a, named, pair, how, times);
+    return call_with_hooks([this](const auto&... x) { return match(x...); }, a, named, pair, how,
+                           times);
   }
   std::string type_name() const override { return "Matcher"; }
 

@@ -43,7 +43,8 @@ struct MovedNet : ModuleOf<MovedNet> {
 
   MovedNet() : MovedNet(true) {}
   explicit MovedNet(bool whole) {
-    for (int i = 0; i < (whole ? 3 : 1); ++i) row.emplace_back(*this, cat("row", i), 4, 4);
+    for (int i = 0; i < (whole ? 3 : 1); ++i)
+      row.emplace_back(*this, concat_to_string("row", i), 4, 4);
     if (whole) norm.emplace(*this, "norm", 4);
     if (whole) shift.emplace(*this, "shift", ones({4}));
     second->weight.share(first->weight);
@@ -114,7 +115,7 @@ template <class M> struct Seen {
         text(to_string(module)),
         y(module(x)) {}
   void expect_is(M& module, const Tensor& x, int line = __builtin_LINE()) const {
-    SCOPED_TRACE(cat("from line ", line));
+    SCOPED_TRACE(concat_to_string("from line ", line));
     EXPECT_EQ(names_of(module.state_dict()), names);
     EXPECT_EQ(to_string(module), text);
     const std::vector<Tensor> now = tensors_in(module);
@@ -150,7 +151,7 @@ template <class Make> void check_moves(const Make& make, const Tensor& on_cpu) {
     M c = std::move(a);
     sa.expect_is(c, x);
     EXPECT_TRUE(a.parameters().empty());
-    const std::string text = cat("this ", a.type_name(), " was moved from");
+    const std::string text = concat_to_string("this ", a.type_name(), " was moved from");
     EXPECT_TRUE(refuses<Error>([&] { return a(x); }, text));
     a = std::move(c);
     sa.expect_is(a, x);
@@ -362,7 +363,7 @@ TEST(MovedChildren, InVectorsStayInTheTreeOnceEach) {
   struct Stack : Module {
     std::vector<Child<Linear>> layers;
     Stack() {
-      for (int i = 0; i < 6; ++i) layers.emplace_back(*this, cat("layer", i), 2, 2);
+      for (int i = 0; i < 6; ++i) layers.emplace_back(*this, concat_to_string("layer", i), 2, 2);
     }
   } net;
   const auto expect_whole = [&] {

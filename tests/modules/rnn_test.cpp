@@ -95,7 +95,7 @@ TEST(LSTM, ComputesInTheHalfTypeUnderAutocast) {
     const Tensor x = numbers({5, 2, 3}, device), y = layer(x).detach();
     RnnResult half;
     {
-      const Autocast guard(device.type(), kBFloat16);
+      const AutocastGuard guard(device.type(), kBFloat16);
       half = layer(x, {});
       half = layer(x, {half.h_n, half.c_n});
       EXPECT_TRUE(close(layer(x), y, 2e-2));

@@ -74,7 +74,7 @@ Trace train(const How& how, Device device, bool graph) {
   const StepGraph::Step body = [&](const std::vector<Tensor>& in) {
     Tensor loss;
     {
-      const Autocast casts(device.type(), how.half, how.half.has_value());
+      const AutocastGuard casts(device.type(), how.half, how.half.has_value());
       loss = cross_entropy(net(in[0]), in[1]);
     }
     optimizer.zero_grad();

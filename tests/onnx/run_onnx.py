@@ -1,6 +1,6 @@
 """Runs every CASE.onnx of a folder in ONNX Runtime and compares what comes with what Taper gave.
 
-  python run_onnx.py FOLDER      CASE.INPUT.npy and CASE.OUTPUT.npy lie beside CASE.onnx
+  python run_onnx.py FOLDER      CASE.INPUT.npy and CASE.OUTPUT.npy lie next to CASE.onnx
 
 Needs onnx, onnxruntime and numpy. Exits with 1, naming the cases, where ONNX's checker refuses a
 model or a result differs by more than 1e-5 (1 + |result|) in a value, or in shape or dtype.

@@ -385,8 +385,8 @@ const Absurd kReductions[] = {
        return y.shape() == Shape({3, 0, 9});
      }},
     {"cross_entropy, ignored",
-     [](int64_t n) { return cross_entropy(kX, kIndex, Reduction::sum, n); },
-     [](const Tensor& y, int64_t) { return same(y, cross_entropy(kX, kIndex, Reduction::sum)); }},
+     [](int64_t n) { return cross_entropy(kX, kIndex, Reduction::kSum, n); },
+     [](const Tensor& y, int64_t) { return same(y, cross_entropy(kX, kIndex, Reduction::kSum)); }},
     {"cross_entropy, target",
      [](int64_t n) {
        return cross_entropy(kX, tensor({n, n}));
@@ -480,15 +480,15 @@ const Absurd kWindows[] = {
      }},
     {"pad, reflect",
      [](int64_t n) {
-       return pad(kImages, {n, 1, 0, n}, PadMode::reflect);
+       return pad(kImages, {n, 1, 0, n}, PadMode::kReflect);
      }},
     {"pad, replicate",
      [](int64_t n) {
-       return pad(kLines, {1, n}, PadMode::replicate);
+       return pad(kLines, {1, n}, PadMode::kReplicate);
      }},
     {"pad, circular",
      [](int64_t n) {
-       return pad(kLines, {n, n}, PadMode::circular);
+       return pad(kLines, {n, n}, PadMode::kCircular);
      }},
     {"unfold",
      [](int64_t n) {
@@ -515,16 +515,16 @@ const Absurd kWindows[] = {
     {"interpolate", [](int64_t n) { return interpolate(kImages, {.size = n}); }},
     {"interpolate, bicubic",
      [](int64_t n) {
-       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::bicubic});
+       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::kBicubic});
      }},
     {"interpolate, area",
      [](int64_t n) {
-       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::area});
+       return interpolate(kImages, {.size = Pair(n, 1), .mode = Interpolation::kArea});
      }},
     {"interpolate, rows", [](int64_t n) { return interpolate(kLines, {.size = n}); }},
     {"interpolate, bilinear",
      [](int64_t n) {
-       return interpolate(kImages, {.size = Pair(1, n), .mode = Interpolation::bilinear});
+       return interpolate(kImages, {.size = Pair(1, n), .mode = Interpolation::kBilinear});
      }},
     {"interpolate, scale",
      [](int64_t n) { return interpolate(kImages, {.scale_factor = double(n)}); }},
@@ -551,7 +551,7 @@ const Absurd kModules[] = {
      [](int64_t n) { return Conv2d(1, 1, 4, {.padding = "same", .dilation = n})(kImages); }},
     {"Conv2d, reflect",
      [](int64_t n) {
-       return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PadMode::reflect})(kImages);
+       return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PadMode::kReflect})(kImages);
      }},
     {"ConvTranspose1d, all", [](int64_t n) { return weight_of(ConvTranspose1d(n, n, n)); }},
     {"ConvTranspose2d, groups",
@@ -605,8 +605,9 @@ TEST_P(AbsurdSizes, AreRefusedOrGiveTheRightResult) {
         const MemoryLimit limit(size_t(1) << 30);
         try {
           const Tensor y = row.f(n);
-          if (!row.right) wrong = cat("gave shape ", y.shape());
-          if (row.right && !row.right(y, n)) wrong = cat("gave a wrong result of ", y.shape());
+          if (!row.right) wrong = concat_to_string("gave shape ", y.shape());
+          if (row.right && !row.right(y, n))
+            wrong = concat_to_string("gave a wrong result of ", y.shape());
         } catch (const Error&) {
         } catch (const std::exception& error) {
           wrong = error.what();
@@ -683,7 +684,7 @@ TEST(Sizes, ASmallTensorThatFindsNoMemoryIsAnOutOfMemoryError) {
       } catch (const OutOfMemoryError& error) {
         text = error.what();
       } catch (const std::exception& error) {
-        text = cat("another kind: ", error.what());
+        text = concat_to_string("another kind: ", error.what());
       }
     }
     EXPECT_TRUE(text.starts_with("CPU out of memory. Tried to allocate ")) << text;

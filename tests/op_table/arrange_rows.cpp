@@ -165,7 +165,7 @@ std::vector<Row> grids() {
   Row cartesian = row(
       "meshgrid", "xy",
       [](const Tensors& x) {
-        return stack(meshgrid({x[0], x[1]}, MeshIndexing::xy));
+        return stack(meshgrid({x[0], x[1]}, MeshIndexing::kXy));
       },
       samples, grids(1));
   // Up to seventeen gradients are summed for each element.

@@ -113,7 +113,7 @@ void bench_row(const Row& row, DType dtype, Device device, double copy) {
   }
   bytes += double(y.nbytes());
   double both = 0;
-  if (row.derivative != Derivative::none) {
+  if (row.derivative != Derivative::kNone) {
     Tensors leaves;
     for (size_t i = 0; i < x.size(); ++i) {
       if (!row.domain(i).dtype) leaves.push_back(x[i].requires_grad_());
@@ -122,7 +122,7 @@ void bench_row(const Row& row, DType dtype, Device device, double copy) {
     both = microseconds(device, [&] { (void)grad({row.f(x)}, leaves, {dy}, false, false, true); });
   }
   std::string shapes;
-  for (const Tensor& t : x) shapes += cat(shapes.empty() ? "" : " ", t.shape());
+  for (const Tensor& t : x) shapes += concat_to_string(shapes.empty() ? "" : " ", t.shape());
   const double rate = (row.flops ? row.flops(row.samples[0]) : bytes) / forward * 1e-3;
   std::printf("%-44s %-8s %-9s %-36s %10.2f %10.2f %9.1f %-7s", row.title().c_str(),
               to_string(device).c_str(), name_of(dtype), shapes.c_str(), forward, both, rate,

@@ -55,8 +55,8 @@ Row row(const std::string& name, Call f, std::function<double(double, double)> r
 Row predicate(const std::string& name, Call f, std::function<double(double, double)> reference) {
   Row r = row(name, f, std::move(reference), everything());
   r.domains = {{-2, 2, 1}};
-  r.gives = Gives::boolean;
-  r.derivative = Derivative::none;
+  r.gives = Gives::kBoolean;
+  r.derivative = Derivative::kNone;
   return r;
 }
 
@@ -112,12 +112,12 @@ std::vector<Row> quotients() {
   Row quotient = row(
       "div", div, [](double a, double b) { return a / b; }, everything());
   quotient.domains = {{-3, 3}, {0.6, 3}};
-  quotient.gives = Gives::floating;
+  quotient.gives = Gives::kFloating;
   Row whole = row(
       "floor_divide", floor_divide, [](double a, double b) { return std::floor(a / b); },
       numbers());
   whole.domains = {{-9, 9}, {0.6, 3}};
-  whole.derivative = Derivative::none;
+  whole.derivative = Derivative::kNone;
   whole.specials = false;
   Row rest = row("remainder", remainder, python_mod, numbers());
   rest.domains = {{-9, 9}, {0.6, 3}};
@@ -132,7 +132,7 @@ std::vector<Row> quotients() {
   whole_power.variant = "integers";
   whole_power.domains = {{-3, 3, 1}, {0, 3, 1}};
   whole_power.dtypes = {kInt64, kInt32};
-  whole_power.derivative = Derivative::none;
+  whole_power.derivative = Derivative::kNone;
   whole_power.specials = false;
   // Covers negative and zero bases, too.
   Row whole_exponent = power;
@@ -213,8 +213,8 @@ std::vector<Row> numbers_beside() {
           "floor_divide", "number", [](const Tensor& x) { return floor_divide(x, 3); },
           [](double x) { return std::floor(x / 3); }),
   };
-  rows[4].gives = Gives::floating;
-  rows.back().derivative = Derivative::none;
+  rows[4].gives = Gives::kFloating;
+  rows.back().derivative = Derivative::kNone;
   // Numbers that are not exact in float32 (2.1, 0.1), or whose logarithm is not (65).
   Row fraction = with_number(
       "pow", "fraction above", [](const Tensor& x) { return pow(x, 2.1); },
@@ -246,7 +246,7 @@ std::vector<Row> numbers_beside() {
       [](double x) { return 3 * std::log(x); });
   log.domains = {{0.6, 3}};
   for (Row* r : {&angle, &added, &times, &log}) {
-    r->gives = Gives::floating;
+    r->gives = Gives::kFloating;
     rows.push_back(*r);
   }
   for (Row* r : {&fraction, &whole, &small}) {
@@ -285,8 +285,8 @@ std::vector<Row> comparisons_with_numbers() {
   for (Row& r : rows) {
     r.domains = {{-2, 2, 1}};
     r.dtypes = everything();
-    r.gives = Gives::boolean;
-    r.derivative = Derivative::none;
+    r.gives = Gives::kBoolean;
+    r.derivative = Derivative::kNone;
   }
   return rows;
 }
@@ -337,7 +337,7 @@ std::vector<Row> of_two_floats() {
                                                     : a * std::log(b); },
       everything());
   product.domains = {{-2, 2}, {0.6, 3}};
-  for (Row* r : {&angle, &added, &product}) r->gives = Gives::floating;
+  for (Row* r : {&angle, &added, &product}) r->gives = Gives::kFloating;
   return {cut, angle, added, product};
 }
 
@@ -410,7 +410,7 @@ std::vector<Row> bits() {
       r.variant = name_of(t);
       r.domains = {{-100, 100, 1, t}};
       if (t == kBool) r.domains = {{0, 1, 1, t}};
-      r.derivative = Derivative::none;
+      r.derivative = Derivative::kNone;
       r.specials = false;
       r.refusals.clear();
       rows.push_back(r);
@@ -421,13 +421,14 @@ std::vector<Row> bits() {
       r.samples = {{{}}, {{17, 3}}};
       rows.push_back(r);
     }
-    rows[rows.size() - 2].refusals = {{"floats",
-                                       [f = op.f](Device d) {
-                                         const Tensor x = ones({2}, {.device = d});
-                                         return f(x, x);
-                                       },
-                                       cat("\"", op.name, "_cpu\" not implemented for 'Float'"),
-                                       cat("\"", op.name, "_cuda\" not implemented for 'Float'")}};
+    rows[rows.size() - 2].refusals = {
+        {"floats",
+         [f = op.f](Device d) {
+           const Tensor x = ones({2}, {.device = d});
+           return f(x, x);
+         },
+         concat_to_string("\"", op.name, "_cpu\" not implemented for 'Float'"),
+         concat_to_string("\"", op.name, "_cuda\" not implemented for 'Float'")}};
   }
   return rows;
 }
@@ -511,7 +512,7 @@ std::vector<Row> selections() {
   Row most = row("maximum", maximum, larger, numbers());
   Row least = row("minimum", minimum, smaller, numbers());
   Row mask = row(
-      "masked", masked, [](double a, double b) { return b != 0 ? a : 0; }, numbers());
+      "zero_outside", zero_outside, [](double a, double b) { return b != 0 ? a : 0; }, numbers());
   mask.domains = {{-2, 2}, {0, 1, 1, kBool}};
   mask.refusals.clear();
   mask.specials = false;

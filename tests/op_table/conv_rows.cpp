@@ -203,10 +203,10 @@ std::vector<Row> activated_rows() {
   };
   std::vector<Row> rows;
   for (const Case& c :
-       {Case{"relu", Activation::relu, [](double x) { return x > 0 ? x : 0; }},
-        Case{"gelu", Activation::gelu,
+       {Case{"relu", Activation::kRelu, [](double x) { return x > 0 ? x : 0; }},
+        Case{"gelu", Activation::kGelu,
              [](double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }},
-        Case{"gelu_tanh", Activation::gelu_tanh, [](double x) {
+        Case{"gelu_tanh", Activation::kGeluTanh, [](double x) {
                return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
              }}}) {
     const Conv2dOptions o = {.padding = {0, 1}};
@@ -261,7 +261,7 @@ std::vector<Row> same_rows() {
   std::vector<Row> rows;
   for (const Case& c : {Case{{3, 3}, 1}, Case{{2, 4}, 1}, Case{{3, 2}, {2, 3}}}) {
     const Pair total(c.dilation.h * (c.kernel.h - 1), c.dilation.w * (c.kernel.w - 1));
-    Row r = row_2d(cat("same, kernel ", c.kernel.h, "x", c.kernel.w),
+    Row r = row_2d(concat_to_string("same, kernel ", c.kernel.h, "x", c.kernel.w),
                    {.padding = "same", .dilation = c.dilation},
                    {{{1, 2, 3, 4}, {2, 2, c.kernel.h, c.kernel.w}, {2}},
                     {{2, 5, 4}, {3, 2, c.kernel.h, c.kernel.w}}});

@@ -16,10 +16,10 @@ namespace {
 const Tolerance kTolerance = {.float32 = 1e-5, .float16 = 6e-3, .bfloat16 = 4e-2};
 
 Array summed(const Array& x, Reduction r) {
-  if (r == Reduction::none) return x;
+  if (r == Reduction::kNone) return x;
   double sum = 0;
   for (const double v : x.v) sum += v;
-  return {{}, {r == Reduction::mean ? sum / double(x.v.size()) : sum}};
+  return {{}, {r == Reduction::kMean ? sum / double(x.v.size()) : sum}};
 }
 
 // One row for each reduction of a loss. `each` computes the loss's elements.
@@ -29,8 +29,8 @@ std::vector<Row> reductions(Row row, std::function<Tensor(const Tensors&, Reduct
   row.tolerance = kTolerance;
   const std::string variant = row.variant;
   for (const auto& [r, name] :
-       {std::pair(Reduction::mean, "mean"), std::pair(Reduction::sum, "sum"),
-        std::pair(Reduction::none, "none")}) {
+       {std::pair(Reduction::kMean, "mean"), std::pair(Reduction::kSum, "sum"),
+        std::pair(Reduction::kNone, "none")}) {
     row.variant = variant + name;
     row.f = [f, r](const Tensors& x) { return f(x, r); };
     row.reference = [each, r](const std::vector<Array>& x) { return summed(each(x), r); };
@@ -86,7 +86,7 @@ std::vector<Row> similarities() {
   // eps limits the norms in the result but is ignored by the gradient, so the gradient is not that
   // of finite differences.
   Row short_ones = similarity("short vectors", 1, 10);
-  short_ones.derivative = Derivative::none;
+  short_ones.derivative = Derivative::kNone;
   return {last, similarity("dim 1", 1, 1e-8), short_ones};
 }
 
@@ -255,7 +255,7 @@ double ctc_by_paths(const Array& logp, int64_t n, int64_t steps, std::vector<int
 
 struct CtcCase {
   std::string variant;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
   int64_t blank = 0;
   bool joined = false;  // all targets concatenated in one dimension
   bool zero_infinity = false;
@@ -305,7 +305,7 @@ Row ctc_row(const CtcCase& c) {
                                                    {first, first + length_of(S, n)}, c.blank);
                   const bool zero = c.zero_infinity && std::isinf(loss);
                   y.v.push_back(zero ? 0 : loss);
-                  if (c.reduction == Reduction::mean) {
+                  if (c.reduction == Reduction::kMean) {
                     y.v.back() /= double(std::max<int64_t>(1, length_of(S, n)));
                   }
                 }
@@ -314,7 +314,7 @@ Row ctc_row(const CtcCase& c) {
           .samples = {{{5, 2, 3}, {2, 2}}, {{4, 3, 4}, {3, 1}}, {{6, 1, 3}, {1, 3}}},
           .domains = {Domain(), {1, 2, 1, kInt64}},
           .dtypes = {kFloat32, kFloat64},
-          .derivative = Derivative::first,
+          .derivative = Derivative::kFirst,
           .tolerance = {.float32 = 1e-5, .float16 = 1e-2, .bfloat16 = 6e-2}};
   if (!c.joined) row.samples.push_back({{5, 3}, {2}});
   return row;
@@ -323,15 +323,15 @@ Row ctc_row(const CtcCase& c) {
 std::vector<Row> ctc_rows() {
   std::vector<Row> rows;
   for (const CtcCase& c :
-       {CtcCase{"mean"}, CtcCase{"sum", Reduction::sum}, CtcCase{"none", Reduction::none},
-        CtcCase{"joined targets", Reduction::mean, 0, true}}) {
+       {CtcCase{"mean"}, CtcCase{"sum", Reduction::kSum}, CtcCase{"none", Reduction::kNone},
+        CtcCase{"joined targets", Reduction::kMean, 0, true}}) {
     rows.push_back(ctc_row(c));
   }
-  Row last = ctc_row({"last class blank", Reduction::none, 2});
+  Row last = ctc_row({"last class blank", Reduction::kNone, 2});
   last.samples = {{{5, 2, 3}, {2, 2}}, {{5, 3}, {2}}};
   last.domains = {Domain(), {0, 1, 1, kInt64}};
   // Three labels do not fit into two steps.
-  Row none = ctc_row({"no path", Reduction::none, 0, false, true});
+  Row none = ctc_row({"no path", Reduction::kNone, 0, false, true});
   none.samples = {{{2, 3, 3}, {3, 3}}};
   const auto call = [](Tensor targets, int64_t steps, int64_t length, int64_t blank = 0,
                        Shape shape = {5, 2, 3}) {

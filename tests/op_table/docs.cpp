@@ -12,7 +12,7 @@ namespace {
 
 struct Entry {
   std::set<DType> dtypes;
-  Derivative derivative = Derivative::none;
+  Derivative derivative = Derivative::kNone;
 };
 
 // Returns "float32 float64 int64", in the order of kAllDTypes, or "all" for every dtype.
@@ -20,14 +20,14 @@ std::string list_of(const std::set<DType>& dtypes) {
   if (dtypes == std::set<DType>(std::begin(kAllDTypes), std::end(kAllDTypes))) return "all";
   std::string out;
   for (const DType t : kAllDTypes) {
-    if (dtypes.count(t)) out += cat(out.empty() ? "" : " ", name_of(t));
+    if (dtypes.count(t)) out += concat_to_string(out.empty() ? "" : " ", name_of(t));
   }
   return out;
 }
 
 const char* words_of(Derivative d) {
-  if (d == Derivative::none) return "no";
-  return d == Derivative::first ? "once" : "twice and more";
+  if (d == Derivative::kNone) return "no";
+  return d == Derivative::kFirst ? "once" : "twice and more";
 }
 
 }  // namespace
@@ -78,10 +78,11 @@ std::string operators_page() {
       "operator can be differentiated. `once` means that its backward pass is a fused kernel,\n"
       "which refuses `create_graph`. The headers in `autograd/ops/` have the contracts.\n";
   for (const auto& [family, operators] : families) {
-    page += cat("\n## ", family, "\n\n| operator | dtypes | gradient |\n|---|---|---|\n");
+    page +=
+        concat_to_string("\n## ", family, "\n\n| operator | dtypes | gradient |\n|---|---|---|\n");
     for (const auto& [name, entry] : operators) {
-      page += cat("| `", name, "` | ", list_of(entry.dtypes), " | ", words_of(entry.derivative),
-                  " |\n");
+      page += concat_to_string("| `", name, "` | ", list_of(entry.dtypes), " | ",
+                               words_of(entry.derivative), " |\n");
     }
   }
   return page;

@@ -38,7 +38,8 @@ bool is_wanted(size_t row) {
   if (std::sscanf(text, "%zu/%zu", &part, &parts) != 2) {
     return all_rows()[row].title().find(text) != std::string::npos;
   }
-  if (part >= parts) throw ValueError(cat("TAPER_ROWS: expected a part as 3/16, got ", text));
+  if (part >= parts)
+    throw ValueError(concat_to_string("TAPER_ROWS: expected a part as 3/16, got ", text));
   return row % parts == part;
 }
 
@@ -57,7 +58,8 @@ template <class F> void for_each_row(F f) {
 
 std::string shapes_of(const Tensors& x) {
   std::string out;
-  for (const Tensor& t : x) out += cat(out.empty() ? "" : " and ", t.shape(), " ", t.dtype());
+  for (const Tensor& t : x)
+    out += concat_to_string(out.empty() ? "" : " and ", t.shape(), " ", t.dtype());
   return out;
 }
 
@@ -69,11 +71,11 @@ std::vector<Array> arrays_of(const Tensors& x) {
 
 DType dtype_given(Gives gives, DType t) {
   switch (gives) {
-    case Gives::boolean: return kBool;
-    case Gives::int64: return kInt64;
-    case Gives::float64: return kFloat64;
-    case Gives::wide: return is_floating_point(t) ? t : kInt64;
-    case Gives::floating: return is_floating_point(t) ? t : kFloat32;
+    case Gives::kBoolean: return kBool;
+    case Gives::kInt64: return kInt64;
+    case Gives::kFloat64: return kFloat64;
+    case Gives::kWide: return is_floating_point(t) ? t : kInt64;
+    case Gives::kFloating: return is_floating_point(t) ? t : kFloat32;
     default: return t;
   }
 }
@@ -99,7 +101,7 @@ testing::AssertionResult matches(const Row& row, const Tensors& x, DType dtype) 
   return close(y, want.shape, held_by(gives, want.v), row.tolerance.of(gives));
 }
 
-bool differentiable(const Row& row) { return row.derivative != Derivative::none; }
+bool differentiable(const Row& row) { return row.derivative != Derivative::kNone; }
 
 // Returns the differentiable arguments as leaves.
 Tensors leaves_of(const Row& row, const Tensors& x) {
@@ -305,7 +307,7 @@ Tensor curved(const Tensor& y) { return sum((y * y + y) * direction(y)); }
 // The gradient of a nonlinear function of the result, as a function of the arguments.
 Function gradient_of(const Row& row, const Tensors& x, size_t input) {
   return [f = of_leaves(row, x), input](const Tensors& given) {
-    const GradMode mode(true);
+    const AutoGradMode mode(true);
     Tensors leaves;
     for (const Tensor& t : given) {
       leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
@@ -370,7 +372,7 @@ TEST(OpTable, GradientsOfDoubleHaveItsDigits) {
         const Tensors x = arguments(row, s, kFloat64, device), leaves = leaves_of(row, x);
         if (numel_of(x) > kMostForDifferences) continue;
         EXPECT_TRUE(has_digits(of_leaves(row, x), leaves)) << shapes_of(x) << to_string(device);
-        if (row.derivative != Derivative::second || numel_of(x) > kMostForSecond) continue;
+        if (row.derivative != Derivative::kSecond || numel_of(x) > kMostForSecond) continue;
         if (row.f(x).numel() == 0) continue;
         for (size_t i = 0; i < leaves.size(); ++i) {
           EXPECT_TRUE(has_digits(gradient_of(row, x, i), leaves))
@@ -460,7 +462,7 @@ TEST(OpTable, SecondDerivativesMatchDifferencesOrAreRefused) {
         if (numel_of(x) > kMostForSecond || row.f(x).numel() == 0) continue;
         for (size_t i = 0; i < leaves.size(); ++i) {
           const Function f = gradient_of(row, x, i);
-          if (row.derivative == Derivative::first) {
+          if (row.derivative == Derivative::kFirst) {
             EXPECT_THROW((void)f(leaves), NotImplementedError) << shapes_of(x);
           } else {
             const Tensors first = grad({curved(row.f(x))}, leaves, {}, false, false, true);
@@ -479,7 +481,7 @@ TEST(OpTable, OnlyWhatHasADerivativeIsRecorded) {
     for (const Device device : all_devices()) {
       const Tensors x = arguments(row, 0, kFloat32, device);
       (void)leaves_of(row, x);
-      const bool known_by_row = row.derivative == Derivative::none;
+      const bool known_by_row = row.derivative == Derivative::kNone;
       const Tensor y = row.f(x);
       if (!known_by_row) {
         EXPECT_NE(y.grad_fn(), nullptr);
@@ -495,10 +497,10 @@ TEST(OpTable, OnlyWhatHasADerivativeIsRecorded) {
 
 TEST(OpTable, CudaEqualsTheCpu) {
   if (skip_without_cuda()) return;
-  const Device gpu(DeviceType::cuda, 0);
+  const Device gpu(DeviceType::kCuda, 0);
   for_each_row([&](const Row& row) {
     for (const DType dtype : row.dtypes) {
-      if (!is_floating_point(dtype) && row.derivative != Derivative::none) continue;
+      if (!is_floating_point(dtype) && row.derivative != Derivative::kNone) continue;
       for (size_t s = 0; s < row.samples.size(); ++s) {
         const Tensors here = arguments(row, s, dtype, Device());
         const Tensors there = arguments(row, s, dtype, gpu);
@@ -519,7 +521,7 @@ TEST(OpTable, CudaEqualsTheCpu) {
 
 TEST(OpTable, OperandsOnTwoDevicesAreRefused) {
   if (skip_without_cuda()) return;
-  const Device gpu(DeviceType::cuda, 0);
+  const Device gpu(DeviceType::kCuda, 0);
   for_each_row([&](const Row& row) {
     for (size_t s = 0; s < row.samples.size(); ++s) {
       Tensors x = arguments(row, s, kFloat32, gpu);

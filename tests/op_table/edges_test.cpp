@@ -249,7 +249,7 @@ TEST(Edges, ReductionsInADtype) {
   EXPECT_TRUE(close(cumprod(tensor({200, 3}), 0, kUInt8), tensor({200, 88}).to(kUInt8), 0));
   EXPECT_EQ(mean(x, kFloat16).dtype(), kFloat16);
   EXPECT_EQ(prod(x, kInt32).dtype(), kInt32);
-  const Autocast half(DeviceType::cpu, kBFloat16);
+  const AutocastGuard half(DeviceType::kCpu, kBFloat16);
   EXPECT_EQ(sum(ones({2}), kFloat64).dtype(), kFloat64);
   EXPECT_EQ(softmax(ones({2}), 0, kBFloat16).dtype(), kBFloat16);
 }
@@ -302,9 +302,9 @@ TEST(Edges, PoolsAndResizesOfManyResults) {
       {"quads of one size", adaptive({45, 28})},
       {"of two sizes", adaptive({60, 70})},
       {"nearest", resized({.scale_factor = 1.7})},
-      {"bilinear", resized({.size = Pair{77, 132}, .mode = bilinear})},
-      {"corners", resized({.size = Pair{130, 50}, .mode = bilinear, .align_corners = true})},
-      {"bicubic", resized({.scale_factor = 1.3, .mode = bicubic})},
+      {"bilinear", resized({.size = Pair{77, 132}, .mode = kBilinear})},
+      {"corners", resized({.size = Pair{130, 50}, .mode = kBilinear, .align_corners = true})},
+      {"bicubic", resized({.scale_factor = 1.3, .mode = kBicubic})},
   };
   const auto with_gradient = [](const auto& f, const Tensor& x) {
     const Tensor leaf = x.detach().requires_grad_(), y = f(leaf);
@@ -346,9 +346,10 @@ TEST(Edges, LongRunningProductsAndSums) {
           return grad({sum(y * w.to(device, dtype))}, {x})[0].cpu().to(kFloat64);
         };
         const Tensor y = cumprod(z, dim), dx = behind(y * w) / z;
-        EXPECT_TRUE(close(cumprod(x, dim).detach().cpu().to(kFloat64), y, near)) << cat(shape);
-        EXPECT_TRUE(close(of(cumprod(x, dim)), dx, near * 50)) << cat(shape);
-        EXPECT_TRUE(close(of(cumsum(x, dim)), behind(w), near * 50)) << cat(shape);
+        EXPECT_TRUE(close(cumprod(x, dim).detach().cpu().to(kFloat64), y, near))
+            << concat_to_string(shape);
+        EXPECT_TRUE(close(of(cumprod(x, dim)), dx, near * 50)) << concat_to_string(shape);
+        EXPECT_TRUE(close(of(cumsum(x, dim)), behind(w), near * 50)) << concat_to_string(shape);
         EXPECT_TRUE(close(grad({sum(prod(x, dim))}, {x})[0].cpu().to(kFloat64),
                           prod(z, dim, true) / z, near));
       }
@@ -495,9 +496,10 @@ TEST(Edges, QuotientsByNumbersKeepTheDtype) {
       for (const Shape& shape : {Shape{}, Shape{2}}) {
         const Tensor x = full(shape, -7, {.dtype = t, .device = device});
         for (const char* mode : {"floor", "trunc"}) {
-          EXPECT_EQ(div(x, 2, mode).dtype(), t) << cat(mode, " of ", shape, " ", t);
+          EXPECT_EQ(div(x, 2, mode).dtype(), t) << concat_to_string(mode, " of ", shape, " ", t);
           const DType wide = is_floating_point(t) ? t : kFloat32;
-          EXPECT_EQ(div(x, 2.0, mode).dtype(), wide) << cat(mode, " of ", shape, " ", t);
+          EXPECT_EQ(div(x, 2.0, mode).dtype(), wide)
+              << concat_to_string(mode, " of ", shape, " ", t);
         }
       }
     }

@@ -40,7 +40,9 @@ Array bags(const Bag& c, const Array& index, const Array& weight, const Array* f
       for (const double v : values) sum += v;
       const double count = std::max(1.0, double(values.size()));
       const double largest = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-      y.v.push_back(c.mode == BagMode::sum ? sum : c.mode == BagMode::mean ? sum / count : largest);
+      y.v.push_back(c.mode == BagMode::kSum    ? sum
+                    : c.mode == BagMode::kMean ? sum / count
+                                               : largest);
     }
   }
   return y;
@@ -79,15 +81,15 @@ std::vector<Refusal> refusals() {
   };
   const Tensor four = zeros({4}, {.dtype = kInt64});
   const Tensor starts = tensor(std::vector<int64_t>{0, 2});
-  const Bag mean{"", BagMode::mean};
+  const Bag mean{"", BagMode::kMean};
   return {
       refused("no offsets", four, {}, mean,
               "offsets has to be a 1D Tensor but got an undefined Tensor"),
-      refused("factors of a mean", four, starts, {"", BagMode::mean, {}, true},
+      refused("factors of a mean", four, starts, {"", BagMode::kMean, {}, true},
               "embedding_bag: per_sample_weights was defined. per_sample_weights is only "
-              "supported for BagMode::sum (got 'mean')."),
+              "supported for BagMode::kSum (got 'mean')."),
       refused("too many factors", zeros({3}, {.dtype = kInt64}), starts,
-              {"", BagMode::sum, {}, true},
+              {"", BagMode::kSum, {}, true},
               "embedding_bag: If per_sample_weights ([4]) is defined, then it must have the "
               "same shape as the input ([3])"),
       refused("offsets of two dimensions", zeros({4, 2}, {.dtype = kInt64}), starts, mean,
@@ -105,7 +107,7 @@ std::vector<Refusal> refusals() {
 std::vector<Row> embedding_bag_rows() {
   std::vector<Row> rows;
   using enum BagMode;
-  for (const BagMode mode : {sum, mean, max}) {
+  for (const BagMode mode : {kSum, kMean, kMax}) {
     const std::string name = kBagModeNames[size_t(mode)];
     const std::vector<std::vector<Shape>> even = {
         {{2, 3}, {5, 2}}, {{1, 1}, {5, 1}}, {{4, 7}, {6, 3}}, {{0, 3}, {5, 2}}, {{2, 0}, {5, 2}}};
@@ -114,8 +116,8 @@ std::vector<Row> embedding_bag_rows() {
     rows.push_back(row({name + ", offsets", mode, {0, 2, 2, 5}}, {{{7}, {5, 2}}, {{5}, {5, 3}}}));
     rows.push_back(row({name + ", last offset", mode, {0, 3, 7}, false, true, 2}, {{{7}, {5, 2}}}));
   }
-  rows.push_back(row({"sum, factors", sum, {}, true}, {{{2, 3}, {5, 2}, {2, 3}}}));
-  rows.push_back(row({"sum, offsets, factors", sum, {0, 1, 4}, true}, {{{6}, {5, 2}, {6}}}));
+  rows.push_back(row({"sum, factors", kSum, {}, true}, {{{2, 3}, {5, 2}, {2, 3}}}));
+  rows.push_back(row({"sum, offsets, factors", kSum, {0, 1, 4}, true}, {{{6}, {5, 2}, {6}}}));
   rows[0].refusals = refusals();
   return rows;
 }

@@ -21,19 +21,19 @@ template <class F> Refusal refusal(const char* what, const Shape& shape, F f, co
 
 // Returns the index in an input of n elements that element i of the result is copied from.
 int64_t source_of(PadMode mode, int64_t i, int64_t n, int64_t before, int64_t after) {
-  if (mode == PadMode::circular) {
+  if (mode == PadMode::kCircular) {
     const int64_t first = std::max<int64_t>(-before, 0),
                   left = n - first - std::max<int64_t>(-after, 0);
     return first + (i - std::max<int64_t>(before, 0) + 4 * left) % left;
   }
   const int64_t at = i - before;
-  if (mode == PadMode::replicate) return std::clamp<int64_t>(at, 0, n - 1);
+  if (mode == PadMode::kReplicate) return std::clamp<int64_t>(at, 0, n - 1);
   return at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
 }
 
 Row pad_row(PadMode mode, const std::vector<int64_t>& padding, Samples samples) {
   return {.name = "pad",
-          .variant = cat(kPadModeNames[size_t(mode)], " ", Shape(padding)),
+          .variant = concat_to_string(kPadModeNames[size_t(mode)], " ", Shape(padding)),
           .f = [=](const Tensors& x) { return pad(x[0], padding, mode); },
           .reference =
               [=](const Arrays& x) {
@@ -55,36 +55,36 @@ Row pad_row(PadMode mode, const std::vector<int64_t>& padding, Samples samples) 
 std::vector<Row> pad_rows() {
   using enum PadMode;
   std::vector<Row> rows;
-  for (const PadMode mode : {reflect, replicate, circular}) {
+  for (const PadMode mode : {kReflect, kReplicate, kCircular}) {
     rows.push_back(pad_row(mode, {2, 1}, {{{1, 2, 3}}, {{4, 5}}, {{0, 2, 4}}}));
     rows.push_back(pad_row(mode, {1, 2, 0, 1}, {{{1, 2, 3, 4}}, {{2, 4, 3}}, {{2, 3, 7, 6}}}));
     rows.push_back(pad_row(mode, {1, 1, 1, 0, 0, 1}, {{{1, 2, 2, 3, 2}}, {{2, 3, 2, 4}}}));
     rows.push_back(pad_row(mode, {-1, 2}, {{{1, 2, 5}}}));
     rows.push_back(pad_row(mode, {-1, 0, 0, -1}, {{{1, 2, 3, 3}}}));
   }
-  rows.push_back(pad_row(replicate, {5, 7}, {{{1, 2, 3}}}));
+  rows.push_back(pad_row(kReplicate, {5, 7}, {{{1, 2, 3}}}));
   const auto with = [](std::vector<int64_t> sides, PadMode mode, Scalar value = 0) {
     return [=](const Tensor& x) { return pad(x, sides, mode, value); };
   };
   rows[0].refusals = {
       refusal(
-          "reflect beyond", {1, 2, 3}, with({3, 0}, reflect),
+          "reflect beyond", {1, 2, 3}, with({3, 0}, kReflect),
           "Argument #4: Padding size should be less than the corresponding input dimension, but "
           "got: padding (3, 0) at dimension 2 of input [1, 2, 3]"),
       refusal(
-          "reflect rows beyond", {1, 2, 3, 4}, with({0, 0, 4, 4}, reflect),
+          "reflect rows beyond", {1, 2, 3, 4}, with({0, 0, 4, 4}, kReflect),
           "Argument #6: Padding size should be less than the corresponding input dimension, but "
           "got: padding (4, 4) at dimension 2 of input [1, 2, 3, 4]"),
-      refusal("circular beyond", {1, 2, 3}, with({4, 0}, circular),
+      refusal("circular beyond", {1, 2, 3}, with({4, 0}, kCircular),
               "Padding value causes wrapping around more than once."),
-      refusal("nothing left", {1, 2, 3}, with({-3, 0}, replicate),
+      refusal("nothing left", {1, 2, 3}, with({-3, 0}, kReplicate),
               "input (W: 3) is too small. Calculated output W: 0"),
-      refusal("odd", {1, 2, 3}, with({1, 1, 1}, reflect), "Padding length must be divisible by 2"),
-      refusal("rank", {1, 2, 3, 3}, with({1, 1}, reflect),
+      refusal("odd", {1, 2, 3}, with({1, 1, 1}, kReflect), "Padding length must be divisible by 2"),
+      refusal("rank", {1, 2, 3, 3}, with({1, 1}, kReflect),
               "Padding size 2 is not supported for 4D input tensor."),
-      refusal("value", {1, 2, 3}, with({1, 1}, reflect, 3),
+      refusal("value", {1, 2, 3}, with({1, 1}, kReflect, 3),
               "Padding mode \"reflect\" doesn't take in value argument"),
-      refusal("empty", {1, 2, 0}, with({1, 1}, replicate),
+      refusal("empty", {1, 2, 0}, with({1, 1}, kReplicate),
               "Expected 2D or 3D (batch mode) tensor with possibly 0 batch size and other non-zero "
               "dimensions for input, but got: [1, 2, 0]")};
   return rows;
@@ -276,13 +276,13 @@ std::vector<Row> shuffle_rows() {
 
 // --- sampling ---
 
-// Returns the pixel position of a normalized coordinate among n pixels. GridPadding::reflection
+// Returns the pixel position of a normalized coordinate among n pixels. GridPadding::kReflection
 // mirrors it at the edges until it is inside.
 double pixel_of(double at, int64_t n, const GridSampleOptions& o) {
   const double last = double(n - 1), low = o.align_corners ? 0 : -0.5, high = last - low;
   double p = o.align_corners ? (at + 1) / 2 * last : ((at + 1) * double(n) - 1) / 2;
-  if (o.padding_mode == GridPadding::zeros) return p;
-  while (o.padding_mode == GridPadding::reflection && (p < low || p > high)) {
+  if (o.padding_mode == GridPadding::kZeros) return p;
+  while (o.padding_mode == GridPadding::kReflection && (p < low || p > high)) {
     p = low == high ? low : p < low ? 2 * low - p : 2 * high - p;
   }
   return std::clamp(p, 0.0, last);
@@ -300,7 +300,7 @@ Array sampled(const Array& x, const Array& grid, const GridSampleOptions& o) {
       for (int64_t w = 0; w < s[3]; ++w) {
         const double dy = std::abs(py - double(h)), dx = std::abs(px - double(w));
         double share = std::max(0.0, 1 - dy) * std::max(0.0, 1 - dx);
-        if (o.mode == Interpolation::nearest) {
+        if (o.mode == Interpolation::kNearest) {
           share = std::nearbyint(py) == double(h) && std::nearbyint(px) == double(w);
         }
         if (share > 0) sum += share * value_at(x, {at[0], at[1], h, w});
@@ -313,15 +313,15 @@ Array sampled(const Array& x, const Array& grid, const GridSampleOptions& o) {
 
 std::vector<Row> sample_rows() {
   std::vector<Row> rows;
-  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::nearest}) {
+  for (const Interpolation mode : {Interpolation::kBilinear, Interpolation::kNearest}) {
     for (const GridPadding padding :
-         {GridPadding::zeros, GridPadding::border, GridPadding::reflection}) {
+         {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
       for (const bool align : {false, true}) {
         const GridSampleOptions o{mode, padding, align};
         constexpr const char* kNames[] = {"zeros", "border", "reflection"};
         Row row{.name = "grid_sample",
-                .variant = cat(kInterpolationNames[size_t(mode)], ", ", kNames[size_t(padding)],
-                               align ? ", corners" : ""),
+                .variant = concat_to_string(kInterpolationNames[size_t(mode)], ", ",
+                                            kNames[size_t(padding)], align ? ", corners" : ""),
                 .f = [o](const Tensors& x) { return grid_sample(x[0], x[1], o); },
                 .reference = [o](const Arrays& x) { return sampled(x[0], x[1], o); },
                 .samples = {{{1, 1, 3, 4}, {1, 2, 2, 2}},
@@ -332,7 +332,7 @@ std::vector<Row> sample_rows() {
                 .domains = {{-1, 1}, {-1.7, 1.7}},
                 .dtypes = floating(),
                 .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1.6e-2}};
-        if (mode == Interpolation::nearest) {  // the result is not differentiable by the grid
+        if (mode == Interpolation::kNearest) {  // the result is not differentiable by the grid
           row.domains[1] = {-1.7, 1.7, 1.0 / 16, kFloat64};  // exact in every dtype
           row.f = [o](const Tensors& x) { return grid_sample(x[0], x[1].to(x[0].dtype()), o); };
         }

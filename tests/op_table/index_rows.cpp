@@ -43,7 +43,7 @@ Array rows_by(const Array& x, const Array& index) {
 
 Row embedding_row(DType index) {
   return {.name = "embedding",
-          .variant = cat("index ", index),
+          .variant = concat_to_string("index ", index),
           .f = [](const Tensors& x) { return embedding(x[0], x[1]); },
           .reference = [](const std::vector<Array>& x) { return rows_by(x[0], x[1]); },
           // More indices than rows, so that several gradients accumulate in one row.
@@ -110,7 +110,7 @@ std::vector<Refusal> index_refusals() {
 Row index_select_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
   return {
       .name = "index_select",
-      .variant = cat("dim ", dim),
+      .variant = concat_to_string("dim ", dim),
       .f = [dim](const Tensors& x) { return index_select(x[0], dim, x[1]); },
       .reference =
           [dim](const std::vector<Array>& x) {
@@ -162,7 +162,7 @@ Shape named(const Array& index, int d, const Shape& at) {
 
 Row gather_row(int64_t dim, double most, std::vector<std::vector<Shape>> samples) {
   return {.name = "gather",
-          .variant = cat("dim ", dim, ", to ", most),
+          .variant = concat_to_string("dim ", dim, ", to ", most),
           .f = [dim](const Tensors& x) { return gather(x[0], dim, x[1]); },
           .reference =
               [dim](const std::vector<Array>& x) {
@@ -195,7 +195,7 @@ std::vector<Refusal> gather_refusals() {
 
 Row scatter_add_row(int64_t dim, double most, std::vector<std::vector<Shape>> samples) {
   return {.name = "scatter_add",
-          .variant = cat("dim ", dim, ", to ", most),
+          .variant = concat_to_string("dim ", dim, ", to ", most),
           .f = [dim](const Tensors& x) { return scatter_add(x[0], dim, x[1], x[2]); },
           .reference =
               [dim](const std::vector<Array>& x) {
@@ -249,8 +249,8 @@ Row one_hot_row() {
           .samples = {{{4}}, {{2, 3}}, {{}}, {{0, 3}}, {{1025}}},
           .domains = {index_domain(4)},
           .dtypes = {kInt64},
-          .gives = Gives::int64,
-          .derivative = Derivative::none,
+          .gives = Gives::kInt64,
+          .derivative = Derivative::kNone,
           .refusals =
               {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
                 "one_hot is only applicable to index tensor of type LongTensor"},
@@ -264,7 +264,7 @@ Row one_hot_row() {
 
 Row masked_fill_row(double value, Derivative derivative) {
   return {.name = "masked_fill",
-          .variant = cat("value ", value),
+          .variant = concat_to_string("value ", value),
           .f = [value](const Tensors& x) { return masked_fill(x[0], x[1], value); },
           .reference =
               [value](const std::vector<Array>& x) {
@@ -296,7 +296,7 @@ Row masked_fill_row(double value, Derivative derivative) {
 Row band_row(const std::string& name, bool lower, int64_t diagonal) {
   const auto op = lower ? tril : triu;
   return {.name = name,
-          .variant = cat("diagonal ", diagonal),
+          .variant = concat_to_string("diagonal ", diagonal),
           .f = [op, diagonal](const Tensors& x) { return op(x[0], diagonal); },
           .reference =
               [lower, diagonal](const std::vector<Array>& x) {
@@ -311,12 +311,12 @@ Row band_row(const std::string& name, bool lower, int64_t diagonal) {
           .samples = {{{3, 3}}, {{4, 2}}, {{2, 3, 5}}, {{1, 1}}, {{2, 0, 3}}, {{33, 40}}},
           .dtypes = everything(),
           .refusals = {{"vector", [op](Device d) { return op(ones({3}, {.device = d}), 0); },
-                        cat(name, ": input tensor must have at least 2 dimensions")}}};
+                        concat_to_string(name, ": input tensor must have at least 2 dimensions")}}};
 }
 
 Row flip_row(const Shape& dims, std::vector<std::vector<Shape>> samples) {
   return {.name = "flip",
-          .variant = cat("dims ", dims),
+          .variant = concat_to_string("dims ", dims),
           .f = [dims](const Tensors& x) { return flip(x[0], dims); },
           .reference =
               [dims](const std::vector<Array>& x) {
@@ -342,9 +342,9 @@ Row flip_row(const Shape& dims, std::vector<std::vector<Shape>> samples) {
 Row pad_row(const std::vector<int64_t>& padding, double value,
             std::vector<std::vector<Shape>> samples) {
   std::string variant;
-  for (const int64_t n : padding) variant += cat(n, " ");
+  for (const int64_t n : padding) variant += concat_to_string(n, " ");
   return {.name = "pad",
-          .variant = cat(variant, "with ", value),
+          .variant = concat_to_string(variant, "with ", value),
           .f = [padding, value](const Tensors& x) { return pad(x[0], padding, value); },
           .reference =
               [padding, value](const std::vector<Array>& x) {
@@ -417,12 +417,12 @@ Line order_of(const Line& x, bool descending) {
   return order;
 }
 
-enum class Part { values, indices };
+enum class Part { kValues, kIndices };
 
 // The first k elements in sorted order (k = 0: all), as values or as indices.
 Row sorted_row(const std::string& name, const std::string& variant, Part part, int64_t k,
                int64_t dim, bool descending, std::function<Tensor(const Tensor&)> f) {
-  const bool values = part == Part::values;
+  const bool values = part == Part::kValues;
   Row row = {.name = name,
              .variant = variant,
              .f = [f](const Tensors& x) { return f(x[0]); },
@@ -437,8 +437,8 @@ Row sorted_row(const std::string& name, const std::string& variant, Part part, i
                  },
              .samples = {{{3, 5}}, {{2, 3, 4}}, {{3, 1025, 2}}, {{1, 2}}},
              .dtypes = everything(),
-             .gives = values ? Gives::same : Gives::int64,
-             .derivative = values ? Derivative::second : Derivative::none,
+             .gives = values ? Gives::kSame : Gives::kInt64,
+             .derivative = values ? Derivative::kSecond : Derivative::kNone,
              .specials = dim == -1};
   if (k == 0) row.samples.insert(row.samples.end(), {{{}}, {{3, 1}}, {{0, 3}}});
   if (dim == -1) row.samples.insert(row.samples.end(), {{{7}}, {{2100}}});
@@ -452,22 +452,22 @@ std::vector<Row> sorted_rows() {
   std::vector<Row> rows;
   for (const int64_t dim : {-1, 0, 1}) {
     for (const bool down : {false, true}) {
-      const std::string variant = cat("dim ", dim, down ? " down" : " up");
+      const std::string variant = concat_to_string("dim ", dim, down ? " down" : " up");
       const auto add = [&](const char* name, const std::string& what, Part part, int64_t k,
                            std::function<Tensor(const Tensor&)> f) {
         rows.push_back(sorted_row(name, variant + what, part, k, dim, down, std::move(f)));
         if (dim != 1) return;
         std::erase_if(rows.back().samples, [](const auto& s) { return s[0].size() < 2; });
       };
-      add("sort", " values", Part::values, 0,
+      add("sort", " values", Part::kValues, 0,
           [=](const Tensor& x) { return sort(x, dim, down).values; });
-      add("sort", " indices", Part::indices, 0,
+      add("sort", " indices", Part::kIndices, 0,
           [=](const Tensor& x) { return sort(x, dim, down).indices; });
-      add("argsort", "", Part::indices, 0, [=](const Tensor& x) { return argsort(x, dim, down); });
+      add("argsort", "", Part::kIndices, 0, [=](const Tensor& x) { return argsort(x, dim, down); });
       const int64_t k = dim == 0 ? 1 : 2;
-      add("topk", " values", Part::values, k,
+      add("topk", " values", Part::kValues, k,
           [=](const Tensor& x) { return topk(x, k, dim, down).values; });
-      add("topk", " indices", Part::indices, k,
+      add("topk", " indices", Part::kIndices, k,
           [=](const Tensor& x) { return topk(x, k, dim, down).indices; });
     }
   }
@@ -483,7 +483,7 @@ std::vector<Row> sorted_rows() {
 
 Row cumsum_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
   return {.name = "cumsum",
-          .variant = cat("dim ", dim),
+          .variant = concat_to_string("dim ", dim),
           .f = [dim](const Tensors& x) { return cumsum(x[0], dim); },
           .reference =
               [dim](const std::vector<Array>& x) {
@@ -495,7 +495,7 @@ Row cumsum_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
               },
           .samples = std::move(samples),
           .dtypes = everything(),
-          .gives = Gives::wide,
+          .gives = Gives::kWide,
           .tolerance = {.float32 = 2e-5},
           .refusals = {{"dim", [](Device d) { return cumsum(ones({2}, {.device = d}), 1); },
                         "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
@@ -503,7 +503,7 @@ Row cumsum_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
 
 TEST(Index, MovesAnIndexFromTheCpuAndRefusesTheReverse) {
   if (skip_without_cuda()) return;
-  const Device gpu(DeviceType::cuda, 0);
+  const Device gpu(DeviceType::kCuda, 0);
   EXPECT_TRUE(refuses<Error>([&] { return ones({2})[longs({0}, gpu)]; },
                              "indices should be either on cpu or on the same device as the "
                              "indexed tensor (cpu)"));
@@ -534,8 +534,8 @@ std::vector<Row> index_rows() {
                        {{3, 300}, {3, 1100}, {3, 1100}}}),
       scatter_add_row(0, 0, {{{}, {}, {}}, {{1}, {}, {1}}, {{}, {3}, {3}}}),
       one_hot_row(),
-      masked_fill_row(2, Derivative::second),
-      masked_fill_row(-kInf, Derivative::none),
+      masked_fill_row(2, Derivative::kSecond),
+      masked_fill_row(-kInf, Derivative::kNone),
       flip_row({0}, {{{5}}, {{3, 2}}, {{}}, {{1, 3}}, {{0, 2}}, {{1025}}}),
       flip_row({-1, 0}, {{{3, 2}}, {{2, 3, 4}}, {{1, 1}}}),
       flip_row({1}, {{{2, 3, 4}}, {{2, 5}}}),

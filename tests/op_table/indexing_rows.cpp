@@ -80,7 +80,7 @@ std::vector<Bracket> brackets() {
        [=](const Shape& i) {
          return Shape{at({0, 1, 1}, i[0]), at({1, 0, 1}, i[0]), i[1]};
        }},
-      {"a mask beside a tensor",
+      {"a mask and a tensor",
        [](Device d) {
          return Indices{bools({true, false, true, true}, d), longs({0, 2, 0}, d)};
        },
@@ -189,7 +189,7 @@ std::vector<Row> bracket_rows() {
     for (const bool accumulate : {false, true}) {
       rows.push_back(
           {.name = "index_put",
-           .variant = cat(b.name, accumulate ? ", added" : ""),
+           .variant = concat_to_string(b.name, accumulate ? ", added" : ""),
            .f =
                [b, accumulate](const Tensors& x) {
                  return index_put(x[0], b.indices(x[0].device()), x[1], accumulate);
@@ -334,8 +334,8 @@ std::vector<Row> mask_rows() {
        .samples = {{{7}}, {{2, 3, 4}}, {{}}, {{0, 2}}, {{3000}}},
        .domains = {{-1, 1, 1}},
        .dtypes = everything(),
-       .gives = Gives::int64,
-       .derivative = Derivative::none},
+       .gives = Gives::kInt64,
+       .derivative = Derivative::kNone},
       {.name = "count_nonzero",
        .variant = "dim 1",
        .f = [](const Tensors& x) { return count_nonzero(x[0], {1}); },
@@ -348,8 +348,8 @@ std::vector<Row> mask_rows() {
        .samples = {{{3, 5}}, {{2, 0, 2}}},
        .domains = {{-1, 1, 1}},
        .dtypes = everything(),
-       .gives = Gives::int64,
-       .derivative = Derivative::none}};
+       .gives = Gives::kInt64,
+       .derivative = Derivative::kNone}};
 }
 
 // --- scatter ---
@@ -388,7 +388,7 @@ std::vector<Row> scatter_rows() {
   std::vector<Row> rows;
   for (const int64_t dim : {0, 1}) {
     rows.push_back({.name = "scatter",
-                    .variant = cat("dim ", dim),
+                    .variant = concat_to_string("dim ", dim),
                     .f = [dim](const Tensors& x) { return scatter(x[0], dim, x[1], x[2]); },
                     .reference =
                         [dim](const std::vector<Array>& x) {
@@ -480,7 +480,7 @@ std::vector<Row> scatter_rows() {
 Row slices_row(const char* name, int64_t dim, std::function<Tensor(const Tensors&)> f,
                double (*join)(double own, double given)) {
   return {.name = name,
-          .variant = cat("dim ", dim),
+          .variant = concat_to_string("dim ", dim),
           .f = std::move(f),
           .reference =
               [dim, join](const std::vector<Array>& x) {
@@ -592,8 +592,8 @@ Row search_row(const char* name, bool right, std::vector<std::vector<Shape>> sam
               },
           .samples = std::move(samples),
           .dtypes = numbers(),
-          .gives = Gives::int64,
-          .derivative = Derivative::none};
+          .gives = Gives::kInt64,
+          .derivative = Derivative::kNone};
 }
 
 Row unique_row(const char* what, Gives gives, std::function<Tensor(const Uniques&)> part,
@@ -611,7 +611,7 @@ Row unique_row(const char* what, Gives gives, std::function<Tensor(const Uniques
           .domains = {{-2, 2, 1}},
           .dtypes = everything(),
           .gives = gives,
-          .derivative = Derivative::none};
+          .derivative = Derivative::kNone};
 }
 
 Array repeated(const Array& x, int64_t dim, const std::function<int64_t(int64_t)>& times) {
@@ -646,8 +646,8 @@ std::vector<Row> found_rows() {
        .samples = {{{9}}, {{0}}, {{2000}}},
        .domains = {few},
        .dtypes = {kInt64},
-       .gives = Gives::int64,
-       .derivative = Derivative::none,
+       .gives = Gives::kInt64,
+       .derivative = Derivative::kNone,
        .refusals = {{"negative", [](Device d) { return bincount(longs({1, -1}, d)); },
                      "bincount only supports 1-d non-negative integral inputs."},
                     {"floats", [](Device d) { return bincount(ones({2}, {.device = d})); },
@@ -724,11 +724,11 @@ std::vector<Row> found_rows() {
                      },
                      "taper::take_along_dim(): input and indices should have the same number of "
                      "dimensions, but got 2 dimensions for input, and 1 dimensions for indices"}}},
-      unique_row("values", Gives::same, [](const Uniques& u) { return u.output; },
+      unique_row("values", Gives::kSame, [](const Uniques& u) { return u.output; },
                  [](const Array&, const Line& values) {
                    return Array{{int64_t(values.size())}, values};
                  }),
-      unique_row("inverse", Gives::int64, [](const Uniques& u) { return u.inverse_indices; },
+      unique_row("inverse", Gives::kInt64, [](const Uniques& u) { return u.inverse_indices; },
                  [](const Array& x, const Line& values) {
                    Array y = x;
                    for (double& v : y.v) {
@@ -736,7 +736,7 @@ std::vector<Row> found_rows() {
                    }
                    return y;
                  }),
-      unique_row("counts", Gives::int64, [](const Uniques& u) { return u.counts; },
+      unique_row("counts", Gives::kInt64, [](const Uniques& u) { return u.counts; },
                  [](const Array& x, const Line& values) {
                    Array y{{int64_t(values.size())}, {}};
                    for (const double v : values) y.v.push_back(double(std::ranges::count(x.v, v)));

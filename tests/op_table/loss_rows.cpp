@@ -9,17 +9,17 @@
 namespace taper::v0::test {
 namespace {
 
-constexpr Reduction kReductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
+constexpr Reduction kReductions[] = {Reduction::kMean, Reduction::kSum, Reduction::kNone};
 const char* name_of(Reduction r) {
-  return r == Reduction::mean ? "mean" : r == Reduction::sum ? "sum" : "none";
+  return r == Reduction::kMean ? "mean" : r == Reduction::kSum ? "sum" : "none";
 }
 const Tolerance kTolerance = {.float32 = 1e-5, .float16 = 4e-3, .bfloat16 = 3e-2};
 
 Array reduced(const Array& x, Reduction reduction, double count) {
-  if (reduction == Reduction::none) return x;
+  if (reduction == Reduction::kNone) return x;
   double sum = 0;
   for (const double v : x.v) sum += v;
-  return {{}, {reduction == Reduction::mean ? sum / count : sum}};
+  return {{}, {reduction == Reduction::kMean ? sum / count : sum}};
 }
 
 // --- one class per row, or probabilities of classes ---
@@ -42,7 +42,7 @@ Array class_last(const Array& x) {
 
 struct Case {
   std::string variant;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
   int64_t ignore = kIgnoreIndex;
   bool weighted = false;
   double smoothing = 0;
@@ -116,8 +116,9 @@ std::vector<Row> cross_entropy_rows() {
   std::vector<Row> rows;
   std::vector<Case> cases = class_cases();
   for (const Reduction r : kReductions) {
-    cases.push_back({cat(name_of(r), ", smoothed"), r, kIgnoreIndex, false, 0.2});
-    cases.push_back({cat(name_of(r), ", smoothed, weights, ignoring 1"), r, 1, true, 0.2});
+    cases.push_back({concat_to_string(name_of(r), ", smoothed"), r, kIgnoreIndex, false, 0.2});
+    cases.push_back(
+        {concat_to_string(name_of(r), ", smoothed, weights, ignoring 1"), r, 1, true, 0.2});
   }
   for (const Case& c : cases) {
     rows.push_back(
@@ -136,9 +137,10 @@ std::vector<Row> cross_entropy_rows() {
     if (c.ignore != 1)
       rows.back().samples.insert(rows.back().samples.end(), {{{3}, {}}, {{1, 3}, {1}}});
   }
-  for (const Case& c : {Case{"probabilities, mean"}, Case{"probabilities, sum", Reduction::sum},
-                        Case{"probabilities, none", Reduction::none},
-                        Case{"probabilities, weights, smoothed", Reduction::mean, -1, true, 0.2}}) {
+  for (const Case& c :
+       {Case{"probabilities, mean"}, Case{"probabilities, sum", Reduction::kSum},
+        Case{"probabilities, none", Reduction::kNone},
+        Case{"probabilities, weights, smoothed", Reduction::kMean, -1, true, 0.2}}) {
     rows.push_back(
         {.name = "cross_entropy",
          .variant = c.variant,
@@ -269,7 +271,7 @@ double huber(double a, double b, double delta) {
 }
 
 std::vector<PairLoss> pair_losses() {
-  const auto beside = [](const Tensor& x, double value) {
+  const auto constant_like = [](const Tensor& x, double value) {
     return full({1}, value, {.dtype = x.dtype(), .device = x.device()});
   };
   const std::vector<Domain> odds = {{-6, 6}, {0, 1}};
@@ -294,8 +296,8 @@ std::vector<PairLoss> pair_losses() {
        [=](const Tensor& x, const Tensor& y, Reduction r) {
          const Tensor y_of_x = binary_cross_entropy_with_logits(
              x, y,
-             {x.dim() > 0 ? beside(x, 0.5) : beside(x, 0.5).squeeze(0),
-              x.dim() > 0 ? beside(x, 3) : beside(x, 3).squeeze(0), r});
+             {x.dim() > 0 ? constant_like(x, 0.5) : constant_like(x, 0.5).squeeze(0),
+              x.dim() > 0 ? constant_like(x, 3) : constant_like(x, 3).squeeze(0), r});
          return y_of_x;
        },
        [](double x, double y) { return 0.5 * bce(x, y, 3); }, odds},
@@ -309,7 +311,7 @@ std::vector<PairLoss> pair_losses() {
       {"binary_cross_entropy",
        "weights, ",
        [=](const Tensor& x, const Tensor& y, Reduction r) {
-         return binary_cross_entropy(x, y, {x.dim() > 0 ? beside(x, 3) : Tensor(), r});
+         return binary_cross_entropy(x, y, {x.dim() > 0 ? constant_like(x, 3) : Tensor(), r});
        },
        [](double x, double y) { return -3 * y * std::log(x) - 3 * (1 - y) * std::log1p(-x); },
        {{0.1, 0.9}, {0, 1}},
@@ -332,25 +334,25 @@ Row certain_bce() {
           .variant = "0 and 1",
           .f =
               [](const Tensors& x) {
-                return binary_cross_entropy(x[0], x[1], {.reduction = Reduction::none});
+                return binary_cross_entropy(x[0], x[1], {.reduction = Reduction::kNone});
               },
           .reference = of_pairs([](double x, double y) { return x == y ? 0 : 100; }),
           .samples = {{{17}, {17}}},
           .domains = {{0, 1, 1}},
           .dtypes = floating(),
-          .derivative = Derivative::none,
+          .derivative = Derivative::kNone,
           .tolerance = kTolerance};
 }
 
 std::vector<Row> kl_rows() {
   const auto batchmean = [](const std::vector<Array>& x) {
     const Array y = of_pairs([](double a, double b) { return b * (std::log(b) - a); })(x);
-    return reduced(y, Reduction::mean, double(x[0].shape[0]));
+    return reduced(y, Reduction::kMean, double(x[0].shape[0]));
   };
   const auto with_zeros = [](double x, double y) { return y == 0 ? 0 : y * (std::log(y) - x); };
   return {{.name = "kl_div",
            .variant = "batchmean",
-           .f = [](const Tensors& x) { return kl_div(x[0], x[1], Reduction::batchmean); },
+           .f = [](const Tensors& x) { return kl_div(x[0], x[1], Reduction::kBatchmean); },
            .reference = batchmean,
            .samples = {{{3, 4}, {3, 4}}, {{17}, {17}}},
            .domains = {{-4, 0}, {0.1, 1}},
@@ -358,12 +360,12 @@ std::vector<Row> kl_rows() {
            .tolerance = kTolerance},
           {.name = "kl_div",
            .variant = "targets of 0",
-           .f = [](const Tensors& x) { return kl_div(x[0], x[1], Reduction::none); },
+           .f = [](const Tensors& x) { return kl_div(x[0], x[1], Reduction::kNone); },
            .reference = of_pairs(with_zeros),
            .samples = {{{17}, {17}}},
            .domains = {{-4, 0}, {0, 1, 0.5}},
            .dtypes = floating(),
-           .derivative = Derivative::none,
+           .derivative = Derivative::kNone,
            .tolerance = kTolerance}};
 }
 
@@ -411,32 +413,34 @@ std::vector<Row> loss_rows() {
          class_refusals([](const Tensor& x, const Tensor& target, const Tensor& weight) {
            return nll_loss(x, target, {.weight = weight});
          }));
-  refuse(rows, "mse_loss",
-         {pair_refusal(
-              "broadcast", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {3, 1},
-              {3},
-              "Using a target size ([3]) that is different to the input size "
-              "([3, 1]). This will likely lead to incorrect results due to "
-              "broadcasting. Please ensure they have the same size."),
-          pair_refusal(
-              "shapes", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {2, 3},
-              {2, 4}, "The size of tensor a (3) must match the size of tensor b (4)"),
-          pair_refusal(
-              "batchmean",
-              [](const Tensor& x, const Tensor& y) { return mse_loss(x, y, Reduction::batchmean); },
-              {2}, {2}, "batchmean is not a valid value for reduction")});
+  refuse(
+      rows, "mse_loss",
+      {pair_refusal(
+           "broadcast", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {3, 1},
+           {3},
+           "Using a target size ([3]) that is different to the input size "
+           "([3, 1]). This will likely lead to incorrect results due to "
+           "broadcasting. Please ensure they have the same size."),
+       pair_refusal(
+           "shapes", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }, {2, 3},
+           {2, 4}, "The size of tensor a (3) must match the size of tensor b (4)"),
+       pair_refusal(
+           "batchmean",
+           [](const Tensor& x, const Tensor& y) { return mse_loss(x, y, Reduction::kBatchmean); },
+           {2}, {2}, "batchmean is not a valid value for reduction")});
   refuse(rows, "l1_loss",
          {pair_refusal(
              "a number", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }, {3}, {},
              "Using a target size ([]) that is different to the input size")});
-  refuse(rows, "huber_loss",
-         {pair_refusal(
-              "broadcast", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }, {3},
-              {3, 1}, "Using a target size ([3, 1]) that is different to the input"),
-          pair_refusal(
-              "delta",
-              [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::mean, 0); },
-              {2}, {2}, "huber_loss does not support non-positive values for delta.")});
+  refuse(
+      rows, "huber_loss",
+      {pair_refusal(
+           "broadcast", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }, {3},
+           {3, 1}, "Using a target size ([3, 1]) that is different to the input"),
+       pair_refusal(
+           "delta",
+           [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, Reduction::kMean, 0); },
+           {2}, {2}, "huber_loss does not support non-positive values for delta.")});
   refuse(rows, "smooth_l1_loss",
          {pair_refusal(
               "broadcast", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y); },
@@ -444,7 +448,7 @@ std::vector<Row> loss_rows() {
           pair_refusal(
               "beta",
               [](const Tensor& x, const Tensor& y) {
-                return smooth_l1_loss(x, y, Reduction::mean, -1);
+                return smooth_l1_loss(x, y, Reduction::kMean, -1);
               },
               {2}, {2}, "smooth_l1_loss does not support negative values for beta.")});
   refuse(

@@ -19,7 +19,7 @@ Array plus(const Array& a, const Array& b) {
   return of_pairs([](double x, double y) { return x + y; })({a, b});
 }
 
-Array turned(const Array& x) {
+Array transposed(const Array& x) {
   return gathered(x, {x.shape[1], x.shape[0]}, [](const Shape& at) { return Shape{at[1], at[0]}; });
 }
 
@@ -265,7 +265,7 @@ std::vector<Row> named_sums() {
   for (const Equation& e : kEquations) {
     rows.push_back(row(
         "einsum", [&e](const Tensors& x) { return einsum(e.text, x); }, e.samples));
-    rows.back().variant = cat("'", e.text, "'");
+    rows.back().variant = concat_to_string("'", e.text, "'");
     rows.back().reference = [&e](const std::vector<Array>& x) {
       return sum_of_products(e.in_full, x);
     };
@@ -341,9 +341,9 @@ struct NamedActivation {
   double (*f)(double);
 };
 constexpr NamedActivation kActivations[] = {
-    {"relu", Activation::relu, [](double x) { return x > 0 ? x : 0; }},
-    {"gelu", Activation::gelu, [](double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }},
-    {"gelu_tanh", Activation::gelu_tanh, [](double x) {
+    {"relu", Activation::kRelu, [](double x) { return x > 0 ? x : 0; }},
+    {"gelu", Activation::kGelu, [](double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }},
+    {"gelu_tanh", Activation::kGeluTanh, [](double x) {
        return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
      }}};
 
@@ -415,7 +415,7 @@ std::vector<Row> affine_maps() {
   Row full = row(
       "linear", [](const Tensors& x) { return linear(x[0], x[1], x[2]); }, inputs);
   full.reference = [](const std::vector<Array>& x) {
-    return plus(matrix_product(x[0], turned(x[1])), x[2]);
+    return plus(matrix_product(x[0], transposed(x[1])), x[2]);
   };
   full.refusals = {
       {"shapes",
@@ -438,7 +438,9 @@ std::vector<Row> affine_maps() {
   Row bare = full;
   bare.variant = "without bias";
   bare.f = [](const Tensors& x) { return linear(x[0], x[1]); };
-  bare.reference = [](const std::vector<Array>& x) { return matrix_product(x[0], turned(x[1])); };
+  bare.reference = [](const std::vector<Array>& x) {
+    return matrix_product(x[0], transposed(x[1]));
+  };
   bare.samples.clear();
   for (const auto& sample : inputs) bare.samples.push_back({sample[0], sample[1]});
   bare.refusals.clear();

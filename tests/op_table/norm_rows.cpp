@@ -78,7 +78,8 @@ std::vector<Row> with_parameters(const Row& row, size_t most,
   std::vector<Row> rows;
   for (size_t n = 0; n <= most; ++n) {
     rows.push_back(row);
-    rows.back().variant = cat(row.variant, row.variant.empty() || n == 0 ? "" : ", ", names[n]);
+    rows.back().variant =
+        concat_to_string(row.variant, row.variant.empty() || n == 0 ? "" : ", ", names[n]);
     for (std::vector<Shape>& sample : rows.back().samples) {
       sample.insert(sample.end(), n, shape_of(sample[0]));
     }
@@ -144,7 +145,7 @@ std::vector<Row> row_norms() {
                                                     {{2, 1025}}, {{0, 3}},    {{70, 33}}}
                   : std::vector<std::vector<Shape>>{{{3, 2, 3}}, {{2, 5, 8, 3}}, {{2, 41, 25}}};
     const Row layer{.name = "layer_norm",
-                    .variant = cat(dims, "d"),
+                    .variant = concat_to_string(dims, "d"),
                     .f =
                         [=](const Tensors& x) {
                           return layer_norm(x[0], tail(x[0], dims), at(x, 1), at(x, 2));
@@ -159,7 +160,7 @@ std::vector<Row> row_norms() {
                                              })};
     const Row rms{
         .name = "rms_norm",
-        .variant = cat(dims, "d"),
+        .variant = concat_to_string(dims, "d"),
         .f = [=](const Tensors& x) { return rms_norm(x[0], tail(x[0], dims), at(x, 1), 1e-6); },
         .reference = reference(in_rows(dims), 1e-6, true),
         .samples = samples,
@@ -178,7 +179,7 @@ std::vector<Row> group_norms() {
   std::vector<Row> rows;
   for (const int64_t groups : {1, 2, 3}) {
     Row row{.name = "group_norm",
-            .variant = cat(groups, " groups"),
+            .variant = concat_to_string(groups, " groups"),
             .f = [=](const Tensors& x) { return group_norm(x[0], groups, at(x, 1), at(x, 2)); },
             .reference = reference(in_groups(groups), 1e-5),
             .samples = {{{2, 6, 3}}, {{3, 12}}, {{1, 6, 5, 7}}, {{2, 6, 8, 8}}, {{0, 6, 2}}},
@@ -401,7 +402,7 @@ std::vector<Row> unit_lengths() {
     const Reference divided =
         of_pairs([](double v, double length) { return v / std::max(length, 1e-12); });
     rows.push_back({.name = "normalize",
-                    .variant = cat("p ", p),
+                    .variant = concat_to_string("p ", p),
                     .f = [p](const Tensors& x) { return normalize(x[0], p); },
                     .reference =
                         [p, divided](const std::vector<Array>& x) {

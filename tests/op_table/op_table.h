@@ -34,18 +34,18 @@ struct Domain {
 
 // The dtype of the result for arguments of dtype T.
 enum class Gives {
-  same,
-  floating,  // float32 for integers
-  boolean,
-  wide,  // int64 for integers
-  int64,
-  float64
+  kSame,
+  kFloating,  // float32 for integers
+  kBoolean,
+  kWide,  // int64 for integers
+  kInt64,
+  kFloat64
 };
 
 enum class Derivative {
-  none,
-  first,  // a second derivative is refused with NotImplementedError
-  second
+  kNone,
+  kFirst,  // a second derivative is refused with NotImplementedError
+  kSecond
 };
 
 // A result passes if |error| <= tolerance * (1 + |value|) for its dtype. The error of a gradient
@@ -73,8 +73,8 @@ struct Row {
   // One for each argument. The last one is used for all further arguments.
   std::vector<Domain> domains = {Domain()};
   std::vector<DType> dtypes = {};
-  Gives gives = Gives::same;
-  Derivative derivative = Derivative::second;
+  Gives gives = Gives::kSame;
+  Derivative derivative = Derivative::kSecond;
   // Whether the row is element-wise and also agrees with its reference at NaN, infinities and zeros
   // of both signs.
   bool specials = false;

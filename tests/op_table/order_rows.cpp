@@ -50,7 +50,7 @@ void add_rows(std::vector<Row>& rows, const std::string& name, OfAll all, AlongO
   for (const int64_t dim : {0, 1, -1}) {
     const bool keepdim = dim == 1;
     Row row{.name = name,
-            .variant = cat("dim ", dim),
+            .variant = concat_to_string("dim ", dim),
             .f = [=](const Tensors& x) { return along(x[0], dim, keepdim).values; },
             .reference = over({dim}, keepdim, value),
             .samples = {{{3, 5, 7}}, {{1, 1, 1}}, {{2, 1, 4}}, {{1, 1025, 1}}, {{65, 3, 33}}},
@@ -71,8 +71,8 @@ void add_rows(std::vector<Row>& rows, const std::string& name, OfAll all, AlongO
     row.f = [=](const Tensors& x) { return along(x[0], dim, keepdim).indices; };
     row.reference = over({dim}, keepdim, place);
     row.domains = {{-3, 3, 0.5}};
-    row.gives = Gives::int64;
-    row.derivative = Derivative::none;
+    row.gives = Gives::kInt64;
+    row.derivative = Derivative::kNone;
     row.refusals.clear();
     rows.push_back(row);
   }
@@ -93,21 +93,21 @@ double at_rank(const Slice& values, double q, QuantileMode mode) {
   const double rank = q * double(s.size() - 1), below = std::floor(rank), above = std::ceil(rank);
   const auto element = [&](double place) { return s[size_t(place)]; };
   switch (mode) {
-    case QuantileMode::lower: return element(below);
-    case QuantileMode::higher: return element(above);
-    case QuantileMode::nearest: return element(std::nearbyint(rank));
-    case QuantileMode::midpoint: return (element(below) + element(above)) / 2;
+    case QuantileMode::kLower: return element(below);
+    case QuantileMode::kHigher: return element(above);
+    case QuantileMode::kNearest: return element(std::nearbyint(rank));
+    case QuantileMode::kMidpoint: return (element(below) + element(above)) / 2;
     default: return element(below) + (element(above) - element(below)) * (rank - below);
   }
 }
 
 std::vector<Row> quantiles() {
   std::vector<Row> rows;
-  const std::pair<const char*, QuantileMode> modes[] = {{"linear", QuantileMode::linear},
-                                                        {"lower", QuantileMode::lower},
-                                                        {"higher", QuantileMode::higher},
-                                                        {"midpoint", QuantileMode::midpoint},
-                                                        {"nearest", QuantileMode::nearest}};
+  const std::pair<const char*, QuantileMode> modes[] = {{"linear", QuantileMode::kLinear},
+                                                        {"lower", QuantileMode::kLower},
+                                                        {"higher", QuantileMode::kHigher},
+                                                        {"midpoint", QuantileMode::kMidpoint},
+                                                        {"nearest", QuantileMode::kNearest}};
   for (const auto& [name, mode] : modes) {
     const Fold value = [m = mode](const Slice& s) { return at_rank(s, 0.3, m); };
     Row row{.name = "quantile",
@@ -117,7 +117,7 @@ std::vector<Row> quantiles() {
             .samples = {{{}}, {{1}}, {{6}}, {{2, 3}}, {{1026}}},
             .dtypes = {kFloat32, kFloat64}};
     rows.push_back(row);
-    row.variant = cat(name, ", dim 1, keepdim");
+    row.variant = concat_to_string(name, ", dim 1, keepdim");
     row.f = [m = mode](const Tensors& x) { return quantile(x[0], 0.3, 1, true, m); };
     row.reference = over({1}, true, value);
     row.samples = {{{3, 5}}, {{2, 6, 3}}, {{1, 1}}};
@@ -133,7 +133,7 @@ std::vector<Row> quantiles() {
                     Array y{x[1].shape, {}};
                     for (const double q : x[1].v) {
                       const Array one = reduced(x[0], {-1}, false, [q](const Slice& s) {
-                        return at_rank(s, q, QuantileMode::linear);
+                        return at_rank(s, q, QuantileMode::kLinear);
                       });
                       y.v.insert(y.v.end(), one.v.begin(), one.v.end());
                     }

@@ -98,7 +98,7 @@ Function in_channels_last(const Function& f) {
   return [f](const Tensors& x) {
     const Tensor y = f({to_channels_last(x[0])});
     const bool kept = permute(y, {0, 2, 3, 1}).is_contiguous();
-    if (!kept) throw Error(cat("the result has strides ", y.strides()));
+    if (!kept) throw Error(concat_to_string("the result has strides ", y.strides()));
     return y;
   };
 }
@@ -190,8 +190,8 @@ std::vector<Row> max_pool_rows() {
                   .samples = {{{2, 9, 8}}},
                   .domains = {{-3, 3, 1}},
                   .dtypes = {kFloat32, kFloat64},
-                  .gives = Gives::boolean,
-                  .derivative = Derivative::none});
+                  .gives = Gives::kBoolean,
+                  .derivative = Derivative::kNone});
   return rows;
 }
 
@@ -234,7 +234,7 @@ std::vector<Row> adaptive_rows() {
   };
   for (const Pair to : {Pair{1}, Pair{1, 4}, Pair{3, 4}, Pair{7, 2}}) {
     add_both(rows, {.name = "adaptive_avg_pool2d",
-                    .variant = cat("to ", to.h, "x", to.w),
+                    .variant = concat_to_string("to ", to.h, "x", to.w),
                     .f = [to](const Tensors& x) { return adaptive_avg_pool2d(x[0], to); },
                     .reference = [=](const auto& x) { return reference(x[0], to); },
                     .samples = kImages,
@@ -312,8 +312,8 @@ std::vector<Row> largest_rows() {
               .samples = samples,
               .domains = {{-3, 3, 0.5}},
               .dtypes = floating(),
-              .gives = Gives::int64,
-              .derivative = Derivative::none};
+              .gives = Gives::kInt64,
+              .derivative = Derivative::kNone};
     if (is_line) {
       rows.push_back(row);
       rows.push_back(where);
@@ -325,7 +325,7 @@ std::vector<Row> largest_rows() {
   const auto one = [](int64_t n) { return shares(n, 1); };
   for (const Pair to : {Pair{1}, Pair{1, 4}, Pair{3, 4}, Pair{7, 2}}) {
     add(
-        "adaptive_max_pool2d_with_indices", cat("to ", to.h, "x", to.w),
+        "adaptive_max_pool2d_with_indices", concat_to_string("to ", to.h, "x", to.w),
         [to](const Tensor& x) { return adaptive_max_pool2d_with_indices(x, to); },
         [to](int64_t n) { return shares(n, to.h); }, [to](int64_t n) { return shares(n, to.w); },
         false);
@@ -474,11 +474,11 @@ Array interpolated(const Array& x, const InterpolateOptions& o, int axes) {
       if (o.align_corners.value_or(false)) {
         place = out > 1 ? to * double(in - 1) / double(out - 1) : 0;
       }
-      if (o.mode == Interpolation::bicubic) {
+      if (o.mode == Interpolation::kBicubic) {
         y.v.push_back(between_four(o, to, scale, from, at, d, out));
         continue;
       }
-      if (o.mode == Interpolation::nearest) place = std::floor(float(to) * float(scale));
+      if (o.mode == Interpolation::kNearest) place = std::floor(float(to) * float(scale));
       place = std::min(place, double(in - 1));
       const auto value_at = [&](double source) {
         at[d] = int64_t(source);
@@ -503,15 +503,15 @@ std::vector<Row> interpolate_rows() {
   for (const Case& c :
        {Case{"nearest to 7x3", {.size = Pair{7, 3}}}, Case{"nearest x2", {.scale_factor = 2}},
         Case{"nearest x1.7", {.scale_factor = 1.7}},
-        Case{"bilinear to 9x3", {.size = Pair{9, 3}, .mode = bilinear}},
-        Case{"bilinear to 1x4", {.size = Pair{1, 4}, .mode = bilinear, .align_corners = true}},
+        Case{"bilinear to 9x3", {.size = Pair{9, 3}, .mode = kBilinear}},
+        Case{"bilinear to 1x4", {.size = Pair{1, 4}, .mode = kBilinear, .align_corners = true}},
         Case{"bilinear to 9x6 corners",
-             {.size = Pair{9, 6}, .mode = bilinear, .align_corners = true}},
-        Case{"bilinear x2.5", {.scale_factor = 2.5, .mode = bilinear}},
-        Case{"bicubic to 9x3", {.size = Pair{9, 3}, .mode = bicubic}},
+             {.size = Pair{9, 6}, .mode = kBilinear, .align_corners = true}},
+        Case{"bilinear x2.5", {.scale_factor = 2.5, .mode = kBilinear}},
+        Case{"bicubic to 9x3", {.size = Pair{9, 3}, .mode = kBicubic}},
         Case{"bicubic to 9x6 corners",
-             {.size = Pair{9, 6}, .mode = bicubic, .align_corners = true}},
-        Case{"bicubic x1.7", {.scale_factor = 1.7, .mode = bicubic}}}) {
+             {.size = Pair{9, 6}, .mode = kBicubic, .align_corners = true}},
+        Case{"bicubic x1.7", {.scale_factor = 1.7, .mode = kBicubic}}}) {
     add_both(rows, {.name = "interpolate",
                     .variant = c.variant,
                     .f = [c](const Tensors& x) { return interpolate(x[0], c.options); },
@@ -524,7 +524,7 @@ std::vector<Row> interpolate_rows() {
                   .variant = "area to 3x4",
                   .f =
                       [](const Tensors& x) {
-                        return interpolate(x[0], {.size = Pair{3, 4}, .mode = area});
+                        return interpolate(x[0], {.size = Pair{3, 4}, .mode = kArea});
                       },
                   .reference =
                       [](const auto& x) {
@@ -535,7 +535,7 @@ std::vector<Row> interpolate_rows() {
                   .dtypes = floating(),
                   .tolerance = kTolerance});
   for (const Case& c : {Case{"rows, nearest to 5", {.size = 5}},
-                        Case{"rows, linear x1.5", {.scale_factor = 1.5, .mode = linear}}}) {
+                        Case{"rows, linear x1.5", {.scale_factor = 1.5, .mode = kLinear}}}) {
     rows.push_back({.name = "interpolate",
                     .variant = c.variant,
                     .f = [c](const Tensors& x) { return interpolate(x[0], c.options); },
@@ -605,16 +605,16 @@ std::vector<Refusal> interpolate_refusals() {
       refusal("no size", image, with({}), "either size or scale_factor should be defined"),
       refusal("both", image, with({.size = 4, .scale_factor = 2}),
               "only one of size or scale_factor should be defined"),
-      refusal("rows, bilinear", row, with({.size = 4, .mode = bilinear}),
+      refusal("rows, bilinear", row, with({.size = 4, .mode = kBilinear}),
               "Got 3D input, but bilinear mode needs 4D input"),
-      refusal("images, linear", image, with({.size = 4, .mode = linear}),
+      refusal("images, linear", image, with({.size = 4, .mode = kLinear}),
               "Got 4D input, but linear mode needs 3D input"),
       refusal("corners", image, with({.size = 4, .align_corners = false}),
               "align_corners option can only be set with the interpolating modes: linear | "
               "bilinear | bicubic | trilinear"),
-      refusal("rows, bicubic", row, with({.size = 4, .mode = bicubic}),
+      refusal("rows, bicubic", row, with({.size = 4, .mode = kBicubic}),
               "Got 3D input, but bicubic mode needs 4D input"),
-      refusal("area, corners", image, with({.size = 4, .mode = area, .align_corners = true}),
+      refusal("area, corners", image, with({.size = 4, .mode = kArea, .align_corners = true}),
               "align_corners option can only be set with the interpolating modes"),
       refusal("rank", {3, 3}, with({.size = 4}), "Input Error: Only 3D"),
       refusal("no output", image, with({.scale_factor = 0.1}),

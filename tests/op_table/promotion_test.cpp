@@ -37,7 +37,7 @@ TEST(Promotion, TensorsWithDimensionsOutweighThoseWithoutOfTheSameKind) {
       };
       const Tensor a = make(c.a, c.dims_a), b = make(c.b, c.dims_b);
       const std::string what =
-          cat(c.a, " (", c.dims_a, " dims) and ", c.b, " (", c.dims_b, " dims)");
+          concat_to_string(c.a, " (", c.dims_a, " dims) and ", c.b, " (", c.dims_b, " dims)");
       EXPECT_EQ(add(a, b).dtype(), c.result) << what;
       EXPECT_EQ(add(b, a).dtype(), c.result) << what << ", operands swapped";
       EXPECT_EQ(lt(a, b).dtype(), kBool) << what;

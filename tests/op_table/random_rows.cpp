@@ -112,7 +112,7 @@ Row bernoulli_row() {
       .samples = {{{}}, {{0}}, {{3}}, {{1025}}, {{3, 5, 7}}},
       .domains = {{0, 1, 0x1p-6}},
       .dtypes = floating(),
-      .derivative = Derivative::none,
+      .derivative = Derivative::kNone,
       .refusals = {{"integers",
                     [](Device d) { return bernoulli(ones({2}, {.dtype = kInt64, .device = d})); },
                     "\"bernoulli_tensor\" not implemented for 'Long'"}}};
@@ -186,8 +186,8 @@ std::vector<Row> multinomial_rows() {
                     .samples = {{{3}}, {{17}}, {{5, 33}}, {{2, 1025}}},
                     .domains = {{0, 3, 0.5}},
                     .dtypes = {kFloat32, kFloat16, kBFloat16},
-                    .gives = Gives::int64,
-                    .derivative = Derivative::none});
+                    .gives = Gives::kInt64,
+                    .derivative = Derivative::kNone});
   }
   rows[0].domains = {{0.1, 3}};
   rows[1].samples = {{{5, 33}}, {{2, 1025}}};  // some weights are 0, but never all of a row

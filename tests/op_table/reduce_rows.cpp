@@ -119,7 +119,7 @@ std::vector<Row> arg_rows(const std::string& name, OverOne f, Fold fold) {
     const bool keepdim = dim == 1;
     // A coarse grid has equal elements, of which the first must be returned.
     rows.push_back({.name = name,
-                    .variant = cat("dim ", dim),
+                    .variant = concat_to_string("dim ", dim),
                     .f = [f, dim, keepdim](const Tensors& x) { return f(x[0], dim, keepdim); },
                     .reference =
                         [fold, dim, keepdim](const std::vector<Array>& x) {
@@ -128,8 +128,8 @@ std::vector<Row> arg_rows(const std::string& name, OverOne f, Fold fold) {
                     .samples = kThreeDims,
                     .domains = {{-3, 3, 0.5}},
                     .dtypes = numbers(),
-                    .gives = Gives::int64,
-                    .derivative = Derivative::none});
+                    .gives = Gives::kInt64,
+                    .derivative = Derivative::kNone});
   }
   rows[0].refusals = {dim_refusal([f](const Tensor& x) { return f(x, 2, false); }),
                       {"empty",
@@ -147,17 +147,17 @@ void append(std::vector<Row>& rows, std::vector<Row> more) {
 std::vector<Row> sums() {
   std::vector<Row> rows = over_dims(
       "sum", [](const Tensor& x, const Shape& d, BoolArg k) { return sum(x, d, k); }, total,
-      everything(), Gives::wide);
+      everything(), Gives::kWide);
   rows[0].samples = with_empty(kThreeDims, {0, 2, 3});
   rows.push_back(over_all(
-      "sum", [](const Tensors& x) { return sum(x[0]); }, total, everything(), Gives::wide));
+      "sum", [](const Tensors& x) { return sum(x[0]); }, total, everything(), Gives::kWide));
   rows.back().samples = with_empty(kAll, {2, 0, 3});
 
   append(rows, over_dims(
                    "mean", [](const Tensor& x, const Shape& d, BoolArg k) { return mean(x, d, k); },
-                   average, floating(), Gives::same));
+                   average, floating(), Gives::kSame));
   rows.push_back(over_all(
-      "mean", [](const Tensors& x) { return mean(x[0]); }, average, floating(), Gives::same));
+      "mean", [](const Tensors& x) { return mean(x[0]); }, average, floating(), Gives::kSame));
   rows.back().samples = with_empty(kAll, {0});  // the mean of an empty tensor is 0 / 0
   rows.back().refusals.push_back(
       {"integers", [](Device d) { return mean(ones({2}, {.dtype = kInt64, .device = d})); },
@@ -165,7 +165,7 @@ std::vector<Row> sums() {
        "complex dtype. Got: Long"});
 
   rows.push_back(over_all(
-      "prod", [](const Tensors& x) { return prod(x[0]); }, product, everything(), Gives::wide));
+      "prod", [](const Tensors& x) { return prod(x[0]); }, product, everything(), Gives::kWide));
   rows.back().samples = {{{}}, {{0}}, {{1}}, {{3}}, {{17}}, {{2, 3, 4}}};
   rows.back().domains = {{0.6, 1.4}};
   rows.back().tolerance.gradient = 8;
@@ -175,7 +175,7 @@ std::vector<Row> sums() {
 // Some factors are zero, so the gradient cannot be computed as y / x.
 Row products_with_zeros() {
   Row r = over_all(
-      "prod", [](const Tensors& x) { return prod(x[0]); }, product, floating(), Gives::same);
+      "prod", [](const Tensors& x) { return prod(x[0]); }, product, floating(), Gives::kSame);
   r.variant = "zeros";
   r.domains = {{-1, 3, 1}};
   r.samples = {{{1}}, {{3}}, {{4}}, {{5}}, {{6}}, {{2, 3}}};
@@ -188,8 +188,8 @@ std::vector<Row> products() {
     const bool keepdim = dim == 1;
     Row r = over_all(
         "prod", [dim, keepdim](const Tensors& x) { return prod(x[0], dim, keepdim); }, product,
-        everything(), Gives::wide);
-    r.variant = cat("dim ", dim);
+        everything(), Gives::kWide);
+    r.variant = concat_to_string("dim ", dim);
     r.reference = [dim, keepdim](const std::vector<Array>& x) {
       return reduced(x[0], {dim}, keepdim, product);
     };
@@ -209,7 +209,7 @@ std::vector<Row> products() {
 // The input of any dtype is cast first.
 std::vector<Row> in_float64() {
   const auto row = [](const char* name, Function f, Fold fold) {
-    Row r = over_all(name, std::move(f), fold, everything(), Gives::float64);
+    Row r = over_all(name, std::move(f), fold, everything(), Gives::kFloat64);
     r.variant = "in float64, dim 1";
     r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {1}, false, fold); };
     r.samples = {{{3, 5, 7}}, {{2, 1, 3}}, {{3, 17}}};
@@ -234,7 +234,7 @@ std::vector<Row> in_float64() {
 
 Row cumprod_row(int64_t dim, Samples samples) {
   return {.name = "cumprod",
-          .variant = cat("dim ", dim),
+          .variant = concat_to_string("dim ", dim),
           .f = [dim](const Tensors& x) { return cumprod(x[0], dim); },
           .reference =
               [dim](const std::vector<Array>& x) {
@@ -251,7 +251,7 @@ Row cumprod_row(int64_t dim, Samples samples) {
           .samples = std::move(samples),
           .domains = {{0.6, 1.4}},
           .dtypes = everything(),
-          .gives = Gives::wide,
+          .gives = Gives::kWide,
           .tolerance = {.float32 = 1e-5, .gradient = 16}};
 }
 
@@ -267,7 +267,7 @@ std::vector<Row> running_products() {
   Row in_double = cumprod_row(1, {{{3, 5}}, {{2, 1, 3}}});
   in_double.variant += ", in float64";
   in_double.f = [](const Tensors& x) { return cumprod(x[0], 1, kFloat64); };
-  in_double.gives = Gives::float64;
+  in_double.gives = Gives::kFloat64;
   rows.push_back(in_double);
   // Long rows are multiplied in pieces, which are then combined.
   Row ones_and_minus_ones = cumprod_row(-1, {{{2, 1100}}, {{3000}}});
@@ -279,7 +279,7 @@ std::vector<Row> running_products() {
   };
   ones_and_minus_ones.domains = {{0, 1, 1}};
   ones_and_minus_ones.dtypes = {kFloat32, kFloat64, kInt64};
-  ones_and_minus_ones.derivative = Derivative::none;
+  ones_and_minus_ones.derivative = Derivative::kNone;
   rows.push_back(ones_and_minus_ones);
   rows[0].refusals = {dim_refusal([](const Tensor& x) { return cumprod(x, 2); })};
   return rows;
@@ -306,14 +306,14 @@ const Samples kWide = {{{3, 5, 7}}, {{2, 3, 4}}, {{3, 2, 17}}, {{2, 65, 33}}};
 std::vector<Row> spreads() {
   std::vector<Row> rows = over_dims(
       "var", [](const Tensor& x, const Shape& d, BoolArg k) { return var(x, d, 1, k); }, variance,
-      floating(), Gives::same);
+      floating(), Gives::kSame);
   append(rows,
          over_dims(
              "std", [](const Tensor& x, const Shape& d, BoolArg k) { return std(x, d, 1, k); },
-             deviation, floating(), Gives::same));
+             deviation, floating(), Gives::kSame));
   for (Row& r : rows) r.samples = kWide;
   const auto over = [&](const char* variant, Function f, Fold fold) {
-    rows.push_back(over_all("var", std::move(f), fold, floating(), Gives::same));
+    rows.push_back(over_all("var", std::move(f), fold, floating(), Gives::kSame));
     rows.back().variant = variant;
     return &rows.back();
   };
@@ -331,13 +331,13 @@ std::vector<Row> spreads() {
       "far from 0", [](const Tensors& x) { return var(x[0]); }, variance);
   far->samples = {{{1025}}, {{17}}};
   far->domains = {{1e4, 1e4 + 1}};
-  nothing_left->derivative = far->derivative = Derivative::none;
+  nothing_left->derivative = far->derivative = Derivative::kNone;
   rows[0].refusals.push_back(
       {"integers", [](Device d) { return var(ones({2}, {.dtype = kInt64, .device = d})); },
        "std and var only support floating point and complex dtypes"});
   rows.push_back(over_all(
       "std", [](const Tensors& x) { return taper::std(x[0]); }, deviation, floating(),
-      Gives::same));
+      Gives::kSame));
   rows.back().samples = {{{3}}, {{17}}, {{2, 3, 4}}};
   for (const bool root : {false, true}) {
     Row both = over_all(
@@ -350,7 +350,7 @@ std::vector<Row> spreads() {
           const auto [spread, centre] = var_mean(x[0], {1}, 0, true);
           return cat({spread, centre}, 1);
         },
-        total, floating(), Gives::same);
+        total, floating(), Gives::kSame);
     both.variant = "dim 1, keepdim";
     both.reference = [root](const std::vector<Array>& x) {
       const Array centre = reduced(x[0], {1}, true, average);
@@ -384,7 +384,7 @@ std::vector<Row> distances() {
       return std::isinf(p) ? most : p == 0 ? sum : std::pow(sum, 1 / p);
     };
     Row r{.name = "cdist",
-          .variant = cat("p ", p),
+          .variant = concat_to_string("p ", p),
           .f = [p](const Tensors& x) { return cdist(x[0], x[1], p); },
           .reference =
               [distance](const std::vector<Array>& x) {
@@ -402,7 +402,7 @@ std::vector<Row> distances() {
                       {{17, 5}, {33, 5}}},
           .dtypes = floating(),
           .tolerance = kSums};
-    if (p == 0) r.derivative = Derivative::none;
+    if (p == 0) r.derivative = Derivative::kNone;
     rows.push_back(r);
   }
   const auto of = [](Shape a, Shape b, DType dtype, double p) {
@@ -441,20 +441,20 @@ std::vector<Row> norms() {
     };
     Row r{
         .name = "norm",
-        .variant = cat("p ", p),
+        .variant = concat_to_string("p ", p),
         .f = [p](const Tensors& x) { return norm(x[0], p); },
         .reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {}, false, fold); },
         .samples = {{{}}, {{3}}, {{17}}, {{1025}}, {{3, 5, 7}}},
         .dtypes = floating(),
         .tolerance = kSums};
-    if (p == 0) r.derivative = Derivative::none;
+    if (p == 0) r.derivative = Derivative::kNone;
     rows.push_back(r);
     r.variant += ", dims 0 and 2, keepdim";
     r.f = [p](const Tensors& x) { return norm(x[0], p, {0, -1}, true); };
     r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {0, 2}, true, fold); };
     r.samples = {{{3, 5, 7}}, {{2, 3, 4}}, {{1, 1, 1}}};
     rows.push_back(r);
-    r.variant = cat("p ", p, ", dim 0");
+    r.variant = concat_to_string("p ", p, ", dim 0");
     r.f = [p](const Tensors& x) { return norm(x[0], p, {0}); };
     r.reference = [fold](const std::vector<Array>& x) { return reduced(x[0], {0}, false, fold); };
     r.samples = {{{5, 8}}, {{130, 3}}, {{1, 4}}};
@@ -477,14 +477,14 @@ std::vector<Row> norms() {
   rows.push_back(rows[0]);
   rows.back().variant = "p 2, in float64";
   rows.back().f = [](const Tensors& x) { return norm(x[0], 2, {}, false, kFloat64); };
-  rows.back().gives = Gives::float64;
+  rows.back().gives = Gives::kFloat64;
   rows.back().refusals.clear();
   return rows;
 }
 
 std::vector<Row> sums_of_exponentials() {
   std::vector<Row> rows =
-      over_dims("logsumexp", logsumexp, log_of_sum, everything(), Gives::floating);
+      over_dims("logsumexp", logsumexp, log_of_sum, everything(), Gives::kFloating);
   for (Row& r : rows) r.domains = {{-6, 6}};
   rows[0].samples.push_back({{0, 2, 3}});
   return rows;
@@ -496,27 +496,29 @@ std::vector<Row> places_in_all() {
                                            "argmax", argmax, index_of_largest),
                                        {"argmin", argmin, index_of_smallest}}) {
     rows.push_back(over_all(
-        name, [f = fn](const Tensors& x) { return f(x[0]); }, fold, numbers(), Gives::int64));
+        name, [f = fn](const Tensors& x) { return f(x[0]); }, fold, numbers(), Gives::kInt64));
     rows.back().domains = {{-3, 3, 0.5}};
-    rows.back().derivative = Derivative::none;
+    rows.back().derivative = Derivative::kNone;
     rows.back().refusals.push_back(
         {"empty", [f = fn](Device d) { return f(empty({0}, {.device = d})); },
-         cat(name, "(): Expected reduction dim to be specified for input.numel() == 0.")});
+         concat_to_string(name,
+                          "(): Expected reduction dim to be specified for input.numel() == 0.")});
   }
   return rows;
 }
 
 std::vector<Row> extremes() {
-  std::vector<Row> rows = over_dims("amax", amax, largest, numbers(), Gives::same);
-  append(rows, over_dims("amin", amin, smallest, numbers(), Gives::same));
+  std::vector<Row> rows = over_dims("amax", amax, largest, numbers(), Gives::kSame);
+  append(rows, over_dims("amin", amin, smallest, numbers(), Gives::kSame));
   for (const auto& [name, fn, fold] :
        {std::tuple("amax", &amax, &largest), std::tuple("amin", &amin, &smallest)}) {
     rows.push_back(over_all(
         name, [f = fn](const Tensors& x) { return f(x[0], {}, false); }, fold, numbers(),
-        Gives::same));
+        Gives::kSame));
     rows.back().refusals.push_back(
         {"empty", [f = fn](Device d) { return f(empty({0}, {.device = d}), {}, false); },
-         cat(name,
+         concat_to_string(
+             name,
              "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
              "reduction dim with the 'dim' argument.")});
     rows.back().refusals.push_back(
@@ -524,20 +526,20 @@ std::vector<Row> extremes() {
          [f = fn](Device d) {
            return f(empty({2, 0}, {.device = d}), {1}, false);
          },
-         cat(name, "(): Expected reduction dim 1 to have non-zero size.")});
+         concat_to_string(name, "(): Expected reduction dim 1 to have non-zero size.")});
   }
   return rows;
 }
 
 std::vector<Row> truths() {
-  std::vector<Row> rows = over_dims("all", all, every, everything(), Gives::boolean);
-  append(rows, over_dims("any", any, some, everything(), Gives::boolean));
+  std::vector<Row> rows = over_dims("all", all, every, everything(), Gives::kBoolean);
+  append(rows, over_dims("any", any, some, everything(), Gives::kBoolean));
   rows.push_back(over_all(
-      "all", [](const Tensors& x) { return all(x[0]); }, every, everything(), Gives::boolean));
+      "all", [](const Tensors& x) { return all(x[0]); }, every, everything(), Gives::kBoolean));
   rows.push_back(over_all(
-      "any", [](const Tensors& x) { return any(x[0]); }, some, everything(), Gives::boolean));
+      "any", [](const Tensors& x) { return any(x[0]); }, some, everything(), Gives::kBoolean));
   for (Row& r : rows) {
-    r.derivative = Derivative::none;
+    r.derivative = Derivative::kNone;
     r.domains = {{0, r.name == "all" ? 4.0 : 0.6, 1}};
     r.samples = with_empty(r.samples, {2, 0, 3});
   }

@@ -68,10 +68,11 @@ std::vector<Refusal> refusals(int64_t gates, std::function<Tensor(const Tensors&
     };
   };
   const Shape g{2, gates * 3};
-  const std::string expected = cat(name, ": expected both parts of the gates of shape [batch, ",
-                                   gates, " * hidden] and a state of shape [batch, hidden], got ");
+  const std::string expected =
+      concat_to_string(name, ": expected both parts of the gates of shape [batch, ", gates,
+                       " * hidden] and a state of shape [batch, hidden], got ");
   return {{"integers", call({g, g, {2, 3}}, kInt64, kInt64),
-           cat("\"", name, "\" not implemented for 'Long'")},
+           concat_to_string("\"", name, "\" not implemented for 'Long'")},
           {"two dtypes", call({g, g, {2, 3}}, kFloat32, kFloat64),
            "expected scalar type Float but found Double"},
           {"hidden size", call({g, g, {2, 4}}, kFloat32, kFloat32), expected},
@@ -88,7 +89,7 @@ std::vector<Row> rnn_rows() {
                      .reference = lstm_step,
                      .samples = samples(4),
                      .dtypes = floating(),
-                     .derivative = Derivative::first,
+                     .derivative = Derivative::kFirst,
                      .tolerance = {.float32 = 1e-5},
                      .refusals = refusals(4, lstm),
                      .bench = {{256, 4096}, {256, 4096}, {256, 1024}}};
@@ -115,7 +116,7 @@ std::vector<Row> rnn_rows() {
                   .reference = gru_step,
                   .samples = samples(3),
                   .dtypes = floating(),
-                  .derivative = Derivative::first,
+                  .derivative = Derivative::kFirst,
                   .tolerance = {.float32 = 1e-5},
                   .refusals = refusals(3, gru),
                   .bench = {{256, 3072}, {256, 3072}, {256, 1024}}});

@@ -285,7 +285,7 @@ std::vector<Row> more_sizes() {
         return y;
       });
   spread.tolerance = {.float32 = 1e-6, .float16 = 2e-3, .bfloat16 = 2e-2};
-  Row turned = row(
+  Row movedim_row = row(
       "movedim", "", [](const Tensors& x) { return movedim(x[0], 0, -1); },
       {{{2, 3}}, {{2, 3, 5}}, {{7}}, {{0, 3}}},
       moved(
@@ -301,9 +301,10 @@ std::vector<Row> more_sizes() {
             out.insert(0, at.back());
             return out;
           }));
-  turned.refusals = {{"dim", refused({2, 3, 4}, [](const Tensor& x) { return movedim(x, 0, 3); }),
-                      "Dimension out of range (expected to be in range of [-3, 2], but got 3)"}};
-  return {bare, named, unflat, like, spread, turned};
+  movedim_row.refusals = {
+      {"dim", refused({2, 3, 4}, [](const Tensor& x) { return movedim(x, 0, 3); }),
+       "Dimension out of range (expected to be in range of [-3, 2], but got 3)"}};
+  return {bare, named, unflat, like, spread, movedim_row};
 }
 
 // Selects elements of dimension 1; range(its size) returns {from, length, step}.
@@ -441,7 +442,8 @@ std::vector<Row> joins() {
        {{2, 1025}, {2, 3}}},
       [](const std::vector<Array>& x) { return joined(x[0], x[1], 1); });
   cat_row.refusals = {
-      {"none", failing({}, 0, cat), "taper::cat(): expected a non-empty list of Tensors"},
+      {"none", failing({}, 0, cat),
+       "taper::concat_to_string(): expected a non-empty list of Tensors"},
       {"0-dim", failing({{}, {1}}, 0, cat),
        "zero-dimensional tensor (at position 0) cannot be concatenated"},
       {"ranks", failing({{2, 3}, {2}}, 0, cat),
@@ -514,7 +516,7 @@ std::vector<Row> copies() {
   Row to_double = row(
       "to_copy", "float64", [](const Tensors& x) { return to_copy(x[0], x[0].device(), kFloat64); },
       kAny, same);
-  to_double.gives = Gives::float64;
+  to_double.gives = Gives::kFloat64;
   return {
       row(
           "clone", "", [](const Tensors& x) { return clone(x[0]); }, kAny, same),

@@ -16,7 +16,7 @@ std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
   for (const int64_t dim : {-1, 0, 1}) {
     rows.push_back(
         {.name = name,
-         .variant = cat("dim ", dim),
+         .variant = concat_to_string("dim ", dim),
          .f = [f, dim](const Tensors& x) { return f(x[0], dim, {}); },
          .reference = [log,
                        dim](const std::vector<Array>& x) { return normalised(x[0], dim, log); },
@@ -35,10 +35,10 @@ std::vector<Row> softmax_rows(const std::string& name, Softmax f, bool log) {
   rows.back().variant = "in float64";
   rows.back().f = [f](const Tensors& x) { return f(x[0], -1, kFloat64); };
   rows.back().dtypes = everything();
-  rows.back().gives = Gives::float64;
+  rows.back().gives = Gives::kFloat64;
   rows[0].refusals = {
       {"integers", [f](Device d) { return f(ones({2}, {.dtype = kInt64, .device = d}), 0, {}); },
-       cat("\"", name, "\" not implemented for 'Long'")},
+       concat_to_string("\"", name, "\" not implemented for 'Long'")},
       {"dim", [f](Device d) { return f(ones({2}, {.device = d}), 1, {}); },
        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}};
   return rows;

@@ -36,7 +36,7 @@ Row smooth(const std::string& name, Call f, std::function<double(double)> refere
            Domain domain = {}) {
   Row r = row(name, f, std::move(reference));
   r.dtypes = everything();
-  r.gives = Gives::floating;
+  r.gives = Gives::kFloating;
   r.domains = {domain};
   return r;
 }
@@ -44,8 +44,8 @@ Row smooth(const std::string& name, Call f, std::function<double(double)> refere
 Row predicate(const std::string& name, Call f, std::function<double(double)> reference) {
   Row r = row(name, f, std::move(reference));
   r.dtypes = everything();
-  r.gives = Gives::boolean;
-  r.derivative = Derivative::none;
+  r.gives = Gives::kBoolean;
+  r.derivative = Derivative::kNone;
   return r;
 }
 
@@ -146,7 +146,7 @@ std::vector<Row> arithmetic() {
 Row round_of_halves() {
   Row r = with_variant(exact("round", round, [](double x) { return std::nearbyint(x); }), "halves");
   r.domains = {{-4, 4, 0.5}};
-  r.derivative = Derivative::none;
+  r.derivative = Derivative::kNone;
   return r;
 }
 
@@ -169,7 +169,7 @@ std::vector<Row> clamps() {
       "", [](const Tensor& x) { return clamp(x, -1, 1); }, between(-1, 1));
   Row floats = clamped(
       "float bounds", [](const Tensor& x) { return clamp(x, -0.4, 1.4); }, between(-0.4, 1.4));
-  floats.gives = Gives::floating;
+  floats.gives = Gives::kFloating;
   return {
       with_refusal(
           both, {"no bound", [](Device d) { return clamp(ones({2}, {.device = d}), std::nullopt); },
@@ -310,7 +310,7 @@ std::vector<Row> bounded() {
                            "integers");
   whole.domains = {{-4, 4}};
   whole.dtypes = {kInt64, kInt32, kInt16, kInt8};
-  whole.derivative = Derivative::none;
+  whole.derivative = Derivative::kNone;
   return {six, between, whole};
 }
 
@@ -361,7 +361,7 @@ std::vector<Row> inversions() {
     r.domains = {{-100, 100, 1, t}};
     if (t == kBool) r.domains = {{0, 1, 1, t}};
     r.dtypes = {t};
-    r.derivative = Derivative::none;
+    r.derivative = Derivative::kNone;
     r.specials = false;
     rows.push_back(r);
   }

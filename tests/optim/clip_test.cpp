@@ -67,7 +67,7 @@ double tolerance(DType dtype) {
 template <class F> void for_all(F f) {
   for (const Device device : all_devices()) {
     for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
-      SCOPED_TRACE(cat(name_of(dtype), " on ", device));
+      SCOPED_TRACE(concat_to_string(name_of(dtype), " on ", device));
       f(dtype, device);
     }
   }

@@ -36,7 +36,7 @@ std::vector<NamedTensor> params_of_all_kinds(DType dtype, Device device) {
           {"none", zeros({0}, options)},
           {"number", zeros({}, options)},
           {"view", base.narrow(0, 1, 5001).requires_grad_()},
-          {"turned", zeros({5, 3}, {.dtype = dtype, .device = device}).t().requires_grad_()}};
+          {"transposed", zeros({5, 3}, {.dtype = dtype, .device = device}).t().requires_grad_()}};
 }
 
 TEST(EMA, FollowsItsFormulaForAllKindsOfParameters) {
@@ -101,7 +101,7 @@ TEST(EMA, IsInTheModelForAScopeAndLeavesItBitByBit) {
       std::vector<Tensor> before;
       for (const auto& [name, p] : params) before.push_back(p.detach().clone());
       try {
-        const EMA::Scope averaged(ema);
+        const EMA::Guard averaged(ema);
         for (size_t i = 0; i < params.size(); ++i) {
           EXPECT_TRUE(close(params[i].tensor, ema.averages()[i], is_half(dtype) ? 4e-3 : 0));
         }
@@ -122,7 +122,7 @@ TEST(EMA, ThousandParameters) {
   for (const Device device : all_devices()) {
     std::vector<NamedTensor> params;
     for (int64_t i = 0; i < 1000; ++i) {
-      params.push_back({cat("p", i), zeros({i % 11}, {.device = device})});
+      params.push_back({concat_to_string("p", i), zeros({i % 11}, {.device = device})});
     }
     EMA ema(params, {.decay = 0.5});
     set_values(params, 0);

@@ -36,7 +36,7 @@ TEST(MovedOptimizer, GoesOnWithTheSameBits) {
         give_gradients(b, t);
         still.step();
         moved.step();
-        expect_same(a, still, b, moved, cat("step ", t));
+        expect_same(a, still, b, moved, concat_to_string("step ", t));
       };
       step(0, first);
       AdamW second = std::move(first);
@@ -121,7 +121,7 @@ TEST(Optimizers, RefuseToStepWhileAveragesAreInTheModel) {
     net.to(device);
     EMA ema(net.named_parameters(), {.decay = 0.5});
     AveragedModel mean(net.named_parameters());
-    SGD optimizer(net.parameters(), {.lr = 1}), beside(other.parameters(), {.lr = 1});
+    SGD optimizer(net.parameters(), {.lr = 1}), sibling(other.parameters(), {.lr = 1});
     LBFGS lbfgs(net.parameters());
     for (const Tensor& p : net.parameters()) p.set_grad(ones(p.shape(), {.device = device}));
     const Tensor before = net.weight->detach().clone();
@@ -129,14 +129,14 @@ TEST(Optimizers, RefuseToStepWhileAveragesAreInTheModel) {
       EXPECT_TRUE(refuses<Error>([&] { return step(), 0; }, text));
     };
     {
-      const EMA::Scope averaged(ema);
+      const EMA::Guard averaged(ema);
       const char* const text = "EMA: step() while the averages are in the model";
       refused([&] { optimizer.step(); }, text);
       refused([&] { optimizer.step([] { return Tensor(); }); }, text);
       refused([&] { lbfgs.step([] { return ones({}); }); }, text);
       refused([&] { optimizer.step_unless(zeros({}, {.device = device})); }, text);
-      beside.step();
-      const AveragedModel::Scope both(mean);
+      sibling.step();
+      const AveragedModel::Guard both(mean);
       refused([&] { optimizer.step(); }, "");
     }
     EXPECT_TRUE(same_bits(net.weight->detach(), before));

@@ -19,7 +19,7 @@ struct SignSGDOptions {
     v("weight_decay", weight_decay, kNonNegative, "decay of the weight, times lr");
     v("master_weights", master_weights, "train float32 copies of half weights");
   }
-  optim::Recipe recipe() const { return {"SignSGD", {"momentum_buffer"}}; }
+  optim::OptimizerTraits traits() const { return {"SignSGD", {"momentum_buffer"}}; }
   void update(const optim::ParamStep& s) const {
     const Tensor &p = s.param, &mean = s.states[0];
     mean.mul_(momentum).add_(s.grad, 1 - momentum);
@@ -40,7 +40,9 @@ struct LookaheadOptions {
     v("alpha", alpha, kUnit, "step of the slow weights toward the fast ones");
     v("k", k, kCount, "steps between updates of the slow weights");
   }
-  optim::Recipe recipe() const { return {"Lookahead", {"slow_param"}, optim::Recipe::saved}; }
+  optim::OptimizerTraits traits() const {
+    return {"Lookahead", {"slow_param"}, optim::OptimizerTraits::kSaved};
+  }
   void update(const optim::ParamStep& s) const {
     const Tensor &fast = s.param, &slow = s.states[0];
     slow.copy_(where(eq(s.step, 1), fast, slow));

@@ -60,7 +60,7 @@ TEST(OwnOptimizer, BranchesOnTheDevicesCount) {
 struct WithoutStateOptions {
   double lr = 1;
   template <class V> void describe(V& v) { v("lr", lr, kPositive, "learning rate"); }
-  Recipe recipe() const { return {"WithoutState", {}, Recipe::counted, 0.5}; }
+  OptimizerTraits traits() const { return {"WithoutState", {}, OptimizerTraits::kCounted, 0.5}; }
   void update(const ParamStep&) const {}
 };
 
@@ -68,7 +68,7 @@ TEST(OwnOptimizer, AnInitialValueNeedsAState) {
   const std::vector<Tensor> params = {ones({2}).requires_grad_()};
   EXPECT_TRUE(refuses<ValueError>(
       [&] { return OptimizerOf<WithoutStateOptions>(params).num_groups(); },
-      "WithoutState: recipe() gives an initial value, but names no state that it is for"));
+      "WithoutState: traits() gives an initial value but names no state for it"));
 }
 
 TEST(OwnOptimizer, GroupsTakeSettingsByName) {
@@ -177,7 +177,8 @@ template <class O, class Options> void expect_same_after_a_break(const Options& 
   for (const Device device : all_devices()) {
     Training<O> whole(device, options), resumed(device, options);
     for (int t = 0; t < 3; ++t) (void)whole.step(t);
-    const std::string path = cat(testing::TempDir(), "/own_optimizer_", getpid(), ".safetensors");
+    const std::string path =
+        concat_to_string(testing::TempDir(), "/own_optimizer_", getpid(), ".safetensors");
     save_safetensors(path, whole.state());
     (void)resumed.step(9);  // brings it into another state first
     resumed.load(load_safetensors(path).tensors);

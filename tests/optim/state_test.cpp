@@ -69,7 +69,7 @@ TEST(ParamGroups, MayBeAddedLaterWithTheFirstOptionsOrTheirOwn) {
   for (size_t g = 0; g < 4; ++g) {
     EXPECT_EQ(optimizer.lr(g), rates[g]);
     for (const auto& [name, value] : optimizer.state_dict()) {
-      if (name != cat("param_groups.", g, ".momentum")) continue;
+      if (name != concat_to_string("param_groups.", g, ".momentum")) continue;
       EXPECT_EQ(value.item<double>(), momenta[g]);
     }
   }
@@ -157,7 +157,7 @@ TEST(OptimizerState, GoesOnWithTheSameBits) {
           train(a, *first, t);
           train(b, *second, t);
         }
-        expect_same(a, *first, b, *second, cat(kind.name, " ", name_of(dtype)));
+        expect_same(a, *first, b, *second, concat_to_string(kind.name, " ", name_of(dtype)));
       }
     }
   }

@@ -118,7 +118,7 @@ TEST_F(Callback, OneThatThrowsIsNamed) {
   };
   for (const auto& [callback, code, says] : rows) {
     const RunDirectory::Outcome end =
-        train("plain.yaml", "thrown", cat("callbacks=[throwing: {", callback, "}]"));
+        train("plain.yaml", "thrown", concat_to_string("callbacks=[throwing: {", callback, "}]"));
     EXPECT_EQ(end.code, code);
     EXPECT_NE(end.err.find(says), std::string::npos) << end.err;
     const auto exit = nlohmann::json::parse(read_bytes(at_ / "thrown/exit.json"));

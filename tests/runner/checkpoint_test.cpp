@@ -23,13 +23,14 @@ Checkpoint checkpoint_of(int64_t step) {
   Checkpoint out;
   out.tensors["model.safetensors"] = {{"w", full({3, 5}, step)}, {"b", arange(5)}};
   out.tensors["optimizer.safetensors"] = {{"state.0.exp_avg", full({15}, step + 0.5)}};
-  out.texts["state.json"] = cat("{\"step\":", step, "}");
+  out.texts["state.json"] = concat_to_string("{\"step\":", step, "}");
   return out;
 }
 
 class CheckpointFiles : public ::testing::Test {
  protected:
-  CheckpointFiles() : run_(fs::temp_directory_path() / cat("taper_checkpoint_", getpid())) {
+  CheckpointFiles()
+      : run_(fs::temp_directory_path() / concat_to_string("taper_checkpoint_", getpid())) {
     fs::create_directories(run_);
   }
   ~CheckpointFiles() override { fs::remove_all(run_); }
@@ -102,9 +103,9 @@ TEST_F(CheckpointFiles, TheNewestAndTheBestAreKept) {
 }
 
 TEST_F(CheckpointFiles, WhatAKilledProcessLeftIsNoCheckpoint) {
-  const fs::path beside = run_ / "checkpoints/.writing";
-  fs::create_directories(beside);
-  write_bytes(beside / "model.safetensors", "half of it");
+  const fs::path unfinished = run_ / "checkpoints/.writing";
+  fs::create_directories(unfinished);
+  write_bytes(unfinished / "model.safetensors", "half of it");
   EXPECT_FALSE(newest_checkpoint(run_));
   save(5);
   EXPECT_EQ(names(), std::vector<std::string>{"step-00000005"});
@@ -146,7 +147,7 @@ TEST_F(CheckpointFiles, EveryDamageIsFoundAndTheOneBeforeIsUsed) {
   for (const fs::path& file : files) {
     const std::string whole = bytes_of(file);
     const auto expect_found = [&](const std::string& name) {
-      SCOPED_TRACE(cat(name, ": ", file.string()));
+      SCOPED_TRACE(concat_to_string(name, ": ", file.string()));
       const std::string damage = damage_of(newest);
       EXPECT_NE(damage.find(file.filename()), std::string::npos) << damage;
       EXPECT_THROW(load_checkpoint(newest), InputError);

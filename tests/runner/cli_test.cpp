@@ -56,7 +56,7 @@ std::string in_quotes(const std::string& word) {
 
 class Cli : public ::testing::Test {
  protected:
-  Cli() : directory_(fs::temp_directory_path() / cat("taper_cli_", getpid())) {
+  Cli() : directory_(fs::temp_directory_path() / concat_to_string("taper_cli_", getpid())) {
     fs::create_directories(directory_);
   }
   ~Cli() override { fs::remove_all(directory_); }
@@ -77,9 +77,10 @@ class Cli : public ::testing::Test {
   Outcome taper(const std::vector<std::string>& arguments,
                 const std::string& name = "taper") const {
     std::string command =
-        cat("cd ", in_quotes(directory_.string()), " && ", in_quotes(program(name)));
+        concat_to_string("cd ", in_quotes(directory_.string()), " && ", in_quotes(program(name)));
     for (const std::string& argument : arguments) command += " " + in_quotes(argument);
-    const int status = std::system(cat(command, " </dev/null >stdout 2>stderr").c_str());
+    const int status =
+        std::system(concat_to_string(command, " </dev/null >stdout 2>stderr").c_str());
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return {code, read("stdout"), read("stderr")};
   }
@@ -108,7 +109,7 @@ struct Refusal {
   std::vector<std::string> says;
 };
 
-std::string with(const std::string& line) { return cat(kTiny, line, "\n"); }
+std::string with(const std::string& line) { return concat_to_string(kTiny, line, "\n"); }
 
 // kTiny with one of its sections replaced.
 std::string instead_of(const std::string& section, const std::string& line) {
@@ -118,7 +119,9 @@ std::string instead_of(const std::string& section, const std::string& line) {
   return out;
 }
 
-std::string data(const std::string& text) { return instead_of("data:", cat("data: ", text)); }
+std::string data(const std::string& text) {
+  return instead_of("data:", concat_to_string("data: ", text));
+}
 
 // --- the command line ---
 
@@ -141,10 +144,12 @@ TEST_F(Cli, EveryCommandHasHelpWithExamples) {
 TEST_F(Cli, AProgramOfOnesOwnSaysItsName) {
   const std::string name = fs::path(kCustomProgram).filename();
   const Outcome help = taper({"train", "--help"}, kCustomProgram);
-  EXPECT_NE(help.out.find(cat("Examples:\n", name, " train digits.yaml\n", name, " train")),
-            std::string::npos)
+  EXPECT_NE(
+      help.out.find(concat_to_string("Examples:\n", name, " train digits.yaml\n", name, " train")),
+      std::string::npos)
       << help.out;
-  expect_refusal(taper({"train"}, kCustomProgram), 2, {cat("; see ", name, " train --help")});
+  expect_refusal(taper({"train"}, kCustomProgram), 2,
+                 {concat_to_string("; see ", name, " train --help")});
 }
 
 TEST_F(Cli, WrongCommandsExitWith2AndSayWhatIsMeant) {
@@ -191,8 +196,8 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
   EXPECT_EQ(numbers, 7);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
-      SCOPED_TRACE(cat(o.verb, " ", o.name, " ", word));
-      std::vector<std::string> words{o.verb, "r", cat(o.name, "=", word)};
+      SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));
+      std::vector<std::string> words{o.verb, "r", concat_to_string(o.name, "=", word)};
       if (o.verb == std::string("record")) words.insert(words.end(), {"--to", "g.json"});
       if (o.verb == std::string("check")) words.insert(words.end(), {"--against", "g.json"});
       return taper(words);
@@ -203,7 +208,8 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
     if (o.low == 1) bad.push_back("0");
     if (o.high == 1e6) bad.push_back("1000001");
     for (const std::string& word : bad) {
-      expect_refusal(refusal(word), 2, {o.name + 2, "expected ", cat("got '", word, "'")});
+      expect_refusal(refusal(word), 2,
+                     {o.name + 2, "expected ", concat_to_string("got '", word, "'")});
     }
     // What is right goes on to the run, which is not there.
     const int missing = o.verb == std::string("train") ? 2 : 66;
@@ -351,7 +357,7 @@ TEST_F(CliMnist, DamagedFilesAreRefused) {
   };
   for (const Spoiled& c : cases) {
     SCOPED_TRACE(c.name);
-    const std::string path = cat("mnist/", c.file);
+    const std::string path = concat_to_string("mnist/", c.file);
     const std::string whole = read(path);
     write(path, c.content);
     std::vector<std::string> says = c.says;
@@ -404,13 +410,15 @@ TEST_F(CliRun, WritesItsFiles) {
   ASSERT_EQ(metrics.size(), 9u);
   const std::string number = "[0-9.e+-]+";
   for (int step = 1; step <= 8; ++step) {
-    const std::string expected = cat("\\{\"kind\":\"train\",\"step\":", step,
-                                     ",\"epoch\":1,\"loss\":", number, ",\"lr\":0\\.1\\}");
+    const std::string expected =
+        concat_to_string("\\{\"kind\":\"train\",\"step\":", step, ",\"epoch\":1,\"loss\":", number,
+                         ",\"lr\":0\\.1\\}");
     EXPECT_TRUE(std::regex_match(metrics[size_t(step) - 1], std::regex(expected)))
         << metrics[size_t(step) - 1];
   }
-  const std::string expected = cat(R"(\{"kind":"eval","step":8,"epoch":1,"split":"test","loss":)",
-                                   number, ",\"accuracy\":", number, "\\}");
+  const std::string expected =
+      concat_to_string(R"(\{"kind":"eval","step":8,"epoch":1,"split":"test","loss":)", number,
+                       ",\"accuracy\":", number, "\\}");
   EXPECT_TRUE(std::regex_match(metrics[8], std::regex(expected))) << metrics[8];
 
   EXPECT_EQ(lines_of(read("r/timing.jsonl")).size(), 2u);  // an epoch, the memory
@@ -511,7 +519,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   }();
   for (const Ending& e : endings) {
     SCOPED_TRACE(e.code);
-    EXPECT_NE(table.find(cat("\n| ", e.code, " | ")), std::string::npos);
+    EXPECT_NE(table.find(concat_to_string("\n| ", e.code, " | ")), std::string::npos);
     const Outcome outcome = taper(e.arguments, e.program);
     if (e.code == 0) {
       EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -520,7 +528,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
     }
   }
   for (const int code : {1, 74, 75})
-    EXPECT_NE(table.find(cat("\n| ", code, " | ")), std::string::npos);
+    EXPECT_NE(table.find(concat_to_string("\n| ", code, " | ")), std::string::npos);
 }
 
 // Data from which nothing can be learned are refused before the run begins, oddities are named.
@@ -538,17 +546,17 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
   write("flat.csv", "x,y\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n");
   std::string real = "x,price,id,name\n";
   for (int i = 0; i < 24; ++i) {
-    real +=
-        cat(i, ",", i / 2, ".5,", i, ",", i % 2 ? "a" : "b", std::string(size_t(i / 2), 'c'), "\n");
+    real += concat_to_string(i, ",", i / 2, ".5,", i, ",", i % 2 ? "a" : "b",
+                             std::string(size_t(i / 2), 'c'), "\n");
   }
   write("real.csv", real);
   write("empty.csv", "x,e,y\n1,,a\n2,,b\n3,,a\n4,,b\n5,,a\n6,,b\n");
   const auto images = [](const std::string& labels) {
-    return cat("data={type: idx, train_images: images, train_labels: ", labels,
-               ", test_images: images, test_labels: ", labels, "}");
+    return concat_to_string("data={type: idx, train_images: images, train_labels: ", labels,
+                            ", test_images: images, test_labels: ", labels, "}");
   };
   const auto table = [](const std::string& file, const std::string& more = "") {
-    return cat("data={type: csv, path: ", file, ", test_fraction: 0.5", more, "}");
+    return concat_to_string("data={type: csv, path: ", file, ", test_fraction: 0.5", more, "}");
   };
   struct Case {
     int code;
@@ -574,7 +582,7 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
       {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
-    std::vector<std::string> words = {"train", "run.yaml", "--out", cat("taught", i)};
+    std::vector<std::string> words = {"train", "run.yaml", "--out", concat_to_string("taught", i)};
     words.insert(words.end(), cases[i].settings.begin(), cases[i].settings.end());
     const Outcome outcome = taper(words);
     EXPECT_EQ(outcome.code, cases[i].code) << outcome.err;

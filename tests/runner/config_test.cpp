@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 class ConfigTest : public ::testing::Test {
  protected:
-  ConfigTest() : directory_(fs::temp_directory_path() / cat("taper_config_", getpid())) {
+  ConfigTest()
+      : directory_(fs::temp_directory_path() / concat_to_string("taper_config_", getpid())) {
     fs::create_directories(directory_);
   }
   ~ConfigTest() override { fs::remove_all(directory_); }
@@ -289,7 +290,7 @@ TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
       std::string::npos);
   // Where nobody can register a name.
   for (const char* model : {"{type: [mlp]}", "{type: mlp, activation: swish}"}) {
-    const std::string error = error_of(with_line(2, cat("model: ", model)));
+    const std::string error = error_of(with_line(2, concat_to_string("model: ", model)));
     EXPECT_NE(error, "");
     EXPECT_EQ(error.find("registers"), std::string::npos) << error;
   }
@@ -342,13 +343,13 @@ TEST_F(ConfigTest, AbsurdSizesAreRefused) {
   EXPECT_NE(error_of(std::string(100000, '[')).find("nested deeper than 64"), std::string::npos);
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
-    bomb += cat("a", i, ": &a", i, " [");
-    for (int k = 0; k < 10; ++k) bomb += cat(k ? ", " : "", "*a", i - 1);
+    bomb += concat_to_string("a", i, ": &a", i, " [");
+    for (int k = 0; k < 10; ++k) bomb += concat_to_string(k ? ", " : "", "*a", i - 1);
     bomb += "]\n";
   }
   EXPECT_NE(error_of(bomb).find("aliases expanded"), std::string::npos);
   std::string many;
-  for (int i = 0; i < 40000; ++i) many += cat("unknown_key_", i, ": 1\n");
+  for (int i = 0; i < 40000; ++i) many += concat_to_string("unknown_key_", i, ": 1\n");
   EXPECT_NE(error_of(many).find("more"), std::string::npos);
   std::string layers = "model:\n  type: sequential\n  layers:\n";
   for (int i = 0; i < 50000; ++i) layers += "    - relu\n";
@@ -538,9 +539,10 @@ TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
   put("a.yaml", "include: b.yaml\n");
   put("b.yaml", "seed: 1\ninclude:\n  - a.yaml\n");
   for (int i = 0; i < 12; ++i) {
-    put(cat("deep", i, ".yaml"), i < 11 ? cat("include: deep", i + 1, ".yaml\n") : "");
-    put(cat("wide", i, ".yaml"),
-        i < 8 ? cat("include: [wide", i + 1, ".yaml, wide", i + 1, ".yaml]\n") : "");
+    put(concat_to_string("deep", i, ".yaml"),
+        i < 11 ? concat_to_string("include: deep", i + 1, ".yaml\n") : "");
+    put(concat_to_string("wide", i, ".yaml"),
+        i < 8 ? concat_to_string("include: [wide", i + 1, ".yaml, wide", i + 1, ".yaml]\n") : "");
   }
   struct Row {
     const char* include;
@@ -563,7 +565,8 @@ TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
       {"wide0.yaml", {"include: more than 64 files"}},
   };
   for (const Row& row : rows) {
-    const std::string error = error_of(cat("include: ", row.include, "\n", with_line(0, "")));
+    const std::string error =
+        error_of(concat_to_string("include: ", row.include, "\n", with_line(0, "")));
     for (const char* fragment : row.fragments) {
       EXPECT_NE(error.find(fragment), std::string::npos) << row.include << "\n" << error;
     }
@@ -616,7 +619,7 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
   };
   for (const Row& row : rows) {
     const std::string error = error_of(base, {row.text});
-    EXPECT_EQ(error.find(cat("override: ", row.text, ": ")), 0u) << error;
+    EXPECT_EQ(error.find(concat_to_string("override: ", row.text, ": ")), 0u) << error;
     EXPECT_NE(error.find(row.fragment), std::string::npos) << error;
   }
 }
@@ -684,7 +687,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
 
 TEST_F(ConfigTest, VisibleDevicesAreATextThatReadsBack) {
   for (const std::string value : {"0", "1,2", "''", "'3'", "GPU-8932f937-d72c"}) {
-    const RunConfig c = load(with_line(0, "") + cat("visible_devices: ", value));
+    const RunConfig c = load(with_line(0, "") + concat_to_string("visible_devices: ", value));
     ASSERT_TRUE(c.visible_devices.has_value()) << value;
     const RunConfig again = load(to_yaml(c));
     EXPECT_EQ(again.visible_devices, c.visible_devices) << to_yaml(c);

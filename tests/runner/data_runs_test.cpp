@@ -34,7 +34,8 @@ class DataRuns : public DataFiles {
   // Trains what `data` says of the data, and returns the run's directory.
   fs::path trained(const std::string& data, const std::string& name = "run") const {
     const fs::path dir = directory_ / name;
-    train(load_config(write(name + ".yaml", cat(kLinear, "data: ", data, "\n")), {}), dir);
+    train(load_config(write(name + ".yaml", concat_to_string(kLinear, "data: ", data, "\n")), {}),
+          dir);
     return dir;
   }
   static std::string text_of(const fs::path& file) {
@@ -45,15 +46,16 @@ class DataRuns : public DataFiles {
     const std::vector<std::string> lines = lines_of(text_of(run / "metrics.jsonl"));
     return json::parse(lines.back()).at("r2").get<double>();
   }
-  // Whole seconds from `start` on, beside what is to be predicted: that the last two digits of the
+  // Whole seconds from `start` on, in addition to the target: that the last two digits of the
   // seconds tell, on top of `offset`.
   std::string seconds(const std::string& name, int64_t start, double offset) const {
     std::string out = "time,y\n";
-    for (int64_t i = 0; i < 100; ++i) out += cat(start + i, ",", offset + double(i), "\n");
+    for (int64_t i = 0; i < 100; ++i)
+      out += concat_to_string(start + i, ",", offset + double(i), "\n");
     return write(name, out);
   }
   std::string csv(const std::string& path) const {
-    return cat("{type: csv, path: ", path, ", task: regression, scale_target: true}");
+    return concat_to_string("{type: csv, path: ", path, ", task: regression, scale_target: true}");
   }
 };
 
@@ -75,10 +77,11 @@ TEST_F(DataRuns, AnOffsetOfArraysChangesNothing) {
     const Tensor x = arange(200).to(kFloat64).reshape({100, 2}), y = arange(100).to(kFloat64);
     save_npy(directory_ / (name + "_x.npy"), x + offset);
     save_npy(directory_ / (name + "_y.npy"), y + offset);
-    return trained(cat("{type: npy, inputs: ", (directory_ / (name + "_x.npy")).string(),
-                       ", targets: ", (directory_ / (name + "_y.npy")).string(),
-                       ", task: regression, standardize: true, scale_target: true}"),
-                   name);
+    return trained(
+        concat_to_string("{type: npy, inputs: ", (directory_ / (name + "_x.npy")).string(),
+                         ", targets: ", (directory_ / (name + "_y.npy")).string(),
+                         ", task: regression, standardize: true, scale_target: true}"),
+        name);
   };
   const fs::path near = run_of("near", 0), far = run_of("far", 1'700'000'000);
   EXPECT_GT(last_r2(near), 0.99999);
@@ -95,7 +98,8 @@ TEST_F(DataRuns, AnOffsetOfArraysChangesNothing) {
 TEST_F(DataRuns, StatisticsThatWereRoundedToFloatsAreOfTheSameData) {
   data::Csv config;
   std::string rows = "a,b,y\n";
-  for (int i = 0; i < 50; ++i) rows += cat(i * 0.37 + 5, ",", i % 7 * 0.1, ",", i * 1.1, "\n");
+  for (int i = 0; i < 50; ++i)
+    rows += concat_to_string(i * 0.37 + 5, ",", i % 7 * 0.1, ",", i * 1.1, "\n");
   config.path = write("t.csv", rows);
   config.task = Task::kRegression;
   config.scale_target = true;
@@ -115,19 +119,20 @@ TEST_F(DataRuns, StatisticsThatWereRoundedToFloatsAreOfTheSameData) {
 
 std::string wide_table(int columns, int words) {
   std::string out;
-  for (int j = 0; j < columns; ++j) out += cat("c", j, ",");
+  for (int j = 0; j < columns; ++j) out += concat_to_string("c", j, ",");
   out += "y\n";
   for (int i = 0; i < words; ++i) {
-    for (int j = 0; j < columns; ++j) out += cat("w", j == 0 ? i % 5 : i, ",");
-    out += cat(i % 2, "\n");
+    for (int j = 0; j < columns; ++j) out += concat_to_string("w", j == 0 ? i % 5 : i, ",");
+    out += concat_to_string(i % 2, "\n");
   }
   return out;
 }
 
 TEST_F(DataRuns, ATableOfTooManyFeaturesIsAnErrorOfTheConfig) {
-  const std::string data = cat("{type: csv, path: ", write("t.csv", wide_table(12, 999)),
-                               ", categories: one_hot, label: y, task: regression}");
-  const std::string file = write("wide.yaml", cat(kLinear, "data: ", data, "\n"));
+  const std::string data =
+      concat_to_string("{type: csv, path: ", write("t.csv", wide_table(12, 999)),
+                       ", categories: one_hot, label: y, task: regression}");
+  const std::string file = write("wide.yaml", concat_to_string(kLinear, "data: ", data, "\n"));
   const auto load = [&](const std::vector<std::string>& overrides) {
     return source_of(load_config(file, overrides).data)->load(1);
   };

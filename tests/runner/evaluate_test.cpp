@@ -171,8 +171,8 @@ Metric within_unit(const DataInfo&, Device) {
   return {.tasks = {Task::kRegression},
           .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
           .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-          .grows = true,
-          .is_share = true};
+          .higher_is_better = true,
+          .is_percentage = true};
 }
 
 using OwnMetric = DataFiles;
@@ -182,13 +182,13 @@ TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
   EXPECT_THROW(register_metric("within_unit_test", within_unit), ValueError);
   EXPECT_THROW(register_metric("accuracy", within_unit), ValueError);
   std::string rows = "a,y\n";
-  for (int i = 0; i < 60; ++i) rows += cat(i % 7, ",", i % 7 * 3 - 2, "\n");
+  for (int i = 0; i < 60; ++i) rows += concat_to_string(i % 7, ",", i % 7 * 3 - 2, "\n");
   const std::string text =
-      cat("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
-          ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
-          "optimizer: {type: sgd, lr: 0.1}\n"
-          "train: {epochs: 4, batch_size: 8, best: {metric: within_unit_test},\n"
-          "        early_stopping: {metric: within_unit_test, patience: 9}}\n");
+      concat_to_string("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
+                       ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
+                       "optimizer: {type: sgd, lr: 0.1}\n"
+                       "train: {epochs: 4, batch_size: 8, best: {metric: within_unit_test},\n"
+                       "        early_stopping: {metric: within_unit_test, patience: 9}}\n");
   const auto load = [&](const std::string& metrics) {
     return load_config(write("run.yaml", text + metrics), {});
   };

@@ -28,7 +28,9 @@ class ExportTest : public DataFiles {
 
   SavedRun trained(const std::string& name, const std::string& text) const {
     const fs::path dir = directory_ / name;
-    train(load_config(write("run.yaml", cat("device: cpu\noptimizer: {type: adam}\n", text)), {}),
+    train(load_config(
+              write("run.yaml", concat_to_string("device: cpu\noptimizer: {type: adam}\n", text)),
+              {}),
           dir);
     return open_run(dir, {});
   }
@@ -38,9 +40,10 @@ class ExportTest : public DataFiles {
            const Tensor& want) const {
     const std::string start = (cases_ / name).string();
     const std::string said = export_run(run, "onnx", start + ".onnx");
-    EXPECT_TRUE(said.starts_with(cat("wrote ", start, ".onnx: input ", raw.dtype()))) << said;
+    EXPECT_TRUE(said.starts_with(concat_to_string("wrote ", start, ".onnx: input ", raw.dtype())))
+        << said;
     save_npy(start + ".input.npy", raw);
-    save_npy(cat(start, ".", port, ".npy"), want);
+    save_npy(concat_to_string(start, ".", port, ".npy"), want);
   }
   void run_all() const {
     const char* given = std::getenv("TAPER_ONNX_PYTHON");
@@ -49,8 +52,10 @@ class ExportTest : public DataFiles {
       GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
                    << "TAPER_ONNX_PYTHON names another one";
     }
-    const std::string script = cat(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
-    EXPECT_EQ(std::system(cat(python, " '", script, "' '", cases_.string(), "'").c_str()), 0);
+    const std::string script = concat_to_string(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
+    EXPECT_EQ(
+        std::system(concat_to_string(python, " '", script, "' '", cases_.string(), "'").c_str()),
+        0);
   }
 
   fs::path cases_;
@@ -78,24 +83,26 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   // A gap, which the mean fills, and words, each of which is a feature.
   std::string table = "size,colour,kind\n";
   for (int i = 0; i < 60; ++i) {
-    table += cat(i % 7 == 0 ? "" : cat(10 * (i % 3) + i % 4), ",", i % 2 ? "red" : "blue", ",",
-                 i % 3 == 0 ? "rose" : "iris", "\n");
+    table += concat_to_string(i % 7 == 0 ? "" : concat_to_string(10 * (i % 3) + i % 4), ",",
+                              i % 2 ? "red" : "blue", ",", i % 3 == 0 ? "rose" : "iris", "\n");
   }
   const SavedRun kinds =
-      trained("kinds", cat("data: {type: csv, path: ", write("kinds.csv", table),
-                           ", missing: mean, categories: one_hot}\n",
-                           "model: {type: mlp, hidden: [16], activation: silu}\n",
-                           "train: {epochs: 3, batch_size: 16}\n"));
+      trained("kinds", concat_to_string("data: {type: csv, path: ", write("kinds.csv", table),
+                                        ", missing: mean, categories: one_hot}\n",
+                                        "model: {type: mlp, hidden: [16], activation: silu}\n",
+                                        "train: {epochs: 3, batch_size: 16}\n"));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   add("kinds", kinds, tensor({{1.F, 1.F, 0.F}, {nan, 0.F, 1.F}, {22.F, 0.F, 1.F}}), "probabilities",
       numbers_of(predict(kinds, write("new.csv", "size,colour\n1,blue\n,red\n22,red\n")), false));
 
   std::string prices = "x,price\n";
-  for (int i = 0; i < 60; ++i) prices += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  for (int i = 0; i < 60; ++i)
+    prices += concat_to_string(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
   const SavedRun values = trained(
-      "values", cat("data: {type: csv, path: ", write("prices.csv", prices),
-                    ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: [4]}\n",
-                    "train: {epochs: 3, batch_size: 20}\n"));
+      "values",
+      concat_to_string("data: {type: csv, path: ", write("prices.csv", prices),
+                       ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: [4]}\n",
+                       "train: {epochs: 3, batch_size: 20}\n"));
   add("values", values, tensor({{0.F}, {4.5F}, {9.F}}), "prediction",
       numbers_of(predict(values, write("new.csv", "x\n0\n4.5\n9\n")), true));
 
@@ -109,10 +116,10 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
         "{type: resnet18, width: 2}",
         "{type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, "
         "batch_norm2d, relu, max_pool2d: 2, flatten, linear: 10]}"}) {
-    const std::string name = cat("digits_", std::string_view(model).substr(7, 3));
-    const SavedRun run =
-        trained(name, cat("data: {type: digits, train_size: 64, test_size: 32}\nmodel: ", model,
-                          "\ntrain: {steps: 2, batch_size: 16}\n"));
+    const std::string name = concat_to_string("digits_", std::string_view(model).substr(7, 3));
+    const SavedRun run = trained(
+        name, concat_to_string("data: {type: digits, train_size: 64, test_size: 32}\nmodel: ",
+                               model, "\ntrain: {steps: 2, batch_size: 16}\n"));
     add(name, run, pixels, "probabilities", numbers_of(predict(run, images), false));
   }
 
@@ -120,7 +127,8 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   for (int i = 0; i < 200; ++i) text += "abcd.\n";
   const SavedRun gpt = trained(
       "gpt",
-      cat("data: {type: text, path: ", write("text.txt", text), ", block_size: 8}\n",
+      concat_to_string(
+          "data: {type: text, path: ", write("text.txt", text), ", block_size: 8}\n",
           "model: {type: gpt, n_layer: 2, n_head: 2, n_embd: 16, bias: false, dropout: 0.1}\n",
           "train: {steps: 3, batch_size: 16}\n"));
   const Tensor tokens = remainder(arange(24) * 5, gpt.info.vocab_size()).reshape({3, 8});
@@ -146,7 +154,7 @@ TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {
               std::string::npos);
   }
   if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
-  EXPECT_EQ(export_run(run, "pt", file), cat("wrote ", file.string(), "\n"));
+  EXPECT_EQ(export_run(run, "pt", file), concat_to_string("wrote ", file.string(), "\n"));
   EXPECT_EQ(load_pt(file.string()).size(), run.model->state_dict().size());
 }
 

@@ -31,7 +31,7 @@ class Faults : public ::testing::Test {
  protected:
   Faults() {
     std::string rows = "a,y\n";
-    for (int i = 0; i < 20; ++i) rows += cat(i % 5, ",", i % 5 * 2 + 1, "\n");
+    for (int i = 0; i < 20; ++i) rows += concat_to_string(i % 5, ",", i % 5 * 2 + 1, "\n");
     write_bytes(at_ / "rows.csv", rows);
     write_bytes(at_ / "tiny.yaml", kFaulty);
   }
@@ -41,10 +41,10 @@ class Faults : public ::testing::Test {
     std::vector<std::string> all{"train", "tiny.yaml", "--out", run_.string()};
     all.insert(all.end(), words.begin(), words.end());
     fs::remove(at_ / "calls");
-    const std::string faults =
-        cat("export LD_PRELOAD='", TAPER_FAULTS, "' ASAN_OPTIONS=verify_asan_link_order=0 ",
-            "TAPER_FAULT_DIR='", run_.string(), "' TAPER_FAULT_LOG='", (at_ / "calls").string(),
-            "' ", more, ";");
+    const std::string faults = concat_to_string(
+        "export LD_PRELOAD='", TAPER_FAULTS, "' ASAN_OPTIONS=verify_asan_link_order=0 ",
+        "TAPER_FAULT_DIR='", run_.string(), "' TAPER_FAULT_LOG='", (at_ / "calls").string(), "' ",
+        more, ";");
     return at_.taper(all, faults);
   }
   std::vector<std::string> calls() const {
@@ -76,11 +76,12 @@ class Faults : public ::testing::Test {
         // Neighbours are of one kind: every second, which share the two ways to fail.
         if (!all_ && (i % 2 == 0 || is_full != (i % 4 == 1))) continue;
         prepare();
-        const RunDirectory::Outcome end =
-            train(cat("TAPER_FAULT_AT=", i, is_full ? " TAPER_FAULT_FULL=1" : ""), words);
+        const RunDirectory::Outcome end = train(
+            concat_to_string("TAPER_FAULT_AT=", i, is_full ? " TAPER_FAULT_FULL=1" : ""), words);
         const std::vector<std::string> seen = calls();
-        SCOPED_TRACE(cat(is_full ? "a full disk from " : "an error of ",
-                         i <= seen.size() ? seen[i - 1] : "nothing", " on: ", end.err));
+        SCOPED_TRACE(concat_to_string(is_full ? "a full disk from " : "an error of ",
+                                      i <= seen.size() ? seen[i - 1] : "nothing",
+                                      " on: ", end.err));
         EXPECT_TRUE(end.code == 0 || end.code == 74) << end.code;
         if (end.code == 0) expect_whole();
         if (end.code != 0) {
@@ -104,7 +105,7 @@ class Faults : public ::testing::Test {
 };
 
 TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
-  if (allocates_plainly()) GTEST_SKIP() << "a sanitizer wants to be loaded before the shim";
+  if (uses_uncached_allocator()) GTEST_SKIP() << "a sanitizer wants to be loaded before the shim";
   ASSERT_EQ(train("").code, 0);
   metrics_ = read_bytes(run_ / "metrics.jsonl");
   model_ = read_bytes(run_ / "model.safetensors");
@@ -119,7 +120,7 @@ TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
       all, [](const std::string& call) { return call.ends_with("checkpoints/step-00000001"); });
   ASSERT_NE(saved, all.end());
   remove_runs();
-  ASSERT_EQ(train(cat("TAPER_FAULT_AT=", saved - all.begin() + 8)).code, 74);
+  ASSERT_EQ(train(concat_to_string("TAPER_FAULT_AT=", saved - all.begin() + 8)).code, 74);
   ASSERT_TRUE(fs::exists(run_ / "checkpoints/step-00000001"));
   fs::rename(run_, at_ / "half");
   fail_each({"--resume", "auto"}, [&] {

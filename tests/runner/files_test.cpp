@@ -56,7 +56,7 @@ TEST_F(Files, PipesAndDevicesAreNoInput) {
 }
 
 TEST_F(Files, AFileLargerThanMemoryIsNamed) {
-  if (allocates_plainly()) GTEST_SKIP() << "a sanitizer ends the process where memory ends";
+  if (uses_uncached_allocator()) GTEST_SKIP() << "a sanitizer ends the process where memory ends";
   const std::string path = write("sparse", "x");
   fs::resize_file(path, uintmax_t(1) << 42);
   // Some systems promise more memory than there is.
@@ -201,7 +201,7 @@ TEST_F(Files, OutputsThatTheWeightsCannotHaveAreRefusedBeforeAModelIsBuilt) {
   Json data = Json::parse(read_file(run / "data.json", ""));
   EXPECT_EQ(open_run(run, {}).info.outputs, 10);
   data["outputs"] = 100'000;
-  for (int i = 10; i < 100'000; ++i) data["class_names"].push_back(cat(i));
+  for (int i = 10; i < 100'000; ++i) data["class_names"].push_back(concat_to_string(i));
   write("run/data.json", data.dump());
   fs::remove(run / kChecksums);  // as of an older version
   EXPECT_NE(refusal_of<InputError>([&] { open_run(run, {}); }).find("more than the"),

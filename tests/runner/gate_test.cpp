@@ -46,7 +46,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 class Gate : public ::testing::Test {
  protected:
-  Gate() : dir_(fs::temp_directory_path() / cat("taper_gate_", getpid())) {
+  Gate() : dir_(fs::temp_directory_path() / concat_to_string("taper_gate_", getpid())) {
     fs::create_directories(dir_);
   }
   ~Gate() override { fs::remove_all(dir_); }
@@ -79,7 +79,7 @@ TEST_F(Gate, ARecordingHasEveryStepAndTheRunMadeAgainAgrees) {
   ASSERT_EQ(recording.rows.size(), 9u);
   for (size_t i = 0; i < 8; ++i) {
     const Recording::Row& row = recording.rows[i];
-    EXPECT_EQ(row.at("step"), cat(i + 1));
+    EXPECT_EQ(row.at("step"), concat_to_string(i + 1));
     EXPECT_EQ(row.at("state").size(), 8u);
     EXPECT_TRUE(row.at("loss").starts_with("0x1.")) << row.at("loss");
     EXPECT_TRUE(row.at("grad_norm").starts_with("0x1.")) << row.at("grad_norm");
@@ -123,7 +123,8 @@ TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
   write(dir_ / "x.csv", csv);
   const std::pair<std::string, std::string> data = {
       "{type: digits, train_size: 512, test_size: 64}",
-      cat("{type: csv, path: ", (dir_ / "x.csv").string(), ", label: y, task: regression}")};
+      concat_to_string("{type: csv, path: ", (dir_ / "x.csv").string(),
+                       ", label: y, task: regression}")};
   const fs::path golden = dir_ / "golden.json";
   record(run("a", {data}), golden);
   const std::string whole = read(golden);
@@ -230,7 +231,8 @@ TEST(Recordings, AreComparedStepByStep) {
 }
 
 TEST(Recordings, DamagedFilesAreNamed) {
-  const fs::path file = fs::temp_directory_path() / cat("taper_bad_", getpid(), ".json");
+  const fs::path file =
+      fs::temp_directory_path() / concat_to_string("taper_bad_", getpid(), ".json");
   EXPECT_TRUE(test::refuses<InputError>([&] { load_recording(file); }, file.string()));
   save_recording(two_steps(), file);
   const std::string whole = read(file);
@@ -335,9 +337,10 @@ TEST_F(Gate, ARunIsReproducedByteForByte) {
 
 TEST_F(Gate, EnvSaysWhatTheRunStoodOn) {
   write(dir_ / "points.csv", "x,y\n1,2.5\n2,4\n3,6\n4,8\n5,10\n");
-  const fs::path a = run("a", {{"{type: digits, train_size: 512, test_size: 64}",
-                                cat("{type: csv, path: ", (dir_ / "points.csv").string(),
-                                    ", label: y, task: regression}")}});
+  const fs::path a =
+      run("a", {{"{type: digits, train_size: 512, test_size: 64}",
+                 concat_to_string("{type: csv, path: ", (dir_ / "points.csv").string(),
+                                  ", label: y, task: regression}")}});
   const auto env = nlohmann::json::parse(read(a / "env.json"));
   for (const char* key : {"taper", "commit", "compiler", "onednn", "cpu"}) {
     EXPECT_TRUE(env.at(key).is_string()) << key;

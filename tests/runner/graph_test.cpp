@@ -48,12 +48,12 @@ class Graph : public ::testing::TestWithParam<GraphCase> {
   Graph() {
     std::string text, rows = "a,b,y\n";
     for (int i = 0; i < 400; ++i) {
-      text += cat("line ", i * i % 97, " of a text\n");
-      rows += cat(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
+      text += concat_to_string("line ", i * i % 97, " of a text\n");
+      rows += concat_to_string(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
     }
     write_bytes(at_ / "text.txt", text);
     write_bytes(at_ / "rows.csv", rows);
-    write_bytes(at_ / "run.yaml", cat("device: cuda\n", GetParam().yaml));
+    write_bytes(at_ / "run.yaml", concat_to_string("device: cuda\n", GetParam().yaml));
   }
 
   void train(const std::string& out, std::vector<std::string> more) const {
@@ -63,9 +63,10 @@ class Graph : public ::testing::TestWithParam<GraphCase> {
   }
   void expect_same(const std::string& a, const std::string& b) const {
     for (const std::string file : {"metrics.jsonl", "model.safetensors"}) {
-      const std::string x = read_bytes(at_ / cat(a, "/", file));
+      const std::string x = read_bytes(at_ / concat_to_string(a, "/", file));
       EXPECT_NE(x, "");
-      EXPECT_TRUE(x == read_bytes(at_ / cat(b, "/", file))) << a << " and " << b << ": " << file;
+      EXPECT_TRUE(x == read_bytes(at_ / concat_to_string(b, "/", file)))
+          << a << " and " << b << ": " << file;
     }
   }
   bool log_has(const std::string& out, const std::string& part) const {

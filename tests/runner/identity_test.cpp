@@ -41,7 +41,8 @@ constexpr const char* kRowsConfig =
 
 std::string rows(int n = 50) {
   std::string out = "a,b,y\n";
-  for (int i = 0; i < n; ++i) out += cat(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - i % 7, "\n");
+  for (int i = 0; i < n; ++i)
+    out += concat_to_string(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - i % 7, "\n");
   return out;
 }
 
@@ -86,10 +87,12 @@ TEST_F(Identity, ALiveRunKeepsItsDirectory) {
   for (const Words& more : {Words{"seed=5"}, Words{"train.epochs=3", "--resume", "auto"}}) {
     // With a place of its own for what it prints.
     RunDirectory other;
-    Words words{"train", (at_ / "rows.yaml").string(), cat("data.path=", at_ / "data/rows.csv"),
-                "--out", (at_ / "r").string()};
+    Words words{"train", (at_ / "rows.yaml").string(),
+                concat_to_string("data.path=", at_ / "data/rows.csv"), "--out",
+                (at_ / "r").string()};
     words.insert(words.end(), more.begin(), more.end());
-    expect_says(other.taper(words), 66, {"is in use by process ", cat(child), " on ", " since "});
+    expect_says(other.taper(words), 66,
+                {"is in use by process ", concat_to_string(child), " on ", " since "});
   }
   EXPECT_EQ(text("r/config.yaml"), config);
   EXPECT_FALSE(fs::exists(at_ / "r.1"));
@@ -104,7 +107,7 @@ TEST_F(Identity, ALiveRunKeepsItsDirectory) {
 TEST_F(Identity, TwoRunsThatStartAtOnceDoNotMix) {
   RunDirectory second;
   const Words words{"train", (at_ / "rows.yaml").string(),
-                    cat("data.path=", (at_ / "data/rows.csv").string()), "--out",
+                    concat_to_string("data.path=", (at_ / "data/rows.csv").string()), "--out",
                     (at_ / "r").string()};
   for (int round = 0; round < 3; ++round) {
     const pid_t a = at_.start(words), b = second.start(words);
@@ -176,7 +179,7 @@ TEST_F(Bits, AnyThatFlipsIsRefusedByEveryVerb) {
         c = char(c ^ (1 << bit));
         write_bytes(run / file, bytes);
         for (const auto& [name, verb] : verbs) {
-          SCOPED_TRACE(cat(name, ": ", file, " at ", place, ", bit ", bit));
+          SCOPED_TRACE(concat_to_string(name, ": ", file, " at ", place, ", bit ", bit));
           try {
             verb();
             ADD_FAILURE() << "accepted";
@@ -188,14 +191,15 @@ TEST_F(Bits, AnyThatFlipsIsRefusedByEveryVerb) {
     }
     write_bytes(run / file, whole);
   }
-  EXPECT_EQ(verify(run), cat("OK  config.yaml, data.json, env.json, exit.json, metrics.jsonl, "
+  EXPECT_EQ(verify(run),
+            concat_to_string("OK  config.yaml, data.json, env.json, exit.json, metrics.jsonl, "
                              "model.safetensors\nOK  checkpoints/step-00000010\nOK  checkpoints/",
                              "step-00000005\n"));
 }
 
 TEST_F(Bits, CheckpointsAreVerifiedToo) {
   const fs::path checkpoint = *newest_checkpoint(at_ / "r");
-  EXPECT_EQ(verify(checkpoint), cat("OK  ", checkpoint.string(), "\n"));
+  EXPECT_EQ(verify(checkpoint), concat_to_string("OK  ", checkpoint.string(), "\n"));
   write_bytes(checkpoint / "state.json", "{}");
   for (const fs::path& path : {checkpoint, at_ / "r"}) {
     try {
@@ -337,10 +341,11 @@ TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   ASSERT_NE(exit["step"], exit["best_step"]) << "a run whose last step is its best shows nothing";
   EXPECT_EQ(exit["model_step"], exit["best_step"]);
   const int64_t step = exit["best_step"], epoch = step / 5;
-  expect_says(end, 0,
-              {cat("saved weights:   of step ", step, " in epoch ", epoch, ", the best\n"),
-               cat("at step ", step, ", in checkpoints/best")});
-  expect_says(at_.taper({"eval", "r"}), 0, {cat("weights:         of step ", step)});
+  expect_says(
+      end, 0,
+      {concat_to_string("saved weights:   of step ", step, " in epoch ", epoch, ", the best\n"),
+       concat_to_string("at step ", step, ", in checkpoints/best")});
+  expect_says(at_.taper({"eval", "r"}), 0, {concat_to_string("weights:         of step ", step)});
 }
 
 // "test loss:       0.1234" of what a command printed.
@@ -371,13 +376,15 @@ TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
     // Both sets of weights are there.
     EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "best"})), best_loss) << run;
     EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "last"})), last_loss) << run;
-    EXPECT_EQ(loss_in(at_.taper({"eval", cat(run, "/checkpoints/best")})), best_loss) << run;
-    EXPECT_EQ(loss_in(at_.taper({"eval", cat(run, "/checkpoints/last/")})), last_loss) << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", concat_to_string(run, "/checkpoints/best")})), best_loss)
+        << run;
+    EXPECT_EQ(loss_in(at_.taper({"eval", concat_to_string(run, "/checkpoints/last/")})), last_loss)
+        << run;
     EXPECT_EQ(loss_in(at_.taper({"eval", newest_checkpoint(at_ / run)->string()})), last_loss);
   }
   EXPECT_NE(text("best/model.safetensors"), text("last/model.safetensors"));
   EXPECT_EQ(text("best/metrics.jsonl"), text("last/metrics.jsonl"));
-  // An export beside a checkpoint's weights would damage it.
+  // An export into the folder of a checkpoint would damage the checkpoint.
   expect_says(at_.taper({"export", "best/checkpoints/best", "--to", "pt"}), 0, {"best/model.pt"});
   EXPECT_EQ(at_.taper({"verify", "best"}).code, 0);
 }
@@ -436,10 +443,10 @@ TEST_F(Identity, LinksInARunAreNotFollowed) {
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at_ / "r/data.json")));
   write_bytes(at_ / "precious", "precious");
   for (const char* name : {"timing.jsonl", "log.txt", "metrics.jsonl"}) {
-    fs::rename(at_ / cat("r/", name), at_ / "kept");
-    fs::create_symlink(at_ / "precious", at_ / cat("r/", name));
+    fs::rename(at_ / concat_to_string("r/", name), at_ / "kept");
+    fs::create_symlink(at_ / "precious", at_ / concat_to_string("r/", name));
     expect_says(train("r", {"train.epochs=4", "--resume", "auto"}), 74, {name, "it is a link"});
-    fs::rename(at_ / "kept", at_ / cat("r/", name));
+    fs::rename(at_ / "kept", at_ / concat_to_string("r/", name));
   }
   EXPECT_EQ(text("precious"), "precious");
 }

@@ -76,7 +76,7 @@ TEST_F(LogOfRun, LevelsDecideWhatEachSinkHas) {
   };
   for (size_t i = 0; i < std::size(rows); ++i) {
     const Row& row = rows[i];
-    const std::string run = cat("r", i);
+    const std::string run = concat_to_string("r", i);
     const auto done = train(row.words, run);
     ASSERT_EQ(done.code, 0) << i << done.err;
     const std::string file = text(run + "/log.txt");
@@ -108,7 +108,7 @@ TEST_F(LogOfRun, ItsSectionChangesNoBytesOfTheRun) {
   ASSERT_EQ(train({"log={level: trace, file: null, format: json, console: false}"}, "b").code, 0);
   EXPECT_FALSE(fs::exists(at_ / "b/log.txt"));
   for (const char* file : {"metrics.jsonl", "model.safetensors", "data.json", "exit.json"}) {
-    EXPECT_TRUE(text(cat("a/", file)) == text(cat("b/", file))) << file;
+    EXPECT_TRUE(text(concat_to_string("a/", file)) == text(concat_to_string("b/", file))) << file;
   }
 }
 
@@ -130,7 +130,7 @@ TEST_F(LogOfRun, ItsSectionMayDifferOnResumeAndIsNotCompared) {
 
 TEST_F(LogOfRun, NoLineHasEightyColumns) {
   std::string words;
-  for (int i = 0; i < 400; ++i) words += cat("line ", i, "\n");
+  for (int i = 0; i < 400; ++i) words += concat_to_string("line ", i, "\n");
   write_bytes(at_ / "words.txt", words);
   struct Row {
     const char *name, *config;
@@ -150,7 +150,7 @@ TEST_F(LogOfRun, NoLineHasEightyColumns) {
     const auto done = train({"device=auto"}, row.name);
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_EQ(count(done.err, "device: "), 1) << done.err;
-    EXPECT_EQ(count(text(cat(row.name, "/log.txt")), " info: device: "), 1);
+    EXPECT_EQ(count(text(concat_to_string(row.name, "/log.txt")), " info: device: "), 1);
     for (const std::string& line : lines_of(done.err)) {
       const bool is_warning = line.starts_with("warning: ");
       EXPECT_TRUE(is_warning || line.size() < 80) << line;
@@ -161,7 +161,7 @@ TEST_F(LogOfRun, NoLineHasEightyColumns) {
 TEST_F(LogOfRun, NoFileOfTheRunCanBeItsLog) {
   for (const char* name :
        {"metrics.jsonl", "config.yaml", "checkpoints", "../log.txt", "a/b", ""}) {
-    const auto done = train({cat("log.file='", name, "'")});
+    const auto done = train({concat_to_string("log.file='", name, "'")});
     EXPECT_EQ(done.code, 2) << name;
     EXPECT_TRUE(contains(done.err, "log.file: expected a plain file name")) << done.err;
   }
@@ -264,9 +264,9 @@ TEST_F(LogFile, OfLaterRanksKeepsWarningsBehindTheRank) {
     warn("of the preparation, which the first rank reports");
     first.open(at_ / "");
     log.open(at_ / "");
-    inform("of a step");
+    log_info("of a step");
     warn("of this rank alone");
-    log.write(LogLevel::error, "why it ends");
+    log.write(LogLevel::kError, "why it ends");
   }
   EXPECT_EQ(heard_, (std::vector<std::string>{"[rank 2] of this rank alone"}));
   const std::vector<std::string> lines = lines_of(text());
@@ -301,7 +301,7 @@ TEST_F(LogFile, ALinkIsRefused) {
   RunLog log{LogConfig()};
   EXPECT_TRUE(test::refuses<DiskError>(
       [&] { log.open(at_ / ""); },
-      cat("cannot write '", (at_ / "log.txt").string(), "': it is a link")));
+      concat_to_string("cannot write '", (at_ / "log.txt").string(), "': it is a link")));
 }
 
 TEST_F(LogFile, AFullDiskEndsTheFileWithAWarning) {
@@ -313,8 +313,8 @@ TEST_F(LogFile, AFullDiskEndsTheFileWithAWarning) {
     RunLog log{LogConfig()};
     log.open(at_ / "");
     ::setrlimit(RLIMIT_FSIZE, &small);
-    inform("goes to the logger of the process, though the disk is full");
-    inform("and so does the next");
+    log_info("goes to the logger of the process, though the disk is full");
+    log_info("and so does the next");
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
   std::signal(SIGXFSZ, before);

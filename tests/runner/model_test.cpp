@@ -31,13 +31,13 @@ class ModelTest : public DataFiles {
 
   RunConfig config(const std::string& model, const std::string& optimizer = "{type: sgd}",
                    const std::string& more = "") const {
-    return load_config(
-        write("run.yaml", cat("data: {type: digits}\nmodel: ", model, "\noptimizer: ", optimizer,
-                              "\ntrain: {epochs: 1}\n", more, "\n")),
-        {});
+    return load_config(write("run.yaml", concat_to_string("data: {type: digits}\nmodel: ", model,
+                                                          "\noptimizer: ", optimizer,
+                                                          "\ntrain: {epochs: 1}\n", more, "\n")),
+                       {});
   }
   std::unique_ptr<Module> build(const std::string& model, const DataInfo& data) const {
-    return build_model(config(model).model, data, DeviceType::cpu);
+    return build_model(config(model).model, data, DeviceType::kCpu);
   }
 
  private:  // as they are without what a test adds
@@ -144,15 +144,16 @@ TEST_F(ModelTest, EveryLayerOfASequentialModelInfersItsInput) {
   std::set<std::string> seen = {"embedding", "embedding_bag"};  // below
   for (const LayerRow& row : kLayers) {
     SCOPED_TRACE(row.layer);
-    const std::string model = cat("{type: sequential, layers: [", row.layer, ", flatten]}");
+    const std::string model =
+        concat_to_string("{type: sequential, layers: [", row.layer, ", flatten]}");
     const RunConfig c = config(model);
     const std::string name = row.layer;
     seen.insert(name.substr(0, name.find(':')));
     const DataInfo data = values(row.in, row.out);
-    const auto built = build_model(c.model, data, DeviceType::cpu);
+    const auto built = build_model(c.model, data, DeviceType::kCpu);
     EXPECT_TRUE(built->is_training());
     EXPECT_EQ(built->num_parameters(), row.parameters);
-    EXPECT_EQ((*built)(sample_batch(data, 3, DeviceType::cpu)).shape(), Shape({3, row.out}));
+    EXPECT_EQ((*built)(sample_batch(data, 3, DeviceType::kCpu)).shape(), Shape({3, row.out}));
   }
   for (const std::string& name : layers().names()) EXPECT_EQ(seen.count(name), 1u) << name;
 }
@@ -162,13 +163,13 @@ TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
   const auto model =
       build("{type: sequential, layers: [embedding: 3, gru: {hidden_size: 6}, linear: 5]}", data);
   EXPECT_EQ(model->parameters()[0].shape(), Shape({5, 3}));
-  EXPECT_EQ((*model)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
+  EXPECT_EQ((*model)(sample_batch(data, 2, DeviceType::kCpu)).shape(), Shape({2, 4, 5}));
   const auto bag = build(
       "{type: sequential, layers: [embedding_bag: 3, linear: 20, "
       "unflatten: {unflattened_size: [4, 5]}]}",
       data);
   EXPECT_EQ(bag->parameters()[0].shape(), Shape({5, 3}));
-  EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::cpu)).shape(), Shape({2, 4, 5}));
+  EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::kCpu)).shape(), Shape({2, 4, 5}));
 }
 
 // What is drawn must not depend on the calls that shapes are inferred by.
@@ -209,7 +210,7 @@ TEST_F(ModelTest, ReadyModelsFitTheData) {
     EXPECT_EQ(model->num_parameters(), row.parameters);
     Shape out = row.data.output_shape();
     out.insert(0, 2);
-    EXPECT_EQ((*model)(sample_batch(row.data, 2, DeviceType::cpu)).shape(), out);
+    EXPECT_EQ((*model)(sample_batch(row.data, 2, DeviceType::kCpu)).shape(), out);
     std::set<std::string> names_of_state;
     for (const NamedTensor& t : model->state_dict()) names_of_state.insert(t.name);
     EXPECT_TRUE(names_of_state.contains(row.key));
@@ -299,15 +300,16 @@ TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
   const DataInfo data = values({5}, 3);
   for (int number = 0; const auto& [f, more, says] : rows) {
     SCOPED_TRACE(says);
-    const std::string name = cat("wrong_", number++);
+    const std::string name = concat_to_string("wrong_", number++);
     register_model<OneLineOptions>(name, [f, more](const OneLineOptions&, const ModelSite& at) {
       return std::make_unique<Wrong>(at, f, more);
     });
-    const Component c = config(cat("{type: ", name, "}")).model;
-    const auto model = build_model(c, data, DeviceType::cpu);
+    const Component c = config(concat_to_string("{type: ", name, "}")).model;
+    const auto model = build_model(c, data, DeviceType::kCpu);
     const std::string refusal =
-        refusal_of<ConfigError>([&] { try_model(*model, c, data, DeviceType::cpu); });
-    EXPECT_NE(refusal.find(cat("run.yaml:2:8: model '", name, "' gives ", says)), std::string::npos)
+        refusal_of<ConfigError>([&] { try_model(*model, c, data, DeviceType::kCpu); });
+    EXPECT_NE(refusal.find(concat_to_string("run.yaml:2:8: model '", name, "' gives ", says)),
+              std::string::npos)
         << refusal;
   }
 }
@@ -318,7 +320,7 @@ TEST_F(ModelTest, AModelOfTheCommandLineIsRefusedThere) {
       "data: {type: digits}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n");
   const Component c = load_config(file, {"model.type=gpt"}).model;
   const std::string refusal = refusal_of<ConfigError>([&] {
-    (void)build_model(c, values({1, 4, 4}, 3), DeviceType::cpu);
+    (void)build_model(c, values({1, 4, 4}, 3), DeviceType::kCpu);
   });
   EXPECT_TRUE(refusal.starts_with("override: model.type=gpt: this model takes text")) << refusal;
 }
@@ -415,12 +417,14 @@ TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
   for (const auto& [name, code, says] : rows) {
     SCOPED_TRACE(name);
     try {
-      (void)build(cat("{type: sequential, layers: [", name, ", linear: 2]}"), values({4}, 2));
+      (void)build(concat_to_string("{type: sequential, layers: [", name, ", linear: 2]}"),
+                  values({4}, 2));
       ADD_FAILURE() << "accepted";
     } catch (const RunError& error) {
       EXPECT_EQ(error.code, code);
       const std::string message = error.what();
-      EXPECT_NE(message.find(cat("run.yaml:2:36: ", says)), std::string::npos) << message;
+      EXPECT_NE(message.find(concat_to_string("run.yaml:2:36: ", says)), std::string::npos)
+          << message;
     }
   }
   // The exception itself is kept.
@@ -449,7 +453,7 @@ TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
 
   const DataInfo data = values({2, 3}, 10);
   manual_seed(1);
-  const auto model = build_model(c.model, data, DeviceType::cpu);
+  const auto model = build_model(c.model, data, DeviceType::kCpu);
   const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
   const Tensor x = randn({8, 2, 3});
   const auto loss = [&] { return mean(square((*model)(x))); };
@@ -461,8 +465,9 @@ TEST_F(ModelTest, AProgramRegistersLayersOfItsOwn) {
 }
 
 TEST_F(ModelTest, RowsOfATableAreUnique) {
-  const Kind* const kinds[] = {&layers(), &models(), &losses(), &optimizers(), &schedules()};
-  for (const Kind* kind : kinds) {
+  const ComponentRegistry* const kinds[] = {&layers(), &models(), &losses(), &optimizers(),
+                                            &schedules()};
+  for (const ComponentRegistry* kind : kinds) {
     const std::vector<std::string> names = kind->names();
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
   }
@@ -484,7 +489,7 @@ TEST_F(ModelTest, EveryOptimizerLearns) {
     SCOPED_TRACE(text);
     const RunConfig c = config("{type: mlp, hidden: [8, 8]}", text);
     manual_seed(1);
-    const auto model = build_model(c.model, data, DeviceType::cpu);
+    const auto model = build_model(c.model, data, DeviceType::kCpu);
     const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
     EXPECT_EQ(optimizer->parameters().size(), model->parameters().size());
     const Tensor x = randn({16, 4});
@@ -508,7 +513,7 @@ TEST_F(ModelTest, AProgramRegistersOptimizersOfItsOwn) {
   EXPECT_NE(to_yaml(c).find("  type: lion_test\n  lr: 0.5\n  betas: [0.9, 0.99]\n"),
             std::string::npos);
   EXPECT_NE(config_reference().find("| `lion_test` | `lr` |"), std::string::npos);
-  const auto model = build_model(c.model, values({3}, 2), DeviceType::cpu);
+  const auto model = build_model(c.model, values({3}, 2), DeviceType::kCpu);
   const auto optimizer = build_optimizer(c.optimizer, {*model, c.optimizer.no_decay});
   EXPECT_EQ(optimizer->lr(), 0.5);
   EXPECT_EQ(optimizer->num_groups(), 2u);
@@ -517,12 +522,12 @@ TEST_F(ModelTest, AProgramRegistersOptimizersOfItsOwn) {
 
 TEST_F(ModelTest, NoDecayMakesAGroupOfVectors) {
   const RunConfig c = config("{type: mlp, hidden: [8]}", "{type: adamw, no_decay: true}");
-  const auto model = build_model(c.model, values({4}, 2), DeviceType::cpu);
+  const auto model = build_model(c.model, values({4}, 2), DeviceType::kCpu);
   EXPECT_EQ(build_optimizer(c.optimizer, {*model, c.optimizer.no_decay})->num_groups(), 2u);
   const RunConfig plain =
       config("{type: sequential, layers: [linear: {out_features: 2, bias: false}]}",
              "{type: adamw, no_decay: true}");
-  const auto matrix = build_model(plain.model, values({4}, 2), DeviceType::cpu);
+  const auto matrix = build_model(plain.model, values({4}, 2), DeviceType::kCpu);
   EXPECT_EQ(build_optimizer(plain.optimizer, {*matrix, plain.optimizer.no_decay})->num_groups(),
             1u);
 }
@@ -530,7 +535,7 @@ TEST_F(ModelTest, NoDecayMakesAGroupOfVectors) {
 TEST_F(ModelTest, ModelsThatCannotBeTrainedAreRefused) {
   const auto refusal = [&](const char* model, const char* optimizer) {
     const RunConfig c = config(model, optimizer);
-    const auto built = build_model(c.model, values({3}, 3), DeviceType::cpu);
+    const auto built = build_model(c.model, values({3}, 3), DeviceType::kCpu);
     return refusal_of<ConfigError>([&] {
       (void)build_optimizer(c.optimizer, {*built, c.optimizer.no_decay});
     });
@@ -570,7 +575,7 @@ TEST_F(ModelTest, SchedulesFollowTheirFormulas) {
   for (const ScheduleRow& row : rows) {
     SCOPED_TRACE(row.schedule);
     const RunConfig c =
-        config("{type: mlp}", "{type: sgd, lr: 1}", cat("schedule: ", row.schedule));
+        config("{type: mlp}", "{type: sgd, lr: 1}", concat_to_string("schedule: ", row.schedule));
     const optim::Schedule schedule = build_schedule(c.schedule, c.schedule.warmup, {1, 10, 5});
     const double base = schedule.base_lrs.empty() ? 1 : schedule.base_lrs[0];
     for (size_t t = 0; t < row.rates.size(); ++t) {

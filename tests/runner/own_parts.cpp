@@ -28,7 +28,7 @@ struct TellOptions {
   }
 };
 
-// Writes what it sees beside the run: into RUN.told.
+// Writes what it sees to RUN.told, next to the run's folder.
 struct Tell : runner::Observer {
   Tell(const TellOptions& o, const runner::CallbackSite& at)
       : options(o), out(at.dir.string() + ".told") {}
@@ -151,7 +151,7 @@ struct FailingSgdOptions {
     v("lr", lr, kPositive, "learning rate");
     v("call", call, kCount, "which one fails");
   }
-  optim::Recipe recipe() const { return {"FailingSGD", {}}; }
+  optim::OptimizerTraits traits() const { return {"FailingSGD", {}}; }
   void update(const optim::ParamStep& s) const {
     s.param.sub_(s.grad * lr);
     static int64_t calls = 0;

@@ -24,7 +24,7 @@ class RunTest : public DataFiles {
   // Trains what `text` says, and gives the run's directory.
   fs::path trained(const std::string& text) const {
     const fs::path dir = directory_ / "run";
-    train(load_config(write("run.yaml", cat("device: cpu\n", text)), {}), dir);
+    train(load_config(write("run.yaml", concat_to_string("device: cpu\n", text)), {}), dir);
     return dir;
   }
   SavedRun run_of(const std::string& text) const { return open_run(trained(text), {}); }
@@ -46,14 +46,14 @@ std::string flowers(int rows) {
   std::string out = "size,colour,kind\n";
   const char* kinds[] = {"rose", "iris", "lily, white"};
   for (int i = 0; i < rows; ++i) {
-    out += cat(10 * (i % 3) + i % 4, ",", i % 5, ",\"", kinds[i % 3], "\"\n");
+    out += concat_to_string(10 * (i % 3) + i % 4, ",", i % 5, ",\"", kinds[i % 3], "\"\n");
   }
   return out;
 }
 std::string flower_run(const std::string& path) {
-  return cat("data: {type: csv, path: ", path,
-             "}\nmodel: {type: mlp, hidden: [16]}\noptimizer: {type: adam, lr: 0.05}\n"
-             "train: {epochs: 20, batch_size: 16}\ncheckpoint: {every: 1000}\n");
+  return concat_to_string("data: {type: csv, path: ", path,
+                          "}\nmodel: {type: mlp, hidden: [16]}\noptimizer: {type: adam, lr: 0.05}\n"
+                          "train: {epochs: 20, batch_size: 16}\ncheckpoint: {every: 1000}\n");
 }
 
 // As raw tensors what `taper predict` prints of files.
@@ -89,12 +89,14 @@ TEST_F(RunTest, ARunPredictsOfTensors) {
   EXPECT_NE(said.find("expected raw samples of float32, but got int64"), said.npos) << said;
 
   std::string prices = "x,price\n";
-  for (int i = 0; i < 60; ++i) prices += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
-  expect_printed(run_of(cat("data: {type: csv, path: ", write("prices.csv", prices),
-                            ", task: regression, scale_target: true}\n"
-                            "model: {type: mlp, hidden: [4]}\noptimizer: {type: adam}\n"
-                            "train: {epochs: 3, batch_size: 20}\n")),
-                 write("new.csv", "x\n0\n4.5\n"), tensor({{0.0}, {4.5}}));
+  for (int i = 0; i < 60; ++i)
+    prices += concat_to_string(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  expect_printed(
+      run_of(concat_to_string("data: {type: csv, path: ", write("prices.csv", prices),
+                              ", task: regression, scale_target: true}\n"
+                              "model: {type: mlp, hidden: [4]}\noptimizer: {type: adam}\n"
+                              "train: {epochs: 3, batch_size: 20}\n")),
+      write("new.csv", "x\n0\n4.5\n"), tensor({{0.0}, {4.5}}));
 }
 
 TEST_F(RunTest, PredictsClassesWithTheirProbabilities) {
@@ -111,11 +113,12 @@ TEST_F(RunTest, PredictsClassesWithTheirProbabilities) {
 
 TEST_F(RunTest, PredictsValuesInTheirOwnUnit) {
   std::string table = "x,price\n";
-  for (int i = 0; i < 100; ++i) table += cat(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
-  const SavedRun run =
-      run_of(cat("data: {type: csv, path: ", write("prices.csv", table),
-                 ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
-                 "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 60, batch_size: 20}\n"));
+  for (int i = 0; i < 100; ++i)
+    table += concat_to_string(i % 10, ",", 100000 + 5000 * (i % 10), "\n");
+  const SavedRun run = run_of(
+      concat_to_string("data: {type: csv, path: ", write("prices.csv", table),
+                       ", task: regression, scale_target: true}\nmodel: {type: mlp, hidden: []}\n"
+                       "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 60, batch_size: 20}\n"));
   const auto rows = cells_of(predict(run, write("new.csv", "x\n0\n4.5\n9\n")));
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0], std::vector<std::string>{"prediction"});
@@ -134,7 +137,8 @@ TEST_F(RunTest, EvaluatesAsTheTrainerDidAndOnOtherData) {
   char loss[32];
   std::snprintf(loss, sizeof loss, "%.4f", std::stod(last.substr(at)));
   const std::string text = evaluate_run(run);
-  EXPECT_NE(text.find(cat("test loss:       ", loss, "\n")), std::string::npos) << text << last;
+  EXPECT_NE(text.find(concat_to_string("test loss:       ", loss, "\n")), std::string::npos)
+      << text << last;
   const std::string more = evaluate_run(run, write("more.csv", flowers(30)));
   EXPECT_NE(more.find("samples:         30\n"), std::string::npos) << more;
   EXPECT_NE(more.find("test accuracy:   100.00 %"), std::string::npos) << more;
@@ -152,8 +156,9 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
   const auto refusal = [&] { return refusal_of<InputError>([&] { (void)open_run(dir, {}); }); };
   const fs::path best = dir / "checkpoints/best";
   EXPECT_EQ(refusal_of<InputError>([&] { verify_run(best); }),
-            cat("'", best.string(), "' is a checkpoint, not a run's directory: name the run, '",
-                dir.string(), "'"));
+            concat_to_string("'", best.string(),
+                             "' is a checkpoint, not a run's directory: name the run, '",
+                             dir.string(), "'"));
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)open_run(directory_ / "none", {});
             }).find("no run's directory"),
@@ -174,10 +179,10 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
 class TextRunTest : public RunTest {
  protected:
   std::string gpt(const std::string& data, int steps) const {
-    return cat("data: {type: text, path: ", data, ", block_size: 8}\n",
-               "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 32}\n"
-               "optimizer: {type: adamw, lr: 0.01}\ntrain: {steps: ",
-               steps, ", batch_size: 16}\ncheckpoint: {every: 1000}\n");
+    return concat_to_string("data: {type: text, path: ", data, ", block_size: 8}\n",
+                            "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 32}\n"
+                            "optimizer: {type: adamw, lr: 0.01}\ntrain: {steps: ",
+                            steps, ", batch_size: 16}\ncheckpoint: {every: 1000}\n");
   }
 };
 
@@ -264,10 +269,11 @@ TEST_F(RunTest, ValidateCountsWhatTheRunWillTake) {
 
 TEST_F(RunTest, AModelWithoutParametersIsRefusedByValidateAsByTrain) {
   const RunConfig c = load_config(
-      write("run.yaml", cat("device: cpu\ndata: {type: csv, path: ",
-                            write("rows.csv", "x,y\n1,2\n2,4\n3,6\n4,8\n"),
-                            ", task: regression}\nmodel: {type: sequential, layers: [relu]}\n"
-                            "optimizer: {type: sgd}\ntrain: {epochs: 1}\n")),
+      write("run.yaml",
+            concat_to_string("device: cpu\ndata: {type: csv, path: ",
+                             write("rows.csv", "x,y\n1,2\n2,4\n3,6\n4,8\n"),
+                             ", task: regression}\nmodel: {type: sequential, layers: [relu]}\n"
+                             "optimizer: {type: sgd}\ntrain: {epochs: 1}\n")),
       {});
   const std::string says = "the model has no parameters to train";
   EXPECT_EQ(refusal_of<ConfigError>([&] { (void)validate(c); }), says);
@@ -281,9 +287,10 @@ TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
     write(half + "-labels-idx1-ubyte", "");
   }
   const std::string text = validate(load_config(
-      write("run.yaml", cat("data: {type: mnist, root: ", directory_.string(),
-                            "}\nmodel: {type: mlp, hidden: [4]}\noptimizer: {type: sgd}\n"
-                            "train: {steps: 7, batch_size: 100}\n")),
+      write("run.yaml",
+            concat_to_string("data: {type: mnist, root: ", directory_.string(),
+                             "}\nmodel: {type: mlp, hidden: [4]}\noptimizer: {type: sgd}\n"
+                             "train: {steps: 7, batch_size: 100}\n")),
       {}));
   EXPECT_NE(text.find("5000 training"), std::string::npos) << text;
   EXPECT_NE(text.find("steps: 7, 50 an epoch"), std::string::npos) << text;

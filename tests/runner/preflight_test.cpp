@@ -210,7 +210,7 @@ TEST_F(Preflight, TheBatchSizeOfEvaluationsFitsTheMemory) {
       at_ / "run.yaml", {"model={type: sequential, layers: [upsample: {scale_factor: 20}, "
                          "adaptive_avg_pool2d: 1, flatten, linear: 10]}"});
   DataInfo info{.input_shape = {1, 28, 28}, .outputs = 10};
-  const auto model = build_model(config.model, info, DeviceType::cpu);
+  const auto model = build_model(config.model, info, DeviceType::kCpu);
   const auto fits_in = [&](int64_t mib) {
     return fitting_eval_batch_size(config, info, *model, false, [mib] { return mib << 20; });
   };
@@ -220,7 +220,7 @@ TEST_F(Preflight, TheBatchSizeOfEvaluationsFitsTheMemory) {
   EXPECT_EQ(fits_in(1), 1);
   // A small model never asks.
   const RunConfig small = load_config(at_ / "run.yaml", {"model={type: mlp, hidden: [8]}"});
-  const auto mlp = build_model(small.model, info, DeviceType::cpu);
+  const auto mlp = build_model(small.model, info, DeviceType::kCpu);
   EXPECT_EQ(
       fitting_eval_batch_size(small, info, *mlp, false, []() -> int64_t { throw Error("asked"); }),
       1024);

@@ -45,7 +45,8 @@ struct Trace {
   void expect_names(const std::vector<std::string>& wanted) const {
     for (const std::string& name : wanted) EXPECT_TRUE(names.contains(name)) << name;
   }
-  // Of one thread, a range lies within another one or beside it. Times are exact to the nanosecond.
+  // Of one thread, a range lies within another one or does not overlap it. Times are exact to the
+  // nanosecond.
   void expect_nested() const {
     const auto ns = [](const Json& us) { return std::llround(us.get<double>() * 1000); };
     std::map<int, std::vector<std::pair<int64_t, int64_t>>> threads;
@@ -85,7 +86,7 @@ TEST(Profiler, TracesModulesOpsAndBackwardNodes) {
     const Trace trace(at / "trace.json");
     trace.expect_nested();
     for (const auto& [path, module] : net.named_modules()) {
-      if (!path.empty()) trace.expect_names({cat("nn.Module: ", path)});
+      if (!path.empty()) trace.expect_names({concat_to_string("nn.Module: ", path)});
     }
     trace.expect_names({"my \"step\"", "aten::relu", "aten::linear", "aten::layer_norm",
                         "aten::cross_entropy", "AddmmBackward0", "ReluBackward0",
@@ -123,21 +124,22 @@ TEST(Profiler, ARunTracesTheStepsThatItsConfigNames) {
               "optimizer: {type: adamw, lr: 0.01}\n"
               "train: {epochs: 2, batch_size: 25}\n");
   for (const Device device : test::all_devices()) {
-    const std::string here = cat("device=", device), out = cat(device.type() == DeviceType::cpu);
+    const std::string here = concat_to_string("device=", device),
+                      out = concat_to_string(device.type() == DeviceType::kCpu);
     const auto plain = at.taper({"train", "run.yaml", here, "--out", "plain" + out});
     ASSERT_EQ(plain.code, 0) << plain.err;
     const auto traced = at.taper(
         {"train", "run.yaml", here, "--out", "traced" + out, "train.profile={steps: [3, 6]}"});
     ASSERT_EQ(traced.code, 0) << traced.err;
     EXPECT_NE(traced.err.find("traced steps to 6"), std::string::npos) << traced.err;
-    const Trace trace(at / cat("traced", out, "/trace.json"));
+    const Trace trace(at / concat_to_string("traced", out, "/trace.json"));
     trace.expect_nested();
     trace.expect_names({"ProfilerStep#3", "ProfilerStep#6", "forward", "backward", "nn.Module: 0",
                         "enumerate(DataLoader)#Loader.next", "Optimizer.step#AdamW.step"});
     EXPECT_FALSE(trace.names.contains("ProfilerStep#2"));
     EXPECT_FALSE(trace.names.contains("ProfilerStep#7"));
-    EXPECT_EQ(read_bytes(at / cat("plain", out, "/metrics.jsonl")),
-              read_bytes(at / cat("traced", out, "/metrics.jsonl")));
+    EXPECT_EQ(read_bytes(at / concat_to_string("plain", out, "/metrics.jsonl")),
+              read_bytes(at / concat_to_string("traced", out, "/metrics.jsonl")));
   }
   const auto refused = at.taper({"train", "run.yaml", "train.profile={steps: [6, 3]}"});
   EXPECT_EQ(refused.code, 2);

@@ -107,12 +107,13 @@ TEST_F(Ranks, AnyNumberWritesTheSameBytesWithShards) {
   for (const char* config : {"digits", "names"}) {
     const auto run = [&](const std::string& ranks) {
       const std::string name = std::string(config) + ranks;
-      const auto done = train({cat(config, ".yaml"), "train.shards=4", "--ranks", ranks,
-                               "distributed.bucket_mb=1", "--out", name});
+      const auto done = train({concat_to_string(config, ".yaml"), "train.shards=4", "--ranks",
+                               ranks, "distributed.bucket_mb=1", "--out", name});
       EXPECT_EQ(done.code, 0) << done.err;
       return bytes_of(name);
     };
-    const auto alone = train({cat(config, ".yaml"), "train.shards=4", "--out", "alone"});
+    const auto alone =
+        train({concat_to_string(config, ".yaml"), "train.shards=4", "--out", "alone"});
     ASSERT_EQ(alone.code, 0) << alone.err;
     const std::string one = bytes_of("alone");
     EXPECT_TRUE(run("2") == one) << config;
@@ -172,7 +173,10 @@ const Fault kFaults[] = {
      "within 5 s"},
     {"SIGTERM", [](const fs::path&, pid_t pid, size_t) { ::kill(pid, SIGTERM); }, kExitInterrupted,
      "ended by SIGTERM on rank "},
-    {"nan", [](const fs::path& dir, pid_t, size_t rank) { write_bytes(dir / "nan", cat(rank)); },
+    {"nan",
+     [](const fs::path& dir, pid_t, size_t rank) {
+       write_bytes(dir / "nan", concat_to_string(rank));
+     },
      kExitData, "(Spoilt) on rank "},
     {"full disk",  // files of this rank grow no more: as on one, the rest of a write fails
      [](const fs::path&, pid_t pid, size_t) {
@@ -201,7 +205,7 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const std::string whole = bytes_of("whole");
   std::mt19937 random(7);
   for (size_t i = 0; i < faults; ++i) {
-    const std::string run = cat("run", i);
+    const std::string run = concat_to_string("run", i);
     const Fault& fault = kFaults[i % std::size(kFaults)];
     const bool is_disk = fault.code == kExitDisk;  // the first rank writes
     const size_t victim = is_disk ? 0 : random() % 4;
@@ -217,9 +221,9 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - struck;
     fs::remove(dir_ / "nan");
     const std::string what =
-        cat("fault ", i, ", ", fault.name, " of rank ", victim, " after ", delay.count(),
-            " ms, code ", ended.code, " in ", took.count(), " s");
-    SCOPED_TRACE(cat(what, "\n", ended.err));
+        concat_to_string("fault ", i, ", ", fault.name, " of rank ", victim, " after ",
+                         delay.count(), " ms, code ", ended.code, " in ", took.count(), " s");
+    SCOPED_TRACE(concat_to_string(what, "\n", ended.err));
     EXPECT_LT(took.count(), 30);
     if (is_at_work) {
       EXPECT_EQ(ended.code, fault.code);
@@ -274,8 +278,9 @@ TEST_F(Ranks, LaunchersForGpusAreRefusedOnTheCpu) {
 
 TEST_F(Ranks, OneAloneNeedsNoMpi) {
   for (const char* launcher : {"WORLD_SIZE=1 RANK=0", "PMIX_RANK=0 SLURM_NTASKS=1"}) {
-    const auto done = dir_.taper({"train", "digits.yaml", "train.epochs=1", "--out", "one"},
-                                 cat("export TAPER_MPI_PLUGIN=/nowhere ", launcher, ";"));
+    const auto done =
+        dir_.taper({"train", "digits.yaml", "train.epochs=1", "--out", "one"},
+                   concat_to_string("export TAPER_MPI_PLUGIN=/nowhere ", launcher, ";"));
     EXPECT_EQ(done.code, 0) << launcher << "\n" << done.err;
   }
 }
@@ -284,11 +289,11 @@ TEST_F(Ranks, OneAloneNeedsNoMpi) {
 class RanksApart : public Ranks {
  protected:
   std::string said_beside(const std::string& second) const {
-    const std::string script =
-        cat("cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 ",
-            program_, " train digits.yaml name=a distributed.timeout=5 --out r : -n 1 ", second,
-            " > said 2>&1; echo $? >> said");
+    const std::string script = concat_to_string(
+        "cd '", (dir_ / ".").string(), "' && export OMPI_ALLOW_RUN_AS_ROOT=1 ",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1; mpirun -n 1 ",
+        program_, " train digits.yaml name=a distributed.timeout=5 --out r : -n 1 ", second,
+        " > said 2>&1; echo $? >> said");
     EXPECT_EQ(std::system(script.c_str()), 0);
     EXPECT_FALSE(fs::exists(dir_ / "r"));
     return read_bytes(dir_ / "said");
@@ -300,7 +305,7 @@ class RanksApart : public Ranks {
 
  private:
   const char* const given_ = std::getenv("TAPER_PROGRAM");
-  const std::string program_ = cat("'", given_ ? given_ : TAPER_PROGRAM, "'");
+  const std::string program_ = concat_to_string("'", given_ ? given_ : TAPER_PROGRAM, "'");
 };
 
 TEST_F(RanksApart, ThatDifferAreRefusedByName) {

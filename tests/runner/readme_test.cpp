@@ -40,7 +40,7 @@ std::string printed_by(const std::string& command) {
   char part[4096];
   for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) out.append(part, n);
   const int status = pclose(pipe);
-  return status == 0 ? out : cat(out, "exit status ", status, "\n");
+  return status == 0 ? out : concat_to_string(out, "exit status ", status, "\n");
 }
 
 TEST(Readme, ShowsTheFirstProgram) {

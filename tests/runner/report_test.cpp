@@ -51,7 +51,7 @@ std::string damage_of(const std::string& xml) {
 
 class Report : public ::testing::Test {
  protected:
-  Report() : dir_(fs::temp_directory_path() / cat("taper_report_", getpid())) {}
+  Report() : dir_(fs::temp_directory_path() / concat_to_string("taper_report_", getpid())) {}
   ~Report() override { fs::remove_all(dir_); }
 
   void write(const fs::path& name, const std::string& text) const {
@@ -122,12 +122,12 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   EXPECT_TRUE(refuses("/metrics.jsonl:4: not valid JSON: the text ends"));
   for (const char* row : {R"({"kind":"train"})", R"({"step":"<script>"})", R"({"step":1,"kind":3})",
                           R"({"step":1,"split":[]})", R"({"step":1,"confusion":[[1],["x"]]})"}) {
-    write("a/metrics.jsonl", cat(row, "\n"));
+    write("a/metrics.jsonl", concat_to_string(row, "\n"));
     EXPECT_TRUE(refuses("/metrics.jsonl:1: a damaged row")) << row;
   }
-  write("a/metrics.jsonl", cat(R"({"step":1,"step":2})", "\n"));
+  write("a/metrics.jsonl", concat_to_string(R"({"step":1,"step":2})", "\n"));
   EXPECT_TRUE(refuses("/metrics.jsonl:1: not valid JSON: the key \"step\" comes twice"));
-  write("a/metrics.jsonl", cat(R"({"step":)", std::string(1'000'000, '['), "\n"));
+  write("a/metrics.jsonl", concat_to_string(R"({"step":)", std::string(1'000'000, '['), "\n"));
   EXPECT_TRUE(refuses("/metrics.jsonl:1: not valid JSON: nested deeper"));
   write("a/metrics.jsonl", "");
   write("a/env.json", "[1]");
@@ -136,9 +136,9 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   EXPECT_EQ(damage_of(report({"a"})), "") << "a run without a step";
   write("a/exit.json", R"({"reason": [1]})");
   write("a/data.json", R"({"class_names": {"0": "<script>"}})");
-  write("a/metrics.jsonl", cat(R"({"step":1,"confusion":[[1]]})", "\n"));
+  write("a/metrics.jsonl", concat_to_string(R"({"step":1,"confusion":[[1]]})", "\n"));
   write("a/timing.jsonl",
-        cat(R"({"step":1,"ratio":1})", "\n", R"({"step":1,"peak_bytes":1})", "\n"));
+        concat_to_string(R"({"step":1,"ratio":1})", "\n", R"({"step":1,"peak_bytes":1})", "\n"));
   EXPECT_EQ(damage_of(report({"a"})), "");
 }
 

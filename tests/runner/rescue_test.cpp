@@ -70,7 +70,7 @@ class Rescue : public ::testing::Test {
     for (const std::string file : {"metrics.jsonl", "model.safetensors"}) {
       const std::string bytes = read_bytes(at_ / ("whole/" + file));
       EXPECT_NE(bytes, "");
-      EXPECT_TRUE(bytes == read_bytes(at_ / cat(run, "/", file))) << file;
+      EXPECT_TRUE(bytes == read_bytes(at_ / concat_to_string(run, "/", file))) << file;
     }
     EXPECT_NO_THROW(verify(at_ / run));
   }
@@ -137,10 +137,12 @@ TEST_F(Rescue, WhateverStopsARunItsLastWholeStepIsSaved) {
     fs::remove(at_ / "fault");
     EXPECT_EQ(end.code, cause.code) << end.err;
     const fs::path saved = checkpoint_of_step("r", cause.step);
-    EXPECT_TRUE(contains(end.err, cat("step ", cause.step, " is saved in ", saved.string())))
+    EXPECT_TRUE(
+        contains(end.err, concat_to_string("step ", cause.step, " is saved in ", saved.string())))
         << end.err;
     EXPECT_EQ(newest_checkpoint(at_ / "r"), std::optional(at_ / saved.string()));
-    EXPECT_TRUE(contains(read_bytes(at_ / "r/exit.json"), cat("\"step\": ", cause.step)));
+    EXPECT_TRUE(
+        contains(read_bytes(at_ / "r/exit.json"), concat_to_string("\"step\": ", cause.step)));
     expect_goes_on("r", cause.settings);
     if (HasFailure()) return;
   }
@@ -194,12 +196,13 @@ TEST_F(Rescue, TheFirstRankAloneSavesForAll) {
     SCOPED_TRACE(rank);
     remove_runs();
     write_bytes(at_ / "fault", "");
-    const Words settings{"train.accumulate=1", "--ranks", "2",
-                         cat("callbacks=[fail: {on: step, step: 5, rank: ", rank, "}]")};
+    const Words settings{
+        "train.accumulate=1", "--ranks", "2",
+        concat_to_string("callbacks=[fail: {on: step, step: 5, rank: ", rank, "}]")};
     const RunDirectory::Outcome end = train("r", settings);
     fs::remove(at_ / "fault");
     EXPECT_EQ(end.code, kExitBug) << end.err;
-    EXPECT_TRUE(contains(end.err, cat("rank ", rank, " ("))) << end.err;
+    EXPECT_TRUE(contains(end.err, concat_to_string("rank ", rank, " ("))) << end.err;
     EXPECT_TRUE(contains(end.err, "no such rows")) << end.err;
     const bool is_saved = contains(end.err, "step 5 is saved in r/checkpoints/step-00000005");
     EXPECT_EQ(is_saved, rank == 0) << end.err;

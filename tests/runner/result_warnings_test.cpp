@@ -24,11 +24,11 @@ class ResultWarnings : public ::testing::Test {
     write_bytes(at_ / "run.yaml", kTable);
     std::string a = "x,y\n", b = a, rare = a, values = a, other_values = a;
     for (int i = 0; i < 40; ++i) {
-      a += cat(i, ",", i < 20 ? "low" : "high", "\n");
-      b += cat(i + 0.5, ",", i < 20 ? "low" : "high", "\n");
-      rare += cat(i * 7 % 11, ",", i % 13 == 0 ? "odd" : "usual", "\n");
-      values += cat(i, ",", 1000 + i, "\n");
-      other_values += cat(i + 0.5, ",", 1000.5 + i, "\n");
+      a += concat_to_string(i, ",", i < 20 ? "low" : "high", "\n");
+      b += concat_to_string(i + 0.5, ",", i < 20 ? "low" : "high", "\n");
+      rare += concat_to_string(i * 7 % 11, ",", i % 13 == 0 ? "odd" : "usual", "\n");
+      values += concat_to_string(i, ",", 1000 + i, "\n");
+      other_values += concat_to_string(i + 0.5, ",", 1000.5 + i, "\n");
     }
     write_bytes(at_ / "a.csv", a);
     write_bytes(at_ / "b.csv", b);

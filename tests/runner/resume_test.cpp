@@ -81,13 +81,14 @@ constexpr ResumeCase kOwn = {
 void write_inputs(const RunDirectory& at) {
   std::string text, rows = "a,b,y\n";
   for (int i = 0; i < 400; ++i) {
-    text += cat("line ", i * i % 97, " of a text\n");
-    rows += cat(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
+    text += concat_to_string("line ", i * i % 97, " of a text\n");
+    rows += concat_to_string(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
   }
   write_bytes(at / "text.txt", text);
   write_bytes(at / "rows.csv", rows);
-  for (const ResumeCase& c : kResumeCases) write_bytes(at / cat(c.name, ".yaml"), c.yaml);
-  write_bytes(at / cat(kOwn.name, ".yaml"), kOwn.yaml);
+  for (const ResumeCase& c : kResumeCases)
+    write_bytes(at / concat_to_string(c.name, ".yaml"), c.yaml);
+  write_bytes(at / concat_to_string(kOwn.name, ".yaml"), kOwn.yaml);
 }
 
 class Resume : public ::testing::Test {
@@ -103,9 +104,10 @@ class Resume : public ::testing::Test {
   }
   void expect_same(const std::string& a, const std::string& b) const {
     for (const std::string file : {"metrics.jsonl", "model.safetensors"}) {
-      const std::string x = read_bytes(at_ / cat(a, "/", file));
+      const std::string x = read_bytes(at_ / concat_to_string(a, "/", file));
       EXPECT_NE(x, "") << a << "/" << file;
-      EXPECT_TRUE(x == read_bytes(at_ / cat(b, "/", file))) << a << " and " << b << ": " << file;
+      EXPECT_TRUE(x == read_bytes(at_ / concat_to_string(b, "/", file)))
+          << a << " and " << b << ": " << file;
     }
   }
   std::string exit_of(const std::string& run) const {
@@ -164,7 +166,7 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   for (size_t i = 0; i < std::size(kResumeCases); ++i) {
     const auto start = std::chrono::steady_clock::now();
     const RunDirectory::Outcome whole =
-        train(kResumeCases[i].name, cat("whole_", kResumeCases[i].name));
+        train(kResumeCases[i].name, concat_to_string("whole_", kResumeCases[i].name));
     ASSERT_EQ(whole.code, 0) << whole.err;
     seconds[i] = Seconds(std::chrono::steady_clock::now() - start).count();
   }
@@ -172,8 +174,8 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   int kills = 0, runs = 0;
   for (; kills < wanted && !HasFailure(); ++runs) {
     const size_t i = size_t(runs) % std::size(kResumeCases);
-    const std::string name = kResumeCases[i].name, out = cat("run", runs);
-    SCOPED_TRACE(cat(name, " in ", out));
+    const std::string name = kResumeCases[i].name, out = concat_to_string("run", runs);
+    SCOPED_TRACE(concat_to_string(name, " in ", out));
     kills += killer.run(name, out, seconds[i], wanted - kills);
     expect_same("whole_" + name, out);
     fs::remove_all(at_ / out);
@@ -211,7 +213,7 @@ TEST_F(Resume, ASignalSavesAndEndsWith75) {
   for (const auto& [signal, name] : {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGINT, "SIGINT"),
                                      std::pair(SIGUSR1, "SIGUSR1"), std::pair(SIGHUP, "SIGHUP")}) {
     const pid_t child = at_.start({"train", "rows.yaml", long_run, "--out", name});
-    const fs::path first = at_ / cat(name, "/checkpoints/step-00000000");
+    const fs::path first = at_ / concat_to_string(name, "/checkpoints/step-00000000");
     for (int i = 0; i < 4000 && !fs::exists(first); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -432,7 +434,8 @@ TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
 }
 
-// What goes to files beside a run, and what goes to stdout: the file is named, and none is left.
+// Output to files outside of a run's folder, and output to stdout: the file is named, and none is
+// left.
 TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
   ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
   for (const char* command :

@@ -30,7 +30,8 @@ class RunDirectory {
  public:
   RunDirectory() {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / cat("taper_run_", getpid(), "_", count++);
+    path_ = std::filesystem::temp_directory_path() /
+            concat_to_string("taper_run_", getpid(), "_", count++);
     std::filesystem::create_directories(path_);
   }
   ~RunDirectory() { std::filesystem::remove_all(path_); }

@@ -165,7 +165,8 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
   const std::string head = "data: {type: digits}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n";
   const auto check = [&](const std::string& layer) {
     const std::string text = head + "model: {type: sequential, layers: [" + layer + "]}\n";
-    const fs::path file = fs::temp_directory_path() / cat("taper_layer_", getpid(), ".yaml");
+    const fs::path file =
+        fs::temp_directory_path() / concat_to_string("taper_layer_", getpid(), ".yaml");
     std::ofstream(file) << text;
     bool is_read = true;
     std::string why;
@@ -213,7 +214,8 @@ TEST(Schema, TheReferencePageIsInStep) {
 // A directory that begins as a copy of the shipped configs.
 class MutationTest : public ::testing::Test {
  protected:
-  MutationTest() : directory_(fs::temp_directory_path() / cat("taper_mutations_", getpid())) {
+  MutationTest()
+      : directory_(fs::temp_directory_path() / concat_to_string("taper_mutations_", getpid())) {
     fs::copy(kSource / "configs", directory_);
   }
   ~MutationTest() override { fs::remove_all(directory_); }
@@ -250,13 +252,17 @@ std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::si
   const std::string pad = part[1], key = part[2], value = part[3];
   const bool is_inner = !pad.empty();
   switch (kind) {
-    case 0: lines[at] = cat(pad, key, "q: ", value); return Mutation{"a key's typo", lines, at};
-    case 1: lines[at] = cat(pad, key, ": {q: 1}"); return Mutation{"a wrong type", lines, at};
+    case 0:
+      lines[at] = concat_to_string(pad, key, "q: ", value);
+      return Mutation{"a key's typo", lines, at};
+    case 1:
+      lines[at] = concat_to_string(pad, key, ": {q: 1}");
+      return Mutation{"a wrong type", lines, at};
     case 2: {
       double number = 0;
       std::istringstream stream(value);
       if (!(stream >> number) || !stream.eof() || key == "label") return {};
-      lines[at] = cat(pad, key, ": ", at % 2 ? "-5" : "1e999");
+      lines[at] = concat_to_string(pad, key, ": ", at % 2 ? "-5" : "1e999");
       return Mutation{"a number out of range", lines, at};
     }
     case 3:
@@ -296,7 +302,7 @@ TEST_F(MutationTest, FiveHundredMutationsAreRefusedAtTheirLine) {
     ++done;
     ++counts[mutation->what];
     const std::string mutated = joined(mutation->lines), error = error_of(mutated);
-    const std::string place = cat("run.yaml:", mutation->at + 1, ":");
+    const std::string place = concat_to_string("run.yaml:", mutation->at + 1, ":");
     EXPECT_NE(error.find(place), std::string::npos)
         << file << ": " << mutation->what << " at " << place << "\n"
         << error << "\n"

@@ -71,7 +71,8 @@ class SignalTo : public ::testing::Test {
       ASSERT_EQ(done.code, 0) << done.err;
     }
     for (const char* file : {"metrics.jsonl", "model.safetensors"}) {
-      EXPECT_TRUE(read_bytes(at_ / cat("r/", file)) == read_bytes(at_ / cat("whole/", file)));
+      EXPECT_TRUE(read_bytes(at_ / concat_to_string("r/", file)) ==
+                  read_bytes(at_ / concat_to_string("whole/", file)));
     }
   }
 

@@ -33,7 +33,7 @@ uint32_t crc32c(const std::string& bytes) {
   return ~reflected;
 }
 
-uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
+uint32_t masked_crc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 
 template <class T> T take(std::string& bytes) {
   T value{};
@@ -96,10 +96,10 @@ std::vector<Event> read_events(const fs::path& file) {
   std::vector<Event> out;
   while (!bytes.empty()) {
     const std::string length = take(bytes, 8);
-    EXPECT_EQ(take<uint32_t>(bytes), masked(crc32c(length)));
+    EXPECT_EQ(take<uint32_t>(bytes), masked_crc(crc32c(length)));
     std::string copy = length;
     const std::string event = take(bytes, take<uint64_t>(copy));
-    EXPECT_EQ(take<uint32_t>(bytes), masked(crc32c(event)));
+    EXPECT_EQ(take<uint32_t>(bytes), masked_crc(crc32c(event)));
     out.emplace_back();
     read_message(event, "", out.back());
   }

@@ -51,7 +51,7 @@ constexpr const char* kDigits =
 std::string rows_with(const std::string& extreme) {
   std::string rows = "a,y\n";
   for (int i = 0; i < 40; ++i)
-    rows += cat(i == 30 ? extreme : cat(i % 5), ",", i % 5 * 2 + 1, "\n");
+    rows += concat_to_string(i == 30 ? extreme : concat_to_string(i % 5), ",", i % 5 * 2 + 1, "\n");
   return rows;
 }
 constexpr const char* kRows =
@@ -121,7 +121,7 @@ TEST_F(Train, ARunDirectoryHasItsFiles) {
   expect_trains("digits", "r");
   for (const char* file : {"config.yaml", "data.json", "env.json", "metrics.jsonl", "timing.jsonl",
                            "log.txt", "exit.json", "model.safetensors", "checkpoints/best"}) {
-    EXPECT_TRUE(fs::exists(at_ / cat("r/", file))) << file;
+    EXPECT_TRUE(fs::exists(at_ / concat_to_string("r/", file))) << file;
   }
   EXPECT_EQ(
       json("r/exit.json"),
@@ -209,7 +209,7 @@ TEST_F(Train, EveryPrecisionLearnsTheSame) {
   const std::vector<double> losses = values("fp32", "train", "loss");
   for (const char* precision : {"tf32", "bf16", "fp16"}) {
     SCOPED_TRACE(precision);
-    expect_trains("digits", precision, {cat("train.precision=", precision)});
+    expect_trains("digits", precision, {concat_to_string("train.precision=", precision)});
     expect_close(values(precision, "train", "loss"), losses, 0.02);
     if (precision != std::string("tf32")) {
       EXPECT_NE(values(precision, "train", "loss"), losses);
@@ -426,7 +426,7 @@ TEST_F(Train, ARollbackHalvesTheRateUntilItHolds) {
 
 TEST_F(Train, ARunThatSkippedEveryStepFails) {
   std::string rows = "a,y\n";
-  for (int i = 0; i < 40; ++i) rows += cat("3e38,", i % 5, "\n");
+  for (int i = 0; i < 40; ++i) rows += concat_to_string("3e38,", i % 5, "\n");
   write_bytes(at_ / "rows.csv", rows);
   const RunDirectory::Outcome end = train("rows", "r", {"train.on_nan=skip"});
   EXPECT_EQ(end.code, 65) << end.err;
@@ -464,7 +464,7 @@ TEST(FirstBadTensor, IsNamedByItsPath) {
   const NoGradGuard no_grad;
   net.parameters()[0].fill_(1);
   {
-    const GradMode on(true);
+    const AutoGradMode on(true);
     EXPECT_EQ(first_bad_tensor(net, step), "the output of '0' (Linear)");
   }
   net.parameters()[5].fill_(NAN);

@@ -14,8 +14,8 @@ namespace {
 using Transforms = DataFiles;
 
 RunConfig load(const std::string& file, const std::string& transforms, int64_t workers) {
-  std::vector<std::string> words = {cat("data.workers=", workers)};
-  if (!transforms.empty()) words.push_back(cat("data.transforms=", transforms));
+  std::vector<std::string> words = {concat_to_string("data.workers=", workers)};
+  if (!transforms.empty()) words.push_back(concat_to_string("data.transforms=", transforms));
   return load_config(file, words);
 }
 
@@ -48,10 +48,11 @@ TEST_F(Transforms, ChangeTrainingImagesAloneWhateverTheWorkers) {
 
 TEST_F(Transforms, AreForImages) {
   std::string rows = "a,y\n";
-  for (int i = 0; i < 20; ++i) rows += cat(i, ",", i % 2, "\n");
-  const std::string file =
-      write("run.yaml", cat("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
-                            "}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n"));
+  for (int i = 0; i < 20; ++i) rows += concat_to_string(i, ",", i % 2, "\n");
+  const std::string file = write(
+      "run.yaml",
+      concat_to_string("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
+                       "}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n"));
   EXPECT_EQ(
       refusal_of<ConfigError>([&] {
         train(load(file, "[cutout]", 0), directory_ / "run");

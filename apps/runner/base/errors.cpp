@@ -20,17 +20,18 @@ bool is_refusal(const std::exception& error) {
 }
 
 std::string foreign_message(const std::exception& error, const std::string& part) {
-  return cat("an exception of type ", type_of(error), " from the ", part,
-             ", which is not part of Taper: ", error.what());
+  return concat_to_string("an exception of type ", type_of(error), " from the ", part,
+                          ", which is not part of Taper: ", error.what());
 }
 
 std::string message_of(const std::exception& error) {
   if (exit_code_of(error) != kExitBug || is_any<RunError, AcceleratorError>(error)) {
     return error.what();
   }
-  if (is_refusal(error)) return cat("a bug in Taper: ", error.what());
-  return cat("a bug in Taper, or in what this program adds to it: an exception of type ",
-             type_of(error), ": ", error.what());
+  if (is_refusal(error)) return concat_to_string("a bug in Taper: ", error.what());
+  return concat_to_string(
+      "a bug in Taper, or in what this program adds to it: an exception of type ", type_of(error),
+      ": ", error.what());
 }
 
 }  // namespace taper::v0::runner

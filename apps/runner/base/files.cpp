@@ -25,7 +25,7 @@ Descriptor::~Descriptor() {
 }
 
 void cannot_write(const fs::path& file) {
-  throw DiskError(cat("cannot write '", file.string(), "': ", std::strerror(errno)));
+  throw DiskError(concat_to_string("cannot write '", file.string(), "': ", std::strerror(errno)));
 }
 
 void sync(const fs::path& directory) {
@@ -67,7 +67,7 @@ TemporaryDirectory::TemporaryDirectory() {
   const fs::path all = fs::temp_directory_path();
   remove_left_behind(all);
   do {  // again where another took it for left behind, before it was locked
-    std::string name = (all / cat(kScratch, "XXXXXX")).string();
+    std::string name = (all / concat_to_string(kScratch, "XXXXXX")).string();
     require<InputError>(mkdtemp(name.data()), "cannot make a temporary directory '", name,
                         "': set TMPDIR");
     path_ = name;
@@ -98,7 +98,7 @@ void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t
 }
 
 void JsonLines::write(const std::string& fields) {
-  const std::string line = cat("{", fields, "}\n");
+  const std::string line = concat_to_string("{", fields, "}\n");
   const ssize_t n = ::write(file_, line.data(), line.size());
   if (n != ssize_t(line.size())) {
     // Half a line on a full disk.
@@ -134,7 +134,7 @@ std::string sums_of(const fs::path& dir, std::vector<std::string> names) {
   std::string out;
   for (const std::string& name : names) {
     const fs::path file = dir / name;
-    out += cat(hex_crc32(file_crc32(file)), " ", fs::file_size(file), " ", name, "\n");
+    out += concat_to_string(hex_crc32(file_crc32(file)), " ", fs::file_size(file), " ", name, "\n");
   }
   return out;
 }
@@ -152,7 +152,8 @@ std::string sums_difference(const std::string& listed, const std::string& found)
   const auto [line, before, now] = first_difference(listed, found);
   if (line == 0) return "";
   const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
-  return cat(kChecksums, " lists '", shown(before), "', but there is '", shown(now), "'");
+  return concat_to_string(kChecksums, " lists '", shown(before), "', but there is '", shown(now),
+                          "'");
 }
 
 }  // namespace taper::v0::runner

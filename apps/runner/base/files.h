@@ -53,13 +53,13 @@ void check_appendable(const fs::path& file);
 // are numbers (null where they are not finite) or plain words.
 template <class Value, class... Rest>
 std::string json_fields(const char* key, const Value& value, const Rest&... rest) {
-  std::string text = cat(value);
+  std::string text = concat_to_string(value);
   if constexpr (std::is_floating_point_v<Value>) {
     if (value - value != Value(0)) text = "null";
   }
   const char* quote = std::is_arithmetic_v<Value> ? "" : "\"";
-  const std::string out = cat('"', key, "\":", quote, text, quote);
-  if constexpr (sizeof...(rest) > 0) return cat(out, ",", json_fields(rest...));
+  const std::string out = concat_to_string('"', key, "\":", quote, text, quote);
+  if constexpr (sizeof...(rest) > 0) return concat_to_string(out, ",", json_fields(rest...));
   return out;
 }
 

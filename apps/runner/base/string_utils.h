@@ -25,13 +25,13 @@ inline std::string folded(std::string text) {
 // "a, b, c".
 std::string joined(std::ranges::input_range auto&& words) {
   std::string out;
-  for (const auto& w : words) out += cat(out.empty() ? "" : ", ", w);
+  for (const auto& w : words) out += concat_to_string(out.empty() ? "" : ", ", w);
   return out;
 }
 
 // "a.b" of "a" and "b"; of no path the key alone.
 inline std::string join_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : cat(path, ".", key);
+  return path.empty() ? key : concat_to_string(path, ".", key);
 }
 
 // The lines of a text, or what another character ends.

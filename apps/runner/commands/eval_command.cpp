@@ -25,20 +25,21 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
                         "columns, scales or the vocabulary differ; use --data FILE");
     rows = whole.test;
     if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
-      warn(cat("the data are not those that the run had (then | now):\n", changed));
+      warn(concat_to_string("the data are not those that the run had (then | now):\n", changed));
     }
   }
   DataLoader batches(rows,
                      {.batch_size = eval_batch_size_of(run.config, run.info),
                       .on_device = run.config.data.on_device},
                      run.device, run.config.seed);
-  const std::string weights = run.step < 0 ? "" : cat("weights:         of step ", run.step, "\n");
+  const std::string weights =
+      run.step < 0 ? "" : concat_to_string("weights:         of step ", run.step, "\n");
   const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
                                    distributed::Communicator::alone(run.device));
-  std::string text =
-      cat(weights, "samples:         ", rows->size(), "\n", to_text(metrics, run.info));
+  std::string text = concat_to_string(weights, "samples:         ", rows->size(), "\n",
+                                      to_text(metrics, run.info));
   for (const std::string& warning : warnings_about(metrics, run.info)) {
-    text += cat("warning:         ", warning, "\n");
+    text += concat_to_string("warning:         ", warning, "\n");
   }
   return text;
 }

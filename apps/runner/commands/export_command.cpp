@@ -25,12 +25,12 @@ Tensor example_of(const DataInfo& info, DType dtype, Device device) {
 }
 
 // The names of a table's features in the order in which the model takes them.
-Json features_of(const data::CsvRecipe& table) {
+Json features_of(const data::CsvEncoding& table) {
   Json out = Json::array();
   for (size_t i = 0; i < table.feature_names.size(); ++i) {
     if (table.categories[i].empty()) out.push_back(table.feature_names[i]);
     for (const std::string& word : table.categories[i]) {
-      out.push_back(cat(table.feature_names[i], "=", word));
+      out.push_back(concat_to_string(table.feature_names[i], "=", word));
     }
   }
   return out;
@@ -49,9 +49,9 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
   const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
   export_onnx(predicted, *run.model, {example}, file.string(), options);
-  return cat("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
-             to_string(info.input_shape).substr(1), ", ", options.output_names[0],
-             " float32 [batch, ", to_string(info.output_shape()).substr(1), "\n");
+  return concat_to_string("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
+                          to_string(info.input_shape).substr(1), ", ", options.output_names[0],
+                          " float32 [batch, ", to_string(info.output_shape()).substr(1), "\n");
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string export_run(const SavedRun& run, const std::string& to, const fs::pat
   AtomicFile(file.string(), 0);  // before the work
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());
-  return cat("wrote ", file.string(), "\n");
+  return concat_to_string("wrote ", file.string(), "\n");
 } catch (const NotImplementedError& error) {
   throw ConfigError(error.what());
 }
@@ -78,7 +78,8 @@ Command export_command() {
     }
     int operator()() const {
       const SavedRun saved = open();
-      const fs::path file = out.empty() ? saved.dir / cat("model.", to) : fs::path(out);
+      const fs::path file =
+          out.empty() ? saved.dir / concat_to_string("model.", to) : fs::path(out);
       return print(export_run(saved, to, file));
     }
   };

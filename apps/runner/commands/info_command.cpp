@@ -18,7 +18,8 @@ std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) /
 
 // A table in the manner of nvidia-smi.
 std::string gpu_lines() {
-  if (!cuda::is_available()) return cat("cuda     not used: ", cuda::unavailable_reason(), "\n");
+  if (!cuda::is_available())
+    return concat_to_string("cuda     not used: ", cuda::unavailable_reason(), "\n");
   constexpr const char* kRow = "{:<8} {:<31} {:<5} {:<5} {:<23} {}\n";
   const auto mib = [](size_t bytes) {
     return fmt::format("{:.0f} MiB", double(bytes) / (1 << 20));
@@ -27,10 +28,11 @@ std::string gpu_lines() {
       fmt::format(kRow, "gpu", "name", "cc", "SMs", "memory used / total", "by taper");
   for (int i = 0; i < cuda::device_count(); ++i) {
     const cuda::DeviceProperties p = cuda::get_device_properties(i);
-    out += fmt::format(kRow, cat("cuda:", i), p.name, cat(p.major, ".", p.minor),
-                       p.multi_processor_count,
-                       cat(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
-                       cat(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
+    out += fmt::format(
+        kRow, concat_to_string("cuda:", i), p.name, concat_to_string(p.major, ".", p.minor),
+        p.multi_processor_count,
+        concat_to_string(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
+        concat_to_string(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
   }
   out += "         used: by all programs; by taper: in tensors, of what is reserved here\n";
   if constexpr (kHasCuda)
@@ -42,31 +44,32 @@ std::string gpu_lines() {
 std::string rank_lines() {
   const auto line = [](const char* name, Device device) {
     std::string state = distributed::Communicator::unavailable_reason(device);
-    if (!state.empty()) return cat("ranks    ", name, state, "\n");
+    if (!state.empty()) return concat_to_string("ranks    ", name, state, "\n");
     state = "ready";
     if constexpr (distributed::kHasNccl) {
-      if (device.is_cuda()) state += cat(", NCCL ", distributed::nccl_version());
+      if (device.is_cuda()) state += concat_to_string(", NCCL ", distributed::nccl_version());
     }
-    return cat("ranks    ", name, state, "\n");
+    return concat_to_string("ranks    ", name, state, "\n");
   };
-  return line("on the CPU: ", DeviceType::cpu) +
-         (kHasCuda ? line("on GPUs: ", DeviceType::cuda) : "");
+  return line("on the CPU: ", DeviceType::kCpu) +
+         (kHasCuda ? line("on GPUs: ", DeviceType::kCuda) : "");
 }
 
 std::string system_info() {
   const BuildInfo built = build_info();
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
-  std::string out = cat("taper    ", built.version, "\n");
-  out += cat("built    with ", built.compiler, ", oneDNN ", built.onednn,
-             kHasCuda ? ", CUDA" : ", without CUDA", "\n");
+  std::string out = concat_to_string("taper    ", built.version, "\n");
+  out += concat_to_string("built    with ", built.compiler, ", oneDNN ", built.onednn,
+                          kHasCuda ? ", CUDA" : ", without CUDA", "\n");
   if (kHasCuda) {
     const std::string driver = cuda::driver_version(), cudnn = cuda::cudnn_version();
-    out += cat("cuda     runtime ", cuda::runtime_version(), ", driver ",
-               driver.empty() ? "none" : driver, ", cuDNN ", cudnn.empty() ? "none" : cudnn, "\n");
+    out += concat_to_string("cuda     runtime ", cuda::runtime_version(), ", driver ",
+                            driver.empty() ? "none" : driver, ", cuDNN ",
+                            cudnn.empty() ? "none" : cudnn, "\n");
   }
-  out += cat("cpu      ", cpu_name(), ", ", get_num_threads(), " threads, memory ",
-             gib(size_t(sysconf(_SC_PHYS_PAGES)) * page), " of which ",
-             gib(size_t(sysconf(_SC_AVPHYS_PAGES)) * page), " free\n");
+  out += concat_to_string("cpu      ", cpu_name(), ", ", get_num_threads(), " threads, memory ",
+                          gib(size_t(sysconf(_SC_PHYS_PAGES)) * page), " of which ",
+                          gib(size_t(sysconf(_SC_AVPHYS_PAGES)) * page), " free\n");
   return out + rank_lines() + gpu_lines();
 }
 

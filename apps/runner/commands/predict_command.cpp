@@ -26,7 +26,7 @@ static std::string value_text(float output, const DataInfo& info) {
   constexpr double kRounding = 1e-6;
   const double value = output * info.target_std + info.target_mean;
   const bool is_rounded = std::abs(value - double(float(value))) > kRounding * info.target_std;
-  return is_rounded ? cat(value) : cat(float(value));
+  return is_rounded ? concat_to_string(value) : concat_to_string(float(value));
 }
 
 Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
@@ -49,7 +49,7 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
 
 Tensor SavedRun::predict(const Tensor& raw) const {
   const NoGradGuard no_grad;
-  const AutocastScope no_autocast{AutocastState()};
+  const AutocastGuard no_autocast{AutocastState()};
   const MatmulPrecisionGuard precision(matmul_precision_of(config));
   return predict_raw(*this, raw);
 }
@@ -60,7 +60,8 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const bool is_regression = run.info.task == Task::kRegression;
   const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out = "prediction";
-  for (const std::string& name : run.info.class_names) out += cat(",", cell("p_" + name));
+  for (const std::string& name : run.info.class_names)
+    out += concat_to_string(",", cell("p_" + name));
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);
   while (const std::optional<Batch> batch = batches.next()) {
@@ -71,12 +72,12 @@ std::string predict(const SavedRun& run, const fs::path& file) {
       const std::span<float> row =
           host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
       if (is_regression) {
-        out += cat("\n", value_text(row[0], run.info));
+        out += concat_to_string("\n", value_text(row[0], run.info));
         continue;
       }
       const auto best = std::ranges::max_element(row) - row.begin();
-      out += cat("\n", cell(run.info.class_names[size_t(best)]));
-      for (const float p : row) out += cat(",", p);
+      out += concat_to_string("\n", cell(run.info.class_names[size_t(best)]));
+      for (const float p : row) out += concat_to_string(",", p);
     }
   }
   return out + "\n";

@@ -109,7 +109,9 @@ std::string other_model(const fs::path& dir, const std::vector<std::string>& ove
        lines_of(config_differences(to_yaml(load_run_config(dir)), to_yaml(config)))) {
     if (line.starts_with("  model.")) out += line + "\n";
   }
-  return out.empty() ? "" : cat("the run was trained with another model (then | now):\n", out);
+  return out.empty()
+             ? ""
+             : concat_to_string("the run was trained with another model (then | now):\n", out);
 }
 
 }  // namespace
@@ -133,11 +135,12 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
   const std::vector<NamedTensor> state = tensors_of(weights);
   require_room_for(run.info, state, data);
   {
-    const kernels::SkipDraws uninitialised;  // the weights come from the file
+    const kernels::SkipDrawsGuard uninitialised;  // the weights come from the file
     run.model = build_model(run.config.model, run.info, run.device);
   }
-  failing_as<InputError>(cat(weights.string(), ": ", other_model(dir, overrides, run.config)),
-                         [&] { run.model->load_state_dict(state); });
+  failing_as<InputError>(
+      concat_to_string(weights.string(), ": ", other_model(dir, overrides, run.config)),
+      [&] { run.model->load_state_dict(state); });
   run.model->eval();
   return run;
 }

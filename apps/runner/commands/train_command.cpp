@@ -28,26 +28,29 @@ void write_samples(const fs::path& dir) try {
   apply_settings(run.config);
   write_file(dir / "samples.txt", generate(run, {}));
 } catch (const Error& error) {  // the run itself is whole
-  warn(cat("no samples were written: ", error.what()));
+  warn(concat_to_string("no samples were written: ", error.what()));
 }
 
 // The numbers are those of the weights that were saved.
 std::string summary(const std::string& dir, const TrainConfig& config, const TrainResult& result) {
-  std::string text = cat("run:             ", dir, "\nsteps:           ", result.steps, "\n");
-  if (!result.reason.empty()) text += cat("ended by:        ", result.reason, "\n");
+  std::string text =
+      concat_to_string("run:             ", dir, "\nsteps:           ", result.steps, "\n");
+  if (!result.reason.empty()) text += concat_to_string("ended by:        ", result.reason, "\n");
   const bool has_last = result.saved_step == result.steps;
-  text += cat("saved weights:   of step ", result.saved_step, " in epoch ", result.saved_epoch,
-              has_last ? ", the last\n" : ", the best\n");
-  if (!has_last) text += cat("last weights:    of step ", result.steps, ", by --weights last\n");
+  text += concat_to_string("saved weights:   of step ", result.saved_step, " in epoch ",
+                           result.saved_epoch, has_last ? ", the last\n" : ", the best\n");
+  if (!has_last)
+    text += concat_to_string("last weights:    of step ", result.steps, ", by --weights last\n");
   if (result.best_step > 0 && result.best_step != result.steps) {
-    text += cat("best:            test ", best_goal(config).metric, " ", float(result.best),
-                " at step ", result.best_step, ", in checkpoints/best\n");
+    text += concat_to_string("best:            test ", best_goal(config).metric, " ",
+                             float(result.best), " at step ", result.best_step,
+                             ", in checkpoints/best\n");
   }
   const bool is_measured = !result.saved_metrics.values.empty();
   if (!is_measured) text += "                 not evaluated; the last evaluation gave\n";
   text += to_text(is_measured ? result.saved_metrics : result.metrics, {});
   for (const std::string& warning : result.warnings) {
-    text += cat("warning:         ", warning, "\n");
+    text += concat_to_string("warning:         ", warning, "\n");
   }
   return text;
 }
@@ -75,7 +78,7 @@ struct Train : TrainOptions {
 
   // On each rank; what is odd about the config is reported on the first alone.
   RunConfig load() const {
-    const LogScope once([](LogLevel, const std::string&) { return !is_later_rank(); });
+    const LogGuard once([](LogLevel, const std::string&) { return !is_later_rank(); });
     RunConfig config;
     run_on_all_ranks(config.distributed.timeout,
                      [&] { config = load_run_config(file, overrides); });

@@ -123,7 +123,7 @@ Metric metric(const std::string& name);
 //     return {.tasks = {Task::kRegression},
 //             .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
 //             .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-//             .grows = true};
+//             .higher_is_better = true};
 //   });
 struct NoOptions {
   template <class V> void describe(V&) {}

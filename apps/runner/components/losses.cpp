@@ -28,9 +28,9 @@ Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
   return binary_cross_entropy(x, wanted, {.reduction = r});
 } catch (const Error& error) {
   if (!is_refusal(error)) throw;
-  throw ValueError(cat(error.what(),
-                       ": bce takes probabilities; end the model with a sigmoid "
-                       "layer, or take bce_with_logits"));
+  throw ValueError(concat_to_string(error.what(),
+                                    ": bce takes probabilities; end the model with a sigmoid "
+                                    "layer, or take bce_with_logits"));
 }
 
 // Each class for itself: of logits, or of a model's own probabilities.

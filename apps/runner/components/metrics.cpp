@@ -74,7 +74,7 @@ std::vector<std::string> goals() {
 }
 
 bool is_better_when_greater(const std::string& goal) {
-  return goal != "loss" && metric(goal).grows;
+  return goal != "loss" && metric(goal).higher_is_better;
 }
 
 }  // namespace taper::v0::runner

@@ -30,7 +30,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
   for (std::size_t i = 0; const Component& entry : entries) {
     if (entry.place.source) place = entry.place;
     const Shape in = data::sample_shape(x);
-    const std::string name = cat("layer ", i++, " (", entry.type, ")");
+    const std::string name = concat_to_string("layer ", i++, " (", entry.type, ")");
     try {
       ModulePtr made = layers().make(entry, {in, data.vocab_size(), device});
       x = made->eval()(x);
@@ -38,8 +38,8 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
       model->add(std::move(made));
     } catch (const Error& error) {
       if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
-      throw ConfigError(located(place, cat(name, " does not fit its input of shape ", in,
-                                           " (a sample's): ", error.what())));
+      throw ConfigError(located(place, concat_to_string(name, " does not fit its input of shape ",
+                                                        in, " (a sample's): ", error.what())));
     } catch (const std::exception& error) {
       layers().refuse(entry, error);
       throw;
@@ -47,28 +47,33 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
     const bool is_last = i == entries.size();
     if (x.defined() && x.dim() > (is_last ? 0 : 1)) continue;
     throw ConfigError(located(
-        place, cat(name, " gives ",
-                   x.defined() ? cat("a tensor of shape ", x.shape()) : "an undefined tensor",
-                   " for one sample of shape ", in, ": its result must begin with the batch",
-                   is_last ? "" : " and have a dimension for the next layer")));
+        place,
+        concat_to_string(
+            name, " gives ",
+            x.defined() ? concat_to_string("a tensor of shape ", x.shape()) : "an undefined tensor",
+            " for one sample of shape ", in, ": its result must begin with the batch",
+            is_last ? "" : " and have a dimension for the next layer")));
   }
   const Shape out = data::sample_shape(x);
   if (out == data.output_shape()) return model;
   throw ConfigError(located(
       place,
-      cat("the model's last layer gives shape ", out, ", but the data need ", data.output_shape(),
+      concat_to_string(
+          "the model's last layer gives shape ", out, ", but the data need ", data.output_shape(),
           out.size() > data.output_shape().size() ? ": put a flatten layer before it" : "",
-          out.size() == data.output_shape().size() ? cat(": end with `linear: ", data.outputs, "`")
-                                                   : "")));
+          out.size() == data.output_shape().size()
+              ? concat_to_string(": end with `linear: ", data.outputs, "`")
+              : "")));
 }
 
 // What a ready-made model takes.
 void check(bool fits, const ModelSite& at, const char* takes) {
   require<ConfigError>(
       fits,
-      located(at.place, cat("this model takes ", takes, ", but the data have samples of shape ",
-                            at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
-                            " and targets that need ", at.data.output_shape())));
+      located(at.place,
+              concat_to_string("this model takes ", takes, ", but the data have samples of shape ",
+                               at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
+                               " and targets that need ", at.data.output_shape())));
 }
 bool are_tokens(const DataInfo& data) {
   return data.vocab_size() > 0 && data.input_shape.size() == 1;
@@ -86,7 +91,7 @@ struct SequentialSpec {
 Component layer_of(const std::string& name, const auto&... values) {
   Component out = layers().component(name);
   std::size_t i = 0;
-  (read_word(out.schema().fields.at(i++), cat(values)), ...);
+  (read_word(out.schema().fields.at(i++), concat_to_string(values)), ...);
   return out;
 }
 void add_dropout(std::vector<Component>& all, double p) {
@@ -215,9 +220,9 @@ static std::string path_of(const std::exception& error) {
 void refuse_layer(Module& model, const Component& config, const std::exception& error) {
   const std::string path = path_of(error);
   if (path.empty()) return models().refuse_call(config, error);
-  std::string where = cat(" (in module ", path);
+  std::string where = concat_to_string(" (in module ", path);
   for (const auto& [name, module] : model.named_modules()) {
-    if (name == path) where += cat(", ", module->type_name());
+    if (name == path) where += concat_to_string(", ", module->type_name());
   }
   const auto* layered = config.get_if<SequentialSpec>();
   size_t layer = 0;
@@ -235,11 +240,12 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
   if (data.task == Task::kLanguage) needed[0] = x.size(1);  // which may be fewer than the data's
   needed.insert(0, x.size(0));
   const auto refuse = [&](const auto&... what) {
-    throw ConfigError(located(config.place, cat("model '", config.type, "' gives ", what...)));
+    throw ConfigError(
+        located(config.place, concat_to_string("model '", config.type, "' gives ", what...)));
   };
   if (!y.defined() || y.shape() != needed) {
-    refuse(y.defined() ? cat("shape ", y.shape()) : "an undefined tensor", " for a batch of shape ",
-           x.shape(), ", but the data need ", needed);
+    refuse(y.defined() ? concat_to_string("shape ", y.shape()) : "an undefined tensor",
+           " for a batch of shape ", x.shape(), ", but the data need ", needed);
   }
   if (is_grad_enabled() && !y.requires_grad()) {
     refuse("a result that does not require grad: it is detached from the model's parameters");
@@ -253,7 +259,7 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device) {
   if (!models().is_added(config.type)) return;  // Taper's own are made to fit
   Generator apart(default_generator());
-  const DrawScope draws(apart);
+  const DrawGuard draws(apart);
   model.eval();
   (void)run_model(model, config, data, sample_batch(data, 2, device));
   model.train();

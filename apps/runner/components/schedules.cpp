@@ -118,8 +118,8 @@ Schedules& schedules() { return Schedules::registry("schedule", {kSchedules}); }
 
 optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at) {
   if (warmup >= at.steps && warmup > 0) {
-    warn(cat("schedule.warmup has ", warmup, " steps and the run ", at.steps,
-             ": the learning rate never reaches ", at.lr));
+    warn(concat_to_string("schedule.warmup has ", warmup, " steps and the run ", at.steps,
+                          ": the learning rate never reaches ", at.lr));
   }
   const int64_t rest = std::max<int64_t>(at.steps - warmup, 1);
   const Schedule then = schedules().make(config, {at.lr, rest, at.steps_per_epoch});
@@ -137,7 +137,7 @@ std::optional<optim::PlateauOptions> plateau_of(const Component& config) {
   if (plateau == nullptr) return std::nullopt;
   optim::PlateauOptions o = plateau->options;
   o.min_lr = {plateau->min_lr};
-  if (is_better_when_greater(plateau->metric)) o.mode = optim::PlateauOptions::Mode::max;
+  if (is_better_when_greater(plateau->metric)) o.mode = optim::PlateauOptions::Mode::kMax;
   return o;
 }
 

@@ -97,7 +97,7 @@ template <class Options> std::unique_ptr<data::Source> make_source(const Options
 }
 
 // What batches of training images go through (data/transforms.h).
-using ImageTransform = std::function<Tensor(const Tensor&, data::Draws&)>;
+using ImageTransform = std::function<Tensor(const Tensor&, data::SampleRng&)>;
 using ImageTransforms = Table<ImageTransform()>;
 ImageTransforms& image_transforms();
 

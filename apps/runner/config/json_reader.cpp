@@ -10,7 +10,7 @@
 namespace taper::v0::runner {
 namespace {
 
-using EventKind = JsonEvent::Kind;
+using EventKind = JsonEvent::EventKind;
 
 // Builds the tree from what is found in the text, in its order.
 class JsonTreeBuilder {
@@ -39,7 +39,7 @@ class JsonTreeBuilder {
       return;
     }
     if (++values_ > kMaxJsonValues)
-      throw Problem{place, cat("more than ", kMaxJsonValues, " values")};
+      throw Problem{place, concat_to_string("more than ", kMaxJsonValues, " values")};
     const bool is_open = event.kind == EventKind::kListStart || event.kind == EventKind::kMapStart;
     const bool is_child = !open_.empty() && open_.back().kind == Node::Kind::kMap;
     Node node{.kind = event.kind == EventKind::kNull        ? Node::Kind::kNull
@@ -86,7 +86,8 @@ Document parse_json(std::string_view text, Source about) {
   try {
     const auto fault = scan_json(text, [&](const JsonEvent& event) { builder.add(event); });
     if (!fault) return {std::move(builder.root), {}};
-    return {std::nullopt, {{builder.place_at(fault->at), cat("not valid JSON: ", fault->what)}}};
+    return {std::nullopt,
+            {{builder.place_at(fault->at), concat_to_string("not valid JSON: ", fault->what)}}};
   } catch (const Problem& problem) {
     return {std::nullopt, {problem}};
   }
@@ -96,8 +97,8 @@ void check_json(std::string_view text, const std::string& name, int64_t first_li
   const auto fault = scan_json(text, [](const JsonEvent&) {});
   if (!fault) return;
   const auto end = text.begin() + std::ptrdiff_t(std::min(fault->at, text.size()));
-  throw InputError(cat(name, ":", first_line + std::count(text.begin(), end, '\n'),
-                       ": not valid JSON: ", fault->what));
+  throw InputError(concat_to_string(name, ":", first_line + std::count(text.begin(), end, '\n'),
+                                    ": not valid JSON: ", fault->what));
 }
 
 void read_json(std::string_view text, const std::string& name, const Schema& schema) {
@@ -108,7 +109,8 @@ void read_json(std::string_view text, const std::string& name, const Schema& sch
 
 bool expect(bool fits, const Node& node, const char* expected, Problems& problems) {
   if (!fits)
-    problems.push_back({node.place, cat("expected ", expected, ", got ", describe_node(node))});
+    problems.push_back(
+        {node.place, concat_to_string("expected ", expected, ", got ", describe_node(node))});
   return fits;
 }
 

@@ -34,7 +34,7 @@ Json json_value(std::string_view text, const std::string& name, int64_t first_li
 template <class Json> Json read_json_file(const fs::path& file, const char* what) {
   Json json = json_value<Json>(read_file(file, what, kMaxJsonBytes), file.string());
   if (json.is_object()) return json;
-  throw InputError(cat(file.string(), ":1: expected a JSON object"));
+  throw InputError(concat_to_string(file.string(), ":1: expected a JSON object"));
 }
 
 // Reads a text into what the schema is bound to. InputError: with all problems and their places.

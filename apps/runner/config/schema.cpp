@@ -13,17 +13,17 @@ namespace {
 // 1000000 rather than 1e+06.
 std::string text_of(double bound) {
   const bool is_whole = bound == std::floor(bound) && std::fabs(bound) < 1e15;
-  return is_whole ? cat(int64_t(bound)) : cat(bound);
+  return is_whole ? concat_to_string(int64_t(bound)) : concat_to_string(bound);
 }
 
 // ", at least 1 and below 10"; empty for no bounds.
 std::string text_of(const Range& range) {
   std::string out;
   if (range.low > -kInfinity)
-    out = cat(range.low_open ? ", above " : ", at least ", text_of(range.low));
+    out = concat_to_string(range.low_open ? ", above " : ", at least ", text_of(range.low));
   if (range.high < kInfinity) {
-    out += cat(out.empty() ? ", " : " and ", range.high_open ? "below " : "at most ",
-               text_of(range.high));
+    out += concat_to_string(out.empty() ? ", " : " and ", range.high_open ? "below " : "at most ",
+                            text_of(range.high));
   }
   return out;
 }
@@ -48,10 +48,10 @@ std::string entry_text(const TypedSection& entry) {
   std::string arguments;
   for (const Schema schema = entry.schema(); const Field& f : schema.fields) {
     if (!is_written(f)) continue;
-    arguments += cat(arguments.empty() ? "" : ", ", f.name, ": ", value_text(f));
+    arguments += concat_to_string(arguments.empty() ? "" : ", ", f.name, ": ", value_text(f));
   }
   const std::string& type = entry.chosen->type;
-  return arguments.empty() ? type : cat(type, ": {", arguments, "}");
+  return arguments.empty() ? type : concat_to_string(type, ": {", arguments, "}");
 }
 
 }  // namespace
@@ -60,35 +60,38 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
                   const std::string& pad) {
   std::string out;
   const auto line = [&](const std::string& content, const std::string& at) {
-    out += cat(content, comment_of ? cat("  # ", comment_of(at)) : "", "\n");
+    out +=
+        concat_to_string(content, comment_of ? concat_to_string("  # ", comment_of(at)) : "", "\n");
   };
   for (const Field& f : schema.fields) {
     if (!is_written(f)) continue;
     const std::string here = join_path(path, f.name), inner = pad + "  ";
     if (std::holds_alternative<Value>(f.target)) {
-      line(cat(pad, f.name, ": ", value_text(f)), here);
+      line(concat_to_string(pad, f.name, ": ", value_text(f)), here);
       continue;
     }
-    out += cat(pad, f.name, ":\n");
+    out += concat_to_string(pad, f.name, ":\n");
     if (const auto* map = std::get_if<Section>(&f.target)) {
       out += write(map->open(), comment_of, here, inner);
     }
     if (const auto* tagged = std::get_if<TypedSection>(&f.target)) {
-      line(cat(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
+      line(concat_to_string(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
       out += write(tagged->schema(), comment_of, here, inner);
     }
     const auto* list = std::get_if<TypedSectionList>(&f.target);
     for (std::size_t i = 0; list && i < list->list->size(); ++i) {
-      line(cat(inner, "- ", entry_text(list->item(i))), join_path(here, cat(i)));
+      line(concat_to_string(inner, "- ", entry_text(list->item(i))),
+           join_path(here, concat_to_string(i)));
     }
   }
   return out;
 }
 
 std::string expected_of_one(const Field& field) {
-  if (!field.names.empty()) return cat("one of ", joined(field.names));
+  if (!field.names.empty()) return concat_to_string("one of ", joined(field.names));
   if (!field.form.empty()) return field.form;
-  return cat(kScalars[std::get<Value>(field.target).like.index()], text_of(field.range));
+  return concat_to_string(kScalars[std::get<Value>(field.target).like.index()],
+                          text_of(field.range));
 }
 
 std::string expected(const Field& field, const char* or_same) {
@@ -98,10 +101,11 @@ std::string expected(const Field& field, const char* or_same) {
   if (v == nullptr) return "";
   const std::string one = expected_of_one(field);
   if (!v->takes_list) return one;
-  if (v->takes_one && v->size == 0) return cat(one, ", or a list of them");
-  if (v->takes_one) return cat(one, ", or two of them as a list", v->is_same ? or_same : "");
-  if (v->size > 0) return cat("a list of ", v->size, " numbers");
-  return cat("a list of integers", text_of(field.range), ", as in [512, 512]");
+  if (v->takes_one && v->size == 0) return concat_to_string(one, ", or a list of them");
+  if (v->takes_one)
+    return concat_to_string(one, ", or two of them as a list", v->is_same ? or_same : "");
+  if (v->size > 0) return concat_to_string("a list of ", v->size, " numbers");
+  return concat_to_string("a list of integers", text_of(field.range), ", as in [512, 512]");
 }
 
 std::string value_text(const Field& field) {
@@ -113,11 +117,11 @@ std::string value_text(const Field& field) {
   for (const Scalar& each : v->scalars({})) {
     words.push_back(std::visit(Overloaded{[&](const Choice& c) { return field.names[c.get()]; },
                                           [](const std::string* p) { return yaml_text(*p); },
-                                          [](const auto* p) { return cat(*p); }},
+                                          [](const auto* p) { return concat_to_string(*p); }},
                                each));
   }
   const bool is_one_pair = v->takes_one && v->size == 2 && words[0] == words[1];
-  return v->takes_list && !is_one_pair ? cat("[", joined(words), "]") : words[0];
+  return v->takes_list && !is_one_pair ? concat_to_string("[", joined(words), "]") : words[0];
 }
 
 std::string closest(const std::string& name, const std::vector<std::string>& known) {
@@ -146,7 +150,7 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
 }
 
 std::string did_you_mean(const std::string& meant) {
-  return meant.empty() ? "" : cat("; did you mean '", meant, "'?");
+  return meant.empty() ? "" : concat_to_string("; did you mean '", meant, "'?");
 }
 
 }  // namespace taper::v0::runner

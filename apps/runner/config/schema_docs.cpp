@@ -149,9 +149,10 @@ std::string rows_of(const Schema& schema, const std::string& head, const std::st
     const std::string name = path + field.name, value = value_text(field);
     if (expected(field).empty()) continue;
     std::string by_default = field.is_required ? "required" : "";
-    if (!field.is_required && !value.empty() && value != "\"\"") by_default = cat("`", value, "`");
-    rows += cat(head, "| `", name, "` | ", expected(field), " | ", by_default, " | ", field.doc,
-                " |\n");
+    if (!field.is_required && !value.empty() && value != "\"\"")
+      by_default = concat_to_string("`", value, "`");
+    rows += concat_to_string(head, "| `", name, "` | ", expected(field), " | ", by_default, " | ",
+                             field.doc, " |\n");
     const auto* inner = std::get_if<Section>(&field.target);
     if (inner) rows += rows_of(inner->open(), head, name + ".");
   }
@@ -159,7 +160,8 @@ std::string rows_of(const Schema& schema, const std::string& head, const std::st
 }
 
 std::string table_of(const Schema& schema) {
-  return cat("\n| key | takes | default | meaning |\n|---|---|---|---|\n", rows_of(schema, ""));
+  return concat_to_string("\n| key | takes | default | meaning |\n|---|---|---|---|\n",
+                          rows_of(schema, ""));
 }
 
 // Keys that all types have stand once, at the end.
@@ -178,17 +180,18 @@ std::string table_of(const TypedSection& tagged, const char* title) {
       if (!is_common) own.fields.push_back(field);
       if (is_common && &a == all.data()) common.fields.push_back(field);
     }
-    const std::string head = cat("| `", a.type, "` ");
-    rows += own.fields.empty() ? cat(head, "| | | | |\n") : rows_of(own, head);
+    const std::string head = concat_to_string("| `", a.type, "` ");
+    rows += own.fields.empty() ? concat_to_string(head, "| | | | |\n") : rows_of(own, head);
   }
-  return cat("\n| ", title, " | key | takes | default | meaning |\n|---|---|---|---|---|\n", rows,
-             rows_of(common, "| any "));
+  return concat_to_string("\n| ", title,
+                          " | key | takes | default | meaning |\n|---|---|---|---|---|\n", rows,
+                          rows_of(common, "| any "));
 }
 
 std::string entries_of(const TypedSectionList& list, const std::string& path) {
-  return cat("\nEntries of `", path, "`, as `- name`, `- name: 512` (its first key) or ",
-             "`- name: {key: 512, other: false}`:\n",
-             table_of(TypedSection{list.kind, nullptr}, "entry"));
+  return concat_to_string(
+      "\nEntries of `", path, "`, as `- name`, `- name: 512` (its first key) or ",
+      "`- name: {key: 512, other: false}`:\n", table_of(TypedSection{list.kind, nullptr}, "entry"));
 }
 
 std::string part_of(const TypedSection& tagged, const std::string& path) {
@@ -199,7 +202,7 @@ std::string part_of(const TypedSection& tagged, const std::string& path) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<TypedSectionList>(&field.target);
       if (list == nullptr || !told.emplace(field.name, list->kind).second) continue;
-      out += entries_of(*list, cat(path, ".", field.name));
+      out += entries_of(*list, concat_to_string(path, ".", field.name));
     }
   }
   return out;
@@ -230,11 +233,12 @@ std::string reference(const Schema& schema) {
     std::string sentence = field.doc;
     sentence[0] = char(std::toupper(sentence[0]));
     if (field.is_required) sentence += " (required)";
-    if (tagged && !field.is_required) sentence += cat("; default: `", tagged->chosen->type, "`");
-    parts += cat("\n## ", field.name, "\n\n", sentence, ".\n",
-                 section ? table_of(section->open()) : part_of(*tagged, field.name));
+    if (tagged && !field.is_required)
+      sentence += concat_to_string("; default: `", tagged->chosen->type, "`");
+    parts += concat_to_string("\n## ", field.name, "\n\n", sentence, ".\n",
+                              section ? table_of(section->open()) : part_of(*tagged, field.name));
   }
-  return cat(table_of(leaves), parts);
+  return concat_to_string(table_of(leaves), parts);
 }
 
 }  // namespace taper::v0::runner

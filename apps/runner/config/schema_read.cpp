@@ -13,9 +13,11 @@ namespace {
 
 // The parts of a sentence that are there only if they have something to say.
 std::string in_section(const std::string& path) {
-  return path.empty() ? "" : cat(" in '", path, "'");
+  return path.empty() ? "" : concat_to_string(" in '", path, "'");
 }
-std::string also(const std::string& advice) { return advice.empty() ? "" : cat("; ", advice); }
+std::string also(const std::string& advice) {
+  return advice.empty() ? "" : concat_to_string("; ", advice);
+}
 
 std::vector<std::string> names_of(const Schema& schema) {
   std::vector<std::string> names;
@@ -135,8 +137,8 @@ struct Reader {
   // `advice` begins with "; ", where there is some.
   void mismatch(const Node& node, const std::string& path, const std::string& expected,
                 const std::string& advice = "") {
-    problem(node.place, cat(path, path.empty() ? "" : ": ", "expected ", expected, ", got ",
-                            describe_node(node), advice));
+    problem(node.place, concat_to_string(path, path.empty() ? "" : ": ", "expected ", expected,
+                                         ", got ", describe_node(node), advice));
   }
 
   void not_a_map(const Node& node, const std::string& path, const std::string& expected) {
@@ -149,7 +151,8 @@ struct Reader {
   void read_section(const Schema& schema, const Node& node, const std::string& path,
                     const TypedSection* owner = nullptr) {
     if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
-      return not_a_map(node, path, cat("a map with the keys ", joined(names_of(schema))));
+      return not_a_map(node, path,
+                       concat_to_string("a map with the keys ", joined(names_of(schema))));
     }
     const std::size_t problems_before = result.problems.size();
     for (const Node& child : node.children) {
@@ -166,7 +169,7 @@ struct Reader {
         if (child == nullptr) break;
         at = child;
       }
-      problem(at->key_place, cat(join_path(path, rule.key), ": ", rule.requirement));
+      problem(at->key_place, concat_to_string(join_path(path, rule.key), ": ", rule.requirement));
     }
   }
 
@@ -176,14 +179,16 @@ struct Reader {
     if (owner != nullptr) {
       known.insert(known.begin(), "type");
       if (const auto types = types_with(*owner, child.key); !types.empty()) {
-        return problem(child.key_place, cat("key '", child.key, "' is not for ", path, " of type ",
-                                            owner->chosen->type, " but for type ", joined(types),
-                                            "; remove it or change the type"));
+        return problem(child.key_place,
+                       concat_to_string("key '", child.key, "' is not for ", path, " of type ",
+                                        owner->chosen->type, " but for type ", joined(types),
+                                        "; remove it or change the type"));
       }
     }
-    problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
-                                 did_you_mean(meant(schema, child.key, known, path)),
-                                 "; known keys: ", joined(known)));
+    problem(child.key_place,
+            concat_to_string("unknown key ", in_quotes(child.key), in_section(path),
+                             did_you_mean(meant(schema, child.key, known, path)),
+                             "; known keys: ", joined(known)));
   }
 
   static std::vector<std::string> types_with(const TypedSection& tagged, const std::string& key) {
@@ -226,11 +231,13 @@ struct Reader {
       if (!field.is_required) return;
       const auto* tagged = std::get_if<TypedSection>(&field.target);
       problem(section.key_place,
-              cat("missing key '", field.name, "'", in_section(path), " (", field.doc,
-                  tagged ? cat(", with a type: ", joined(tagged->kind->names())) : "", ")"));
+              concat_to_string(
+                  "missing key '", field.name, "'", in_section(path), " (", field.doc,
+                  tagged ? concat_to_string(", with a type: ", joined(tagged->kind->names())) : "",
+                  ")"));
     } else if (field.is_idle && field.is_idle()) {
-      problem(node->key_place,
-              cat("key '", here, "' has no meaning when ", field.idle_reason, "; remove it"));
+      problem(node->key_place, concat_to_string("key '", here, "' has no meaning when ",
+                                                field.idle_reason, "; remove it"));
     } else {
       result.places[here] = node->place;
       std::visit([&](const auto& target) { read_target(field, target, *node, here); },
@@ -252,12 +259,13 @@ struct Reader {
     }
     const std::size_t n = node.children.size();
     if (!is_list(node) || (v.size > 0 && n != v.size)) {
-      return mismatch(node, path,
-                      v.size > 0 ? cat("a list of ", v.size, " numbers") : expected(field),
-                      is_list(node) ? cat("; it has ", n) : "");
+      return mismatch(
+          node, path,
+          v.size > 0 ? concat_to_string("a list of ", v.size, " numbers") : expected(field),
+          is_list(node) ? concat_to_string("; it has ", n) : "");
     }
     for (std::size_t i = 0; const Scalar& each : v.scalars(n)) {
-      read_scalar_of(field, each, node.children[i], join_path(path, cat(i)), one);
+      read_scalar_of(field, each, node.children[i], join_path(path, concat_to_string(i)), one);
       ++i;
     }
   }
@@ -293,8 +301,8 @@ struct Reader {
     const bool is_text = node.kind == Node::Kind::kScalar;
     const auto found = std::ranges::find(names, node.text);
     if (is_text && found != names.end()) return std::size_t(found - names.begin());
-    mismatch(node, path, cat("one of ", joined(names)),
-             is_text ? cat(did_you_mean(nearest(node.text, names)), also(more)) : "");
+    mismatch(node, path, concat_to_string("one of ", joined(names)),
+             is_text ? concat_to_string(did_you_mean(nearest(node.text, names)), also(more)) : "");
     return std::nullopt;
   }
 
@@ -305,7 +313,8 @@ struct Reader {
   }
 
   void read_target(const Field&, const Custom& custom, const Node& node, const std::string& path) {
-    for (const Problem& p : custom.read(node)) problem(p.place, cat(path, ": ", p.message));
+    for (const Problem& p : custom.read(node))
+      problem(p.place, concat_to_string(path, ": ", p.message));
   }
 
   // Whether the text names a type; with its defaults it is then the chosen one.
@@ -326,8 +335,9 @@ struct Reader {
       const bool is_name = std::ranges::count(types, node.text) > 0;
       return not_a_map(
           node, path,
-          cat("a map with a type", is_name ? cat(", as `", path, ": {type: ", node.text, "}`")
-                                           : cat(": ", joined(types))));
+          concat_to_string("a map with a type",
+                           is_name ? concat_to_string(", as `", path, ": {type: ", node.text, "}`")
+                                   : concat_to_string(": ", joined(types))));
     }
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");
@@ -338,24 +348,26 @@ struct Reader {
       return;
     }
     problem(node.key_place,
-            cat("missing key 'type'", in_section(path), "; one of ", joined(types)));
+            concat_to_string("missing key 'type'", in_section(path), "; one of ", joined(types)));
     for (const Node& child : node.children) {
       if (!types_with(out, child.key).empty()) continue;
-      problem(child.key_place, cat("unknown key ", in_quotes(child.key), in_section(path),
-                                   did_you_mean(nearest(child.key, {"type"}))));
+      problem(child.key_place,
+              concat_to_string("unknown key ", in_quotes(child.key), in_section(path),
+                               did_you_mean(nearest(child.key, {"type"}))));
     }
   }
 
   void read_target(const Field&, const TypedSectionList& out, const Node& node,
                    const std::string& path) {
     const std::size_t n = node.children.size();
-    if (n > kMaxEntries) return mismatch(node, path, cat("at most ", kMaxEntries, " entries"));
+    if (n > kMaxEntries)
+      return mismatch(node, path, concat_to_string("at most ", kMaxEntries, " entries"));
     if (!is_list(node) || n == 0) {
       return mismatch(node, path, "a list of at least one entry, each on a line as '- name'");
     }
     out.list->assign(n, out.kind->first());
     for (std::size_t i = 0; i < n; ++i) {
-      const std::string here = join_path(path, cat(i));
+      const std::string here = join_path(path, concat_to_string(i));
       result.places[here] = node.children[i].place;
       read_entry(out.item(i), node.children[i], here);
     }
@@ -366,9 +378,10 @@ struct Reader {
     out.chosen->place = node.place;
     const bool is_map = node.kind == Node::Kind::kMap;
     if (is_map ? node.children.size() != 1 : node.kind != Node::Kind::kScalar) {
-      return mismatch(
-          node, path, "a name or one 'name: arguments'",
-          is_map ? cat("; it has ", node.children.size(), " keys; one entry names one thing") : "");
+      return mismatch(node, path, "a name or one 'name: arguments'",
+                      is_map ? concat_to_string("; it has ", node.children.size(),
+                                                " keys; one entry names one thing")
+                             : "");
     }
     Node tag = node, arguments{.place = node.place, .key_place = node.place};
     if (is_map) {

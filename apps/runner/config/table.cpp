@@ -19,32 +19,33 @@ const ComponentRegistry::Row& ComponentRegistry::row(const std::string& name) co
   for (const Row& row : rows_) {
     if (row.component.type == name) return row;
   }
-  throw ValueError(cat("there is no ", what_, " '", name, "'"));
+  throw ValueError(concat_to_string("there is no ", what_, " '", name, "'"));
 }
 
 void ComponentRegistry::refuse(const Component& c, const std::exception& error,
                                const std::string& where) const {
   if (is_any<Error>(error) || exit_code_of(error) != kExitBug) return;
-  const std::string part = cat(what_, " '", c.type, "'");
+  const std::string part = concat_to_string(what_, " '", c.type, "'");
   if (is_added(c.type)) {
     throw ForeignError(located(c.place, foreign_message(error, part) + where));
   }
-  throw RunError(kExitBug,
-                 located(c.place, cat("a bug in Taper: ", part, ": ", error.what(), where)));
+  throw RunError(kExitBug, located(c.place, concat_to_string("a bug in Taper: ", part, ": ",
+                                                             error.what(), where)));
 }
 
 void ComponentRegistry::refuse_call(const Component& c, const std::exception& error,
                                     const std::string& where) const {
   if (!is_refusal(error)) return refuse(c, error, where);
-  const std::string part = cat(what_, " '", c.type, "'");
+  const std::string part = concat_to_string(what_, " '", c.type, "'");
   if (is_added(c.type)) throw ForeignError(located(c.place, foreign_message(error, part)));
-  throw ConfigError(located(c.place, cat(part, ": ", error.what())));
+  throw ConfigError(located(c.place, concat_to_string(part, ": ", error.what())));
 }
 
 void ComponentRegistry::refuse_nothing(const Component& c) const {
-  throw RunError(kExitBug, located(c.place, cat(what_, " '", c.type,
-                                                "', which is not part of Taper: its factory gave "
-                                                "nothing")));
+  throw RunError(
+      kExitBug, located(c.place, concat_to_string(what_, " '", c.type,
+                                                  "', which is not part of Taper: its factory gave "
+                                                  "nothing")));
 }
 
 bool ComponentRegistry::is_added(const std::string& name) const {

@@ -44,7 +44,8 @@ void check_bytes(std::string_view text, const SourcePtr& source) {
       throw Problem{place, "not UTF-8 text; save the file as UTF-8"};
     const char c = text[0];
     if (is_control(c) && c != '\t' && c != '\n' && !text.starts_with("\r\n")) {
-      throw Problem{place, cat("a control character (byte ", int(c), ") is not allowed here")};
+      throw Problem{
+          place, concat_to_string("a control character (byte ", int(c), ") is not allowed here")};
     }
     place.column = c == '\n' ? 1 : place.column + int(length);
     place.line += c == '\n' ? 1 : 0;
@@ -138,13 +139,15 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void spend(const Place& place, std::size_t nodes) {
     nodes_ += nodes;
     if (nodes_ <= kMaxYamlNodes) return;
-    throw Problem{place, cat("more than ", kMaxYamlNodes, " values, aliases expanded")};
+    throw Problem{place,
+                  concat_to_string("more than ", kMaxYamlNodes, " values, aliases expanded")};
   }
 
   void open(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     check_tag(at, tag);
     if (int(open_.size()) >= kMaxYamlDepth) {
-      throw Problem{place_of(at), cat("nested deeper than ", kMaxYamlDepth, " levels")};
+      throw Problem{place_of(at),
+                    concat_to_string("nested deeper than ", kMaxYamlDepth, " levels")};
     }
     open_.push_back({make(at, kind), anchor});
   }
@@ -168,8 +171,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
       }
       const auto [first, is_new] = lines.emplace(key.text, key.place.line);
       if (!is_new) {
-        problems.push_back({key.place, cat("duplicate key ", in_quotes(key.text),
-                                           ", first in line ", first->second)});
+        problems.push_back({key.place, concat_to_string("duplicate key ", in_quotes(key.text),
+                                                        ", first in line ", first->second)});
         continue;
       }
       Node& child = map.children.emplace_back(children[i + 1]);
@@ -204,7 +207,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
 // one look for a second document and no loop.
 void read_events(std::string_view text, YamlTreeBuilder& builder) {
   // yaml-cpp closes an open quote by itself when the text ends in a newline; so it ends in '#'.
-  std::istringstream stream{cat(text, "\n#")};
+  std::istringstream stream{concat_to_string(text, "\n#")};
   YAML::Parser parser(stream);
   if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
 }
@@ -245,7 +248,7 @@ Problem explain(const YAML::Exception& error, const YamlTreeBuilder& builder) {
   }
   const std::string_view line = parts_of({place.source, place.line, 1}).after;
   const std::size_t tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
-  if (tab == std::string::npos) return {place, cat("not valid YAML: ", error.msg)};
+  if (tab == std::string::npos) return {place, concat_to_string("not valid YAML: ", error.msg)};
   place.column = int(tab) + 1;
   return {place, "not valid YAML: indent with spaces, not with tabs"};
 }
@@ -257,12 +260,13 @@ std::string to_string(const Place& place) {
   if (place.line == 0 || place.source->number > 0) return place.source->name;
   const std::string_view before = parts_of(place).before;
   const auto inside = std::ranges::count_if(before, is_continuation);
-  return cat(place.source->name, ":", place.line, ":", 1 + std::ssize(before) - inside);
+  return concat_to_string(place.source->name, ":", place.line, ":",
+                          1 + std::ssize(before) - inside);
 }
 
 std::string located(const Place& place, const std::string& message) {
   if (!place.source) return message;
-  const std::string head = cat(to_string(place), ": ", message);
+  const std::string head = concat_to_string(to_string(place), ": ", message);
   auto [before, after] = parts_of(place);
   if (place.source->number > 0 || before.size() + after.size() == 0) return head;
   if (before.size() + after.size() > kExcerptBytes) {
@@ -278,9 +282,9 @@ std::string located(const Place& place, const std::string& message) {
   for (const char c : before) {
     if (!is_continuation(c)) pad += c == '\t' ? '\t' : ' ';
   }
-  const std::string number = cat(place.line);
-  return cat(head, "\n  ", number, " | ", before, after, "\n  ", std::string(number.size(), ' '),
-             " | ", pad, "^");
+  const std::string number = concat_to_string(place.line);
+  return concat_to_string(head, "\n  ", number, " | ", before, after, "\n  ",
+                          std::string(number.size(), ' '), " | ", pad, "^");
 }
 
 std::string report(std::vector<Problem> problems) {
@@ -289,10 +293,10 @@ std::string report(std::vector<Problem> problems) {
   });
   std::string out;
   for (const Problem& p : problems | std::views::take(kShownProblems)) {
-    out += cat(out.empty() ? "" : "\n", located(p.place, p.message));
+    out += concat_to_string(out.empty() ? "" : "\n", located(p.place, p.message));
   }
   if (problems.size() <= kShownProblems) return out;
-  return cat(out, "\nand ", problems.size() - kShownProblems, " more");
+  return concat_to_string(out, "\nand ", problems.size() - kShownProblems, " more");
 }
 
 const Node* Node::find(std::string_view name) const {
@@ -301,7 +305,7 @@ const Node* Node::find(std::string_view name) const {
 }
 
 std::shared_ptr<const Source> source_of(std::string_view text, Source about) {
-  about.name = shown(about.name, 200);
+  about.name = escaped_for_display(about.name, 200);
   about.lines = lines_of(std::string(text));
   for (std::string& line : about.lines) {
     if (line.ends_with('\r')) line.pop_back();

@@ -26,14 +26,14 @@ std::string number_advice(const Node& node) {
     ++zeros;
   }
   if (zeros > 0 && is_number(text)) {
-    return cat("a leading 0 may mean octal or decimal; write ", text[0] == '-' ? "-" : "",
-               digits.substr(zeros));
+    return concat_to_string("a leading 0 may mean octal or decimal; write ",
+                            text[0] == '-' ? "-" : "", digits.substr(zeros));
   }
   if (digits.starts_with('.')) digits.remove_prefix(1);  // YAML's spelling is .inf
   if (is_number(digits) && !std::isfinite(value)) return "it must be finite";
   std::string joined = text;
   std::erase(joined, '_');
-  return joined != text && is_number(joined) ? cat("write ", joined) : "";
+  return joined != text && is_number(joined) ? concat_to_string("write ", joined) : "";
 }
 
 template <class T> Reading<T> read_number(const Node& node) {
@@ -47,13 +47,13 @@ template <class T> Reading<T> read_number(const Node& node) {
     return {value, is_tiny ? "it is so small that it is 0 as a double" : ""};
   }
   if (error == std::errc::result_out_of_range) {
-    return {std::nullopt,
-            cat("it does not fit in ", std::is_integral_v<T> ? "64 bits" : "a double")};
+    return {std::nullopt, concat_to_string("it does not fit in ",
+                                           std::is_integral_v<T> ? "64 bits" : "a double")};
   }
   double real = 0.5;
   const bool is_whole = parse_number(node.text, real) == std::errc() && std::trunc(real) == real;
   if (!is_whole || std::fabs(real) > 1e15 || (real < 0 && std::is_unsigned_v<T>)) return {};
-  return {std::nullopt, cat("write ", int64_t(real))};
+  return {std::nullopt, concat_to_string("write ", int64_t(real))};
 }
 
 bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
@@ -106,8 +106,9 @@ std::string yaml_text(const std::string& text) {
       is_one_of(text, {"true", "false", "yes", "no", "on", "off", "null", "y", "n"});
   if (starts_well && !is_word && std::ranges::all_of(text, is_plain)) return text;
   std::string escaped;
-  for (const char c : text) escaped += c == '"' || c == '\\' ? cat('\\', c) : cat(c);
-  return cat('"', shown(escaped, std::string::npos), '"');
+  for (const char c : text)
+    escaped += c == '"' || c == '\\' ? concat_to_string('\\', c) : concat_to_string(c);
+  return concat_to_string('"', escaped_for_display(escaped, std::string::npos), '"');
 }
 
 }  // namespace taper::v0::runner

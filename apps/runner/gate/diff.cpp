@@ -30,8 +30,9 @@ class Tracer : public Observer {
       return Tensor();
     });
     for (const auto& [path, module] : model.named_modules()) {
-      const std::string name = path.empty() ? cat("the model (", module->type_name(), ")")
-                                            : cat("module ", path, " (", module->type_name(), ")");
+      const std::string name =
+          path.empty() ? concat_to_string("the model (", module->type_name(), ")")
+                       : concat_to_string("module ", path, " (", module->type_name(), ")");
       module->register_forward_hook([this, name](Module&, const Tensor&, const Tensor& y) {
         if (is_on()) keep_output(name, y);
         return Tensor();
@@ -40,7 +41,7 @@ class Tracer : public Observer {
     for (const NamedTensor& p : model.named_parameters()) {
       if (!p.tensor.requires_grad()) continue;
       p.tensor.register_hook([this, name = p.name](const Tensor& dy) {
-        if (is_on()) keep(cat("gradient of parameter ", name), dy);
+        if (is_on()) keep(concat_to_string("gradient of parameter ", name), dy);
       });
     }
   }
@@ -63,14 +64,18 @@ class Tracer : public Observer {
     traces.push_back({what, x.detach().clone().cpu().contiguous()});
   }
   void keep_state(const char* when) {
-    for (const NamedTensor& x : model_->state_dict()) keep(cat(x.name, " ", when), x.tensor);
+    for (const NamedTensor& x : model_->state_dict())
+      keep(concat_to_string(x.name, " ", when), x.tensor);
   }
   void keep_output(const std::string& name, const Tensor& y) {
-    keep(cat("output of ", name, ", op ", y.grad_fn() ? y.grad_fn() : "(not on the tape)"), y);
+    keep(concat_to_string("output of ", name, ", op ",
+                          y.grad_fn() ? y.grad_fn() : "(not on the tape)"),
+         y);
     forward_end_ = std::ptrdiff_t(traces.size());
     if (!y.requires_grad()) return;
-    y.register_hook(
-        [this, name](const Tensor& dy) { keep(cat("gradient at the output of ", name), dy); });
+    y.register_hook([this, name](const Tensor& dy) {
+      keep(concat_to_string("gradient at the output of ", name), dy);
+    });
   }
 
   int64_t step_, done_ = 0;
@@ -92,7 +97,8 @@ std::string index_of(int64_t flat, const Shape& shape) {
 // How two tensors differ, or nothing.
 std::string difference(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return cat(name_of(a.dtype()), " ", a.shape(), " | ", name_of(b.dtype()), " ", b.shape());
+    return concat_to_string(name_of(a.dtype()), " ", a.shape(), " | ", name_of(b.dtype()), " ",
+                            b.shape());
   }
   const char* left = static_cast<const char*>(a.data_ptr());
   const char* right = static_cast<const char*>(b.data_ptr());
@@ -104,9 +110,9 @@ std::string difference(const Tensor& a, const Tensor& b) {
     ++count;
   }
   if (count == 0) return "";
-  return cat("element ", index_of(first, a.shape()), ": ", bits_of(a, first), " | ",
-             bits_of(b, first), "\n  ", count, " of ", a.numel(), " elements differ (",
-             name_of(a.dtype()), " ", a.shape(), ")");
+  return concat_to_string("element ", index_of(first, a.shape()), ": ", bits_of(a, first), " | ",
+                          bits_of(b, first), "\n  ", count, " of ", a.numel(), " elements differ (",
+                          name_of(a.dtype()), " ", a.shape(), ")");
 }
 
 // The run up to and with `step`.
@@ -118,15 +124,16 @@ template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer
 
 std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t step) {
   const auto left = watch(a, Tracer(step)).traces, right = watch(b, Tracer(step)).traces;
-  const std::string head = cat("first difference, in step ", step, ": ");
+  const std::string head = concat_to_string("first difference, in step ", step, ": ");
   for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
     if (left[i].name != right[i].name) {
-      return cat(head, "other computations\n  ", left[i].name, " | ", right[i].name, "\n");
+      return concat_to_string(head, "other computations\n  ", left[i].name, " | ", right[i].name,
+                              "\n");
     }
     const std::string found = difference(left[i].tensor, right[i].tensor);
-    if (!found.empty()) return cat(head, left[i].name, "\n  ", found, "\n");
+    if (!found.empty()) return concat_to_string(head, left[i].name, "\n  ", found, "\n");
   }
-  return cat("step ", step, " differs, but no tensor that the modules show\n");
+  return concat_to_string("step ", step, " differs, but no tensor that the modules show\n");
 }
 
 // Those of `rows` that `other` has too, by their keys.
@@ -146,17 +153,17 @@ std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int
   const auto first = watch(a, Recorder({{.steps = last + 1}})).taken.rows;
   const auto second = watch(b, Recorder({{.steps = last + 1}})).taken.rows;
   const auto key = [](const Recording::Row& row) {  // of a step, or of the evaluation after it
-    return cat(row.contains("loss"), " ", row.at("step"));
+    return concat_to_string(row.contains("loss"), " ", row.at("step"));
   };
   const auto left = in_both(first, second, key), right = in_both(second, first, key);
   const auto [x, y] = std::ranges::mismatch(left, right);
   if (x == left.end() || y == right.end()) {
-    return cat("made again here, both have the same losses and weights to step ", last,
-               ": the machine, the program or the data made the difference\n");
+    return concat_to_string("made again here, both have the same losses and weights to step ", last,
+                            ": the machine, the program or the data made the difference\n");
   }
   if (x->contains("loss")) return first_tensor(a, b, std::stoll(x->at("step")));
-  return cat("the weights are the same; the evaluation after step ", x->at("step"),
-             " has other data or metrics\n");
+  return concat_to_string("the weights are the same; the evaluation after step ", x->at("step"),
+                          " has other data or metrics\n");
 }
 
 // A line of metrics.jsonl.
@@ -170,7 +177,8 @@ Line parsed(const std::string& line) try {
   return {line, row.at("kind"), row.at("step")};
 } catch (const std::exception& error) {
   if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;
-  throw InputError(cat("metrics.jsonl has a damaged line: ", shown(line, 80)));
+  throw InputError(
+      concat_to_string("metrics.jsonl has a damaged line: ", escaped_for_display(line, 80)));
 }
 
 std::vector<Line> all_parsed(const std::string& metrics) {
@@ -182,7 +190,7 @@ std::vector<Line> all_parsed(const std::string& metrics) {
 // The lines whose step and kind the other run has logged too.
 std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line>& other) {
   std::string out;
-  const auto key = [](const Line& line) { return cat(line.kind, " ", line.step); };
+  const auto key = [](const Line& line) { return concat_to_string(line.kind, " ", line.step); };
   for (const Line& line : in_both(lines, other, key)) out += line.text + "\n";
   return out;
 }
@@ -194,7 +202,7 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   const RunConfig &x = left.back().config, &y = right.back().config;
   std::string text, first = metrics_of(a), second = metrics_of(b);
   const auto list = [&](const char* head, const std::string& lines) {
-    if (!lines.empty()) text += cat(head, " (A | B):\n", lines);
+    if (!lines.empty()) text += concat_to_string(head, " (A | B):\n", lines);
   };
   list("config", config_differences(to_yaml(x), to_yaml(y)));
   list("environment", env_differences(a, b));
@@ -210,7 +218,8 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   const MetricsDifference found = compare_metrics(first, second);
   if (found.line == 0 && found.more == 0) return {true, text + "the same metrics, byte for byte\n"};
   if (found.line == 0) return {false, text + "one run is longer; what both have is the same\n"};
-  text += cat("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ", found.b, "\n");
+  text += concat_to_string("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ",
+                           found.b, "\n");
   const int64_t last = std::min(parsed(found.a).step, parsed(found.b).step);
   return {false, text + search(left, right, last)};
 }

@@ -9,8 +9,8 @@ namespace taper::v0::runner {
 
 void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) {
   bool is_first = true;
-  const LogScope quiet([&](LogLevel level, const std::string&) {
-    return is_first && level == LogLevel::warning;  // that it goes on later is no news
+  const LogGuard quiet([&](LogLevel level, const std::string&) {
+    return is_first && level == LogLevel::kWarning;  // that it goes on later is no news
   });
   for (const Phase& phase : phases) {
     const bool is_last = phase.until == 0;
@@ -35,7 +35,7 @@ MetricsDifference compare_metrics(const std::string& a, const std::string& b) {
 namespace {
 
 std::string headed(const char* head, const std::string& lines) {
-  return lines.empty() ? "" : cat(head, "\n", lines);
+  return lines.empty() ? "" : concat_to_string(head, "\n", lines);
 }
 
 std::string data_cause(const fs::path& run, const RunConfig& config) {
@@ -64,8 +64,8 @@ std::string causes(const Recording& got, const Recording& golden) {
   const auto versions = lines_of(differences(got.metadata.program, golden.metadata.program));
   if (!versions.empty()) {
     const auto inner = [](const std::string& line) { return line.substr(2); };
-    out += cat("program or machine (the run | the recording): ",
-               joined(versions | std::views::transform(inner)), "\n");
+    out += concat_to_string("program or machine (the run | the recording): ",
+                            joined(versions | std::views::transform(inner)), "\n");
   }
   return out.empty() ? "config, data files, versions and machine are as recorded: what is left is "
                        "the program's code\n"
@@ -78,7 +78,8 @@ void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs:
   run_again(phases, dir, observer);
 } catch (const Error& error) {
   const std::string cause = data_cause(run, phases.back().config);
-  throw RunError(exit_code_of(error), cat(error.what(), cause.empty() ? "" : "\n", cause));
+  throw RunError(exit_code_of(error),
+                 concat_to_string(error.what(), cause.empty() ? "" : "\n", cause));
 }
 
 Recording record_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
@@ -96,7 +97,7 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
   const TemporaryDirectory scratch;
   const Recording taken = record_again(run, phases_of_run(run), scratch.path() / "run", {options});
   save_recording(taken, to);
-  return {true, cat("recorded ", taken.rows.size(), " steps and evaluations\n")};
+  return {true, concat_to_string("recorded ", taken.rows.size(), " steps and evaluations\n")};
 }
 
 Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances& tolerances) {
@@ -139,15 +140,16 @@ Verdict reproduce(const fs::path& run) {
   const std::string env = headed("environment (then | now):", env_differences(run, again));
   const MetricsDifference found = compare_metrics(metrics_of(run), metrics_of(again));
   if (found.line > 0) {
-    return {false, cat(env, "metrics.jsonl differs first in line ", found.line, ":\n  then ",
-                       found.a, "\n  now  ", found.b, "\n", data_cause(run, phases.back().config))};
+    return {false, concat_to_string(env, "metrics.jsonl differs first in line ", found.line,
+                                    ":\n  then ", found.a, "\n  now  ", found.b, "\n",
+                                    data_cause(run, phases.back().config))};
   }
   const std::string weights = found.more == 0 ? weights_difference(run, again) : "";
-  if (!weights.empty()) return {false, cat(env, "the same metrics, but ", weights)};
+  if (!weights.empty()) return {false, concat_to_string(env, "the same metrics, but ", weights)};
   const char* end = found.more == 0  ? "\n"
                     : found.more > 0 ? "; the run ended early\n"
                                      : ", but it ends early now\n";
-  return {found.more >= 0, cat(env, "the same metrics, byte for byte", end)};
+  return {found.more >= 0, concat_to_string(env, "the same metrics, byte for byte", end)};
 }
 
 }  // namespace taper::v0::runner

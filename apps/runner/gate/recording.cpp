@@ -25,7 +25,8 @@ double number(const std::string& metric, std::string text) {
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, value, std::chars_format::hex);
   if (!text.empty() && read.ec == std::errc() && read.ptr == end) return value;
-  throw InputError(cat("damaged recording: ", metric, " is '", text, "', expected a hex float"));
+  throw InputError(
+      concat_to_string("damaged recording: ", metric, " is '", text, "', expected a hex float"));
 }
 
 double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
@@ -37,14 +38,16 @@ double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
 std::string difference(const std::string& metric, const std::string& got, const std::string& want,
                        const Tolerances& tolerances) {
   if (got == want || (metric == "state" && !compares_state(tolerances))) return "";
-  if (got.empty()) return cat("  the run has no ", metric, "\n");
-  if (metric == "state") return cat("  weights after the step: ", got, ", recorded ", want, "\n");
-  if (metric == "step") return cat("  step is ", got, ", recorded ", want, "\n");
+  if (got.empty()) return concat_to_string("  the run has no ", metric, "\n");
+  if (metric == "state")
+    return concat_to_string("  weights after the step: ", got, ", recorded ", want, "\n");
+  if (metric == "step") return concat_to_string("  step is ", got, ", recorded ", want, "\n");
   const double x = number(metric, got), y = number(metric, want), off = std::abs(x - y);
   const double rtol = tolerance_of(tolerances, metric);
   if (x == y || off <= rtol * std::abs(y)) return "";
-  return cat("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want, "): off by ",
-             fmt::format("{:.2g}", off / std::abs(y)), " of it, allowed ", rtol, "\n");
+  return concat_to_string("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want,
+                          "): off by ", fmt::format("{:.2g}", off / std::abs(y)),
+                          " of it, allowed ", rtol, "\n");
 }
 
 std::string state_hash(const Module& model) {
@@ -76,11 +79,13 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
     const size_t equals = word.find('='), value = equals == std::string::npos ? 0 : equals + 1;
     const std::string name = word.substr(0, value == 0 ? 0 : equals);
     if (value > 0 && std::ranges::count(known, name) == 0) {
-      throw ConfigError(cat("tolerance ", in_quotes(word), ": there is no metric ", in_quotes(name),
-                            did_you_mean(nearest(name, known)),
-                            "; 1e-5 is for all metrics, loss=1e-5 for ", "one of ", joined(known)));
+      throw ConfigError(concat_to_string("tolerance ", in_quotes(word), ": there is no metric ",
+                                         in_quotes(name), did_you_mean(nearest(name, known)),
+                                         "; 1e-5 is for all metrics, loss=1e-5 for ", "one of ",
+                                         joined(known)));
     }
-    const Field rtol{cat("tolerance ", in_quotes(word)), value_of(out[name]), "", kNonNegative};
+    const Field rtol{concat_to_string("tolerance ", in_quotes(word)), value_of(out[name]), "",
+                     kNonNegative};
     read_word(rtol, word.substr(value));
   }
   return out;
@@ -96,7 +101,7 @@ void save_recording(const Recording& recording, const fs::path& file) {
   text.replace(text.size() - 2, 2, ",\n \"rows\": [");
   // A row a line, so that a version control system shows which steps moved.
   for (const auto& row : recording.rows) {
-    text += cat(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
+    text += concat_to_string(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
   }
   write_file(file, text + "\n]}\n");
 }
@@ -129,18 +134,19 @@ Verdict compare(const Recording& got, const Recording& golden, const Tolerances&
     const Recording::Row& want = golden.rows[i];
     std::string found;
     for (const auto& [metric, value] : want) found += difference(metric, row[metric], value, all);
-    if (!found.empty()) return {false, cat("step ", want.at("step"), ":\n", found)};
+    if (!found.empty()) return {false, concat_to_string("step ", want.at("step"), ":\n", found)};
   }
   if (got.rows.size() < golden.rows.size() ||
       (golden.steps == 0 && got.rows.size() > golden.rows.size())) {
-    return {false, cat("other lengths: the run ends after ", end_of(got), ", the recording after ",
-                       end_of(golden), "\n")};
+    return {false, concat_to_string("other lengths: the run ends after ", end_of(got),
+                                    ", the recording after ", end_of(golden), "\n")};
   }
-  return {true, cat("the same as recorded, to ", end_of(golden), "\n")};
+  return {true, concat_to_string("the same as recorded, to ", end_of(golden), "\n")};
 }
 
 bool Recorder::on_step(int64_t step, double loss, double grad_norm) {
-  Recording::Row row = {{"step", cat(step)}, {"loss", hex(loss)}, {"grad_norm", hex(grad_norm)}};
+  Recording::Row row = {
+      {"step", concat_to_string(step)}, {"loss", hex(loss)}, {"grad_norm", hex(grad_norm)}};
   const bool is_last = step == taken.steps;
   if (is_last || step % std::max<int64_t>(1, taken.state_every) == 0)
     row["state"] = state_hash(*model_);
@@ -149,8 +155,9 @@ bool Recorder::on_step(int64_t step, double loss, double grad_norm) {
 }
 
 void Recorder::on_eval(int64_t step, const std::string& split, const Metrics& metrics) {
-  Recording::Row row = {{"step", cat(step)}};
-  for (const auto& [name, value] : metrics.values) row[cat(split, ".", name)] = hex(value);
+  Recording::Row row = {{"step", concat_to_string(step)}};
+  for (const auto& [name, value] : metrics.values)
+    row[concat_to_string(split, ".", name)] = hex(value);
   taken.rows.push_back(std::move(row));
 }
 

@@ -113,12 +113,13 @@ bool Progress::is_due() const {
 void Progress::show(const ProgressSnapshot& at) {
   last_ = Clock::now();
   if (is_bar_) return show_status_line(bar_of(at, columns_now(), has_colors_));
-  std::vector<std::string> parts = {cat("step=", at.step), cat("epoch=", at.epoch)};
+  std::vector<std::string> parts = {concat_to_string("step=", at.step),
+                                    concat_to_string("epoch=", at.epoch)};
   if (at.loss) parts.push_back(fmt::format("loss={:.4g}", *at.loss));
   parts.push_back(fmt::format("lr={:.4g}", at.lr));
   parts.push_back(fmt::format("samples_per_second={:.0f}", at.samples_per_second));
-  parts.push_back(cat("seconds_left=", at.seconds_left));
-  inform(wrapped(parts));
+  parts.push_back(concat_to_string("seconds_left=", at.seconds_left));
+  log_info(wrapped(parts));
 }
 
 void Progress::clear() {

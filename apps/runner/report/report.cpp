@@ -49,7 +49,8 @@ std::vector<Json> read_lines(const fs::path& file) {
     out.push_back(json_value<Json>(line, file.string(), std::ssize(out) + 1));
     if (is_sound(out.back())) continue;
     throw InputError(
-        cat(file.string(), ":", out.size(), ": a damaged row of numbers: ", shown(line, 80)));
+        concat_to_string(file.string(), ":", out.size(),
+                         ": a damaged row of numbers: ", escaped_for_display(line, 80)));
   }
   return out;
 }
@@ -103,7 +104,8 @@ std::vector<Chart> charts_of(const std::vector<RunFiles>& runs) {
     rows.insert(rows.end(), runs[i].timing.begin(), runs[i].timing.end());
     for (const Json& row : rows) {
       const std::string split = row.value("split", "");
-      const std::string label = split.empty() ? runs[i].name : cat(runs[i].name, " (", split, ")");
+      const std::string label =
+          split.empty() ? runs[i].name : concat_to_string(runs[i].name, " (", split, ")");
       for (const auto& [key, value] : row.items()) {
         if (!is_shown(row, key)) continue;
         const std::string title = title_of(key);
@@ -138,11 +140,11 @@ std::string table(const std::vector<RunFiles>& runs,
       all[key][i] = value;
     }
   }
-  std::string out = cat("<table><tr><th></th>", head, "</tr>\n");
+  std::string out = concat_to_string("<table><tr><th></th>", head, "</tr>\n");
   for (const auto& [key, values] : all.items()) {
-    out += cat("<tr><th>", escaped(key), "</th>");
+    out += concat_to_string("<tr><th>", escaped(key), "</th>");
     for (const Json& value : values)
-      out += cat("<td>", value.is_null() ? "" : shown_value(value), "</td>");
+      out += concat_to_string("<td>", value.is_null() ? "" : shown_value(value), "</td>");
     out += "</tr>\n";
   }
   return out + "</table>\n";
@@ -154,7 +156,8 @@ Json summary(const RunFiles& run) {
   if (run.end.contains("warnings") && run.end["warnings"].is_array()) {
     std::string all;
     for (const Json& each : run.end["warnings"]) {
-      if (each.is_string()) all += cat(all.empty() ? "" : "; ", each.get<std::string>());
+      if (each.is_string())
+        all += concat_to_string(all.empty() ? "" : "; ", each.get<std::string>());
     }
     out["warnings"] = all;
   }
@@ -184,13 +187,13 @@ std::string confusion(const RunFiles& run) {
   if (last == run.metrics.rend()) return "";
   const Json names = run.data.contains("class_names") ? run.data["class_names"] : Json();
   const auto name = [&](size_t i) {
-    return names.is_array() && i < names.size() ? shown_value(names[i]) : cat(i);
+    return names.is_array() && i < names.size() ? shown_value(names[i]) : concat_to_string(i);
   };
   const auto rows = (*last)["confusion"].get<std::vector<std::vector<int64_t>>>();
   std::string head, body;
   for (size_t i = 0; i < rows.size(); ++i) {
-    head += cat("<th>", name(i), "</th>");
-    body += cat("<tr><th>", name(i), "</th>");
+    head += concat_to_string("<th>", name(i), "</th>");
+    body += concat_to_string("<tr><th>", name(i), "</th>");
     const auto all = double(std::max<int64_t>(1, std::reduce(rows[i].begin(), rows[i].end())));
     for (size_t j = 0; j < rows[i].size(); ++j) {
       const double share = double(rows[i][j]) / all;
@@ -200,14 +203,15 @@ std::string confusion(const RunFiles& run) {
     }
     body += "</tr>\n";
   }
-  return cat("<h2>Confusion: ", escaped(run.name), ", step ", shown_value((*last)["step"]),
-             "</h2>\n<table class=\"confusion\"><tr><th>true \\ predicted</th>", head, "</tr>\n",
-             body, "</table>\n");
+  return concat_to_string("<h2>Confusion: ", escaped(run.name), ", step ",
+                          shown_value((*last)["step"]),
+                          "</h2>\n<table class=\"confusion\"><tr><th>true \\ predicted</th>", head,
+                          "</tr>\n", body, "</table>\n");
 }
 
 std::string block(const std::string& title, const std::string& text) {
   if (text.empty()) return "";
-  return cat("<h2>", escaped(title), "</h2>\n<pre>", escaped(text), "</pre>\n");
+  return concat_to_string("<h2>", escaped(title), "</h2>\n<pre>", escaped(text), "</pre>\n");
 }
 
 constexpr const char* kHead = R"(<!DOCTYPE html>
@@ -245,9 +249,9 @@ pre { background: var(--faint); padding: 1em; font-size: 13px; white-space: pre-
 void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   std::vector<RunFiles> runs;
   for (const fs::path& path : paths) runs.push_back(read_run(path));
-  std::string page =
-      cat(kHead, "<h1>Training runs</h1>\n", table(runs, summary),
-          "<p>Full lines: training. Dashed with marks: evaluation.</p>\n<div class=\"charts\">\n");
+  std::string page = concat_to_string(
+      kHead, "<h1>Training runs</h1>\n", table(runs, summary),
+      "<p>Full lines: training. Dashed with marks: evaluation.</p>\n<div class=\"charts\">\n");
   for (const Chart& chart : charts_of(runs)) page += svg(chart);
   page += "</div>\n";
   for (const RunFiles& run : runs)

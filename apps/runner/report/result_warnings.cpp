@@ -51,10 +51,11 @@ std::string divergence(const fs::path& metrics) {
   double last = 0;
   for (const double loss : end) last += loss / double(end.size());
   constexpr const char* kAdvice = "; lower optimizer.lr or set train.clip_norm";
-  if (!std::isfinite(last)) return cat("the training loss was not finite at the end", kAdvice);
+  if (!std::isfinite(last))
+    return concat_to_string("the training loss was not finite at the end", kAdvice);
   if (!(begin[0] > 0 && last > kWorse * begin[0])) return "";
-  return cat("the training loss is ", float(last), " at the end and was ", float(begin[0]),
-             " in the first step: the run has diverged", kAdvice);
+  return concat_to_string("the training loss is ", float(last), " at the end and was ",
+                          float(begin[0]), " in the first step: the run has diverged", kAdvice);
 }
 
 // Returns the paths that a config names, by field.
@@ -85,9 +86,9 @@ void add_equal_files(const fs::path& dir, const RunConfig& config, std::vector<s
     if (training == paths.end()) continue;
     const auto a = files.find(training->second), b = files.find(path);
     if (a == files.end() || b == files.end() || a->second != b->second) continue;
-    out.push_back(cat("data.", field, " ('", path, "') has the same content as data.",
-                      training->first, " ('", training->second,
-                      "'): the run was tested on what it learned from"));
+    out.push_back(concat_to_string("data.", field, " ('", path, "') has the same content as data.",
+                                   training->first, " ('", training->second,
+                                   "'): the run was tested on what it learned from"));
   }
 }
 
@@ -99,16 +100,17 @@ std::vector<std::string> warnings_about(const Metrics& metrics, const DataInfo& 
   for (const auto& [name, value] : metrics.values) {
     if (name == "accuracy") accuracy = value;
     if (name != "r2" || !(value < 0)) continue;
-    out.push_back(cat("test r2 is ", float(value),
-                      ", below 0: the mean of the targets would predict better than the model"));
+    out.push_back(
+        concat_to_string("test r2 is ", float(value),
+                         ", below 0: the mean of the targets would predict better than the model"));
   }
   const auto is_predicted = [](int64_t n) { return n > 0; };
   const auto first = std::ranges::find_if(metrics.predicted, is_predicted);
   if (std::ranges::count_if(metrics.predicted, is_predicted) != 1 || accuracy == 1) return out;
   const size_t i = size_t(first - metrics.predicted.begin());
-  const std::string name = i < info.class_names.size() ? info.class_names[i] : cat(i);
-  out.push_back(cat("the model predicts the class '", name, "' for all ", *first,
-                    " test samples: it has learned nothing about the others"));
+  const std::string name = i < info.class_names.size() ? info.class_names[i] : concat_to_string(i);
+  out.push_back(concat_to_string("the model predicts the class '", name, "' for all ", *first,
+                                 " test samples: it has learned nothing about the others"));
   return out;
 }
 

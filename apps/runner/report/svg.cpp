@@ -27,7 +27,7 @@ struct Axis {
   }
   // A span of a few units in the last place, or of numbers without all their bits, has no ticks to
   // count: it is widened.
-  void settle(bool may_be_log) {
+  void choose_scale(bool may_be_log) {
     is_log = may_be_log && low > kLeast && high / kLogSpan > low;
     const double size = std::max(std::abs(low), std::abs(high));
     if (high - low > std::max(size * 1e-9, kLeast)) return;
@@ -139,8 +139,8 @@ std::string svg(const Chart& chart) {
     }
   }
   if (frame.x.low > frame.x.high) return "";
-  frame.x.settle(false);
-  frame.y.settle(chart.may_be_log);
+  frame.x.choose_scale(false);
+  frame.y.choose_scale(chart.may_be_log);
   std::string lines, above, legend;
   for (const Series& s : chart.series) {
     (s.is_sparse ? above : lines) += line(frame, s);

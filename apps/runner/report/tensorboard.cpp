@@ -21,7 +21,7 @@ uint32_t crc32c(std::string_view bytes) {
 }
 
 // TFRecord stores sums rotated and shifted, so that a sum over data with sums in it stays one.
-uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
+uint32_t masked_crc(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
 // The low `size` bytes, the lowest first, as TFRecord and protobuf have numbers.
 std::string little_endian(uint64_t value, int size) {
@@ -54,7 +54,7 @@ std::string event_at(int64_t step) {
 EventWriter::EventWriter(const fs::path& dir) {
   // Two starts within a second must not write over one another.
   for (auto second = int64_t(now()); file_.empty() || fs::exists(file_); ++second) {
-    file_ = dir / cat("events.out.tfevents.", second, ".taper");
+    file_ = dir / concat_to_string("events.out.tfevents.", second, ".taper");
   }
   out_.open(file_, std::ios::binary);
   write(event_at(0) + bytes(3, "brain.Event:2"));  // Event.file_version = 3
@@ -69,9 +69,10 @@ void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
 // TFRecord: length, its sum, the event, its sum.
 void EventWriter::write(std::string_view event) {
   const std::string length = little_endian(event.size(), 8);
-  out_ << length << little_endian(masked(crc32c(length)), 4) << event
-       << little_endian(masked(crc32c(event)), 4);
-  if (!out_) throw DiskError(cat("cannot write '", file_.string(), "': is the disk full?"));
+  out_ << length << little_endian(masked_crc(crc32c(length)), 4) << event
+       << little_endian(masked_crc(crc32c(event)), 4);
+  if (!out_)
+    throw DiskError(concat_to_string("cannot write '", file_.string(), "': is the disk full?"));
 }
 
 }  // namespace taper::v0::runner

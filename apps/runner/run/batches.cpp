@@ -27,7 +27,7 @@ static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sa
   for (const Component& row : c.data.transforms) {
     steps.emplace_back(row, image_transforms().make(row));
   }
-  out.transform = data::compose([steps](const Tensor& images, data::Draws& draws) {
+  out.transform = data::compose([steps](const Tensor& images, data::SampleRng& draws) {
     Tensor x = images;
     for (const auto& [row, step] : steps) {
       try {
@@ -57,10 +57,10 @@ RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ra
   const int64_t samples = data.train->sampler(train, config.seed)->size();
   out.train_samples = c.drop_last ? samples - samples % c.batch_size : samples;
   if (c.drop_last && out.train_samples == 0) {
-    throw ConfigError(
-        located(place_of(config, "train.drop_last"),
-                cat("train.drop_last: leaves no batch, for the ", samples,
-                    " training samples are fewer than train.batch_size, ", c.batch_size)));
+    throw ConfigError(located(
+        place_of(config, "train.drop_last"),
+        concat_to_string("train.drop_last: leaves no batch, for the ", samples,
+                         " training samples are fewer than train.batch_size, ", c.batch_size)));
   }
   const data::DataLoaderOptions test{out.eval_batch_size, c.eval_batches > 0, c.eval_batches};
   out.test_samples = data.test->sampler(test, config.seed)->size();

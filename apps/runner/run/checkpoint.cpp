@@ -85,10 +85,11 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
     // Memory that runs out, or a GPU that fails, while tensors are copied is no fault of the disk.
     if (!is_any<DiskError, OutputError, InputError, fs::filesystem_error>(error)) throw;
     const fs::space_info space = fs::space(run, ignored);
-    throw DiskError(cat("cannot save the checkpoint '", final.string(), "': ", error.what(),
-                        ": it needs about ", bytes_of(checkpoint), " bytes, ", space.available,
-                        " are free there. Older checkpoints are whole: make room, then go on with ",
-                        resume_auto()));
+    throw DiskError(concat_to_string(
+        "cannot save the checkpoint '", final.string(), "': ", error.what(), ": it needs about ",
+        bytes_of(checkpoint), " bytes, ", space.available,
+        " are free there. Older checkpoints are whole: make room, then go on with ",
+        resume_auto()));
   }
   return final;
 }
@@ -111,7 +112,8 @@ std::vector<NamedTensor> tensors_of(const fs::path& file) {
 
 Checkpoint load_checkpoint(const fs::path& dir) {
   if (const std::string damage = damage_of(dir); !damage.empty()) {
-    throw InputError(cat("the checkpoint '", dir.string(), "' cannot be used: ", damage));
+    throw InputError(
+        concat_to_string("the checkpoint '", dir.string(), "' cannot be used: ", damage));
   }
   Checkpoint out;
   out.path = dir;
@@ -140,7 +142,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   for (const fs::path& checkpoint : list_checkpoints(run)) {
     const std::string damage = damage_of(checkpoint);
     if (damage.empty()) return checkpoint;
-    warn(cat("the checkpoint '", checkpoint.string(), "' is passed over: ", damage));
+    warn(concat_to_string("the checkpoint '", checkpoint.string(), "' is passed over: ", damage));
   }
   return std::nullopt;
 }

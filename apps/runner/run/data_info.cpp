@@ -20,15 +20,15 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
                                     {Task::kLanguage, "language"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standardizer, fill, mean, std)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, missing, categories)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvRecipe, options, has_header, feature_names, categories,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvEncoding, options, has_header, feature_names, categories,
                                    label_name, label_column, columns, width, classes, scale)
 
 }  // namespace taper::v0::data
 
 namespace taper::v0::runner {
 
+using data::CsvEncoding;
 using data::CsvFormat;
-using data::CsvRecipe;
 using data::Standardizer;
 using data::Tokenizer;
 using nlohmann::json;
@@ -73,13 +73,13 @@ Schema describe(CsvFormat& o) {
 }
 
 // Features that the words of the columns make.
-int64_t width_of(const CsvRecipe& r) {
+int64_t width_of(const CsvEncoding& r) {
   return std::accumulate(
       r.categories.begin(), r.categories.end(), int64_t(0),
       [](int64_t sum, const auto& words) { return sum + std::max<int64_t>(1, std::ssize(words)); });
 }
 
-Schema describe(CsvRecipe& r) {
+Schema describe(CsvEncoding& r) {
   Schema out;
   out.field("options", Section{[&r] { return describe(r.options); }}, "how the file is read")
       .required();
@@ -110,7 +110,7 @@ Schema describe(CsvRecipe& r) {
 struct Draft {
   DataInfo info;
   std::vector<int64_t> input_shape;
-  std::optional<CsvRecipe> table;
+  std::optional<CsvEncoding> table;
   std::optional<Standardizer> scale;
   std::optional<Tokenizer> tokenizer;
 };
@@ -137,8 +137,8 @@ Custom tokenizer_in(Draft& d) {
 json json_of(const Tokenizer& tokenizer) {
   const Tokenizer::Parts parts = tokenizer.parts();
   json out = {{"type", kTokenizers[size_t(parts.kind)]}};
-  if (parts.kind != Tokenizer::Kind::kBytes) out["tokens"] = parts.tokens;
-  if (parts.kind == Tokenizer::Kind::kGpt2) out["merges"] = parts.merges;
+  if (parts.kind != Tokenizer::TokenKind::kBytes) out["tokens"] = parts.tokens;
+  if (parts.kind == Tokenizer::TokenKind::kGpt2) out["merges"] = parts.merges;
   return out;
 }
 
@@ -214,7 +214,7 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   read_json(text, name, describe(draft));
   DataInfo& out = draft.info;
   out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
-  if (draft.table) out.table = std::make_shared<const CsvRecipe>(*std::move(draft.table));
+  if (draft.table) out.table = std::make_shared<const CsvEncoding>(*std::move(draft.table));
   if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));
   if (draft.tokenizer) {
     out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));

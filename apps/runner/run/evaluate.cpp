@@ -21,8 +21,8 @@ double Metrics::operator[](const std::string& name) const {
   for (const auto& [known, value] : values) {
     if (known == name) return value;
   }
-  throw ConfigError(
-      cat("'", name, "' is not among the metrics of the run: ", joined(values | std::views::keys)));
+  throw ConfigError(concat_to_string(
+      "'", name, "' is not among the metrics of the run: ", joined(values | std::views::keys)));
 }
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
@@ -58,7 +58,7 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
   const MetricBatch batch = data::metric_batch(x, targets);
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {stack(
-      {count, run_loss(loss_, loss_config_, x, targets, Reduction::mean).to(kFloat64) * count})};
+      {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
     const Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
@@ -167,7 +167,7 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t)>& after_batch) {
   const NoGradGuard no_grad;
-  const Autocast half = autocast_of(config.train.precision, ranks.device().type());
+  const AutocastGuard half = autocast_of(config.train.precision, ranks.device().type());
   const bool was_training = model.is_training();
   model.eval();
   Evaluator evaluator(config, info, ranks.device());
@@ -194,9 +194,10 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
 std::string to_text(const Metrics& metrics, const DataInfo& info) {
   std::string out;
   for (const auto& [name, value] : metrics.values) {
-    const bool is_share = name != "loss" && metric(name).is_share;
-    out += is_share ? fmt::format("{:<16} {:.2f} %\n", cat("test ", name, ":"), 100 * value)
-                    : fmt::format("{:<16} {:.4f}\n", cat("test ", name, ":"), value);
+    const bool is_share = name != "loss" && metric(name).is_percentage;
+    out += is_share
+               ? fmt::format("{:<16} {:.2f} %\n", concat_to_string("test ", name, ":"), 100 * value)
+               : fmt::format("{:<16} {:.4f}\n", concat_to_string("test ", name, ":"), value);
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
   out += "\ntrue class (row), predicted (column)\n";

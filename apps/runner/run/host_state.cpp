@@ -18,10 +18,10 @@ namespace {
 // "auto" takes the current GPU, or the CPU where no GPU can be used; anything else is taken as
 // named.
 Device choose_device(const std::string& name) {
-  if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::cuda) : Device();
+  if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::kCuda) : Device();
   const Device device(name);
   if (device.is_cpu()) return Device();
-  const std::string head = cat("device '", name, "' cannot be used: ");
+  const std::string head = concat_to_string("device '", name, "' cannot be used: ");
   require<DeviceUnavailable>(cuda::is_available(), head, cuda::unavailable_reason());
   const int count = cuda::device_count();
   require<DeviceUnavailable>(!device.has_index() || device.index() < count, head, count,
@@ -43,18 +43,19 @@ void apply_settings(const RunConfig& config) {
 Device set_up(const RunConfig& config) {
   apply_settings(config);
   if (const auto& visible = config.visible_devices) {
-    failing_as<DeviceUnavailable>(cat("visible_devices: '", *visible, "' cannot be applied: "),
-                                  [&] { cuda::set_visible_devices(*visible); });
+    failing_as<DeviceUnavailable>(
+        concat_to_string("visible_devices: '", *visible, "' cannot be applied: "),
+        [&] { cuda::set_visible_devices(*visible); });
   }
   return choose_device(config.device);
 }
 
 void report_device(const RunConfig& config, Device device) {
   if (config.device != "auto") return;
-  inform(cat("device: ", to_string(device), " (auto: ",
-             device.is_cuda() ? cuda::get_device_name(device.index())
-                              : cuda::driver::unavailable_summary(),
-             ")"));
+  log_info(concat_to_string("device: ", to_string(device), " (auto: ",
+                            device.is_cuda() ? cuda::get_device_name(device.index())
+                                             : cuda::driver::unavailable_summary(),
+                            ")"));
 }
 
 // Nsight Systems and its like set this variable for the programs that they start.

@@ -22,7 +22,8 @@ void apply_settings(const RunConfig& config);
 void report_device(const RunConfig& config, Device device);
 
 // Sets the precision of float32 products until the end of the scope.
-using MatmulPrecisionGuard = Switched<get_float32_matmul_precision, set_float32_matmul_precision>;
+using MatmulPrecisionGuard =
+    ThreadStateGuard<get_float32_matmul_precision, set_float32_matmul_precision>;
 std::string matmul_precision_of(const RunConfig& config);
 
 // Gives a host back what a run changes: the number of threads, the precision of float32 products,
@@ -38,10 +39,10 @@ class HostStateGuard {
   const int threads_;
   const bool emits_nvtx_;
   const MatmulPrecisionGuard precision_{get_float32_matmul_precision()};
-  const GradMode grad_mode_{true};
-  const AutocastScope no_autocast_{AutocastState()};
+  const AutoGradMode grad_mode_{true};
+  const AutocastGuard no_autocast_{AutocastState()};
   Generator generator_;
-  const DrawScope draws_{generator_};
+  const DrawGuard draws_{generator_};
 };
 
 }  // namespace taper::v0::runner

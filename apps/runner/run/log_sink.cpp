@@ -31,8 +31,8 @@ namespace {
 using spdlog::level::level_enum;
 using Time = spdlog::log_clock::time_point;
 
-static_assert(int(LogLevel::trace) == SPDLOG_LEVEL_TRACE &&
-              int(LogLevel::error) == SPDLOG_LEVEL_ERROR);
+static_assert(int(LogLevel::kTrace) == SPDLOG_LEVEL_TRACE &&
+              int(LogLevel::kError) == SPDLOG_LEVEL_ERROR);
 level_enum level_of(LogLevel level) { return level_enum(int(level)); }
 
 void append(spdlog::memory_buf_t& to, std::string_view text) {
@@ -205,7 +205,7 @@ struct RunLog::File {
   std::string failure{};  // of the last write
 
   bool is_first() const { return rank == 0; }
-  std::string head() const { return is_first() ? "" : cat("[rank ", rank, "] "); }
+  std::string head() const { return is_first() ? "" : concat_to_string("[rank ", rank, "] "); }
 
   void write(Time time, LogLevel level, const std::string& message) {
     if (!logger) return;
@@ -214,7 +214,7 @@ struct RunLog::File {
     logger->log(time, spdlog::source_loc{}, level_of(level), view_of(text));
     if (failure.empty()) return;
     logger.reset();
-    warn(cat(std::exchange(failure, ""), "; the run goes on without its log file"));
+    warn(concat_to_string(std::exchange(failure, ""), "; the run goes on without its log file"));
   }
 };
 
@@ -251,7 +251,7 @@ void RunLog::write(LogLevel level, const std::string& message) {
 
 bool RunLog::hear(LogLevel level, std::string& message) {
   const bool is_early = !file_->is_open;
-  if (!file_->is_first() && (is_early || level < LogLevel::warning)) return false;
+  if (!file_->is_first() && (is_early || level < LogLevel::kWarning)) return false;
   const Time now = spdlog::log_clock::now();
   if (is_early) file_->early.push_back({now, level, message});
   if (!is_early) file_->write(now, level, message);

@@ -65,7 +65,7 @@ class RunLog {
   bool hear(LogLevel level, std::string& message);
 
   const std::unique_ptr<File> file_;
-  const LogScope scope_;
+  const LogGuard scope_;
 };
 
 }  // namespace taper::v0::runner

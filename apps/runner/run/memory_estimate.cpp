@@ -97,19 +97,19 @@ class Probe {
     model_.train(trains);
     DataInfo part = info_;
     if (n.tokens > 0) part.input_shape = {n.tokens};
-    const Tensor x = sample_batch(part, n.samples, DeviceType::cpu);
+    const Tensor x = sample_batch(part, n.samples, DeviceType::kCpu);
     const bool has_classes = info_.task != Task::kRegression;
     const Shape shape = n.tokens > 0 ? Shape{n.samples, n.tokens} : Shape{n.samples};
     const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});
     const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes());
-    const GradMode mode(trains);
+    const AutoGradMode mode(trains);
     Profiler profiler;
-    Evaluator evaluator(config_, info_, DeviceType::cpu);
+    Evaluator evaluator(config_, info_, DeviceType::kCpu);
     Tensor loss;
     {
-      const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
+      const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
       const Tensor outputs = run_model(model_, config_.model, info_, x);
-      if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::mean);
+      if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::kMean);
       if (!trains) evaluator.add(outputs, y);
     }
     if (trains) loss.backward();
@@ -200,10 +200,11 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   // A checkpoint swaps averages and weights, and holds copies of both.
   const int64_t saved = 3 * averages;
   out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
-          cat("  of ", trained, " samples in training (", mib(step), ") or ", evaluated,
-              " in evaluation (", mib(evaluation), ")"));
+          concat_to_string("  of ", trained, " samples in training (", mib(step), ") or ",
+                           evaluated, " in evaluation (", mib(evaluation), ")"));
   out.add("data", site.holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
-          cat("  of ", data.train->size(), " training and ", data.test->size(), " test samples"));
+          concat_to_string("  of ", data.train->size(), " training and ", data.test->size(),
+                           " test samples"));
   return out;
 }
 
@@ -211,8 +212,8 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
 // as it was until the end of the scope.
 struct EstimateGuard {
   Generator generator{default_generator()};
-  DrawScope draws{generator};
-  kernels::SkipDraws skip_initialization{};
+  DrawGuard draws{generator};
+  kernels::SkipDrawsGuard skip_initialization{};
 };
 
 int64_t total_memory(Device device) {
@@ -230,7 +231,7 @@ void MemoryEstimate::add(const char* name, int64_t bytes, const std::string& not
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks) {
   const EstimateGuard guard;
-  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
+  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
   const EstimateSite site{holds_data, ranks.device().is_cuda(), ranks.size()};
   return estimate_parts(config, data, *model, site).total;
 }
@@ -256,7 +257,7 @@ int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
   if (config.train.eval_batch_size || info.vocab_size() > 0) return usual;
   const EstimateGuard guard;
   try {
-    const std::unique_ptr<Module> model = build_model(config.model, info, DeviceType::cpu);
+    const std::unique_ptr<Module> model = build_model(config.model, info, DeviceType::kCpu);
     return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
                                    [&] { return total_memory(ranks.device()); });
   } catch (const std::exception&) {
@@ -273,15 +274,15 @@ std::string describe_memory(RunConfig config, const data::Splits& data, Module& 
   if (!config.train.eval_batch_size && data.vocab_size() == 0) {
     const auto total = [&] {
       if (on_gpu && !has_gpu) return INT64_MAX;
-      return total_memory(on_gpu ? Device(DeviceType::cuda) : Device());
+      return total_memory(on_gpu ? Device(DeviceType::kCuda) : Device());
     };
     config.train.eval_batch_size = fitting_eval_batch_size(config, data, model, on_gpu, total);
   }
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
   MemoryEstimate memory = estimate_parts(config, data, model, {holds_data, on_gpu, ranks});
-  memory.add(
-      "together", memory.total,
-      cat(on_gpu ? "  on the GPU" : "", ranks > 1 ? cat("  of each of ", ranks, " ranks") : ""));
+  memory.add("together", memory.total,
+             concat_to_string(on_gpu ? "  on the GPU" : "",
+                              ranks > 1 ? concat_to_string("  of each of ", ranks, " ranks") : ""));
   return memory.lines;
 }
 

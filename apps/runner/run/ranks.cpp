@@ -54,7 +54,7 @@ bool is_later_rank() { return Communicator::is_launched() && number_of(kRankName
 Communicator set_up_ranks(const RunConfig& config) {
   if (!Communicator::is_launched()) return Communicator::alone(set_up(config));
   const bool on_gpu = config.device == "auto" ? cuda::is_available() : config.device != "cpu";
-  const Device kind = on_gpu ? DeviceType::cuda : DeviceType::cpu;
+  const Device kind = on_gpu ? DeviceType::kCuda : DeviceType::kCpu;
   run_on_all_ranks(config.distributed.timeout, [&] {
     RunConfig on_cpu = config;
     on_cpu.device = "cpu";  // all but the device, of which each rank takes another
@@ -85,9 +85,10 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks) {
     const bool data_alone = std::ranges::all_of(lines_of(differences), [](const std::string& line) {
       return line.starts_with("  data_files");
     });
-    throw SharedError(data_alone ? kExitInput : kExitConfig,
-                      cat("ranks of one run must have the same program, config and data (",
-                          ranks.name_of(0), " | ", ranks.name_of(r), "):\n", differences));
+    throw SharedError(
+        data_alone ? kExitInput : kExitConfig,
+        concat_to_string("ranks of one run must have the same program, config and data (",
+                         ranks.name_of(0), " | ", ranks.name_of(r), "):\n", differences));
   }
 }
 
@@ -101,7 +102,8 @@ void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f)
     code = exit_code_of(error);
     what = message_of(error);
   }
-  const std::vector<std::string> all = ranks.all_gather_text(code ? cat(code, " ", what) : "");
+  const std::vector<std::string> all =
+      ranks.all_gather_text(code ? concat_to_string(code, " ", what) : "");
   const auto first = std::ranges::find_if(all, [](const std::string& s) { return !s.empty(); });
   if (first == all.end()) return;
   const ExitCode first_code = ExitCode(std::stoi(*first));
@@ -111,7 +113,7 @@ void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f)
   for (int r = 0; r < ranks.size(); ++r) {
     const std::string& theirs = all[size_t(r)];
     if (!theirs.empty())
-      text += cat(text.empty() ? "" : "\n", ranks.name_of(r), ": ", said(theirs));
+      text += concat_to_string(text.empty() ? "" : "\n", ranks.name_of(r), ": ", said(theirs));
   }
   throw SharedError(first_code, text);
 }
@@ -125,7 +127,7 @@ void run_on_all_ranks(const double& timeout, const std::function<void()>& f) {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  const Communicator ranks = rendezvous(DeviceType::cpu, timeout);
+  const Communicator ranks = rendezvous(DeviceType::kCpu, timeout);
   try {
     run_on_all_ranks(ranks, [&] {
       if (error) std::rethrow_exception(error);
@@ -160,17 +162,18 @@ void abort_rank(const Communicator& ranks, const std::exception& error, int64_t 
     throw RunError(exit_code_of(error), ranks.rank() == 0 ? error.what() : "");
   }
   if (is_any<distributed::RankError>(error)) {
-    throw RunError(kExitRanks, cat(here, ", after step ", step, ": ", error.what()));
+    throw RunError(kExitRanks, concat_to_string(here, ", after step ", step, ": ", error.what()));
   }
-  log_message(LogLevel::error, cat(here, ", after step ", step, ": ", message_of(error)));
+  log_message(LogLevel::kError,
+              concat_to_string(here, ", after step ", step, ": ", message_of(error)));
   Communicator::abort(exit_code_of(error));
 }
 
 void launch(int64_t ranks) {
   if (const std::string why = Communicator::unavailable_reason(); !why.empty()) {
-    throw ConfigError(cat("--ranks: ", why));
+    throw ConfigError(concat_to_string("--ranks: ", why));
   }
-  std::vector<std::string> words = {"mpirun", "-n", cat(ranks),
+  std::vector<std::string> words = {"mpirun", "-n", concat_to_string(ranks),
                                     fs::read_symlink("/proc/self/exe").string()};
   const std::vector<std::string> own = command_line();
   for (size_t i = 1; i < own.size(); ++i) {

@@ -78,11 +78,12 @@ RunLock::RunLock(const fs::path& dir) {
     if (file_ < 0) cannot_write(path);
     const bool is_locked = lock_within(file_, std::chrono::seconds(5));
     if (!is_locked && errno == EWOULDBLOCK) {
-      throw InputError(cat("'", dir.string(), "' is in use by ", read_file(path, "lock"),
-                           ": wait for its end, or name another directory",
-                           for_caller(" with --out", "")));
+      throw InputError(concat_to_string(
+          "'", dir.string(), "' is in use by ", read_file(path, "lock"),
+          ": wait for its end, or name another directory", for_caller(" with --out", "")));
     }
-    if (!is_locked) warn(cat("cannot lock '", path.string(), "': ", std::strerror(errno)));
+    if (!is_locked)
+      warn(concat_to_string("cannot lock '", path.string(), "': ", std::strerror(errno)));
   } while (!is_same_file(file_, path));
   const std::string who = this_process();
   const bool is_written = ::ftruncate(file_, 0) == 0 &&
@@ -96,7 +97,7 @@ RunLock::~RunLock() { (void)!::ftruncate(file_, 0); }
 
 void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
   if (!fs::exists(dir)) return;
-  const std::string head = cat("cannot write the run to '", dir.string(), "': it ");
+  const std::string head = concat_to_string("cannot write the run to '", dir.string(), "': it ");
   require<InputError>(fs::is_directory(dir), head, "is a file");
   if (fs::is_empty(dir)) return;
   require<InputError>(is_run(dir), head,
@@ -108,7 +109,9 @@ void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
   std::error_code error;
   const auto check = [&](const char* what) {
-    if (error) throw DiskError(cat("cannot ", what, " '", dir.string(), "': ", error.message()));
+    if (error)
+      throw DiskError(
+          concat_to_string("cannot ", what, " '", dir.string(), "': ", error.message()));
   };
   for (;; lock.reset()) {
     fs::create_directories(dir, error);
@@ -117,8 +120,8 @@ void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
     if (is_empty_but_for_lock(dir)) break;
     const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;  // of "runs/m/"
     int i = 1;
-    while (fs::exists(fs::symlink_status(cat(name.string(), ".", i)))) ++i;
-    fs::rename(name, cat(name.string(), ".", i), error);
+    while (fs::exists(fs::symlink_status(concat_to_string(name.string(), ".", i)))) ++i;
+    fs::rename(name, concat_to_string(name.string(), ".", i), error);
     check("move aside the earlier run in");
   }
   sync(fs::canonical(dir).parent_path());
@@ -142,13 +145,13 @@ static std::string damage_of_run(const fs::path& dir) try {
   const std::vector<std::string> names = names_in(listed);
   for (const char* name : kAlways) {
     if (std::ranges::count(names, name) != 1) {
-      return cat(kChecksums, " is damaged: it does not list ", name);
+      return concat_to_string(kChecksums, " is damaged: it does not list ", name);
     }
   }
   return sums_difference(listed, sums_of(dir, names));
 } catch (const std::exception& error) {
   if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // which says nothing about the files
-  return cat(kChecksums, " lists what cannot be read: ", error.what());
+  return concat_to_string(kChecksums, " lists what cannot be read: ", error.what());
 }
 
 // RUN of RUN/checkpoints/NAME.
@@ -160,15 +163,15 @@ static fs::path run_of_checkpoint(const fs::path& checkpoint) {
 
 void verify_run(const fs::path& dir) {
   if (is_checkpoint(dir)) {
-    throw InputError(cat("'", dir.string(),
-                         "' is a checkpoint, not a run's directory: name the run", ", '",
-                         run_of_checkpoint(dir).string(), "'"));
+    throw InputError(concat_to_string("'", dir.string(),
+                                      "' is a checkpoint, not a run's directory: name the run",
+                                      ", '", run_of_checkpoint(dir).string(), "'"));
   }
   require<InputError>(fs::exists(dir / "config.yaml"), "'", dir.string(),
                       "' is no run's directory: it has no config.yaml");
   if (!fs::exists(dir / kChecksums)) {
-    warn(cat("'", dir.string(),
-             "' has no checksums, as runs of older versions: it is taken as it is"));
+    warn(concat_to_string("'", dir.string(),
+                          "' has no checksums, as runs of older versions: it is taken as it is"));
   }
   const std::string damage = damage_of_run(dir);
   require<InputError>(damage.empty(), "the run in '", dir.string(),
@@ -179,8 +182,8 @@ void verify_run(const fs::path& dir) {
 std::string verify(const fs::path& path) {
   std::string out, found;
   const auto note = [&](const std::string& what, const std::string& damage) {
-    if (damage.empty()) out += cat("OK  ", what, "\n");
-    if (!damage.empty()) found += cat("\n  ", what, ": ", damage);
+    if (damage.empty()) out += concat_to_string("OK  ", what, "\n");
+    if (!damage.empty()) found += concat_to_string("\n  ", what, ": ", damage);
   };
   if (is_checkpoint(path)) {
     note(path.string(), damage_of(path));
@@ -193,7 +196,7 @@ std::string verify(const fs::path& path) {
       out = "no checksums of the run's own files, as in runs of older versions\n";
     }
     for (const fs::path& checkpoint : list_checkpoints(path)) {
-      note(cat("checkpoints/", checkpoint.filename().string()), damage_of(checkpoint));
+      note(concat_to_string("checkpoints/", checkpoint.filename().string()), damage_of(checkpoint));
     }
   }
   require<InputError>(found.empty(), "'", path.string(), "' is damaged:", found);

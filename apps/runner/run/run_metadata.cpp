@@ -46,7 +46,8 @@ static Json history_of(const fs::path& run) {
 std::vector<Phase> phases_of_run(const fs::path& run) try {
   const bool is_directory = fs::is_directory(run);
   const fs::path yaml = is_directory ? run / "config.yaml" : run;
-  if (!fs::exists(yaml)) throw InputError(cat("no run: there is no '", yaml.string(), "'"));
+  if (!fs::exists(yaml))
+    throw InputError(concat_to_string("no run: there is no '", yaml.string(), "'"));
   if (is_directory) verify_run(run);
   RunConfig last = load_run_config(run);
   const Json history = is_directory ? history_of(run) : Json::array();
@@ -61,7 +62,7 @@ std::vector<Phase> phases_of_run(const fs::path& run) try {
   out.push_back({std::move(last)});
   return out;
 } catch (const Json::exception&) {
-  throw InputError(cat((run / kHistory).string(), ": damaged"));
+  throw InputError(concat_to_string((run / kHistory).string(), ": damaged"));
 }
 
 void note_phase(const fs::path& dir, int64_t step, const std::string& before,
@@ -77,7 +78,7 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
     fs::remove(dir / kHistory);
   }
 } catch (const Json::exception&) {
-  throw InputError(cat((dir / kHistory).string(), ": damaged"));
+  throw InputError(concat_to_string((dir / kHistory).string(), ": damaged"));
 }
 
 // --- program, machine and data ---
@@ -122,8 +123,8 @@ static Json data_metadata(const DataConfig& data) {
 std::string metadata_of_rank(const RunConfig& config) {
   const BuildInfo b = build_info();
   const Json program = {{"taper", b.version}, {"commit", b.commit}, {"compiler", b.compiler}};
-  return cat(to_yaml(config), "\nprogram: ", program.dump(),
-             "\ndata_files: ", data_metadata(config.data).dump(), "\n");
+  return concat_to_string(to_yaml(config), "\nprogram: ", program.dump(),
+                          "\ndata_files: ", data_metadata(config.data).dump(), "\n");
 }
 
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
@@ -152,7 +153,8 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
 static MetadataMap shown(const Json& files) {
   MetadataMap out;
   for (const Json& f : files) {
-    out[f.at("file")] = cat(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
+    out[f.at("file")] =
+        concat_to_string(f.at("bytes"), " bytes, CRC-32 ", f.at("crc32").get<std::string>());
   }
   return out;
 }
@@ -169,7 +171,7 @@ RunMetadata metadata_of_run(const fs::path& run) try {
   }
   return out;
 } catch (const Json::exception&) {
-  throw InputError(cat((run / "env.json").string(), ": damaged"));
+  throw InputError(concat_to_string((run / "env.json").string(), ": damaged"));
 }
 
 std::string changed_data(const fs::path& run, const RunConfig& config) {
@@ -189,7 +191,7 @@ std::string differences(const MetadataMap& a, const MetadataMap& b, const std::s
   for (const auto& [name, either] : all) {
     const std::string x = a.contains(name) ? either : none;
     const std::string y = b.contains(name) ? b.at(name) : none;
-    if (x != y) out += cat("  ", name, ": ", x, " | ", y, "\n");
+    if (x != y) out += concat_to_string("  ", name, ": ", x, " | ", y, "\n");
   }
   return out;
 }
@@ -198,7 +200,8 @@ static void flatten(const Node& node, const std::string& path, MetadataMap& out)
   if (node.kind == Node::Kind::kScalar) out[path] = node.text;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const Node& child = node.children[i];
-    flatten(child, join_path(path, node.kind == Node::Kind::kMap ? child.key : cat(i)), out);
+    flatten(child, join_path(path, node.kind == Node::Kind::kMap ? child.key : concat_to_string(i)),
+            out);
   }
 }
 

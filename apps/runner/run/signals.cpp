@@ -85,7 +85,8 @@ void note(int number) {
 
 void stop_if_asked() {
   if (last_signal == 0) return;
-  throw Interrupted(cat("ended by ", SignalGuard::received(), " before the first step"));
+  throw Interrupted(
+      concat_to_string("ended by ", SignalGuard::received(), " before the first step"));
 }
 
 }  // namespace

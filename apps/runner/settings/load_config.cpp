@@ -59,11 +59,12 @@ std::string put(Node& root, std::string_view keys, Node value) {
     if (child == nullptr) {
       const bool is_list = at->kind == Node::Kind::kSequence;
       const bool is_root = key.begin() == keys.begin();
-      return cat(
-          is_root ? "the file" : cat("'", std::string_view(keys.begin(), key.begin() - 1), "'"),
+      return concat_to_string(
+          is_root ? "the file"
+                  : concat_to_string("'", std::string_view(keys.begin(), key.begin() - 1), "'"),
           " is ",
-          is_list ? cat("a list of ", at->children.size(), " entries, from 0")
-                  : cat(describe_node(*at), ", not a map"),
+          is_list ? concat_to_string("a list of ", at->children.size(), " entries, from 0")
+                  : concat_to_string(describe_node(*at), ", not a map"),
           ": there is no '", part, "' in it");
     }
     at = child;
@@ -79,7 +80,8 @@ std::vector<Problem> apply(Node& root, const std::string& text, int number) {
   const bool has_key = equals != std::string::npos && equals > 0;
   Document value =
       parse_yaml(has_key ? std::string_view(text).substr(equals + 1) : "",
-                 {.name = cat(for_caller("command line: ", "override: "), text), .number = number});
+                 {.name = concat_to_string(for_caller("command line: ", "override: "), text),
+                  .number = number});
   if (!value.root) return value.problems;
   Place& place = value.root->key_place;
   place.line = 0;
@@ -128,7 +130,7 @@ class TreeReader {
     const Node::Kind kind = file.root->kind;
     if (!open_.empty() && kind != Node::Kind::kMap && kind != Node::Kind::kNull) {
       problems.push_back(
-          {file.root->place, cat("expected a map, got ", describe_node(*file.root))});
+          {file.root->place, concat_to_string("expected a map, got ", describe_node(*file.root))});
     }
     Node root = std::move(*file.root);
     const auto include = std::ranges::find(root.children, "include", &Node::key);
@@ -156,8 +158,8 @@ class TreeReader {
     const auto first = std::ranges::find(open_, fs::weakly_canonical(path));
     if (first != open_.end()) {
       std::string loop;
-      for (auto at = first; at != open_.end(); ++at) loop += cat(at->string(), " -> ");
-      throw ConfigError(cat("include: a loop: ", loop, first->string()));
+      for (auto at = first; at != open_.end(); ++at) loop += concat_to_string(at->string(), " -> ");
+      throw ConfigError(concat_to_string("include: a loop: ", loop, first->string()));
     }
     require<ConfigError>(open_.size() <= kMaxIncludeDepth, "include: files are nested deeper than ",
                          kMaxIncludeDepth);
@@ -231,20 +233,20 @@ std::string json_schema() {
 
 std::string config_reference() {
   RunConfig defaults;
-  std::string page =
-      cat(kReferenceHead, reference(describe(defaults)),
-          "\n## metrics\n\nMetrics of evaluations; default: the usual ones for the task.\n\n"
-          "| metric | for | better |\n|---|---|---|\n");
+  std::string page = concat_to_string(
+      kReferenceHead, reference(describe(defaults)),
+      "\n## metrics\n\nMetrics of evaluations; default: the usual ones for the task.\n\n"
+      "| metric | for | better |\n|---|---|---|\n");
   for (const std::string& name : metric_types().names()) {
     const Metric row = metric(name);
     const auto tasks = row.tasks | std::views::transform([](Task task) {
                          return std::array{"classes", "values", "text"}[std::size_t(task)];
                        });
-    page += cat("| `", name, "` | ", joined(tasks), " | ",
-                !row.value  ? ""
-                : row.grows ? "larger"
-                            : "smaller",
-                " |\n");
+    page += concat_to_string("| `", name, "` | ", joined(tasks), " | ",
+                             !row.value             ? ""
+                             : row.higher_is_better ? "larger"
+                                                    : "smaller",
+                             " |\n");
   }
   return page;
 }

@@ -86,7 +86,8 @@ Schema describe(RunConfig& c) {
       .of_form("a name fit for a directory, without '/' and control characters", is_file_name);
   v("seed", c.seed, "seed of initial weights, sample order and dropout");
   v("device", c.device, "device to train on; auto: a GPU if there is one")
-      .of_form(cat("auto, cpu, cuda or cuda:N with N from 0 to ", Device::kMaxIndex), is_device);
+      .of_form(concat_to_string("auto, cpu, cuda or cuda:N with N from 0 to ", Device::kMaxIndex),
+               is_device);
   v("visible_devices", c.visible_devices, "GPUs that the run may use, such as \"0\" or \"1,2\"")
       .of_form(
           "GPU numbers joined by commas, such as \"0\" or \"1,2\", each once and without spaces",

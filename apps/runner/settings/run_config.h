@@ -230,7 +230,7 @@ bool is_log_file_name(const std::string& text);
 
 // What a run reports of itself, and where. It changes none of the run's numbers.
 struct LogConfig {
-  LogLevel level = LogLevel::info;
+  LogLevel level = LogLevel::kInfo;
   bool console = true;
   std::optional<std::string> file = "log.txt";
   LogFormat format = LogFormat::kText;

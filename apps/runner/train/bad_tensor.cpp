@@ -25,14 +25,14 @@ class Watch {
  public:
   explicit Watch(Module& model) {
     for (const auto& [path, module] : model.named_modules()) {
-      const std::string name = path.empty() ? "the model" : cat("'", path, "'");
+      const std::string name = path.empty() ? "the model" : concat_to_string("'", path, "'");
       const std::string input = path.empty() ? "the inputs of the batch" : "the input of " + name;
       handles_.push_back(module->register_forward_pre_hook(
           [this, input](Module&, const Tensors& inputs) { return note(inputs, input); }));
-      handles_.push_back(module->register_forward_hook(
-          [this, name](Module& m, const Tensors&, const Tensors& outputs) {
-            return note(outputs, cat("the output of ", name, " (", m.type_name(), ")"));
-          }));
+      handles_.push_back(module->register_forward_hook([this, name](Module& m, const Tensors&,
+                                                                    const Tensors& outputs) {
+        return note(outputs, concat_to_string("the output of ", name, " (", m.type_name(), ")"));
+      }));
     }
   }
   ~Watch() {
@@ -53,7 +53,7 @@ class Watch {
 std::string search(Module& model, const std::function<Tensor()>& step) {
   const std::vector<NamedTensor> params = model.named_parameters();
   for (const auto& [name, p] : params) {
-    if (is_bad(p)) return cat("the weight '", name, "'");
+    if (is_bad(p)) return concat_to_string("the weight '", name, "'");
   }
   Watch watch(model);
   const Tensor loss = step();
@@ -64,7 +64,7 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
   for (auto at = params.rbegin(); at != params.rend(); ++at) {
     const auto& [name, p] = *at;
     const double norm = p.grad().defined() ? optim::get_total_norm({p.grad()}).item<double>() : 0;
-    if (!std::isfinite(norm)) return cat("the gradient of '", name, "'");
+    if (!std::isfinite(norm)) return concat_to_string("the gradient of '", name, "'");
   }
   return "";
 }

@@ -37,8 +37,8 @@ void Log::step(int64_t step, int64_t epoch, float loss, float norm, double lr) {
   ++loss_count_;
   if (step % config_.train.log_every != 0) return;
   std::string line = json_fields("kind", "train", "step", step, "epoch", epoch, "loss", loss);
-  if (config_.train.clip_norm) line += cat(",", json_fields("grad_norm", norm));
-  metrics_.write(cat(line, ",", json_fields("lr", lr)));
+  if (config_.train.clip_norm) line += concat_to_string(",", json_fields("grad_norm", norm));
+  metrics_.write(concat_to_string(line, ",", json_fields("lr", lr)));
   if (!events_) return;
   events_->scalar("train/loss", step, loss);
   events_->scalar("train/grad_norm", step, norm);
@@ -50,24 +50,25 @@ void Log::evaluation(const RunState& state) {
   const auto& [step, at, metrics] = std::tie(state.step, state.at, state.metrics);
   std::string fields =
       json_fields("kind", "eval", "step", step, "epoch", at.epoch, "split", "test");
-  std::vector<std::string> parts = {cat("epoch=", at.epoch), cat("step=", step)};
+  std::vector<std::string> parts = {concat_to_string("epoch=", at.epoch),
+                                    concat_to_string("step=", step)};
   if (loss_count_ > 0) {
     parts.push_back(fmt::format("loss={:.4g}", loss_sum_ / double(loss_count_)));
   }
   loss_sum_ = 0;
   loss_count_ = 0;
   for (const auto& [name, x] : metrics.values) {
-    fields += cat(",", json_fields(name.c_str(), x));
+    fields += concat_to_string(",", json_fields(name.c_str(), x));
     parts.push_back(fmt::format("test_{}={:.4g}", name, x));
-    if (events_) events_->scalar(cat("test/", name), step, x);
+    if (events_) events_->scalar(concat_to_string("test/", name), step, x);
   }
   if (!metrics.confusion.empty()) {
-    fields += cat(",\"confusion\":", nlohmann::json(metrics.confusion).dump());
+    fields += concat_to_string(",\"confusion\":", nlohmann::json(metrics.confusion).dump());
   }
   metrics_.write(fields);
   if (events_) events_->flush();
   parts.push_back(fmt::format("{:.1f} s", seconds_since(timings.start)));
-  inform(wrapped(parts));
+  log_info(wrapped(parts));
 }
 
 void Log::begin_epoch(int64_t first_sample) {
@@ -95,7 +96,7 @@ void Log::memory(int64_t step, int64_t peak, int64_t estimate) {
     parts[0] += ",";
     parts.push_back(fmt::format("{:.1f} MiB of the process, reading included", mib(resident)));
   }
-  inform(wrapped(parts));
+  log_info(wrapped(parts));
 }
 
 // The time that is left includes the evaluations to come, and checkpoints as often as so far.

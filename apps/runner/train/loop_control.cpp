@@ -17,7 +17,7 @@ namespace {
 // Returns the signal of the first rank that received one, with the name of the rank.
 std::string signal_of(const std::vector<std::string>& signals, const Communicator& ranks) {
   for (size_t r = 0; r < signals.size(); ++r) {
-    if (!signals[r].empty()) return cat(signals[r], " on ", ranks.name_of(int(r)));
+    if (!signals[r].empty()) return concat_to_string(signals[r], " on ", ranks.name_of(int(r)));
   }
   return "";
 }
@@ -42,7 +42,7 @@ std::function<void(int64_t)> Trainer::stop_check() {
       if (batches < exchange_at) return;
       const int64_t next = count_until_exchange(batches, seconds_since(start), 1e6);
       const auto signals = ranks_.all_gather_text(signal);
-      exchange_at = batches + std::stoll(from_first(ranks_, cat(next)));
+      exchange_at = batches + std::stoll(from_first(ranks_, concat_to_string(next)));
       signal = signal_of(signals, ranks_);
     }
     require<Interrupted>(signal.empty(), "ended by ", signal, " in the evaluation after step ",
@@ -69,8 +69,8 @@ LoopControl Trainer::loop_control() {
   if (ranks_.size() == 1) return own;
   const int64_t next = count_until_exchange(std::ssize(pending_), since_read, double(kWindow));
   const auto signals = ranks_.all_gather_text(own.signal);
-  std::istringstream first(
-      from_first(ranks_, cat(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
+  std::istringstream first(from_first(
+      ranks_, concat_to_string(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
   first.imbue(std::locale::classic());  // in others a blank may separate thousands
   first >> own.is_late >> own.saves >> exchange_at_;
   own.reads = true;

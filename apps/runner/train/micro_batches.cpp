@@ -119,7 +119,7 @@ void MicroBatches::begin() {
   DataParallelOptions options{.bucket_bytes = c.bucket_mb << 20};
   if (c.reduce == Reduce::kBf16) options.reduce_dtype = kBFloat16;
   if (config_.train.shards) {
-    options.order = ReduceOrder::tree;
+    options.order = ReduceOrder::kTree;
     options.shards = int(all_parts_);
   }
   parallel_.emplace(model_, ranks_, options);
@@ -174,7 +174,7 @@ Tensor MicroBatches::run(int64_t first, const NextBatch& next, const TrainOn& tr
   for (int64_t p = 0; p < parts_; ++p) {
     Generator own;
     own.set_state({seed_of_part(start.seed, first_part_ + p), start.stream, start.base});
-    const DrawScope draws(own);
+    const DrawGuard draws(own);
     losses.select(0, p).copy_(run_part(p, step, next, train_on));
     if (statistics) statistics->end_part(p, share_of(p, first));
   }
@@ -215,7 +215,7 @@ Tensor MicroBatches::run_part(int64_t part, const StepBatches& step, const NextB
     const Batch batch = step.loaded.empty() ? next() : slice(step, i, part);
     // Gradients are reduced over the ranks in the last backward pass of this rank.
     const bool is_last = part + 1 == parts_ && i + 1 == batches;
-    std::optional<DataParallel::NoSync> no_sync;
+    std::optional<DataParallel::NoSyncGuard> no_sync;
     if (parallel_ && !is_last) no_sync.emplace(*parallel_);
     if (batch.inputs.size(0) == 0) {
       parallel_->skip_leaf();

@@ -52,7 +52,7 @@ class Preflight {
     const int64_t before = kernels::multiply_adds;
     const Batch batch = batch_of(2);
     const Tensor outputs = [&] {
-      const Autocast half = autocast_of(config_.train.precision, device_.type());
+      const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
       return run_model(model_.train(), config_.model, data_, batch.inputs);
     }();
     take_loss(outputs, batch.targets);
@@ -62,14 +62,14 @@ class Preflight {
   // Runs the model in training mode. Throws the error of the model itself.
   void train_on(int64_t samples) {
     const Batch batch = batch_of(affordable(samples));
-    const Autocast half = autocast_of(config_.train.precision, device_.type());
+    const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
     (void)model_.train()(batch.inputs);
   }
 
   void evaluate_on(int64_t samples) {
     const NoGradGuard no_grad;
     const Batch batch = batch_of(affordable(samples));
-    const Autocast half = autocast_of(config_.train.precision, device_.type());
+    const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
     Evaluator evaluator(config_, data_, device_);
     evaluator.add(run_model(model_.eval(), config_.model, data_, batch.inputs), batch.targets);
     (void)evaluator.read();
@@ -93,7 +93,7 @@ class Preflight {
     Generator numbers(1);
     return {data_.vocab_size() > 0
                 ? extremes(shape, data_.vocab_size() - 1, device_)
-                : randn(shape, {.device = DeviceType::cpu}, &numbers).to(device_),
+                : randn(shape, {.device = DeviceType::kCpu}, &numbers).to(device_),
             data_.task == Task::kRegression ? zeros(targets, {.device = device_})
                                             : extremes(targets, data_.outputs - 1, device_)};
   }
@@ -101,8 +101,8 @@ class Preflight {
   // Runs the loss on the CPU, where it checks the values; on a GPU an error would come late.
   void take_loss(const Tensor& outputs, const Tensor& targets) const {
     const NoGradGuard no_grad;
-    const Autocast half = autocast_of(config_.train.precision, DeviceType::cpu);
-    (void)run_loss(loss_, config_.loss, outputs.detach().cpu(), targets.cpu(), Reduction::mean);
+    const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
+    (void)run_loss(loss_, config_.loss, outputs.detach().cpu(), targets.cpu(), Reduction::kMean);
   }
 
   Module& model_;
@@ -114,7 +114,7 @@ class Preflight {
   int64_t sample_cost_ = 0;           // multiply-adds
 };
 
-std::string count_of(int64_t n) { return cat(n, n == 1 ? " sample" : " samples"); }
+std::string count_of(int64_t n) { return concat_to_string(n, n == 1 ? " sample" : " samples"); }
 
 // Synchronized batch norms see the whole batch of all ranks.
 bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
@@ -124,14 +124,15 @@ bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
 // Returns in words which call the model does not take.
 std::string description(const CallSize& call, const RunConfig& config, const RunSizes& sizes) {
   const TrainConfig& c = config.train;
-  const std::string out = call.is_last
-                              ? cat("the last batch of an epoch has ", count_of(call.batch), " (",
-                                    sizes.train_samples, " in batches of ", c.batch_size, ")")
-                              : cat("a batch has ", count_of(call.batch));
+  const std::string out =
+      call.is_last ? concat_to_string("the last batch of an epoch has ", count_of(call.batch), " (",
+                                      sizes.train_samples, " in batches of ", c.batch_size, ")")
+                   : concat_to_string("a batch has ", count_of(call.batch));
   const int64_t parts = c.shards.value_or(sizes.ranks);
   if (parts == 1 || sees_whole_batch(config, sizes)) return out;
-  return cat(out, ", and one of its ", parts, c.shards ? " parts (train.shards)" : " parts by rank",
-             " has ", call.samples);
+  return concat_to_string(out, ", and one of its ", parts,
+                          c.shards ? " parts (train.shards)" : " parts by rank", " has ",
+                          call.samples);
 }
 
 [[noreturn]] void refuse_call_size(const CallSize& call, const RunConfig& config,
@@ -141,9 +142,9 @@ std::string description(const CallSize& call, const RunConfig& config, const Run
       call.is_last ? "; leave that batch out with train.drop_last: true, or take another batch_size"
       : is_cut     ? "; take a larger batch_size or fewer parts"
                    : "; take another batch_size";
-  throw ConfigError(
-      located(place_of(config, "train.batch_size"),
-              cat("train.batch_size: ", description(call, config, sizes), "; ", why, remedy)));
+  throw ConfigError(located(
+      place_of(config, "train.batch_size"),
+      concat_to_string("train.batch_size: ", description(call, config, sizes), "; ", why, remedy)));
 }
 
 void check_call(Preflight& preflight, Module& model, const CallSize& call, const RunConfig& config,
@@ -152,7 +153,8 @@ void check_call(Preflight& preflight, Module& model, const CallSize& call, const
     preflight.train_on(call.samples);
   } catch (const std::exception& error) {
     if (is_refusal(error)) {
-      refuse_call_size(call, config, sizes, cat("the model does not take that: ", error.what()));
+      refuse_call_size(call, config, sizes,
+                       concat_to_string("the model does not take that: ", error.what()));
     }
     refuse_layer(model, config.model, error);
     throw;
@@ -182,7 +184,7 @@ std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& si
 void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
                    const RunSizes& sizes, Device device) {
   Generator apart(default_generator());
-  const DrawScope draws(apart);
+  const DrawGuard draws(apart);
   const int64_t last = sizes.train_samples % config.train.batch_size;
   if (sees_whole_batch(config, sizes) && last > 0 && last < sizes.ranks) {
     refuse_call_size({last, last, sizes.train_samples > last}, config, sizes,

@@ -38,7 +38,8 @@ bool may_be_late(const std::exception_ptr& error) {
 
 std::string newest_in(const fs::path& run) {
   const std::optional<fs::path> newest = newest_checkpoint(run);
-  return newest ? cat("the newest checkpoint is ", newest->string()) : "there is no checkpoint";
+  return newest ? concat_to_string("the newest checkpoint is ", newest->string())
+                : "there is no checkpoint";
 }
 
 }  // namespace
@@ -59,14 +60,14 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   }
   if (!is_first_) return;
   if (!why.empty()) {
-    warn(cat("the run ends after step ", state_.step, ": ", what_of(cause),
-             "; that step is not saved: ", why, "; ", newest_in(dir_)));
+    warn(concat_to_string("the run ends after step ", state_.step, ": ", what_of(cause),
+                          "; that step is not saved: ", why, "; ", newest_in(dir_)));
     return;
   }
-  const std::string text =
-      cat("step ", state_.step, " is saved in ", checkpoint_of_step(dir_, state_.step).string());
-  if (is_signal) inform(cat(text, ": ", resume_auto(), " goes on"));
-  if (!is_signal) warn(cat("the run failed; ", text, ": ", resume_auto(), " goes on"));
+  const std::string text = concat_to_string("step ", state_.step, " is saved in ",
+                                            checkpoint_of_step(dir_, state_.step).string());
+  if (is_signal) log_info(concat_to_string(text, ": ", resume_auto(), " goes on"));
+  if (!is_signal) warn(concat_to_string("the run failed; ", text, ": ", resume_auto(), " goes on"));
 } catch (...) {
   return;  // there is not even memory for a message; the cause itself reaches the caller
 }

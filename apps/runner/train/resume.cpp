@@ -48,8 +48,9 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
   if (resume == "auto") return newest_checkpoint(dir);
   if (resume == "last") {
     if (const auto newest = newest_checkpoint(dir)) return newest;
-    throw InputError(cat(for_caller("--resume", "TrainOptions.resume:"),
-                         " last: there is no whole checkpoint in '", dir.string(), "'"));
+    throw InputError(concat_to_string(for_caller("--resume", "TrainOptions.resume:"),
+                                      " last: there is no whole checkpoint in '", dir.string(),
+                                      "'"));
   }
   const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
   require<InputError>(fs::is_directory(path), for_caller("--resume", "TrainOptions.resume:"), " ",
@@ -71,21 +72,22 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
     if (known != std::end(kMayDiffer) && known->changes_numbers) changes += "\n" + line;
   }
   if (found.empty()) return changes;
-  throw ConfigError(
-      cat("'", saved.path.string(), "' was saved with another config (saved | now):", found,
-          "\nTake the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
-          " for a new run; only ", joined(kMayDiffer | std::views::transform(&MayDiffer::key)),
-          " may differ"));
+  throw ConfigError(concat_to_string(
+      "'", saved.path.string(), "' was saved with another config (saved | now):", found,
+      "\nTake the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
+      " for a new run; only ", joined(kMayDiffer | std::views::transform(&MayDiffer::key)),
+      " may differ"));
 }
 
 void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
   const std::string changed = changed_data(run, config);
   if (changed.empty()) return;
-  const std::string what = cat("the data have changed since the run in '", run.string(),
-                               "' began (then | now):\n", changed);
+  const std::string what = concat_to_string("the data have changed since the run in '",
+                                            run.string(), "' began (then | now):\n", changed);
   require<InputError>(is_allowed, what, "Bring them back, or go on with others: ",
                       for_caller("--allow-changed-data", "TrainOptions.allow_changed_data = true"));
-  warn(cat(what, "the run goes on with them; `reproduce` cannot give its numbers again"));
+  warn(concat_to_string(what,
+                        "the run goes on with them; `reproduce` cannot give its numbers again"));
 }
 
 }  // namespace
@@ -115,13 +117,14 @@ Checkpoint target_of_rollback(const fs::path& run) {
     if (!is_extra) break;
   }
   if (target) return *target;
-  throw InputError(cat("no checkpoint is left in '", run.string(), "' to go back to"));
+  throw InputError(concat_to_string("no checkpoint is left in '", run.string(), "' to go back to"));
 }
 
 void report_resumed(const Resumed& from, int64_t step, double lr) {
-  inform(cat("resumed from ", from.checkpoint.path.string()));
+  log_info(concat_to_string("resumed from ", from.checkpoint.path.string()));
   if (from.changes.empty()) return;
-  warn(cat("from step ", step, " on with another config (before | now):", from.changes));
+  warn(concat_to_string("from step ", step,
+                        " on with another config (before | now):", from.changes));
   const auto& rest = from.checkpoint.tensors.at("optimizer.safetensors");
   const auto last = std::ranges::find(rest, "schedule._last_lr", &NamedTensor::name);
   if (last == rest.end() || last->tensor.numel() == 0) return;

@@ -53,8 +53,8 @@ int64_t count(const Json& in, const char* key, int64_t least = 0, int64_t most =
   const Json& x = in.at(key);
   const bool fits = x.is_number_integer() && (!x.is_number_unsigned() || x <= INT64_MAX);
   if (fits && x >= least && x <= most) return x.get<int64_t>();
-  throw InputError(cat(kState, ": expected '", key, "' from ", least, " to ", most, ", got ",
-                       shown(x.dump(), 40)));
+  throw InputError(concat_to_string(kState, ": expected '", key, "' from ", least, " to ", most,
+                                    ", got ", escaped_for_display(x.dump(), 40)));
 }
 
 Best best_of(const Json& json) {
@@ -113,7 +113,7 @@ void TrainingState::save(Checkpoint& out, bool has_begun) {
   // model.safetensors has the weights that are evaluated: the averages.
   add(rest, "ema.", ema->state_dict());
   for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x)});
-  const optim::EMA::Scope averaged(*ema);
+  const optim::EMA::Guard averaged(*ema);
   for (auto& [name, x] : weights) x = copy_on_host(x);
 }
 
@@ -199,7 +199,7 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   s.evaluated_step = json.contains("evaluated_step") ? count(json, "evaluated_step") : 0;
   return s;
 } catch (const Json::exception&) {
-  throw InputError(cat(kState, " is not of this version"));
+  throw InputError(concat_to_string(kState, " is not of this version"));
 }
 
 }  // namespace taper::v0::runner

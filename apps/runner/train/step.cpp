@@ -53,9 +53,9 @@ void Step::train_on(const NextBatch& next) {
 // Returns the mean loss of the model's outputs.
 Tensor Step::forward(const MicroBatch& batch) const {
   const RecordFunction range("forward");
-  const Autocast half = autocast_of(config_.train.precision, device_.type());
+  const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
   const Tensor outputs = run_model(*training_.model, config_.model, data_, batch.inputs);
-  return run_loss(loss_, config_.loss, outputs, batch.targets, Reduction::mean);
+  return run_loss(loss_, config_.loss, outputs, batch.targets, Reduction::kMean);
 }
 
 // Adds the gradients of the loss to those of the parameters. Returns the loss without its graph.
@@ -133,7 +133,7 @@ Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader,
   reset();
   const Graph wanted = config_.train.graph;
   if (!graph_ && (wanted == Graph::kOn || (wanted == Graph::kAuto && device_.is_cuda()))) {
-    inform(cat("steps run without a CUDA graph: ", why_no_graph()));
+    log_info(concat_to_string("steps run without a CUDA graph: ", why_no_graph()));
   }
 }
 
@@ -189,7 +189,8 @@ std::string Step::why_no_graph() const {
   if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
     return "a custom model may do other things each time; train.graph=on says that it does not";
   }
-  if (c.accumulate > kMaxGraphBatches) return cat("train.accumulate is above ", kMaxGraphBatches);
+  if (c.accumulate > kMaxGraphBatches)
+    return concat_to_string("train.accumulate is above ", kMaxGraphBatches);
   return "";
 }
 
@@ -223,12 +224,13 @@ void Step::replay_graph() {
   }
   (void)(*graph_)(in);
   if (!graph_->reason().empty()) {
-    warn(cat("steps do not run as a CUDA graph: ", graph_->reason()));
+    warn(concat_to_string("steps do not run as a CUDA graph: ", graph_->reason()));
     graph_.reset();
   } else if (graph_->num_graphs() > graphs_logged_) {
     graphs_logged_ = graph_->num_graphs();
-    inform(cat("steps run as a CUDA graph for batches ", to_string(in[0].shape()),
-               in.size() > 2 ? cat(" and ", in.size() / 2 - 1, " more") : ""));
+    log_info(concat_to_string(
+        "steps run as a CUDA graph for batches ", to_string(in[0].shape()),
+        in.size() > 2 ? concat_to_string(" and ", in.size() / 2 - 1, " more") : ""));
   }
 }
 

@@ -56,10 +56,10 @@ std::vector<std::string> warn_of_results(const Metrics& metrics, const DataInfo&
 int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
                                  int64_t own) {
   if (ranks.size() == 1) return recorded.value_or(own);
-  const std::string first = from_first(ranks, recorded ? cat(*recorded) : "");
+  const std::string first = from_first(ranks, recorded ? concat_to_string(*recorded) : "");
   if (!first.empty()) return std::stoll(first);
   int64_t smallest = own;
-  for (const std::string& text : ranks.all_gather_text(cat(own))) {
+  for (const std::string& text : ranks.all_gather_text(concat_to_string(own))) {
     smallest = std::min<int64_t>(smallest, std::stoll(text));
   }
   return smallest;
@@ -170,7 +170,7 @@ TrainResult TrainingRun::run_and_seal(int64_t& steps_done) try {
   return result;
 } catch (const std::exception& error) {
   steps_done = trainer_->step();
-  log_.write(LogLevel::error, error.what());
+  log_.write(LogLevel::kError, error.what());
   if (is_first_) write_failure(dir_, error, steps_done);
   throw;
 }

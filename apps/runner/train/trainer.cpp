@@ -69,9 +69,9 @@ void Trainer::begin() {
   SignalGuard::set_plan(kPlan);
   open_files();
   step_.begin();
-  inform(cat("model: ", training_.model->num_parameters(), " parameters"));
-  inform(cat("data: ", data_.train->size(), " training and ", data_.test->size(), " test samples",
-             data_.note.empty() ? "" : "; ", data_.note));
+  log_info(concat_to_string("model: ", training_.model->num_parameters(), " parameters"));
+  log_info(concat_to_string("data: ", data_.train->size(), " training and ", data_.test->size(),
+                            " test samples", data_.note.empty() ? "" : "; ", data_.note));
   if (observer_) observer_->on_start(*training_.model);
   // A process that was killed may have saved the best checkpoint without marking it.
   on_first([&] {
@@ -105,7 +105,7 @@ void Trainer::train_step() {
   const bool begins = traced && state_.step + 1 >= traced->steps[0];
   if (begins && !profiler_ && state_.step < traced->steps[1]) profiler_.emplace();
   std::optional<RecordFunction> range;
-  if (is_observed()) range.emplace(cat("ProfilerStep#", state_.step + 1));
+  if (is_observed()) range.emplace(concat_to_string("ProfilerStep#", state_.step + 1));
   note_begin(false);
   training_.model->train();
   if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
@@ -224,19 +224,20 @@ void Trainer::report(const std::string& warning) const {
 void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm) {
   const std::string tensor = step_.find_bad_tensor(p.at, p.random);
   const bool bad_loss = !std::isfinite(loss);
-  const std::string what = cat(bad_loss ? "the loss" : "the gradient's norm", " became ",
-                               bad_loss ? loss : norm, " at step ", step, " of epoch ", p.at.epoch,
-                               tensor.empty() ? "" : cat("; the first bad tensor is ", tensor));
+  const std::string what = concat_to_string(
+      bad_loss ? "the loss" : "the gradient's norm", " became ", bad_loss ? loss : norm,
+      " at step ", step, " of epoch ", p.at.epoch,
+      tensor.empty() ? "" : concat_to_string("; the first bad tensor is ", tensor));
   if (config_.train.on_nan == OnNan::kStop) throw Diverged(what + kAdvice);
   if (config_.train.on_nan == OnNan::kSkip) {
-    report(cat(what, "; step skipped (", ++state_.skipped, " skipped so far)"));
+    report(concat_to_string(what, "; step skipped (", ++state_.skipped, " skipped so far)"));
     return;
   }
   require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
                     " returns to a checkpoint", kAdvice);
   roll_back();
-  report(cat(what, "; back to step ", state_.step, " with half the learning rate (",
-             state_.rollbacks, " of ", kMaxRollbacks, " times)"));
+  report(concat_to_string(what, "; back to step ", state_.step, " with half the learning rate (",
+                          state_.rollbacks, " of ", kMaxRollbacks, " times)"));
 }
 
 void Trainer::roll_back() {
@@ -252,7 +253,7 @@ void Trainer::roll_back() {
 // --- evaluation ---
 
 Metrics Trainer::evaluate() {
-  std::optional<optim::EMA::Scope> averaged;
+  std::optional<optim::EMA::Guard> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
   // Random batches differ from step to step.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
@@ -309,8 +310,8 @@ void Trainer::save(bool is_best, bool is_extra) {
     on_first([&] {
       const fs::path saved =
           save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
-      log_message(LogLevel::debug,
-                  cat("saved ", saved.string(), is_best ? ", the best so far" : ""));
+      log_message(LogLevel::kDebug,
+                  concat_to_string("saved ", saved.string(), is_best ? ", the best so far" : ""));
       SignalGuard::set_newest(saved);
     });
   }
@@ -331,7 +332,7 @@ void Trainer::save_model(TrainResult& result) {
   const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
   const bool is_asked_for = config_.train.best || config_.train.early_stopping;
   const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
-  std::optional<optim::EMA::Scope> averaged;
+  std::optional<optim::EMA::Guard> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
   failing_as<DiskError>("cannot save the model: ", [&] {
     save_safetensors(file,
@@ -362,7 +363,8 @@ Checkpoint Trainer::checkpoint_of_rank() {
 }
 
 void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale) {
-  const std::string place = cat("the checkpoint '", checkpoint.path.string(), "' cannot be used: ");
+  const std::string place =
+      concat_to_string("the checkpoint '", checkpoint.path.string(), "' cannot be used: ");
   failing_as<InputError>(place, [&] {
     for (const char* name : {"model.safetensors", "optimizer.safetensors", kState}) {
       require(checkpoint.tensors.contains(name) || checkpoint.texts.contains(name), "it has no ",
@@ -393,8 +395,8 @@ void Trainer::end_trace() {
   const std::string file = dir_ / "trace.json";
   failing_as<DiskError>("", [&] { profiler_->export_chrome_trace(file); });
   profiler_.reset();
-  inform(cat("traced steps to ", state_.step, step_.is_graph() ? ", which ran without a graph" : "",
-             ": ", file));
+  log_info(concat_to_string("traced steps to ", state_.step,
+                            step_.is_graph() ? ", which ran without a graph" : "", ": ", file));
 }
 
 void Trainer::log_memory() try {
@@ -402,7 +404,8 @@ void Trainer::log_memory() try {
   const bool holds_data = ranks_.device().is_cpu() || loader_.is_resident();
   log_.memory(state_.step, peak, estimate_memory(config_, data_, holds_data, ranks_));
 } catch (const std::exception& error) {
-  warn(cat("memory could not be estimated: ", error.what()));  // the run is whole without it
+  warn(concat_to_string("memory could not be estimated: ",
+                        error.what()));  // the run is whole without it
 }
 
 }  // namespace taper::v0::runner

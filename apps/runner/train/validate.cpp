@@ -32,9 +32,9 @@ static std::string summary_of(Module& model, const RunConfig& config, const Data
   if (takes_any_length(model)) {
     probe.input_shape = {std::min(kProbeTokens, probe.input_shape[0])};
   }
-  const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::cpu);
+  const Tensor input = sample_batch(probe, kProbeBatch, DeviceType::kCpu);
   try {
-    const Autocast half = autocast_of(config.train.precision, DeviceType::cpu);
+    const AutocastGuard half = autocast_of(config.train.precision, DeviceType::kCpu);
     return summary(model, input) + "\n";
   } catch (const std::exception& error) {
     refuse_layer(model, config.model, error);
@@ -49,25 +49,26 @@ std::string validate(const RunConfig& config, int64_t ranks) {
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
                            .drop_last = config.train.drop_last},
-                          DeviceType::cpu, config.seed);
+                          DeviceType::kCpu, config.seed);
   // A loss that checks the values of the outputs needs initialized weights.
   Generator generator(config.seed);
-  const DrawScope draws(generator);
-  std::optional<kernels::SkipDraws> skip_initialization;
+  const DrawGuard draws(generator);
+  std::optional<kernels::SkipDrawsGuard> skip_initialization;
   if (!losses().make(config.loss, {data.task}).takes_probabilities) skip_initialization.emplace();
-  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::cpu);
+  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
   const double lr = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay})->lr();
-  try_model(*model, config.model, data, DeviceType::cpu);
-  const Evaluator measurable(config, data, DeviceType::cpu);
-  check_batches(*model, config, data, run_sizes(config, data, ranks), DeviceType::cpu);
+  try_model(*model, config.model, data, DeviceType::kCpu);
+  const Evaluator measurable(config, data, DeviceType::kCpu);
+  check_batches(*model, config, data, run_sizes(config, data, ranks), DeviceType::kCpu);
   const std::string parts =
       summary_of(*model, config, data) + describe_memory(config, data, *model, ranks);
   const auto [steps, per_epoch] = length_of(config.train, loader.steps_per_epoch());
   (void)build_schedule(config.schedule, config.schedule.warmup,
                        {lr, steps, per_epoch});  // warns of what is odd about it
-  const std::string unread = data.unread.empty() ? "" : cat("not checked: ", data.unread, "\n");
-  const std::string note = data.note.empty() ? "" : cat("data: ", data.note, "\n");
-  return parts + cat("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
+  const std::string unread =
+      data.unread.empty() ? "" : concat_to_string("not checked: ", data.unread, "\n");
+  const std::string note = data.note.empty() ? "" : concat_to_string("data: ", data.note, "\n");
+  return parts + concat_to_string("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
 }
 
 std::string dry_run(const RunConfig& asked) {
@@ -84,10 +85,10 @@ std::string dry_run(const RunConfig& asked) {
   trainer.train_step();
   trainer.train_step();
   trainer.read_losses();
-  std::string out = cat("OK  two steps on ", device, "\n");
+  std::string out = concat_to_string("OK  two steps on ", device, "\n");
   const Metrics metrics = trainer.evaluate();
   out += "OK  evaluation:";
-  for (const auto& [name, x] : metrics.values) out += cat(" ", name, "=", float(x));
+  for (const auto& [name, x] : metrics.values) out += concat_to_string(" ", name, "=", float(x));
   const fs::path saved = save_checkpoint(dir.path() / "a", trainer.step(), trainer.checkpoint(), 1);
   out += "\nOK  checkpoint saved\n";
   Trainer again(config, data, ranks, dir.path());

@@ -12,7 +12,7 @@ namespace taper::v0 {
 namespace {
 
 using kernels::IndexRules;
-using kernels::ReduceOp;
+using kernels::ReductionOp;
 
 // Gathers the elements of x in the given order.
 Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
@@ -27,7 +27,7 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   const Tensor row = arange(x.size(-2), {.device = x.device()});
   const Tensor column = arange(x.size(-1), {.device = x.device()});
   const Tensor edge = unsqueeze(row, 1) + std::clamp(diagonal, -x.size(-2), x.size(-1));
-  return masked(x, lower ? le(column, edge) : ge(column, edge));
+  return zero_outside(x, lower ? le(column, edge) : ge(column, edge));
 }
 
 // Moves x one place along dim and puts `first` in front.
@@ -37,7 +37,7 @@ Tensor shifted(const Tensor& x, int64_t dim, double first) {
 }
 
 Tensor running_sum(const Tensor& x, int64_t dim, bool backwards) {
-  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim, {backwards});
+  Tensor y = kernels::cumulate(ReductionOp::kSum, x, dim, {backwards});
   return linear_in(x, "CumsumBackward0", y,
                    [=](const Tensor& dy) { return running_sum(dy, dim, !backwards); });
 }
@@ -45,10 +45,10 @@ Tensor running_sum(const Tensor& x, int64_t dim, bool backwards) {
 // y[i] = b[i] + f * y[i - 1], where the factor f is the element of x at the later of the two
 // places.
 Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards) {
-  Tensor y = kernels::cumulate(ReduceOp::sum, x, dim, {backwards}, b);
+  Tensor y = kernels::cumulate(ReductionOp::kSum, x, dim, {backwards}, b);
   if (!needs_grad({x, b})) return y;
   return record("RecurrenceBackward", y, {x, b},
-                [x = Saved(x), y = Saved::output(y), dim, backwards](Gradients& g) {
+                [x = SavedTensor(x), y = SavedTensor::output(y), dim, backwards](Gradients& g) {
                   const Tensor db = recurrence(x.get(g), g.dy(), dim, !backwards), s = y.get(g);
                   g.dx(0) = backwards ? shifted(db, dim, 0) * s : db * shifted(s, dim, 0);
                   g.dx(1) = db;
@@ -58,7 +58,7 @@ Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards)
 }  // namespace
 
 Tensor product_before(const Tensor& x, int64_t dim, bool backwards) {
-  if (!needs_grad({x})) return kernels::cumulate(ReduceOp::prod, x, dim, {backwards, true});
+  if (!needs_grad({x})) return kernels::cumulate(ReductionOp::kProd, x, dim, {backwards, true});
   if (backwards) return flip(product_before(flip(x, {dim}), dim), {dim});
   return shifted(cumprod(x, dim), dim, 1);
 }
@@ -84,7 +84,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<IntArg
   Tensor counts = ne(index, wrap_scalar(padding));
   while (counts.dim() < y.dim()) counts = unsqueeze(counts, -1);
   return linear_in(y, "EmbeddingBackward0", y.detach(),
-                   [counts](const Tensor& dy) { return masked(dy, counts); });
+                   [counts](const Tensor& dy) { return zero_outside(dy, counts); });
 }
 
 Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index) {
@@ -216,7 +216,7 @@ Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
 Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   if (dtype) return in_dtype(*dtype, x, [&](auto& t) { return cumprod(t, dim); });
   if (autocasts(x)) return in_float32(cumprod, x, dim, dtype);
-  Tensor y = kernels::cumulate(ReduceOp::prod, x, dim);
+  Tensor y = kernels::cumulate(ReductionOp::kProd, x, dim);
   trace("cumprod", y, {x}, Shape{dim});
   // dx[i] = p[i] * s[i], where p[i] is the product of the elements before x[i]. s runs from the
   // end: s[i] = dy[i] + x[i + 1] * s[i + 1]. Nothing is divided by zero.

@@ -29,9 +29,9 @@ bool is_mask(const Tensor& x) { return x.dtype() == kBool || x.dtype() == kUInt8
 
 // Returns the number of dimensions of the indexed tensor that this index covers.
 int dims_of(const TensorIndex& index) {
-  using enum TensorIndex::Kind;
-  if (index.kind == tensor) return is_mask(index.tensor) ? index.tensor.dim() : 1;
-  return index.kind == number || index.kind == slice;
+  using enum TensorIndex::IndexKind;
+  if (index.kind == kTensor) return is_mask(index.tensor) ? index.tensor.dim() : 1;
+  return index.kind == kNumber || index.kind == kSlice;
 }
 
 class Parser {
@@ -48,12 +48,12 @@ class Parser {
  private:
   void take(const TensorIndex& index) {
     switch (index.kind) {
-      case TensorIndex::Kind::none: y_.view = unsqueeze(y_.view, dim_++); break;
-      case TensorIndex::Kind::ellipsis: pass(unnamed_); break;
-      case TensorIndex::Kind::number: take(index.number); break;
-      case TensorIndex::Kind::boolean: take(full({}, index.number != 0)); break;
-      case TensorIndex::Kind::slice: take(index.slice); break;
-      case TensorIndex::Kind::tensor: take(index.tensor); break;
+      case TensorIndex::IndexKind::kNone: y_.view = unsqueeze(y_.view, dim_++); break;
+      case TensorIndex::IndexKind::kEllipsis: pass(unnamed_); break;
+      case TensorIndex::IndexKind::kNumber: take(index.number); break;
+      case TensorIndex::IndexKind::kBoolean: take(full({}, index.number != 0)); break;
+      case TensorIndex::IndexKind::kSlice: take(index.slice); break;
+      case TensorIndex::IndexKind::kTensor: take(index.tensor); break;
     }
   }
   void take(int64_t number) {
@@ -118,7 +118,8 @@ Shape broadcast_of(const std::vector<Picked>& picked) {
     return shape;
   } catch (const Error&) {
     std::string all;
-    for (const Picked& p : picked) all += cat(all.empty() ? "" : ", ", p.index.shape());
+    for (const Picked& p : picked)
+      all += concat_to_string(all.empty() ? "" : ", ", p.index.shape());
     throw IndexError(
         "shape mismatch: indexing tensors could not be broadcast together with shapes ", all);
   }
@@ -180,7 +181,7 @@ Tensor without_ones(Tensor value, const Shape& shape) {
 
 }  // namespace
 
-TensorIndex::TensorIndex(const char* ellipsis) : kind(Kind::ellipsis) {
+TensorIndex::TensorIndex(const char* ellipsis) : kind(IndexKind::kEllipsis) {
   require<ValueError>(std::strcmp(ellipsis, "...") == 0,
                       "Expected \"...\" to represent an ellipsis index, but got \"", ellipsis,
                       "\"");
@@ -234,7 +235,7 @@ Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, cons
 
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value) {
   // A single mask needs no count of its true elements, so this does not synchronize.
-  const bool alone = indices.size() == 1 && indices[0].kind == TensorIndex::Kind::tensor;
+  const bool alone = indices.size() == 1 && indices[0].kind == TensorIndex::IndexKind::kTensor;
   const Tensor* mask = alone ? &indices[0].tensor : nullptr;
   if (mask && mask->dtype() == kBool && mask->dim() <= x.dim()) {
     Shape shape = mask->shape();

@@ -40,19 +40,20 @@ struct Slice {
 
 // One index of x.index({...}): None, "..." or Ellipsis, a number, a Slice, or a tensor.
 struct TensorIndex {
-  enum class Kind : uint8_t { none, ellipsis, number, boolean, slice, tensor };
+  enum class IndexKind : uint8_t { kNone, kEllipsis, kNumber, kBoolean, kSlice, kTensor };
 
-  TensorIndex(std::nullopt_t) : kind(Kind::none) {}
-  TensorIndex(EllipsisIndexType) : kind(Kind::ellipsis) {}
+  TensorIndex(std::nullopt_t) : kind(IndexKind::kNone) {}
+  TensorIndex(EllipsisIndexType) : kind(IndexKind::kEllipsis) {}
   // "..."
   TensorIndex(const char* ellipsis);
   template <std::integral T>
   TensorIndex(T x)
-      : kind(std::same_as<T, bool> ? Kind::boolean : Kind::number), number(int64_t(x)) {}
-  TensorIndex(const Slice& x) : kind(Kind::slice), slice(x) {}
-  TensorIndex(const Tensor& x) : kind(Kind::tensor), tensor(x) {}
+      : kind(std::same_as<T, bool> ? IndexKind::kBoolean : IndexKind::kNumber),
+        number(int64_t(x)) {}
+  TensorIndex(const Slice& x) : kind(IndexKind::kSlice), slice(x) {}
+  TensorIndex(const Tensor& x) : kind(IndexKind::kTensor), tensor(x) {}
 
-  Kind kind;
+  IndexKind kind;
   int64_t number = 0;  // for a boolean: a mask without dimensions
   Slice slice = {};
   Tensor tensor = {};

@@ -87,7 +87,7 @@ const Tensor& overwrite(const char* op, const char* node_name, const Tensor& x,
                         const Tensor& source, Write write) {
   return change(op, x, source, false, write, [&](const Tensor& old, const Tensor& from) {
     write();
-    return record(node_name, x.detach(), {old, from}, [source = Meta(from)](Gradients& g) {
+    return record(node_name, x.detach(), {old, from}, [source = TensorMeta(from)](Gradients& g) {
       if (g.needs(0)) g.dx(0) = zeros_like(g.dy());
       if (g.needs(1)) g.dx(1) = source.reduce(g.dy());
     });
@@ -177,8 +177,8 @@ Tensor bernoulli_(const Tensor& x, RealArg p, Generator* generator) {
 }
 
 Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src) {
-  return fold_rows_(op, "IndexPutBackward0", kernels::RowOp::put, x, rows, src,
-                    [rows, from = Meta(src)](Gradients& g) {
+  return fold_rows_(op, "IndexPutBackward0", kernels::RowOp::kPut, x, rows, src,
+                    [rows, from = TensorMeta(src)](Gradients& g) {
                       const Tensor none =
                           zeros(from.shape, {.dtype = from.dtype, .device = from.device});
                       if (g.needs(0)) g.dx(0) = put_rows_("index_put_", clone(g.dy()), rows, none);
@@ -187,7 +187,7 @@ Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor
 }
 
 Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src) {
-  return fold_rows_(op, "IndexAddBackward0", kernels::RowOp::sum, x, rows, src,
+  return fold_rows_(op, "IndexAddBackward0", kernels::RowOp::kSum, x, rows, src,
                     [rows, shape = src.shape()](Gradients& g) {
                       if (g.needs(0)) g.dx(0) = g.dy();
                       if (g.needs(1)) g.dx(1) = take_rows("GatherBackward0", g.dy(), rows, shape);
@@ -212,19 +212,19 @@ Tensor Tensor::operator=(const Tensor& source) && { return assigned().copy_(sour
 Tensor Tensor::operator=(Scalar value) && { return assigned().fill_(value); }
 
 Tensor Tensor::add_(const Tensor& other, Scalar alpha) const {
-  return add_scaled("add_", BinaryOp::add, *this, other, alpha, taper::add);
+  return add_scaled("add_", BinaryOp::kAdd, *this, other, alpha, taper::add);
 }
 Tensor Tensor::sub_(const Tensor& other, Scalar alpha) const {
-  return add_scaled("sub_", BinaryOp::sub, *this, other, alpha, taper::sub);
+  return add_scaled("sub_", BinaryOp::kSub, *this, other, alpha, taper::sub);
 }
 Tensor Tensor::mul_(const Tensor& other) const {
-  return arithmetic("mul_", BinaryOp::mul, *this, other, other.requires_grad(), taper::mul);
+  return arithmetic("mul_", BinaryOp::kMul, *this, other, other.requires_grad(), taper::mul);
 }
 Tensor Tensor::div_(const Tensor& other) const {
-  return arithmetic("div_", BinaryOp::div, *this, other, other.requires_grad(), taper::div);
+  return arithmetic("div_", BinaryOp::kDiv, *this, other, other.requires_grad(), taper::div);
 }
 Tensor Tensor::pow_(const Tensor& exponent) const {
-  return arithmetic("pow_", BinaryOp::pow, *this, exponent, true, taper::pow);
+  return arithmetic("pow_", BinaryOp::kPow, *this, exponent, true, taper::pow);
 }
 Tensor Tensor::add_(Scalar other) const { return add_(wrap_scalar(other)); }
 Tensor Tensor::sub_(Scalar other) const { return sub_(wrap_scalar(other)); }

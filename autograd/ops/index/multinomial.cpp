@@ -39,7 +39,7 @@ Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacemen
                    Generator* generator) {
   check_multinomial(weights, num_samples, replacement);
   const NoGradGuard no_grad;
-  const DType type = wide_type(weights.dtype());
+  const DType type = accumulate_type(weights.dtype());
   const Tensor w = weights.to(type).reshape({-1, weights.size(-1)});
   const int64_t rows = w.size(0);
   const Tensor largest = check_weights(w);

@@ -18,7 +18,7 @@ int64_t size_along(const Tensor& x, int64_t dim) {
 Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
   return differentiable(name, x, y, [](auto& dy, auto& z, auto& value) {
     const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));
-    return masked(dy / sum(equal).to(z.dtype()), equal);
+    return zero_outside(dy / sum(equal).to(z.dtype()), equal);
   });
 }
 
@@ -37,9 +37,9 @@ Tensor extreme(bool largest, const Tensor& x) {
   require(x.numel() != 0, largest ? "max" : "min",
           "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
           "reduction dim with the 'dim' argument.");
-  using kernels::ReduceOp;
+  using kernels::ReductionOp;
   return shared_gradient(largest ? "MaxBackward1" : "MinBackward1", x,
-                         kernels::reduce(largest ? ReduceOp::amax : ReduceOp::amin, x, {}));
+                         kernels::reduce(largest ? ReductionOp::kAmax : ReductionOp::kAmin, x, {}));
 }
 
 Sorted extreme(bool largest, const Tensor& x, int64_t dim, bool keepdim) {
@@ -106,15 +106,15 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim, Boo
   const int64_t last = rows.size(-1) - 1;
   // For a row with a NaN, select its last sorted element, which is NaN.
   Tensor rank = where(eq(count_numbers(rows, -1), last + 1), flatten(q) * last, last);
-  if (mode == QuantileMode::lower) rank = floor(rank);
-  if (mode == QuantileMode::higher) rank = ceil(rank);
-  if (mode == QuantileMode::nearest) rank = round(rank);
+  if (mode == QuantileMode::kLower) rank = floor(rank);
+  if (mode == QuantileMode::kHigher) rank = ceil(rank);
+  if (mode == QuantileMode::kNearest) rank = round(rank);
   const Tensor sorted = sort(rows, -1).values, below = floor(rank.detach());
   Tensor y = gather(sorted, -1, below.to(kInt64));
-  if (mode == QuantileMode::linear || mode == QuantileMode::midpoint) {
+  if (mode == QuantileMode::kLinear || mode == QuantileMode::kMidpoint) {
     const Tensor above = gather(sorted, -1, ceil(rank.detach()).to(kInt64));
     const Tensor step = above - y;
-    y = y + (mode == QuantileMode::linear ? step * (rank - below) : step * 0.5);
+    y = y + (mode == QuantileMode::kLinear ? step * (rank - below) : step * 0.5);
   }
   y = movedim(y, -1, 0);
   for (int i = 0; keepdim && !dim && i < x.dim(); ++i) y = unsqueeze(y, -1);

@@ -26,7 +26,7 @@ Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 
 // How a quantile between two elements is computed: by linear interpolation, as the lower, the
 // higher, or their mean, or as the nearer one (the one with the even position, if halfway).
-enum class QuantileMode { linear, lower, higher, midpoint, nearest };
+enum class QuantileMode { kLinear, kLower, kHigher, kMidpoint, kNearest };
 // Returns the elements at position q * (n - 1) of the sorted x, along dim or of all elements. q is
 // in [0, 1]: a number, or a tensor of x's dtype with at most one dimension, which becomes the first
 // of the result. float32 and float64 only. Throws Error for a q outside [0, 1]. A q on the GPU is
@@ -35,8 +35,8 @@ enum class QuantileMode { linear, lower, higher, midpoint, nearest };
 //
 //   quantile(x, 0.9, -1);  // the 90th percentile of each row
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim = std::nullopt,
-                BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::linear);
+                BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::kLinear);
 Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim = std::nullopt,
-                BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::linear);
+                BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::kLinear);
 
 }  // namespace taper::v0

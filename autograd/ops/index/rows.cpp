@@ -13,7 +13,7 @@ Tensor stays(const Rows& rows, int64_t count) {
   const Device device = rows.key.device();
   const Tensor number = arange(n, {.device = device});
   const Tensor last = empty({count}, {.dtype = kInt64, .device = device});
-  kernels::fold_rows(kernels::RowOp::put, last, rows.key, 1, number);
+  kernels::fold_rows(kernels::RowOp::kPut, last, rows.key, 1, number);
   return eq(kernels::take_rows(last, rows.key, 1, {n}), number);
 }
 
@@ -84,7 +84,7 @@ Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape) {
   const Tensor dx = take_rows("GatherBackward0", dy, rows, shape);
   if (rows.distinct || dx.numel() == 0) return dx;
   const Tensor kept = reshape(stays(rows, dy.numel() / rows.width), {rows.key.numel(), 1});
-  return reshape(masked(reshape(dx, {rows.key.numel(), rows.width}), kept), shape);
+  return reshape(zero_outside(reshape(dx, {rows.key.numel(), rows.width}), kept), shape);
 }
 
 }  // namespace taper::v0

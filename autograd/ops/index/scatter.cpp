@@ -56,7 +56,7 @@ Tensor at_rows(const Tensor& x, const Rows& rows, const Tensor& src) {
 // but it makes second derivatives see the dependence on a single zero.
 Tensor other_factors(const Tensor& e, const Tensor& p, const Tensor& none, const Tensor& sum) {
   const Tensor zero = eq(e, 0), others = none - zero.to(none.dtype());
-  const Tensor rest = masked(sum - masked(e, zero), eq(others, 1));
+  const Tensor rest = zero_outside(sum - zero_outside(e, zero), eq(others, 1));
   return p / where(zero, 1, e) * where(eq(others, 0), 1, rest);
 }
 
@@ -67,23 +67,24 @@ Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
   const Rows& rows = at.rows;
   // Start from a neutral value: 1 for prod, an element of src for amax and amin.
   if (!include_self) {
-    const Tensor first = op == RowOp::prod ? ones_like(at.src) : at.src.detach();
-    kernels::fold_rows(RowOp::put, y, rows.key, 1, first);
+    const Tensor first = op == RowOp::kProd ? ones_like(at.src) : at.src.detach();
+    kernels::fold_rows(RowOp::kPut, y, rows.key, 1, first);
   }
   kernels::fold_rows(op, y, rows.key, 1, at.src);
   if (!needs_grad({x, at.src})) return y;
   return record(
       "ScatterReduceBackward0", y, {x, at.src},
-      [x = Saved(x), src = Saved(at.src), y = Saved::output(y), rows, op, include_self](auto& g) {
+      [x = SavedTensor(x), src = SavedTensor(at.src), y = SavedTensor::output(y), rows, op,
+       include_self](auto& g) {
         const Tensor z = x.get(g), s = src.get(g), &dy = g.dy();
         const auto counted = [&](const Tensor& own, const Tensor& theirs) {
           return with_added(own, rows, theirs, include_self);
         };
-        if (op == RowOp::prod) {
+        if (op == RowOp::kProd) {
           const Tensor z0 = eq(z, 0), s0 = eq(s, 0);
           const Tensor p = folded(op, where(z0, 1, z), {rows, where(s0, 1, s)}, include_self);
           const Tensor none = counted(z0.to(kFloat32), s0.to(kFloat32));
-          const Tensor zeros_of = counted(masked(z, z0), masked(s, s0));
+          const Tensor zeros_of = counted(zero_outside(z, z0), zero_outside(s, s0));
           if (g.needs(0) && include_self) g.dx(0) = dy * other_factors(z, p, none, zeros_of);
           if (g.needs(0) && !include_self) g.dx(0) = with_zeros(dy, rows, s.shape());
           if (g.needs(1)) {
@@ -98,9 +99,9 @@ Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
         const Tensor theirs = eq(s, at_rows(best, rows, s)).to(dy.dtype());
         const Tensor share = dy / counted(own, theirs);
         if (g.needs(0)) {
-          g.dx(0) = masked(share, include_self ? own : with_zeros(own, rows, s.shape()));
+          g.dx(0) = zero_outside(share, include_self ? own : with_zeros(own, rows, s.shape()));
         }
-        if (g.needs(1)) g.dx(1) = masked(at_rows(share, rows, s), theirs);
+        if (g.needs(1)) g.dx(1) = zero_outside(at_rows(share, rows, s), theirs);
       });
 }
 
@@ -157,9 +158,9 @@ Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tenso
 Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
                       const std::string& reduce, BoolArg include_self) {
   const Placed at = placed("scatter_reduce", x, dim, index, src);
-  if (reduce == "prod") return folded(RowOp::prod, x, at, include_self);
-  if (reduce == "amax") return folded(RowOp::amax, x, at, include_self);
-  if (reduce == "amin") return folded(RowOp::amin, x, at, include_self);
+  if (reduce == "prod") return folded(RowOp::kProd, x, at, include_self);
+  if (reduce == "amax") return folded(RowOp::kAmax, x, at, include_self);
+  if (reduce == "amin") return folded(RowOp::kAmin, x, at, include_self);
   require(reduce == "sum" || reduce == "mean",
           "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
   const Tensor sum = with_added(x, at.rows, at.src, include_self);

@@ -39,7 +39,7 @@ void check_sequence(const Tensor& sorted, const Tensor& x) {
 }  // namespace
 
 Tensor count_nonzero(const Tensor& x, const Shape& dims) {
-  return kernels::reduce(kernels::ReduceOp::sum, x, dims, false, kernels::ReduceMap::nonzero);
+  return kernels::reduce(kernels::ReductionOp::kSum, x, dims, false, kernels::ReduceMap::kNonzero);
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, IntArg minlength) {
@@ -148,7 +148,7 @@ Uniques unique(const Tensor& x, BoolArg /*sorted*/, BoolArg return_inverse, Bool
   Uniques y{index_select(rising, 0, places), {}, {}};
   if (return_inverse) {
     const Tensor inverse = zeros({n}, longs);
-    kernels::fold_rows(kernels::RowOp::put, inverse, order, 1, cumsum(begins, 0) - 1, true);
+    kernels::fold_rows(kernels::RowOp::kPut, inverse, order, 1, cumsum(begins, 0) - 1, true);
     y.inverse_indices = reshape(inverse, x.shape());
   }
   if (return_counts) {

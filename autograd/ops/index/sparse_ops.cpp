@@ -134,7 +134,7 @@ Tensor SparseTensor::product(const PatternPtr& at, bool transposed, const Tensor
   Tensor y = kernels::sparse_mm(transposed ? at->columns : at->rows, ordered, x);
   if (!needs_grad({values, x})) return y;
   return record("SparseAddmmBackward0", y, {values, x},
-                [at, transposed, v = Saved(values), kept = Saved(x)](Gradients& g) {
+                [at, transposed, v = SavedTensor(values), kept = SavedTensor(x)](Gradients& g) {
                   if (g.needs(0)) g.dx(0) = sampled(at, transposed, g.dy(), kept.get(g));
                   if (g.needs(1)) g.dx(1) = product(at, !transposed, v.get(g), g.dy());
                 });
@@ -148,7 +148,7 @@ Tensor SparseTensor::sampled(const PatternPtr& at, bool transposed, const Tensor
   Tensor y = kernels::sampled_mm(at->rows, left, right);
   if (!needs_grad({left, right})) return y;
   return record("SampledAddmmBackward0", y, {left, right},
-                [at, l = Saved(left), r = Saved(right)](Gradients& g) {
+                [at, l = SavedTensor(left), r = SavedTensor(right)](Gradients& g) {
                   if (g.needs(0)) g.dx(0) = product(at, false, g.dy(), r.get(g));
                   if (g.needs(1)) g.dx(1) = product(at, true, g.dy(), l.get(g));
                 });
@@ -157,7 +157,8 @@ Tensor SparseTensor::sampled(const PatternPtr& at, bool transposed, const Tensor
 Tensor mm(const SparseTensor& a, const Tensor& x) {
   if (x.dim() != 2 || a.size(1) != x.size(0)) {
     throw Error("mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
-                x.dim() == 2 ? cat(x.size(0), "x", x.size(1)) : to_string(x.shape()), ")");
+                x.dim() == 2 ? concat_to_string(x.size(0), "x", x.size(1)) : to_string(x.shape()),
+                ")");
   }
   require(a.dtype() == x.dtype(),
           "expected mat1 and mat2 to have the same dtype, but got: ", a.dtype(), " != ", x.dtype());

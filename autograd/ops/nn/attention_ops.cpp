@@ -50,7 +50,7 @@ Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attent
   if (how.causal) return softmax(biased, -1);
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor alive = ne(amax(biased, {-1}, true), wrap_scalar(-inf));
-  return masked(softmax(masked(biased, alive), -1), alive);
+  return zero_outside(softmax(zero_outside(biased, alive), -1), alive);
 }
 
 // Also computes the mask's gradient if dmask is not null.
@@ -152,9 +152,9 @@ Tensor memory_like(const Tensor& x) {
 }
 
 // Saves y only if the backward pass reads it, which only the GPU's fused kernel does.
-Saved saved_result(const kernels::AttentionResult& out) {
+SavedTensor saved_result(const kernels::AttentionResult& out) {
   const bool reads = out.logsumexp.defined() && out.y.is_cuda();
-  return reads ? Saved::output(out.y) : Saved();
+  return reads ? SavedTensor::output(out.y) : SavedTensor();
 }
 
 // Attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv], with an additive mask.
@@ -162,23 +162,23 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
               const Attention& how) {
   const kernels::AttentionResult out = forward(q, k, v, mask, how);
   if (!needs_grad({q, k, v, mask})) return out.y;
-  return record("ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
-                [q = Saved(q), k = Saved(k), v = Saved(v), mask = Saved(mask),
-                 y = saved_result(out), lse = out.logsumexp, how](Gradients& g) {
-                  const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g),
-                               bias = mask.get(g);
-                  kernels::AttentionGradients d;
-                  if (g.needs(3) || is_grad_enabled()) {
-                    d = composed_backward(g.dy(), queries, keys, values, bias, how,
-                                          g.needs(3) ? &g.dx(3) : nullptr);
-                  } else {
-                    d = {memory_like(queries), memory_like(keys), memory_like(values)};
-                    backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
-                  }
-                  if (g.needs(0)) g.dx(0) = d.dq;
-                  if (g.needs(1)) g.dx(1) = d.dk;
-                  if (g.needs(2)) g.dx(2) = d.dv;
-                });
+  return record(
+      "ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
+      [q = SavedTensor(q), k = SavedTensor(k), v = SavedTensor(v), mask = SavedTensor(mask),
+       y = saved_result(out), lse = out.logsumexp, how](Gradients& g) {
+        const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g), bias = mask.get(g);
+        kernels::AttentionGradients d;
+        if (g.needs(3) || is_grad_enabled()) {
+          d = composed_backward(g.dy(), queries, keys, values, bias, how,
+                                g.needs(3) ? &g.dx(3) : nullptr);
+        } else {
+          d = {memory_like(queries), memory_like(keys), memory_like(values)};
+          backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
+        }
+        if (g.needs(0)) g.dx(0) = d.dq;
+        if (g.needs(1)) g.dx(1) = d.dk;
+        if (g.needs(2)) g.dx(2) = d.dv;
+      });
 }
 
 // --- packed ---
@@ -374,7 +374,7 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, Boo
   if (!needs_grad({qkv})) return out.y;
   return record(
       "PackedAttentionBackward", out.y, {qkv},
-      [qkv = Saved(qkv), y = saved_result(out), lse = out.logsumexp, H, how](Gradients& g) {
+      [qkv = SavedTensor(qkv), y = saved_result(out), lse = out.logsumexp, H, how](Gradients& g) {
         g.dx(0) = packed_backward(g.dy(), qkv.get(g), {y.get(g), lse}, H, how);
       });
 }

@@ -14,7 +14,7 @@ namespace taper::v0 {
 //
 // attn_mask broadcasts to [..., T, S]. A bool mask is true for keys that take part; a floating mask
 // is added to the scores. is_causal lets query i see the keys j <= i and excludes a mask. scale
-// defaults to 1 / sqrt(D). A query whose keys are all masked gives zeros. enable_gqa allows k and v
+// defaults to 1 / sqrt(D). A query whose keys are all hidden gives zeros. enable_gqa allows k and v
 // [..., heads, S, D] to have fewer heads than q, each shared by a group of q's heads
 // (https://arxiv.org/abs/2305.13245); on the CPU they are not copied.
 //

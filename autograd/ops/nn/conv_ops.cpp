@@ -37,14 +37,14 @@ kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, co
 }
 
 Tensor conv_y(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Options& o, Activation activation = Activation::none) {
-  const bool relu = activation == Activation::relu;
+              const Options& o, Activation activation = Activation::kNone) {
+  const bool relu = activation == Activation::kRelu;
   Tensor y = kernels::conv(op, x, weight, bias, o, relu);
   trace(op, y, {x, weight, bias}, std::pair(o, relu));
   if (!needs_grad({x, weight, bias})) return y;
   return record("ConvolutionBackward0", y, {x, weight, bias},
-                [x = Saved(x), weight = Saved(weight), o, activation,
-                 kept = relu ? Saved::output(y) : Saved(Tensor())](Gradients& g) {
+                [x = SavedTensor(x), weight = SavedTensor(weight), o, activation,
+                 kept = relu ? SavedTensor::output(y) : SavedTensor(Tensor())](Gradients& g) {
                   const Tensor from = x.get(g), w = weight.get(g);
                   const auto [dz, dbias] =
                       bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
@@ -58,18 +58,19 @@ Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Optio
              const char* name) {
   Tensor dx = kernels::conv_dx(dy, weight, x, o);
   if (!needs_grad({dy, weight})) return dx;
-  return record(name, dx, {dy, weight}, [dy = Saved(dy), weight = Saved(weight), o](Gradients& g) {
-    const Tensor w = weight.get(g);
-    if (g.needs(0)) g.dx(0) = conv_y("conv", g.dy(), w, {}, o);
-    if (g.needs(1)) g.dx(1) = dweight_of(dy.get(g), g.dy(), w.shape(), o);
-  });
+  return record(name, dx, {dy, weight},
+                [dy = SavedTensor(dy), weight = SavedTensor(weight), o](Gradients& g) {
+                  const Tensor w = weight.get(g);
+                  if (g.needs(0)) g.dx(0) = conv_y("conv", g.dy(), w, {}, o);
+                  if (g.needs(1)) g.dx(1) = dweight_of(dy.get(g), g.dy(), w.shape(), o);
+                });
 }
 
 Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o) {
   Tensor dweight = kernels::conv_dweight(dy, x, weight, o);
   if (!needs_grad({dy, x})) return dweight;
   return record("ConvolutionBackwardBackward0", dweight, {dy, x},
-                [dy = Saved(dy), x = Saved(x), o](Gradients& g) {
+                [dy = SavedTensor(dy), x = SavedTensor(x), o](Gradients& g) {
                   const Tensor from = x.get(g);
                   if (g.needs(0)) g.dx(0) = conv_y("conv", from, g.dy(), {}, o);
                   if (g.needs(1)) g.dx(1) = dx_of(dy.get(g), g.dy(), from.shape(), o);
@@ -103,7 +104,7 @@ Tensor same_padded(const Tensor& x, const Tensor& weight, Options& o) {
 }
 
 Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& o, Activation activation = Activation::none) {
+            const Conv2dOptions& o, Activation activation = Activation::kNone) {
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
     const std::string& name = o.padding.name;
@@ -148,8 +149,8 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
   if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
-  if (activation == Activation::gelu || activation == Activation::gelu_tanh) {
-    return gelu(conv2d(x, weight, bias, o), activation == Activation::gelu_tanh);
+  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+    return gelu(conv2d(x, weight, bias, o), activation == Activation::kGeluTanh);
   }
   return conv("conv2d", 2, x, weight, bias, o, activation);
 }

@@ -44,7 +44,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 //
 //   conv2d(x, weight, bias, {.stride = 2, .padding = 1});
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv2dOptions& options = {}, Activation activation = Activation::none);
+              const Conv2dOptions& options = {}, Activation activation = Activation::kNone);
 
 struct ConvTranspose1dOptions {
   int64_t stride = 1, padding = 0, output_padding = 0, groups = 1, dilation = 1;

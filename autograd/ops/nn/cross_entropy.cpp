@@ -48,7 +48,7 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
   const Tensor loss = std::exchange(out.loss, {});
   out.rows.losses = {};  // may be the loss itself
   return record("NllLossBackward0", loss, {x},
-                [x = Saved(x), target = Saved(target), out, o](Gradients& g) mutable {
+                [x = SavedTensor(x), target = SavedTensor(target), out, o](Gradients& g) mutable {
                   const Tensor logits = x.get(g), t = target.get(g);
                   const kernels::CrossEntropy kept = taken(out);
                   g.dx(0) = is_grad_enabled()
@@ -93,7 +93,7 @@ Tensor nll(const Tensor& x, const Tensor& target, Reduction reduction, const Nll
   check_shapes(x, target);
   if (x.dim() == 2) return nll_of_rows(x, target, reduction, o);
   const Tensor y = nll_of_rows(class_last(x), target.reshape({target.numel()}), reduction, o);
-  return reduction == Reduction::none ? y.reshape(target.shape()) : y;
+  return reduction == Reduction::kNone ? y.reshape(target.shape()) : y;
 }
 
 // --- other forms of cross entropy ---
@@ -117,22 +117,22 @@ Tensor with_probabilities(const Tensor& logits, const Tensor& target,
     p = p * (1 - o.label_smoothing) + o.label_smoothing / double(x.size(1));
   }
   const Tensor loss = expected_nll(x, p, o.weight);
-  return o.reduction == Reduction::none ? loss.reshape(without_classes(logits))
-                                        : reduced(loss, o.reduction);
+  return o.reduction == Reduction::kNone ? loss.reshape(without_classes(logits))
+                                         : reduced(loss, o.reduction);
 }
 
 Tensor with_smoothing(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
   check_shapes(logits, target);
   const Tensor x = class_last(logits), t = target.reshape({target.numel()});
   const double part = o.label_smoothing;
-  const Tensor nll = nll_of_rows(x, t, Reduction::none, {o.ignore_index, o.weight});
+  const Tensor nll = nll_of_rows(x, t, Reduction::kNone, {o.ignore_index, o.weight});
   const Tensor counts = ne(t, wrap_scalar(o.ignore_index));
   const Tensor share = wrap_scalar(part / double(x.size(1)));
-  const Tensor loss = nll * (1 - part) + masked(expected_nll(x, share, o.weight), counts);
-  if (o.reduction == Reduction::none) return loss.reshape(target.shape());
-  if (o.reduction != Reduction::mean) return reduced(loss, o.reduction);
+  const Tensor loss = nll * (1 - part) + zero_outside(expected_nll(x, share, o.weight), counts);
+  if (o.reduction == Reduction::kNone) return loss.reshape(target.shape());
+  if (o.reduction != Reduction::kMean) return reduced(loss, o.reduction);
   Tensor weights = counts.to(x.dtype());
-  if (o.weight.defined()) weights = weights * embedding(o.weight.detach(), masked(t, counts));
+  if (o.weight.defined()) weights = weights * embedding(o.weight.detach(), zero_outside(t, counts));
   return sum(loss) / sum(weights);
 }
 

@@ -70,7 +70,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   if (log_probs.dim() == 2) {
     const Tensor loss = ctc_loss(log_probs.unsqueeze(1), targets, input_lengths, target_lengths,
                                  blank, reduction, zero_infinity);
-    return reduction == Reduction::none ? loss.squeeze(0) : loss;
+    return reduction == Reduction::kNone ? loss.squeeze(0) : loss;
   }
   require(log_probs.dim() == 3, "Expected 3-dimensional tensor, but got ", log_probs.dim(),
           "-dimensional tensor for argument #1 'log_probs'", kWhere);
@@ -90,7 +90,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   const Tensor lengths = c.target_lengths;
   if (needs_grad({log_probs})) {
     loss = record("CtcLossBackward0", loss, {log_probs},
-                  [x = Saved(log_probs), y = Saved::output(loss), c = std::move(c),
+                  [x = SavedTensor(log_probs), y = SavedTensor::output(loss), c = std::move(c),
                    zero_infinity](Gradients& g) {
                     refuse_second_derivative("ctc_loss", g.dy());
                     kernels::Ctc all = c;
@@ -99,8 +99,8 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
                     g.dx(0) = kernels::ctc_backward(g.dy(), all, zero_infinity);
                   });
   }
-  if (zero_infinity) loss = masked(loss, logical_not(isinf(loss)));
-  if (reduction == Reduction::mean) loss = loss / clamp(lengths, 1).to(loss.dtype());
+  if (zero_infinity) loss = zero_outside(loss, logical_not(isinf(loss)));
+  if (reduction == Reduction::kMean) loss = loss / clamp(lengths, 1).to(loss.dtype());
   return reduced(loss, reduction);
 }
 

@@ -27,9 +27,9 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
     require<ValueError>(
         factors.shape() == index.shape(), "embedding_bag: If per_sample_weights (", factors.shape(),
         ") is defined, then it must have the same shape as the input (", index.shape(), ")");
-    require<NotImplementedError>(o.mode == BagMode::sum,
+    require<NotImplementedError>(o.mode == BagMode::kSum,
                                  "embedding_bag: per_sample_weights was defined. "
-                                 "per_sample_weights is only supported for BagMode::sum (got '",
+                                 "per_sample_weights is only supported for BagMode::kSum (got '",
                                  kBagModeNames[size_t(o.mode)], "').");
   }
   require<ValueError>(index.dim() != 2 || !offsets.defined(),
@@ -39,9 +39,9 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
                       "input has to be 1D or 2D Tensor, but got Tensor of dimension ", index.dim());
   if (index.dim() == 2) return;
   if (!offsets.defined() || offsets.dim() != 1) {
-    throw ValueError(
-        "offsets has to be a 1D Tensor but got ",
-        offsets.defined() ? cat("one of shape ", offsets.shape()) : "an undefined Tensor");
+    throw ValueError("offsets has to be a 1D Tensor but got ",
+                     offsets.defined() ? concat_to_string("one of shape ", offsets.shape())
+                                       : "an undefined Tensor");
   }
   require(!o.include_last_offset || offsets.numel() != 0,
           "include_last_offset: number of offset should be at least 1");
@@ -78,10 +78,10 @@ Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& of
   if (o.per_sample_weights.defined()) taken = taken * reshape(o.per_sample_weights, {n, 1});
   const TensorOptions like = options_of(weight);
   const Tensor none = zeros({bags + 1, dim}, like);
-  Tensor y = o.mode == BagMode::max ? scatter_reduce(none, 0, expand(unsqueeze(bag, 1), {n, dim}),
-                                                     taken, "amax", false)
-                                    : index_add(none, 0, bag, taken);
-  if (o.mode == BagMode::mean) {
+  Tensor y = o.mode == BagMode::kMax ? scatter_reduce(none, 0, expand(unsqueeze(bag, 1), {n, dim}),
+                                                      taken, "amax", false)
+                                     : index_add(none, 0, bag, taken);
+  if (o.mode == BagMode::kMean) {
     const Tensor count = index_add(zeros({bags + 1, 1}, like), 0, bag, ones({n, 1}, like));
     y = y / clamp(count, 1);
   }

@@ -8,11 +8,11 @@
 
 namespace taper::v0 {
 
-enum class BagMode : uint8_t { sum, mean, max };
+enum class BagMode : uint8_t { kSum, kMean, kMax };
 inline constexpr const char* kBagModeNames[] = {"sum", "mean", "max"};
 struct BagOptions {
-  BagMode mode = BagMode::mean;
-  Tensor per_sample_weights = {};    // of index's shape: factors of the rows; BagMode::sum only
+  BagMode mode = BagMode::kMean;
+  Tensor per_sample_weights = {};    // of index's shape: factors of the rows; BagMode::kSum only
   bool include_last_offset = false;  // the last offset is the end of the last bag
   std::optional<int64_t> padding_idx = std::nullopt;  // excludes this row
 };
@@ -22,7 +22,7 @@ struct BagOptions {
 // synchronizing call. Differentiable with respect to weight and per_sample_weights.
 //
 //   // Row 1 + row 2, and row 4 + row 5:
-//   embedding_bag(tensor({1, 2, 4, 5}), weight, tensor({0, 2}), {.mode = BagMode::sum});
+//   embedding_bag(tensor({1, 2, 4, 5}), weight, tensor({0, 2}), {.mode = BagMode::kSum});
 Tensor embedding_bag(const Tensor& index, const Tensor& weight, const Tensor& offsets = {},
                      const BagOptions& options = {});
 

@@ -13,24 +13,25 @@ namespace {
 Tensor place_of(const Tensor& at, int64_t n, const GridSampleOptions& o) {
   const double last = double(n - 1);
   Tensor place = o.align_corners ? (at + 1) / 2 * last : ((at + 1) * double(n) - 1) / 2;
-  if (o.padding_mode == GridPadding::reflection) {
+  if (o.padding_mode == GridPadding::kReflection) {
     const double low = o.align_corners ? 0 : -0.5, span = o.align_corners ? last : double(n);
     if (span == 0) return place * 0;
     const Tensor distance = abs(place - low), rest = remainder(distance, span);
     const Tensor is_turned = ne(remainder(floor(distance / span), 2), 0);
     place = where(is_turned, span - rest, rest) + low;
   }
-  return o.padding_mode == GridPadding::zeros ? place : hardtanh(place, 0, last);
+  return o.padding_mode == GridPadding::kZeros ? place : hardtanh(place, 0, last);
 }
 
 void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o) {
   kernels::same_device("grid_sampler", {&x, &grid}, {"input", "grid"});
   const auto refuse = [](const auto&... text) { throw Error("grid_sampler(): ", text...); };
   const auto sizes = [&] {
-    return cat("but got input with sizes ", x.shape(), " and grid with sizes ", grid.shape());
+    return concat_to_string("but got input with sizes ", x.shape(), " and grid with sizes ",
+                            grid.shape());
   };
   require<ValueError>(
-      o.mode == Interpolation::bilinear || o.mode == Interpolation::nearest,
+      o.mode == Interpolation::kBilinear || o.mode == Interpolation::kNearest,
       "taper::grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '",
       kInterpolationNames[size_t(o.mode)], "'");
   if (x.dim() != 4 || grid.dim() != 4) {
@@ -60,7 +61,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const int64_t N = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
   const Tensor at = grid.to(compute_type(grid.dtype()));
   const Tensor px = place_of(select(at, 3, 0), W, o), py = place_of(select(at, 3, 1), H, o);
-  const bool nearest = o.mode == Interpolation::nearest;
+  const bool nearest = o.mode == Interpolation::kNearest;
   const auto first = [&](auto& t) { return nearest ? round(t.detach()) : floor(t.detach()); };
   const Tensor left = first(px), top = first(py);
   const Tensor image = reshape(arange(N, {.device = x.device()}), {N, 1, 1});
@@ -79,7 +80,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const Tensor pixels = reshape(permute(x, {0, 2, 3, 1}), {N * H * W, C});
   Tensor y = embedding(pixels, stack(rows));  // [1 or 4, N, H', W', C]
   if (!nearest) y = y * unsqueeze(stack(shares), -1);
-  if (o.padding_mode == GridPadding::zeros) y = masked(y, unsqueeze(stack(inside), -1));
+  if (o.padding_mode == GridPadding::kZeros) y = zero_outside(y, unsqueeze(stack(inside), -1));
   y = nearest ? select(y, 0, 0) : sum(y, {0}).to(x.dtype());
   return traced("grid_sample", permute(y, {0, 3, 1, 2}), {x, grid}, o);
 }

@@ -15,12 +15,12 @@ namespace {
 // Returns the `count` elements beyond the first or last element of dimension d.
 Tensor beyond(const Tensor& x, int d, int64_t count, bool behind, PadMode mode) {
   const int64_t n = x.size(d);
-  if (mode == PadMode::replicate) {
+  if (mode == PadMode::kReplicate) {
     Shape shape = x.shape();
     shape[d] = count;
     return expand(narrow(x, d, behind ? n - 1 : 0, 1), shape);
   }
-  if (mode == PadMode::circular) return narrow(x, d, behind ? 0 : n - count, count);
+  if (mode == PadMode::kCircular) return narrow(x, d, behind ? 0 : n - count, count);
   return flip(narrow(x, d, behind ? n - 1 - count : 1, count), {d});
 }
 
@@ -30,25 +30,25 @@ Tensor extended(const Tensor& x, int d, int64_t before, int64_t after, PadMode m
     return first + last > 0 ? narrow(t, d, first, t.size(d) - first - last) : t;
   };
   // Circular padding wraps around the cropped tensor.
-  const Tensor inside = mode == PadMode::circular ? cropped(x) : x;
+  const Tensor inside = mode == PadMode::kCircular ? cropped(x) : x;
   std::vector<Tensor> parts;
   if (before > 0) parts.push_back(beyond(inside, d, before, false, mode));
   parts.push_back(inside);
   if (after > 0) parts.push_back(beyond(inside, d, after, true, mode));
   const Tensor y = parts.size() > 1 ? cat(parts, d) : inside;
-  return mode == PadMode::circular ? y : cropped(y);
+  return mode == PadMode::kCircular ? y : cropped(y);
 }
 
 void check_extension(const Tensor& x, int d, int64_t before, int64_t after, PadMode mode) {
   const int64_t n = x.size(d);
-  require(mode != PadMode::circular || std::max(before, after) <= n,
+  require(mode != PadMode::kCircular || std::max(before, after) <= n,
           "Padding value causes wrapping around more than once.");
   require(
-      mode != PadMode::reflect || std::max(before, after) < n, "Argument #", 2 * (x.dim() - d + 1),
+      mode != PadMode::kReflect || std::max(before, after) < n, "Argument #", 2 * (x.dim() - d + 1),
       ": Padding size should be less than the corresponding input dimension, but got: padding (",
       before, ", ", after, ") at dimension ", d, " of input ", x.shape());
   const int64_t size = checked_add(checked_add(n, before), after);
-  require(size >= (mode == PadMode::circular ? 0 : 1), "input (W: ", n,
+  require(size >= (mode == PadMode::kCircular ? 0 : 1), "input (W: ", n,
           ") is too small. Calculated output W: ", size, " (pad: dimension ", d, " of ", x.shape(),
           ")");
 }
@@ -76,7 +76,7 @@ Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) 
           count(image.w, kernel.w, o.dilation.w, o.padding.w, o.stride.w)};
 }
 
-std::string both(Pair p) { return cat("(", p.h, ", ", p.w, ")"); }
+std::string both(Pair p) { return concat_to_string("(", p.h, ", ", p.w, ")"); }
 
 // unfold and fold are each other's gradients.
 Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOptions& o);
@@ -128,7 +128,7 @@ Tensor rearranged(const Tensor& x, const Shape& split, const Shape& order, const
 }  // namespace
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, Scalar value) {
-  if (mode == PadMode::constant) return pad(x, padding, value);
+  if (mode == PadMode::kConstant) return pad(x, padding, value);
   const int pairs = int(padding.size() / 2);
   require(padding.size() % 2 == 0, "Padding length must be divisible by 2");
   require(value.to_double() == 0, "Padding mode \"", kPadModeNames[size_t(mode)],
@@ -136,7 +136,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, S
   require<NotImplementedError>(
       pairs >= 1 && pairs <= 3 && (x.dim() == pairs + 1 || x.dim() == pairs + 2), "Padding size ",
       padding.size(), " is not supported for ", x.dim(), "D input tensor.");
-  for (int d = x.dim() - pairs - 1; d < x.dim() && mode != PadMode::circular; ++d) {
+  for (int d = x.dim() - pairs - 1; d < x.dim() && mode != PadMode::kCircular; ++d) {
     require(x.size(d) > 0, "Expected ", pairs + 1, "D or ", pairs + 2,
             "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
             "input, but got: ",

@@ -14,7 +14,7 @@ namespace taper::v0 {
 
 // The values outside the image: one constant (zeros in layers), the image mirrored at its outermost
 // elements, the nearest element, or the opposite side.
-enum class PadMode : uint8_t { constant, reflect, replicate, circular, zeros = constant };
+enum class PadMode : uint8_t { kConstant, kReflect, kReplicate, kCircular, kZeros = kConstant };
 inline constexpr const char* kPadModeNames[] = {"zeros", "reflect", "replicate", "circular"};
 // Pads x. padding holds {before, after} of the last dimension, then of the one before it, and so
 // on. Negative values crop. Modes other than constant pad the last one to three dimensions of [N,
@@ -43,10 +43,10 @@ Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOpt
 Tensor pixel_shuffle(const Tensor& x, IntArg upscale_factor);
 Tensor pixel_unshuffle(const Tensor& x, IntArg downscale_factor);
 
-enum class GridPadding : uint8_t { zeros, border, reflection };
+enum class GridPadding : uint8_t { kZeros, kBorder, kReflection };
 struct GridSampleOptions {
-  Interpolation mode = Interpolation::bilinear;  // or nearest
-  GridPadding padding_mode = GridPadding::zeros;
+  Interpolation mode = Interpolation::kBilinear;  // or nearest
+  GridPadding padding_mode = GridPadding::kZeros;
   // Whether -1 and 1 refer to the centers of the outermost pixels; otherwise to their outer edges.
   bool align_corners = false;
 };

@@ -48,7 +48,7 @@ Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Te
                      const Tensor& y, double delta, F slope) {
   Tensor loss = kernels::binary(op, x, y, {.a = delta});
   if (!needs_grad({x, y})) return loss;
-  return record(node, loss, {x, y}, [=, x = Saved(x), y = Saved(y)](Gradients& g) {
+  return record(node, loss, {x, y}, [=, x = SavedTensor(x), y = SavedTensor(y)](Gradients& g) {
     const Tensor u = x.get(g), v = y.get(g);
     const Tensor dx =
         is_grad_enabled() ? g.dy() * slope(u - v) : kernels::ternary(backward, g.dy(), u, v, delta);
@@ -61,7 +61,7 @@ Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Te
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return of_pairs("mse_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
-    return of_difference("MseLossBackward0", BinaryOp::mse_loss, TernaryOp::mse, x, y, 0,
+    return of_difference("MseLossBackward0", BinaryOp::kMseLoss, TernaryOp::kMse, x, y, 0,
                          [](const Tensor& d) { return d * 2; });
   });
 }
@@ -69,7 +69,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   return of_pairs("l1_loss", input, target, reduction, [](const Tensor& x, const Tensor& y) {
     if (!x.is_floating_point()) return abs(x - y);  // unsigned differences wrap around
-    return of_difference("AbsBackward0", BinaryOp::l1_loss, TernaryOp::l1, x, y, 0,
+    return of_difference("AbsBackward0", BinaryOp::kL1Loss, TernaryOp::kL1, x, y, 0,
                          [](const Tensor& d) { return sign(d); });
   });
 }
@@ -77,7 +77,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, RealArg delta) {
   require(delta > 0, "huber_loss does not support non-positive values for delta.");
   return of_pairs("huber_loss", input, target, reduction, [&](const Tensor& x, const Tensor& y) {
-    return of_difference("HuberLossBackward0", BinaryOp::huber_loss, TernaryOp::huber, x, y, delta,
+    return of_difference("HuberLossBackward0", BinaryOp::kHuberLoss, TernaryOp::kHuber, x, y, delta,
                          [delta](const Tensor& d) { return clamp(d, -delta, delta); });
   });
 }
@@ -101,7 +101,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
     loss = (1 - target) * input + positive;
   } else {
     loss = differentiable(
-        "BinaryCrossEntropyWithLogitsBackward0", BinaryOp::bce_with_logits, input, target,
+        "BinaryCrossEntropyWithLogitsBackward0", BinaryOp::kBceWithLogits, input, target,
         [](auto& dy, auto& x, auto& y) { return dy * (sigmoid(x) - y); },
         [](auto& dy, auto& x, auto&) { return neg(dy * x); });
   }
@@ -113,9 +113,9 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, Bo
   require(input.is_floating_point() && target.is_floating_point(),
           "kl_div: Integral inputs not supported.");
   // Uses 0 * log(0) = 0.
-  const Tensor loss =
-      log_target ? exp(target) * (target - input) : target * (masked(log(target), target) - input);
-  if (reduction != Reduction::batchmean) return reduced(loss, reduction);
+  const Tensor loss = log_target ? exp(target) * (target - input)
+                                 : target * (zero_outside(log(target), target) - input);
+  if (reduction != Reduction::kBatchmean) return reduced(loss, reduction);
   return sum(loss) / (input.dim() > 0 ? input.size(0) : 1);
 }
 
@@ -131,7 +131,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bce
   require(!broken(input, [](const Tensor& x) { return logical_and(x >= 0, x <= 1); }),
           "all elements of input should be between 0 and 1");
   const Tensor loss = differentiable(
-      "BinaryCrossEntropyBackward0", BinaryOp::binary_cross_entropy, input, target,
+      "BinaryCrossEntropyBackward0", BinaryOp::kBinaryCrossEntropy, input, target,
       [](auto& dy, auto& p, auto& y) { return dy * ((p - y) / clamp(p * (1 - p), 1e-12)); },
       [](auto& dy, auto& p, auto&) { return dy * (log1p(-p) - log(p)); });
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
@@ -178,7 +178,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   const auto dot = [](const Tensor& a, const Tensor& b) { return sum(a * b, {-1}); };
   const Tensor cosine = dot(x1, x2) / sqrt((dot(x1, x1) + kTiny) * (dot(x2, x2) + kTiny));
   return reduced(
-      where(eq(target, 1), 1 - cosine, masked(clamp(cosine - margin, 0), eq(target, -1))),
+      where(eq(target, 1), 1 - cosine, zero_outside(clamp(cosine - margin, 0), eq(target, -1))),
       reduction);
 }
 

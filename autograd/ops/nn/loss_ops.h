@@ -1,7 +1,7 @@
 // Loss functions (https://pytorch.org/docs/stable/nn.functional.html#loss-functions).
 //
 // They are differentiable with respect to input, and return one element unless the reduction is
-// Reduction::none. Unless noted, they throw Error for shapes that do not match and do not
+// Reduction::kNone. Unless noted, they throw Error for shapes that do not match and do not
 // synchronize.
 #pragma once
 
@@ -15,12 +15,12 @@ inline constexpr int64_t kIgnoreIndex = -100;
 struct NllLossOptions {
   Tensor weight = {};  // [C]: weight of each class; mean divides by the sum of the targets' weights
   int64_t ignore_index = kIgnoreIndex;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
 };
 struct CrossEntropyOptions {
   Tensor weight = {};
   int64_t ignore_index = kIgnoreIndex;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
   double label_smoothing = 0;  // in [0, 1]: this fraction of each target is spread over all classes
 };
 
@@ -33,45 +33,45 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options);
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
-                     Reduction reduction = Reduction::mean, IntArg ignore_index = kIgnoreIndex);
+                     Reduction reduction = Reduction::kMean, IntArg ignore_index = kIgnoreIndex);
 // Does the same for log-probabilities and classes.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 
 // mse_loss, l1_loss, huber_loss and smooth_l1_loss throw ValueError if the shapes differ. (PyTorch
 // prints a warning and broadcasts.)
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
-Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
 // Quadratic up to a distance of delta, linear beyond it. smooth_l1_loss is huber_loss / beta.
-Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean,
                   RealArg delta = 1);
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
-                      Reduction reduction = Reduction::mean, RealArg beta = 1);
+                      Reduction reduction = Reduction::kMean, RealArg beta = 1);
 
 struct BceWithLogitsOptions {
   Tensor weight = {};      // factor of each element; broadcasts
   Tensor pos_weight = {};  // factor of the positive part of the loss; broadcasts
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
 };
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& options = {});
 struct BceOptions {
   Tensor weight = {};  // factor of each element; broadcasts
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
 };
 // input holds probabilities. Logarithms are clamped at -100. An input outside [0, 1] throws Error
 // on the CPU and gives NaN on the GPU. Throws Error under autocast, as in PyTorch.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                             const BceOptions& options = {});
 // Kullback-Leibler divergence. input holds log-probabilities; target holds probabilities, or their
-// logarithms if log_target. Reduction::batchmean divides the sum by the first size.
-Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
+// logarithms if log_target. Reduction::kBatchmean divides the sum by the first size.
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean,
               BoolArg log_target = false);
 // Returns log(var) / 2 + (input - target)^2 / (2 var), plus log(2 pi) / 2 if `full`. var has
 // input's shape, or that shape with the last size 1 or removed. Values of var below eps count as
 // eps. A negative var throws ValueError on the CPU.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
                          BoolArg full = false, RealArg eps = 1e-6,
-                         Reduction reduction = Reduction::mean);
+                         Reduction reduction = Reduction::kMean);
 
 // --- distances ---
 
@@ -80,17 +80,17 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim = 1, Rea
 // x1 and x2 are [N, D] with target [N], or [D] with []. The target is 1 for pairs that should be
 // similar and -1 for others.
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
-                             RealArg margin = 0, Reduction reduction = Reduction::mean);
+                             RealArg margin = 0, Reduction reduction = Reduction::kMean);
 // Returns max(0, margin - target * (x1 - x2)). The target is 1 where x1 should be larger and -1
 // otherwise.
 Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
-                           RealArg margin = 0, Reduction reduction = Reduction::mean);
+                           RealArg margin = 0, Reduction reduction = Reduction::kMean);
 struct TripletMarginOptions {
   double margin = 1;
   double p = 2;  // order of the norm
   double eps = 1e-6;
   bool swap = false;  // use the distance of positive and negative if it is smaller
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::kMean;
 };
 // Returns max(0, margin + |anchor - positive| - |anchor - negative|) for vectors [..., D].
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -100,7 +100,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 // alignments of each target, with blanks and repetitions.
 //
 // log_probs is [T, N, C], or [T, C] for one sequence. targets is [N, S], or 1-d with all targets
-// concatenated. The lengths are integers [N]. Reduction::mean divides each loss by its target
+// concatenated. The lengths are integers [N]. Reduction::kMean divides each loss by its target
 // length first. zero_infinity replaces the infinite losses of targets that do not fit by 0, without
 // a gradient. float32 and float64 only. Differentiable once.
 //
@@ -108,6 +108,6 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 // synchronizing call.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, IntArg blank = 0,
-                Reduction reduction = Reduction::mean, BoolArg zero_infinity = false);
+                Reduction reduction = Reduction::kMean, BoolArg zero_infinity = false);
 
 }  // namespace taper::v0

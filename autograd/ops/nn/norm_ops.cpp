@@ -18,9 +18,9 @@ void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorR
   for (const Tensor& p : parameters) {
     if (!p.defined() || p.dtype() == x.dtype()) continue;
     require(is_half(x.dtype()) && p.dtype() == kFloat32, "expected scalar type ",
-            scalar_type_name(wide_type(x.dtype())), " but found ", scalar_type_name(p.dtype()),
-            " (parameter of ", op, " with shape ", p.shape(), "; its input is ",
-            scalar_type_name(x.dtype()), ")");
+            scalar_type_name(accumulate_type(x.dtype())), " but found ",
+            scalar_type_name(p.dtype()), " (parameter of ", op, " with shape ", p.shape(),
+            "; its input is ", scalar_type_name(x.dtype()), ")");
   }
 }
 
@@ -29,7 +29,7 @@ void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorR
 void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
                         DType bias_dtype) {
   const NormSizes& s = norm.sizes;
-  const DType wide = wide_type(x.dtype());
+  const DType wide = accumulate_type(x.dtype());
   // The layout is [outer, groups, channels of a group, inner]. Batch norm has one channel per
   // group.
   const int64_t groups = s.groups > 0 ? s.groups : s.channels;
@@ -60,22 +60,23 @@ Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& we
   Tensor y = kernels::norm(norm, x, result, running_mean, running_var, momentum);
   if (!needs_grad({x, weight, bias})) return y;
   norm.weight = norm.bias = {};
-  return record(name, std::move(y), {x, weight, bias},
-                [norm, x = Saved(x), weight = Saved(weight), b = Meta(bias)](Gradients& g) {
-                  const Tensor z = x.get(g), w = weight.get(g);
-                  if (is_grad_enabled()) {
-                    composite_backward(g, norm, z, w, b.dtype);
-                  } else {
-                    Norm full = norm;
-                    full.weight = w;
-                    const auto [dx, sums] = kernels::norm_backward(full, g.dy(), z, g.needs(0),
-                                                                   g.needs(1) || g.needs(2));
-                    g.dx(0) = dx;
-                    if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
-                    if (g.needs(2)) g.dx(2) = sums[1].to(b.dtype);
-                  }
-                  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(b.shape);
-                });
+  return record(
+      name, std::move(y), {x, weight, bias},
+      [norm, x = SavedTensor(x), weight = SavedTensor(weight), b = TensorMeta(bias)](Gradients& g) {
+        const Tensor z = x.get(g), w = weight.get(g);
+        if (is_grad_enabled()) {
+          composite_backward(g, norm, z, w, b.dtype);
+        } else {
+          Norm full = norm;
+          full.weight = w;
+          const auto [dx, sums] =
+              kernels::norm_backward(full, g.dy(), z, g.needs(0), g.needs(1) || g.needs(2));
+          g.dx(0) = dx;
+          if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
+          if (g.needs(2)) g.dx(2) = sums[1].to(b.dtype);
+        }
+        if (g.needs(2)) g.dx(2) = g.dx(2).reshape(b.shape);
+      });
 }
 
 // --- layer norm and RMS norm ---
@@ -233,7 +234,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   const Tensor y = group_norm(x, x.size(1), weight, bias, eps);
   if (running_mean.defined() && x.numel() > 0) {
     const NoGradGuard no_grad;
-    const auto [variance, average] = var_mean(x.to(wide_type(x.dtype())), inner);
+    const auto [variance, average] = var_mean(x.to(accumulate_type(x.dtype())), inner);
     running_mean.mul_(1 - momentum).add_(mean(average, {0}), momentum);
     running_var.mul_(1 - momentum).add_(mean(variance, {0}), momentum);
   }

@@ -28,7 +28,7 @@ Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   return linear_in(dy, "MaxPool2DWithIndicesBackwardBackward0", dx, [index](const Tensor& ddx) {
     const Tensor places = flatten(index, -2);
     const Tensor taken = gather(flatten(ddx, -2), -1, clamp(places, 0));
-    return view_as(masked(taken, places >= 0), index);
+    return view_as(zero_outside(taken, places >= 0), index);
   });
 }
 
@@ -84,17 +84,17 @@ void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
   require<ValueError>(o.size || o.scale_factor, "either size or scale_factor should be defined");
   require<ValueError>(!o.size || !o.scale_factor,
                       "only one of size or scale_factor should be defined");
-  const bool any_rank = o.mode == Interpolation::nearest || o.mode == Interpolation::area;
+  const bool any_rank = o.mode == Interpolation::kNearest || o.mode == Interpolation::kArea;
   require<ValueError>(!any_rank || !o.align_corners,
                       "align_corners option can only be set with the interpolating modes: linear | "
                       "bilinear | bicubic | trilinear");
   require<NotImplementedError>(
       x.dim() == 3 || x.dim() == 4, "Input Error: Only 3D and 4D input Tensors supported (got ",
       x.dim(), "D) for the modes: nearest | linear | bilinear | bicubic | area (got ", mode, ")");
-  const int wanted = any_rank ? x.dim() : o.mode == Interpolation::linear ? 3 : 4;
+  const int wanted = any_rank ? x.dim() : o.mode == Interpolation::kLinear ? 3 : 4;
   require<NotImplementedError>(x.dim() == wanted, "Got ", x.dim(), "D input, but ", mode,
                                " mode needs ", wanted, "D input");
-  require(x.size(1) != 0 || o.mode == Interpolation::area, "Non-empty ", x.dim(),
+  require(x.size(1) != 0 || o.mode == Interpolation::kArea, "Non-empty ", x.dim(),
           "D data tensor expected but got a tensor with sizes ", x.shape());
 }
 
@@ -215,12 +215,14 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   };
   Pair size = o.size ? *o.size : Pair(rows ? 1 : scaled(x.size(2)), scaled(x.size(-1)));
   if (rows) size.h = 1;
-  if (o.mode == Interpolation::area) {
+  if (o.mode == Interpolation::kArea) {
     return rows ? adaptive_avg_pool1d(x, size.w) : adaptive_avg_pool2d(x, size);
   }
   check_sizes(x, size);
-  const bool nearest = o.mode == Interpolation::nearest, cubic = o.mode == Interpolation::bicubic;
-  const auto kind = nearest ? Axis::Kind::nearest : cubic ? Axis::Kind::cubic : Axis::Kind::linear;
+  const bool nearest = o.mode == Interpolation::kNearest, cubic = o.mode == Interpolation::kBicubic;
+  const auto kind = nearest ? Axis::AxisKind::kNearest
+                    : cubic ? Axis::AxisKind::kCubic
+                            : Axis::AxisKind::kLinear;
   const char* name = nearest ? "UpsampleNearest2DBackward0"
                      : cubic ? "UpsampleBicubic2DBackward0"
                              : "UpsampleBilinear2DBackward0";

@@ -82,14 +82,14 @@ Pooled adaptive_max_pool1d_with_indices(const Tensor& x, IntArg output_size);
 Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size);
 
 // bicubic uses Keys' cubic with A = -0.75. area equals adaptive_avg_pool.
-enum class Interpolation : uint8_t { nearest, linear, bilinear, bicubic, area };
+enum class Interpolation : uint8_t { kNearest, kLinear, kBilinear, kBicubic, kArea };
 inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear", "bicubic",
                                                       "area"};
 struct InterpolateOptions {
   // Exactly one of size and scale_factor is required.
   std::optional<Pair> size = std::nullopt;
   std::optional<double> scale_factor = std::nullopt;
-  Interpolation mode = Interpolation::nearest;
+  Interpolation mode = Interpolation::kNearest;
   // Whether the centers of the corner pixels keep their position. Not for nearest and area.
   std::optional<bool> align_corners = std::nullopt;
 
@@ -107,7 +107,7 @@ struct InterpolateOptions {
 // Resizes x [N, C, L] (nearest, linear, area) or [N, C, H, W] (nearest, bilinear, bicubic, area).
 // Throws Error if the mode does not fit the shape.
 //
-//   interpolate(x, {.scale_factor = 2, .mode = Interpolation::bilinear});
+//   interpolate(x, {.scale_factor = 2, .mode = Interpolation::kBilinear});
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace taper::v0

@@ -8,14 +8,14 @@
 namespace taper::v0 {
 
 inline void refuse_batchmean(Reduction reduction) {
-  if (reduction != Reduction::batchmean) return;
+  if (reduction != Reduction::kBatchmean) return;
   throw ValueError("batchmean is not a valid value for reduction (it is kl_div's)");
 }
 
 inline Tensor reduced(const Tensor& loss, Reduction reduction) {
   refuse_batchmean(reduction);
-  if (reduction == Reduction::none) return loss;
-  return reduction == Reduction::sum ? sum(loss) : mean(loss);
+  if (reduction == Reduction::kNone) return loss;
+  return reduction == Reduction::kSum ? sum(loss) : mean(loss);
 }
 
 }  // namespace taper::v0

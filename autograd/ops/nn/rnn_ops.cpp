@@ -18,8 +18,8 @@ CellStep step(bool lstm, const Tensor& gx, const Tensor& gh, const Tensor& state
   const TensorRef inputs[] = {gx, gh, state};
   record_many(lstm ? "ThnnFusedLstmCellBackward0" : "ThnnFusedGruCellBackward0",
               {outputs, lstm ? size_t(2) : size_t(1)}, inputs,
-              [lstm, gates = out.gates, state = Saved(state),
-               c = lstm ? Saved::output(out.c, 1) : Saved()](Gradients& g) {
+              [lstm, gates = out.gates, state = SavedTensor(state),
+               c = lstm ? SavedTensor::output(out.c, 1) : SavedTensor()](Gradients& g) {
                 const Tensor dh = g.dy(0), dc = lstm ? g.dy(1) : Tensor();
                 refuse_second_derivative(lstm ? "lstm_cell" : "gru_cell", dh.defined() ? dh : dc);
                 const kernels::CellGradients d =

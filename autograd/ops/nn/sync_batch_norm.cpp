@@ -60,8 +60,8 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
   norm.weight = norm.bias = {};
   norm.given = false;
   return record("SyncBatchNormBackward0", std::move(y), {x, weight, bias},
-                [norm, share, ranks, x = Saved(x), weight = Saved(weight),
-                 bias_meta = Meta(bias)](Gradients& g) {
+                [norm, share, ranks, x = SavedTensor(x), weight = SavedTensor(weight),
+                 bias_meta = TensorMeta(bias)](Gradients& g) {
                   refuse_second_derivative("sync_batch_norm", g.dy());
                   Norm full = norm;
                   full.weight = weight.get(g);

@@ -34,12 +34,12 @@ struct Heads {
 struct Matrix {
   const float* data;
   int64_t row;
-  bool turned = false;
+  bool transposed = false;
 };
 // C [m, n] = alpha * A [m, k] B [k, n] + beta * C.
 void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
              double alpha = 1, float beta = 0) {
-  Gemm g{.m = m, .n = n, .k = k, .transpose_a = a.turned, .transpose_b = b.turned};
+  Gemm g{.m = m, .n = n, .k = k, .transpose_a = a.transposed, .transpose_b = b.transposed};
   g.lda = a.row, g.ldb = b.row, g.ldc = ldc;
   g.alpha = float(alpha), g.beta = beta;
   sgemm(g, a.data, b.data, c);

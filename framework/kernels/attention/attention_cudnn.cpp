@@ -301,7 +301,7 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
   }
   const Launch on(q);
   // The first use loads code and may allocate memory; only the launches must be captured.
-  const taper::cuda::RelaxedCapture relaxed;
+  const taper::cuda::RelaxedCaptureGuard relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
   Plan& plan = plan_of(std::tuple(on.device, p), [&] { return make_plan(handle, p); });
   if (!plan.supported) return false;

@@ -22,7 +22,7 @@ template <class T> T* pointer(const Tensor& x) {
 template <class OnCpu, class OnCuda>
 void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
               const char* op = __builtin_FUNCTION()) {
-  const RecordFunction range(op, RecordFunction::Kind::op, device);
+  const RecordFunction range(op, RecordFunction::RangeKind::kOp, device);
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return on_cuda();
   }

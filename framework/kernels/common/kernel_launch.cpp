@@ -20,10 +20,12 @@ bool launches_block() {
 
 void Launch::check(const char* op) const {
   const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) throw_error(status, cat("launching ", op, " on cuda:", device));
+  if (status != cudaSuccess)
+    throw_error(status, concat_to_string("launching ", op, " on cuda:", device));
   if (!launches_block() || is_capturing(stream)) return;
   const cudaError_t finished = cudaStreamSynchronize(stream);
-  if (finished != cudaSuccess) throw_error(finished, cat("running ", op, " on cuda:", device));
+  if (finished != cudaSuccess)
+    throw_error(finished, concat_to_string("running ", op, " on cuda:", device));
   throw_bad_index(device);
 }
 

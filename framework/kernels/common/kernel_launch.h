@@ -22,7 +22,7 @@ struct Launch {
       : device(device_index), scope(device_index), stream(current_stream(device_index)) {}
 
   int device;
-  DeviceScope scope;
+  DeviceGuard scope;
   cudaStream_t stream;
 
   // Throws if the launch was refused. Waits for the kernel if CUDA_LAUNCH_BLOCKING=1.

@@ -347,8 +347,8 @@ template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
   s = mul_rn(t, s);
   const T x = quarter & 1 ? -s : c;
   const T y = quarter & 1 ? c : s;
-  const bool turned = quarter & 2;
-  return {mul_rn(radius, turned ? -x : x), mul_rn(radius, turned ? -y : y)};
+  const bool negative = quarter & 2;
+  return {mul_rn(radius, negative ? -x : x), mul_rn(radius, negative ? -y : y)};
 }
 
 }  // namespace taper::v0::math

@@ -76,11 +76,11 @@ TAPER_HD double log(double x) {
 // Argument reduction: x minus a multiple of pi / 2, and the multiple. For |x| < kTurns the
 // remainder is exact to 2^-66 before it is rounded to float.
 inline constexpr float kTurns = 1048576;
-struct Turned {
+struct ReducedAngle {
   float rest;
   int32_t quarter;
 };
-TAPER_HD Turned turned(double x) {
+TAPER_HD ReducedAngle reduce_angle(double x) {
   const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
   return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
 }
@@ -98,14 +98,14 @@ TAPER_HD float cos_of_rest(float r) {
 }
 // sin(x + quarters * pi / 2) for |x| < kTurns.
 TAPER_HD float sin(float x, int32_t quarters = 0) {
-  const Turned t = turned(x);
+  const ReducedAngle t = reduce_angle(x);
   const int32_t q = t.quarter + quarters;
   const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
   const float y = q & 1 ? c : s;
   return q & 2 ? -y : y;
 }
 TAPER_HD float tan(float x) {
-  const Turned t = turned(x);
+  const ReducedAngle t = reduce_angle(x);
   const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
   return t.quarter & 1 ? -c / s : s / c;
 }

@@ -9,11 +9,11 @@ namespace taper::v0::kernels::cpu {
 
 // Sets OpenMP's thread count, which oneDNN uses, to 1 on the calling thread until the end of the
 // scope.
-class OneThread {
+class OneThreadGuard {
  public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(threads_); }
-  OneThread& operator=(OneThread&&) = delete;  // neither copied nor moved
+  OneThreadGuard() { omp_set_num_threads(1); }
+  ~OneThreadGuard() { omp_set_num_threads(threads_); }
+  OneThreadGuard& operator=(OneThreadGuard&&) = delete;  // neither copied nor moved
 
  private:
   const int threads_ = omp_get_max_threads();

@@ -53,7 +53,7 @@ Tensor from_channels_last(const Tensor& x, const Shape& shape) {
 // --- computation ---
 
 const Tensor& output_of(ConvPass pass, const ConvTensors& t) {
-  return pass == ConvPass::y ? t.y : pass == ConvPass::dx ? t.x : t.weight;
+  return pass == ConvPass::kY ? t.y : pass == ConvPass::kDx ? t.x : t.weight;
 }
 
 // One matrix per group, with rows `ld` apart and groups `stride` apart.
@@ -70,7 +70,7 @@ void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Ten
   const Matrices by_y{t.y, first * s.pixels() * s.o, s.o, o};
   const Matrices by_columns{columns, 0, s.groups * depth, depth};
   const Matrices by_weight{t.weight, 0, depth, o * depth};
-  const bool y = pass == ConvPass::y, dweight = pass == ConvPass::dweight;
+  const bool y = pass == ConvPass::kY, dweight = pass == ConvPass::kDWeight;
   const Matrices& a = y ? by_columns : by_y;
   const Matrices& b = dweight ? by_columns : by_weight;
   const Matrices& c = y ? by_y : dweight ? by_weight : by_columns;
@@ -95,7 +95,7 @@ void multiply(ConvPass pass, const ConvSizes& s, const ConvTensors& t, const Ten
 }
 
 void apply_relu(const ConvTensors& t) {
-  if (t.relu) unary_into(UnaryOp::relu, t.y, t.y);
+  if (t.relu) unary_into(UnaryOp::kRelu, t.y, t.y);
 }
 
 // For float32 and float64 on any device, a number of images at a time.
@@ -107,9 +107,9 @@ void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t
   for (int64_t first = 0; first < s.n; first += images) {
     const int64_t now = std::min(images, s.n - first);
     on_device<ConvKernels>(t.x.device(), [&](auto k) {
-      if (pass != ConvPass::dx) k.unfold(columns, t.x, s, first, now);
+      if (pass != ConvPass::kDx) k.unfold(columns, t.x, s, first, now);
       multiply(pass, s, t, columns, first, now);
-      if (pass == ConvPass::dx) k.fold(t.x, columns, s, first, now);
+      if (pass == ConvPass::kDx) k.fold(t.x, columns, s, first, now);
     });
   }
   apply_relu(t);
@@ -127,7 +127,7 @@ bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t)
         done = cuda::conv_fma(pass, s, t);
         if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, t);
       },
-      pass == ConvPass::y ? "convolution" : "convolution_backward");
+      pass == ConvPass::kY ? "convolution" : "convolution_backward");
   return done;
 }
 
@@ -192,8 +192,9 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
           rows < groups ? "at least " : "divisible by ", groups,
           " at dimension 0, but got weight of size ", weight.shape(), " instead");
   const int64_t c = transposed ? rows : columns, o = transposed ? columns : rows;
-  const std::string given = transposed ? "Given transposed=1, weight of size "
-                                       : cat("Given groups=", groups, ", weight of size ");
+  const std::string given = transposed
+                                ? "Given transposed=1, weight of size "
+                                : concat_to_string("Given groups=", groups, ", weight of size ");
   require(x.size(1) == c, given, weight.shape(), ", expected input", x.shape(), " to have ", c,
           " channels, but got ", x.size(1), " channels instead");
   if (bias.defined() && bias.shape() != Shape{o}) {
@@ -205,7 +206,7 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
 
 // Formats "(5 x 7)", or "(7)" for one dimension.
 std::string sides(const Tensor& x, int64_t h, int64_t w) {
-  return x.dim() == 3 ? cat("(", w, ")") : cat("(", h, " x ", w, ")");
+  return x.dim() == 3 ? concat_to_string("(", w, ")") : concat_to_string("(", h, " x ", w, ")");
 }
 
 void check_windows(const ConvSizes& s, const Tensor& x) {
@@ -233,7 +234,7 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
   Shape shape = {s.n, s.o, s.h.out, s.w.out};
   if (x.dim() == 3) shape.erase(2);
   const Tensor y = make_channels_last(shape, x);
-  compute(ConvPass::y, s,
+  compute(ConvPass::kY, s,
           {to_channels_last(x), to_channels_last(weight), y,
            bias.defined() ? dense(bias) : Tensor(), relu});
   return from_channels_last(y, shape);
@@ -241,7 +242,7 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
 
 Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x, const ConvWindows& options) {
   const Tensor dx = make_channels_last(x, dy);
-  compute(ConvPass::dx, sizes_of(x, weight.shape(), options),
+  compute(ConvPass::kDx, sizes_of(x, weight.shape(), options),
           {dx, to_channels_last(weight), to_channels_last(dy)});
   return from_channels_last(dx, x);
 }
@@ -249,7 +250,7 @@ Tensor conv_dx(const Tensor& dy, const Tensor& weight, const Shape& x, const Con
 Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
                     const ConvWindows& options) {
   const Tensor dweight = make_channels_last(weight, dy);
-  compute(ConvPass::dweight, sizes_of(x.shape(), weight, options),
+  compute(ConvPass::kDWeight, sizes_of(x.shape(), weight, options),
           {to_channels_last(x), dweight, to_channels_last(dy)});
   return dense(from_channels_last(dweight, weight));
 }

@@ -69,10 +69,10 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   if (blocks < kLeastBlocks && g.h.kernel * g.w.kernel * g.channels > kFewTerms) return false;
   g.weight_kernel = int(backward ? s.c : s.c * s.o);
   g.weight_channel = int(backward ? s.depth() : s.o);
-  const auto turned = [&] {  // [kh, kw, c, o]
+  const auto transposed = [&] {  // [kh, kw, c, o]
     return dense(view_as(t.weight, {s.depth(), s.o}, {1, s.depth()}, t.weight.storage_offset()));
   };
-  const Tensor weight = backward ? t.weight : turned();
+  const Tensor weight = backward ? t.weight : transposed();
   g.weight = pointer<float>(weight);
   g.n > 32 ? gather<64>(g, on) : gather<32>(g, on);
   return true;
@@ -162,12 +162,13 @@ template <class T, int kVec> struct AddBias {
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (t.x.dtype() != kFloat32 || allows_tf32() || s.groups > 1 || !fits(s, t)) return false;
   const Launch on(t.x);
-  const bool dx = pass == ConvPass::dx;
+  const bool dx = pass == ConvPass::kDx;
   if (dx && (s.h.stride > 1 || s.w.stride > 1)) return false;
   const Gathered g = gathered(s, t, dx);
-  const bool done = pass == ConvPass::dweight ? weight_gradient(s, t, on)
-                                              : gather(g, s, t, dx, on) ||
-                                                    (!dx && g.channels < 16 && few_channels(g, on));
+  const bool done =
+      pass == ConvPass::kDWeight
+          ? weight_gradient(s, t, on)
+          : gather(g, s, t, dx, on) || (!dx && g.channels < 16 && few_channels(g, on));
   on.check("conv");
   return done;
 }

@@ -57,7 +57,7 @@ struct ConvSizes {
 };
 
 // Which of the three tensors is computed from the two others.
-enum class ConvPass : uint8_t { y, dx, dweight };
+enum class ConvPass : uint8_t { kY, kDx, kDWeight };
 // Dense tensors: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O]. When y is
 // computed, bias [O] is added if it is defined, and then negative elements are set to 0 if relu.
 struct ConvTensors {

@@ -90,11 +90,11 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
                         const memory::desc& chosen) {
     return Plan{primitive, x, chosen, bias, y, described.scratchpad_desc()};
   };
-  if (pass == ConvPass::y) {
+  if (pass == ConvPass::kY) {
     return plan(dnnl::convolution_forward(forward), forward, forward.weights_desc());
   }
   const auto shapes = std::tuple(direct, x, weight, y, strides, dilation, padding, padding);
-  if (pass == ConvPass::dx) {
+  if (pass == ConvPass::kDx) {
     const auto data = describe<dnnl::convolution_backward_data>(shapes, forward);
     return plan(dnnl::convolution_backward_data(data), data, data.weights_desc());
   }
@@ -109,7 +109,7 @@ struct Plans {
 
 // Returns nullopt if oneDNN does not support this convolution.
 std::optional<Plans> make_plans(ConvPass pass, ConvSizes s, int64_t per_slice) try {
-  const OneThread one;
+  const OneThreadGuard one;
   const int64_t last = (s.n - 1) % per_slice + 1;
   s.n = per_slice;
   const Plan whole = make_plan(pass, s, {});
@@ -120,7 +120,7 @@ std::optional<Plans> make_plans(ConvPass pass, ConvSizes s, int64_t per_slice) t
 }
 
 void reorder(const memory::desc& from, void* x, const memory::desc& to, void* y) {
-  const OneThread one;
+  const OneThreadGuard one;
   dnnl::stream stream(engine());
   memory source(from, engine(), x), target(to, engine(), y);
   dnnl::reorder(source, target).execute(stream, source, target);
@@ -128,16 +128,16 @@ void reorder(const memory::desc& from, void* x, const memory::desc& to, void* y)
 }
 
 void execute(ConvPass pass, const Plan& plan, float* x, float* weight, float* bias, float* y) {
-  const OneThread one;
+  const OneThreadGuard one;
   dnnl::stream stream(engine());
   const Tensor scratch = Tensor::make({int64_t(plan.scratchpad.get_size())}, kUInt8, Device());
-  const bool dx = pass == ConvPass::dx, dweight = pass == ConvPass::dweight;
+  const bool dx = pass == ConvPass::kDx, dweight = pass == ConvPass::kDWeight;
   plan.primitive.execute(
       stream,
       {{dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, memory(plan.x, engine(), x)},
        {dweight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, memory(plan.weight, engine(), weight)},
        {DNNL_ARG_BIAS, memory(plan.bias, engine(), bias)},
-       {pass == ConvPass::y ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, memory(plan.y, engine(), y)},
+       {pass == ConvPass::kY ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, memory(plan.y, engine(), y)},
        {DNNL_ARG_SCRATCHPAD, memory(plan.scratchpad, engine(), scratch.data_ptr())}});
   stream.wait();
 }
@@ -163,7 +163,7 @@ bool spills(const ConvSizes& s) {
 
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (t.x.dtype() != kFloat32 || spills(s)) return false;
-  const bool dweight = pass == ConvPass::dweight;
+  const bool dweight = pass == ConvPass::kDWeight;
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
   const int64_t per_slice = (s.n + most - 1) / most, slices = (s.n + per_slice - 1) / per_slice;

@@ -104,19 +104,19 @@ Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dt
   const auto weight = plan.weight.get();
   const auto convolution = plan.convolution.get();
   switch (pass) {
-    case ConvPass::y:
+    case ConvPass::kY:
       choose<cudnnConvolutionFwdAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
         return cudnn().GetConvolutionForwardAlgorithm_v7(handle, x, weight, convolution, y, most,
                                                          count, found);
       });
       break;
-    case ConvPass::dx:
+    case ConvPass::kDx:
       choose<cudnnConvolutionBwdDataAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
         return cudnn().GetConvolutionBackwardDataAlgorithm_v7(handle, weight, y, convolution, x,
                                                               most, count, found);
       });
       break;
-    case ConvPass::dweight:
+    case ConvPass::kDWeight:
       choose<cudnnConvolutionBwdFilterAlgoPerf_t>(plan, [&](int most, int* count, auto* found) {
         return cudnn().GetConvolutionBackwardFilterAlgorithm_v7(handle, x, y, convolution, weight,
                                                                 most, count, found);
@@ -133,11 +133,11 @@ cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, con
   const auto convolution = plan.convolution.get();
   void *px = t.x.data_ptr(), *pw = t.weight.data_ptr(), *py = t.y.data_ptr();
   switch (pass) {
-    case ConvPass::y:
+    case ConvPass::kY:
       return cudnn().ConvolutionForward(handle, &one, x, px, weight, pw, convolution,
                                         cudnnConvolutionFwdAlgo_t(plan.algorithm), workspace,
                                         plan.workspace, &zero, y, py);
-    case ConvPass::dx:
+    case ConvPass::kDx:
       return cudnn().ConvolutionBackwardData(handle, &one, weight, pw, y, py, convolution,
                                              cudnnConvolutionBwdDataAlgo_t(plan.algorithm),
                                              workspace, plan.workspace, &zero, x, px);
@@ -162,7 +162,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (!fits(t.x) || !fits(t.weight) || !fits(t.y) || !fits(s.h) || !fits(s.w)) return false;
   const Launch on(t.x);
   // The first use loads code and may allocate memory; only the launches must be captured.
-  const taper::cuda::RelaxedCapture relaxed;
+  const taper::cuda::RelaxedCaptureGuard relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
   Plan& plan = plan_of(std::tuple(on.device, pass, t.x.dtype(), allows_tf32(), s),
                        [&] { return make_plan(handle, pass, s, t.x.dtype()); });

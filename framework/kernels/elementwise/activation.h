@@ -7,6 +7,6 @@
 
 namespace taper::v0 {
 
-enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
+enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 }  // namespace taper::v0

@@ -15,17 +15,17 @@ struct NoActivation {
 
 template <class F> constexpr decltype(auto) visit(Activation activation, F&& f) {
   switch (activation) {
-    case Activation::relu: return f(Relu{});
-    case Activation::gelu: return f(Gelu{});
-    case Activation::gelu_tanh: return f(GeluTanh{});
+    case Activation::kRelu: return f(Relu{});
+    case Activation::kGelu: return f(Gelu{});
+    case Activation::kGeluTanh: return f(GeluTanh{});
     default: return f(NoActivation{});
   }
 }
 template <class F> constexpr decltype(auto) visit_backward(Activation activation, F&& f) {
   switch (activation) {
-    case Activation::relu: return f(ReluBackward{});
-    case Activation::gelu: return f(GeluBackward{});
-    case Activation::gelu_tanh: return f(GeluTanhBackward{});
+    case Activation::kRelu: return f(ReluBackward{});
+    case Activation::kGelu: return f(GeluBackward{});
+    case Activation::kGeluTanh: return f(GeluTanhBackward{});
     default: return f(NoActivation{});
   }
 }

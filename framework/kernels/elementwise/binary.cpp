@@ -12,30 +12,30 @@ struct Types {
 
 Types types_of(BinaryOp op, const Tensor& a, const Tensor& b) {
   DType promoted = result_type({&a, &b});
-  if (op == BinaryOp::pow && b.impl()->wrapped_number && !is_floating_point(promoted)) {
+  if (op == BinaryOp::kPow && b.impl()->wrapped_number && !is_floating_point(promoted)) {
     number_of(b).check_holds(promoted);
   }
   const BinaryRule rule = row_of(op).rule;
-  if (rule == BinaryRule::predicate) return {kBool, compute_type(promoted)};
+  if (rule == BinaryRule::kPredicate) return {kBool, compute_type(promoted)};
   const bool numbers = a.impl()->wrapped_number && b.impl()->wrapped_number;
-  if (rule == BinaryRule::floating && !is_floating_point(promoted)) {
+  if (rule == BinaryRule::kFloating && !is_floating_point(promoted)) {
     promoted = numbers ? kFloat64 : kFloat32;
   }
-  if (rule == BinaryRule::integral && is_floating_point(promoted)) {
+  if (rule == BinaryRule::kIntegral && is_floating_point(promoted)) {
     const bool on_gpu = a.is_cuda() || b.is_cuda();
     throw NotImplementedError("\"", name_of(op), on_gpu ? "_cuda" : "_cpu",
                               "\" not implemented for '", scalar_type_name(promoted), "'");
   }
   const int bools = int(a.dtype() == kBool) + int(b.dtype() == kBool);
-  const bool subtracts = op == BinaryOp::sub || op == BinaryOp::mse_loss ||
-                         op == BinaryOp::l1_loss || op == BinaryOp::huber_loss ||
-                         op == BinaryOp::bce_with_logits;
+  const bool subtracts = op == BinaryOp::kSub || op == BinaryOp::kMseLoss ||
+                         op == BinaryOp::kL1Loss || op == BinaryOp::kHuberLoss ||
+                         op == BinaryOp::kBceWithLogits;
   if (subtracts && bools > 0) {
     throw Error("Subtraction, the `-` operator, with ",
                 bools == 2 ? "two bool tensors" : "a bool tensor", " is not supported. Use ",
                 bools == 2 ? "logical_xor()" : "logical_not() to invert a mask", " instead.");
   }
-  if (rule == BinaryRule::no_bool && promoted == kBool) {
+  if (rule == BinaryRule::kNoBool && promoted == kBool) {
     throw NotImplementedError("\"", name_of(op), "\" not implemented for 'Bool'");
   }
   return {promoted, compute_type(promoted)};
@@ -83,7 +83,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   }
   const Tensor out = make_result({&condition, &a, &b}, result, device);
   const DType compute = compute_type(promote_types(condition.dtype(), result));
-  run(TernaryOp::where, out, condition, a, b, compute);
+  run(TernaryOp::kWhere, out, condition, a, b, compute);
   return out;
 }
 

@@ -7,85 +7,85 @@ namespace taper::v0::kernels {
 
 // clang-format off
 enum class BinaryOp : uint8_t {
-  add, sub, mul, div, floor_divide, remainder, pow, maximum, minimum, eq, ne, lt, le, gt, ge,
-  logical_and, logical_or, logical_xor, relu_backward, leaky_relu_backward, elu_backward,
-  gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, sigmoid_backward,
-  tanh_backward, clamp_backward, fmod, atan2, logaddexp, xlogy, bitwise_and, bitwise_or,
-  bitwise_xor, prelu, binary_cross_entropy, selu_backward, celu_backward, hardsigmoid_backward,
-  hardswish_backward, mish_backward, hardtanh_backward, shrink_backward, gamma_gradient,
-  div_trunc, glu, isclose, mse_loss, l1_loss, huber_loss, bce_with_logits,
-  tanhshrink_backward
+  kAdd, kSub, kMul, kDiv, kFloorDivide, kRemainder, kPow, kMaximum, kMinimum, kEq, kNe, kLt, kLe, kGt, kGe,
+  kLogicalAnd, kLogicalOr, kLogicalXor, kReluBackward, kLeakyReluBackward, kEluBackward,
+  kGeluBackward, kGeluTanhBackward, kSiluBackward, kSoftplusBackward, kSigmoidBackward,
+  kTanhBackward, kClampBackward, kFmod, kAtan2, kLogaddexp, kXlogy, kBitwiseAnd, kBitwiseOr,
+  kBitwiseXor, kPrelu, kBinaryCrossEntropy, kSeluBackward, kCeluBackward, kHardsigmoidBackward,
+  kHardswishBackward, kMishBackward, kHardtanhBackward, kShrinkBackward, kGammaGradient,
+  kDivTrunc, kGlu, kIsclose, kMseLoss, kL1Loss, kHuberLoss, kBceWithLogits,
+  kTanhshrinkBackward
 };
 // clang-format on
 
 enum class BinaryRule : uint8_t {
-  promote,   // the promoted dtype
-  floating,  // integers give float32
-  integral,  // the promoted dtype, which must be integer or bool
-  no_bool,   // the promoted dtype, which must not be bool
-  predicate  // gives bool, computes in the promoted dtype
+  kPromote,   // the promoted dtype
+  kFloating,  // integers give float32
+  kIntegral,  // the promoted dtype, which must be integer or bool
+  kNoBool,    // the promoted dtype, which must not be bool
+  kPredicate  // gives bool, computes in the promoted dtype
 };
 struct BinaryRow {
   BinaryOp op;
   const char* name;  // for messages and tables
-  BinaryRule rule = BinaryRule::promote;
+  BinaryRule rule = BinaryRule::kPromote;
 };
 inline constexpr BinaryRow kBinaryOps[] = {
-    {BinaryOp::add, "add"},
-    {BinaryOp::sub, "sub"},
-    {BinaryOp::mul, "mul"},
-    {BinaryOp::div, "div", BinaryRule::floating},
-    {BinaryOp::floor_divide, "floor_divide", BinaryRule::no_bool},
-    {BinaryOp::remainder, "remainder", BinaryRule::no_bool},
-    {BinaryOp::pow, "pow", BinaryRule::no_bool},
-    {BinaryOp::maximum, "maximum"},
-    {BinaryOp::minimum, "minimum"},
-    {BinaryOp::eq, "eq", BinaryRule::predicate},
-    {BinaryOp::ne, "ne", BinaryRule::predicate},
-    {BinaryOp::lt, "lt", BinaryRule::predicate},
-    {BinaryOp::le, "le", BinaryRule::predicate},
-    {BinaryOp::gt, "gt", BinaryRule::predicate},
-    {BinaryOp::ge, "ge", BinaryRule::predicate},
-    {BinaryOp::logical_and, "logical_and", BinaryRule::predicate},
-    {BinaryOp::logical_or, "logical_or", BinaryRule::predicate},
-    {BinaryOp::logical_xor, "logical_xor", BinaryRule::predicate},
+    {BinaryOp::kAdd, "add"},
+    {BinaryOp::kSub, "sub"},
+    {BinaryOp::kMul, "mul"},
+    {BinaryOp::kDiv, "div", BinaryRule::kFloating},
+    {BinaryOp::kFloorDivide, "floor_divide", BinaryRule::kNoBool},
+    {BinaryOp::kRemainder, "remainder", BinaryRule::kNoBool},
+    {BinaryOp::kPow, "pow", BinaryRule::kNoBool},
+    {BinaryOp::kMaximum, "maximum"},
+    {BinaryOp::kMinimum, "minimum"},
+    {BinaryOp::kEq, "eq", BinaryRule::kPredicate},
+    {BinaryOp::kNe, "ne", BinaryRule::kPredicate},
+    {BinaryOp::kLt, "lt", BinaryRule::kPredicate},
+    {BinaryOp::kLe, "le", BinaryRule::kPredicate},
+    {BinaryOp::kGt, "gt", BinaryRule::kPredicate},
+    {BinaryOp::kGe, "ge", BinaryRule::kPredicate},
+    {BinaryOp::kLogicalAnd, "logical_and", BinaryRule::kPredicate},
+    {BinaryOp::kLogicalOr, "logical_or", BinaryRule::kPredicate},
+    {BinaryOp::kLogicalXor, "logical_xor", BinaryRule::kPredicate},
     // Gradients of unary functions: the first operand is dy, the second the saved x or y.
-    {BinaryOp::relu_backward, "relu_backward"},              // dy * (x > 0)
-    {BinaryOp::leaky_relu_backward, "leaky_relu_backward"},  // dy * (x > 0 ? 1 : a)
-    {BinaryOp::elu_backward, "elu_backward"},                // dy * (x > 0 ? 1 : a * exp(x))
-    {BinaryOp::gelu_backward, "gelu_backward"},              // erf form, from x
-    {BinaryOp::gelu_tanh_backward, "gelu_tanh_backward"},    // tanh form, from x
-    {BinaryOp::silu_backward, "silu_backward"},              // from x
-    {BinaryOp::softplus_backward, "softplus_backward"},      // from x; a = beta, b = threshold
-    {BinaryOp::sigmoid_backward, "sigmoid_backward"},        // from y: dy * y * (1 - y)
-    {BinaryOp::tanh_backward, "tanh_backward"},              // from y: dy * (1 - y * y)
-    {BinaryOp::clamp_backward, "clamp_backward"},            // dy where a <= x <= b, else 0
-    {BinaryOp::fmod, "fmod", BinaryRule::no_bool},
-    {BinaryOp::atan2, "atan2", BinaryRule::floating},
-    {BinaryOp::logaddexp, "logaddexp", BinaryRule::floating},
-    {BinaryOp::xlogy, "xlogy", BinaryRule::floating},
-    {BinaryOp::bitwise_and, "bitwise_and", BinaryRule::integral},
-    {BinaryOp::bitwise_or, "bitwise_or", BinaryRule::integral},
-    {BinaryOp::bitwise_xor, "bitwise_xor", BinaryRule::integral},
-    {BinaryOp::prelu, "prelu", BinaryRule::floating},
-    {BinaryOp::binary_cross_entropy, "binary_cross_entropy", BinaryRule::floating},
-    {BinaryOp::selu_backward, "selu_backward"},  // from x, like all gradients below
-    {BinaryOp::celu_backward, "celu_backward"},  // a = alpha
-    {BinaryOp::hardsigmoid_backward, "hardsigmoid_backward"},
-    {BinaryOp::hardswish_backward, "hardswish_backward"},
-    {BinaryOp::mish_backward, "mish_backward"},
-    {BinaryOp::hardtanh_backward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
-    {BinaryOp::shrink_backward, "shrink_backward"},      // 0 where |x| <= a, else dy
+    {BinaryOp::kReluBackward, "relu_backward"},             // dy * (x > 0)
+    {BinaryOp::kLeakyReluBackward, "leaky_relu_backward"},  // dy * (x > 0 ? 1 : a)
+    {BinaryOp::kEluBackward, "elu_backward"},               // dy * (x > 0 ? 1 : a * exp(x))
+    {BinaryOp::kGeluBackward, "gelu_backward"},             // erf form, from x
+    {BinaryOp::kGeluTanhBackward, "gelu_tanh_backward"},    // tanh form, from x
+    {BinaryOp::kSiluBackward, "silu_backward"},             // from x
+    {BinaryOp::kSoftplusBackward, "softplus_backward"},     // from x; a = beta, b = threshold
+    {BinaryOp::kSigmoidBackward, "sigmoid_backward"},       // from y: dy * y * (1 - y)
+    {BinaryOp::kTanhBackward, "tanh_backward"},             // from y: dy * (1 - y * y)
+    {BinaryOp::kClampBackward, "clamp_backward"},           // dy where a <= x <= b, else 0
+    {BinaryOp::kFmod, "fmod", BinaryRule::kNoBool},
+    {BinaryOp::kAtan2, "atan2", BinaryRule::kFloating},
+    {BinaryOp::kLogaddexp, "logaddexp", BinaryRule::kFloating},
+    {BinaryOp::kXlogy, "xlogy", BinaryRule::kFloating},
+    {BinaryOp::kBitwiseAnd, "bitwise_and", BinaryRule::kIntegral},
+    {BinaryOp::kBitwiseOr, "bitwise_or", BinaryRule::kIntegral},
+    {BinaryOp::kBitwiseXor, "bitwise_xor", BinaryRule::kIntegral},
+    {BinaryOp::kPrelu, "prelu", BinaryRule::kFloating},
+    {BinaryOp::kBinaryCrossEntropy, "binary_cross_entropy", BinaryRule::kFloating},
+    {BinaryOp::kSeluBackward, "selu_backward"},  // from x, like all gradients below
+    {BinaryOp::kCeluBackward, "celu_backward"},  // a = alpha
+    {BinaryOp::kHardsigmoidBackward, "hardsigmoid_backward"},
+    {BinaryOp::kHardswishBackward, "hardswish_backward"},
+    {BinaryOp::kMishBackward, "mish_backward"},
+    {BinaryOp::kHardtanhBackward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
+    {BinaryOp::kShrinkBackward, "shrink_backward"},      // 0 where |x| <= a, else dy
     // Gradient of a sample with respect to the shape.
-    {BinaryOp::gamma_gradient, "gamma_gradient", BinaryRule::floating},
-    {BinaryOp::div_trunc, "div_trunc", BinaryRule::no_bool},
-    {BinaryOp::glu, "glu", BinaryRule::floating},           // x * sigmoid(gate)
-    {BinaryOp::isclose, "isclose", BinaryRule::predicate},  // |x - y| <= b + a |y|
-    {BinaryOp::mse_loss, "mse_loss"},
-    {BinaryOp::l1_loss, "l1_loss"},
-    {BinaryOp::huber_loss, "huber_loss", BinaryRule::floating},  // a = delta
-    {BinaryOp::bce_with_logits, "bce_with_logits", BinaryRule::floating},
-    {BinaryOp::tanhshrink_backward, "tanhshrink_backward"},  // from x
+    {BinaryOp::kGammaGradient, "gamma_gradient", BinaryRule::kFloating},
+    {BinaryOp::kDivTrunc, "div_trunc", BinaryRule::kNoBool},
+    {BinaryOp::kGlu, "glu", BinaryRule::kFloating},           // x * sigmoid(gate)
+    {BinaryOp::kIsclose, "isclose", BinaryRule::kPredicate},  // |x - y| <= b + a |y|
+    {BinaryOp::kMseLoss, "mse_loss"},
+    {BinaryOp::kL1Loss, "l1_loss"},
+    {BinaryOp::kHuberLoss, "huber_loss", BinaryRule::kFloating},  // a = delta
+    {BinaryOp::kBceWithLogits, "bce_with_logits", BinaryRule::kFloating},
+    {BinaryOp::kTanhshrinkBackward, "tanhshrink_backward"},  // from x
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
@@ -110,7 +110,7 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
 // Functions of three tensors, any of which may be numbers, in their promoted dtype.
-enum class TernaryOp : uint8_t { where, clamp, lerp, addcmul, addcdiv, mse, l1, huber };
+enum class TernaryOp : uint8_t { kWhere, kClamp, kLerp, kAddcmul, kAddcdiv, kMse, kL1, kHuber };
 inline constexpr const char* kTernaryNames[] = {"where",
                                                 "clamp_tensors",
                                                 "lerp",

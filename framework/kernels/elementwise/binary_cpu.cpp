@@ -31,8 +31,8 @@ void refuse_zero_divisor(const TensorIterator& iter) {
 }  // namespace
 
 void binary(BinaryOp op, BinaryArgs args, const TensorIterator& iter, DType compute) {
-  const bool divides = op == BinaryOp::floor_divide || op == BinaryOp::remainder ||
-                       op == BinaryOp::fmod || op == BinaryOp::div_trunc;
+  const bool divides = op == BinaryOp::kFloorDivide || op == BinaryOp::kRemainder ||
+                       op == BinaryOp::kFmod || op == BinaryOp::kDivTrunc;
   if (divides && compute == kInt64) refuse_zero_divisor(iter);
   visit(op, args, [&](const auto& f) { run_functor<2>(iter, compute, f); });
 }

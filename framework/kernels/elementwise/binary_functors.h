@@ -307,8 +307,8 @@ template <class F> void visit(TernaryOp op, double value, const F& f) {
 }
 template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
   const auto [a, b] = args;
-  if (op == BinaryOp::add && a != 1) return f(AddScaled{{}, a});
-  if (op == BinaryOp::sub && a != 1) return f(AddScaled{{}, -a});
+  if (op == BinaryOp::kAdd && a != 1) return f(AddScaled{{}, a});
+  if (op == BinaryOp::kSub && a != 1) return f(AddScaled{{}, -a});
   visit_row(kBinaryOps, op, f, Add{}, Sub{}, Mul{}, Div{}, FloorDivide{}, Remainder{}, Pow{},
             Maximum{}, Minimum{}, Eq{}, Ne{}, Lt{}, Le{}, Gt{}, Ge{}, LogicalAnd{}, LogicalOr{},
             LogicalXor{}, ReluBackward{}, LeakyReluBackward{{}, a}, EluBackward{{}, a},

@@ -91,11 +91,11 @@ int64_t stride_along(const Tensor& x, const Tensor& out, int d) {
 // --- messages ---
 
 std::string describe(const char* op, Operands operands) {
-  std::string text = cat(" (when computing ", op, " of ");
+  std::string text = concat_to_string(" (when computing ", op, " of ");
   const char* separator = "";
   for (const Tensor* x : operands) {
     if (!counts(x)) continue;
-    text += cat(separator, x->shape(), " ", x->dtype());
+    text += concat_to_string(separator, x->shape(), " ", x->dtype());
     separator = " and ";
   }
   return text + ")";

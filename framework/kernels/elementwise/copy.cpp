@@ -23,7 +23,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 // transferred, then the target device writes them in out's layout.
 void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
   if constexpr (kHasCuda) {
-    const RecordFunction range("copy_", RecordFunction::Kind::op,
+    const RecordFunction range("copy_", RecordFunction::RangeKind::kOp,
                                out.is_cuda() ? out.device() : x.device());
     if (same_bytes(out, x)) return cuda::copy_bytes(out, x, non_blocking);
     if (out.shape() != x.shape()) {

@@ -207,10 +207,10 @@ template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t 
     if (x.vector) return load_group<C, C>(x.data, offset);
     return load_elements<C>(x.data, offset, x.inner_stride, count);
   }
-  if (x.vector && x.dtype == DType::boolean) return load_group<bool, C>(x.data, offset);
+  if (x.vector && x.dtype == DType::kBool) return load_group<bool, C>(x.data, offset);
   if constexpr (std::is_same_v<C, float>) {
-    if (x.vector && x.dtype == DType::bfloat16) return load_group<BFloat16, C>(x.data, offset);
-    if (x.vector && x.dtype == DType::float16) return load_group<Half, C>(x.data, offset);
+    if (x.vector && x.dtype == DType::kBFloat16) return load_group<BFloat16, C>(x.data, offset);
+    if (x.vector && x.dtype == DType::kFloat16) return load_group<Half, C>(x.data, offset);
   }
   Group<C> g{};
 #pragma unroll
@@ -225,10 +225,10 @@ __device__ inline void store(const Strided<C>& x, int64_t offset, int count, con
     if (x.vector) return store_group<C>(x.data, offset, g);
     return store_elements(x.data, offset, x.inner_stride, count, g);
   }
-  if (x.vector && x.dtype == DType::boolean) return store_group<bool>(x.data, offset, g);
+  if (x.vector && x.dtype == DType::kBool) return store_group<bool>(x.data, offset, g);
   if constexpr (std::is_same_v<C, float>) {
-    if (x.vector && x.dtype == DType::bfloat16) return store_group<BFloat16>(x.data, offset, g);
-    if (x.vector && x.dtype == DType::float16) return store_group<Half>(x.data, offset, g);
+    if (x.vector && x.dtype == DType::kBFloat16) return store_group<BFloat16>(x.data, offset, g);
+    if (x.vector && x.dtype == DType::kFloat16) return store_group<Half>(x.data, offset, g);
   }
 #pragma unroll
   for (int j = 0; j < kGroup; ++j) {

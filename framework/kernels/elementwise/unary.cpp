@@ -8,8 +8,8 @@ namespace {
 
 DType result_dtype(UnaryOp op, const Tensor& x) {
   const UnaryRule rule = row_of(op).rule;
-  if (rule == UnaryRule::predicate) return kBool;
-  if (rule == UnaryRule::same || x.is_floating_point()) return x.dtype();
+  if (rule == UnaryRule::kPredicate) return kBool;
+  if (rule == UnaryRule::kSame || x.is_floating_point()) return x.dtype();
   return x.impl()->wrapped_number ? kFloat64 : kFloat32;
 }
 
@@ -17,10 +17,10 @@ DType result_dtype(UnaryOp op, const Tensor& x) {
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args) {
   const DType result = result_dtype(op, x);
-  require(op != UnaryOp::neg || x.dtype() != kBool,
+  require(op != UnaryOp::kNeg || x.dtype() != kBool,
           "Negation, the `-` operator, on a bool tensor is not supported. "
           "If you are trying to invert a mask, use logical_not() instead.");
-  if (op == UnaryOp::bitwise_not && x.is_floating_point()) {
+  if (op == UnaryOp::kBitwiseNot && x.is_floating_point()) {
     throw NotImplementedError("\"bitwise_not", x.is_cuda() ? "_cuda" : "_cpu",
                               "\" not implemented for '", scalar_type_name(x.dtype()), "'");
   }

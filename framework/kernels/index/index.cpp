@@ -12,11 +12,12 @@ void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, 
   const int64_t lowest = rules.wrap ? -bound : 0;
   for (int64_t i = 0; i < index.numel(); ++i) {
     if (at[i] >= lowest && at[i] < bound) continue;
-    throw IndexError(rules.text ? cat(rules.text, ".")
-                                : cat("index ", at[i], " is out of bounds for dimension ",
+    throw IndexError(
+        rules.text ? concat_to_string(rules.text, ".")
+                   : concat_to_string("index ", at[i], " is out of bounds for dimension ",
                                       rules.named < 0 ? dim : rules.named, " with size ", bound),
-                     " (", rules.op, ": element ", i, " of index is ", at[i], ", it must be in [",
-                     lowest, ", ", bound, "))");
+        " (", rules.op, ": element ", i, " of index is ", at[i], ", it must be in [", lowest, ", ",
+        bound, "))");
   }
 }
 
@@ -50,7 +51,7 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
   if (!base.defined()) fill(y, 0);
   // With distinct keys and zeros as the base, the sum is the row itself.
   const bool alone = distinct && !base.defined();
-  fold_rows(alone ? RowOp::put : RowOp::sum, y, key, width, src, distinct);
+  fold_rows(alone ? RowOp::kPut : RowOp::kSum, y, key, width, src, distinct);
   return y;
 }
 
@@ -58,7 +59,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
                bool distinct) {
   if (y.numel() == 0 || src.numel() == 0) return;
   // put keeps the dtype. Integers are computed in int64, whose low bits are the result.
-  const DType wide = op == RowOp::put || src.is_floating_point() ? src.dtype() : kInt64;
+  const DType wide = op == RowOp::kPut || src.is_floating_point() ? src.dtype() : kInt64;
   const Tensor out = packed(y, wide), rows = packed(src, wide);
   dispatch(
       y.device(), [&] { cpu::fold_rows(op, out, key, width, rows); },

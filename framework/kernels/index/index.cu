@@ -282,7 +282,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
                bool distinct) {
   const Launch on(y);
   const int64_t count = key.numel(), rows = y.numel() / width;
-  const bool few = op == RowOp::sum && !distinct && rows <= kFewRows && count / rows >= kLongRun &&
+  const bool few = op == RowOp::kSum && !distinct && rows <= kFewRows && count / rows >= kLongRun &&
                    width >= kWarp / 2 && ceil_div(width, kWarp) <= 65535;
   if (few && (y.dtype() == kFloat32 || is_half(y.dtype()))) {
     return visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
@@ -293,8 +293,9 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
     });
   }
   const bool narrow = distinct || (width < kColumns && count / rows < kLongRun);
-  if (!narrow && op != RowOp::put && count > kMaxPiece) {
-    throw NotImplementedError(cat("combining more than 2^31 rows on cuda, got ", count));
+  if (!narrow && op != RowOp::kPut && count > kMaxPiece) {
+    throw NotImplementedError(
+        concat_to_string("combining more than 2^31 rows on cuda, got ", count));
   }
   Tensor keys = key, positions = Tensor::make({count}, kInt64, y.device());
   arange(positions, 0, 1);
@@ -305,7 +306,7 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
     sort_pairs(keys, positions, key, unsorted, std::bit_width(uint64_t(rows)));
   }
   const Runs runs{pointer<uint64_t>(keys), pointer<int64_t>(positions), count, rows};
-  if (op == RowOp::put) {
+  if (op == RowOp::kPut) {
     const size_t row_bytes = size_t(width) * y.element_size();
     const size_t unit = unit_of(row_bytes, y.data_ptr(), src.data_ptr());
     return with_unit(unit, [&]<class Unit>(TypeTag<Unit>) {
@@ -326,9 +327,10 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 Tensor nonzero(const Tensor& mask) {
   const Launch on(mask);
   const int64_t n = mask.numel();
-  if (n > kMaxPiece) throw NotImplementedError(cat("nonzero of more than 2^31 on cuda, got ", n));
+  if (n > kMaxPiece)
+    throw NotImplementedError(concat_to_string("nonzero of more than 2^31 on cuda, got ", n));
   const Tensor count = Tensor::make({}, kInt64, mask.device());
-  reduce(ReduceOp::sum, count, mask, {1, n, 1}, ReduceMap::nonzero);
+  reduce(ReductionOp::kSum, count, mask, {1, n, 1}, ReduceMap::kNonzero);
   const Tensor places = Tensor::make({count.item<int64_t>()}, kInt64, mask.device());
   size_t bytes = 0;
   const auto select = [&](void* scratch) {

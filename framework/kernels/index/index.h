@@ -18,7 +18,7 @@ struct IndexRules {
 };
 
 // How a row is combined with the row at its key. In amax and amin NaN takes precedence.
-enum class RowOp : uint8_t { put, sum, prod, amax, amin };
+enum class RowOp : uint8_t { kPut, kSum, kProd, kAmax, kAmin };
 
 // Converts an index to element numbers, int64 and dense. For a matrix [rows, n] and dim 0:
 // key[i][j] = index[i][j] * n + j.

@@ -134,7 +134,7 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
-  if (op == RowOp::put) return put_bytes(y, src, elements<int64_t>(key), width);
+  if (op == RowOp::kPut) return put_bytes(y, src, elements<int64_t>(key), width);
   const int64_t rows = y.numel() / width;
   with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
     fold_by_key(fold, pointer<T>(y), pointer<const T>(src), elements<int64_t>(key), rows, width);

@@ -21,23 +21,23 @@ struct FoldOfRows {
   RowOp op;
   template <class T> TAPER_HD T start() const {
     using Limits = std::numeric_limits<T>;
-    if (op == RowOp::prod) return T(1);
+    if (op == RowOp::kProd) return T(1);
     if constexpr (kIsInteger<T>) {
-      return op == RowOp::amax ? Limits::min() : Limits::max();
+      return op == RowOp::kAmax ? Limits::min() : Limits::max();
     } else {
-      return op == RowOp::amax ? -Limits::infinity() : Limits::infinity();
+      return op == RowOp::kAmax ? -Limits::infinity() : Limits::infinity();
     }
   }
   template <class T> TAPER_HD T operator()(T a, T b) const {
-    if (op == RowOp::prod) return times(a, b);
+    if (op == RowOp::kProd) return times(a, b);
     if (is_nan(a) || is_nan(b)) return is_nan(a) ? a : b;
-    return (op == RowOp::amax) == (a < b) ? b : a;
+    return (op == RowOp::kAmax) == (a < b) ? b : a;
   }
 };
 // Calls f(fold, tag) for rows of a floating dtype or int64.
 template <class F> void with_fold(RowOp op, DType dtype, F f) {
   const auto typed = [&](auto tag) {
-    if (op == RowOp::sum) return f(SumOfRows{}, tag);
+    if (op == RowOp::kSum) return f(SumOfRows{}, tag);
     f(FoldOfRows{op}, tag);
   };
   if (dtype == kInt64) return typed(TypeTag<int64_t>{});

@@ -48,9 +48,9 @@ Tensor softmax_backward(bool log, const Tensor& dy, const Tensor& y, int64_t dim
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
                            const NllOptions& given, DType loss_dtype, bool with_gradient) {
   check_cross_entropy(logits, target, given, loss_dtype);
-  const DType sum_type = wide_type(logits.dtype());
+  const DType sum_type = accumulate_type(logits.dtype());
   const int64_t n = logits.size(0);
-  const bool reduces = reduction != Reduction::none, means = reduction == Reduction::mean;
+  const bool reduces = reduction != Reduction::kNone, means = reduction == Reduction::kMean;
   const Tensor x = dense(logits), t = dense(target);
   NllOptions options = given;
   if (given.weight.defined()) options.weight = packed(given.weight, sum_type);
@@ -72,11 +72,11 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction
   const auto on_cpu = [&] {
     if (n > 0) cpu::cross_entropy(out.rows, x, t, options);
     if (!reduces) return;
-    const Tensor sums = reduce(ReduceOp::sum, both, {1});
+    const Tensor sums = reduce(ReductionOp::kSum, both, {1});
     out.loss = view_as(sums, {}, {}, 0);
     if (!means) return;
     out.total = view_as(sums, {}, {}, 1);
-    out.loss = binary(BinaryOp::div, out.loss, out.total);
+    out.loss = binary(BinaryOp::kDiv, out.loss, out.total);
   };
   dispatch(x.device(), on_cpu, on_cuda);
   out.loss = packed(out.loss, loss_dtype);
@@ -91,7 +91,7 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   if (dx.numel() == 0) return dx;
   const auto on_cpu = [&] {
     Tensor scale = packed(dloss, forward.rows.weights.dtype());
-    if (forward.total.defined()) scale = binary(BinaryOp::div, scale, forward.total);
+    if (forward.total.defined()) scale = binary(BinaryOp::kDiv, scale, forward.total);
     scale = view_as(scale, {scale.numel()}, {1}, scale.storage_offset());
     cpu::cross_entropy_backward(dx, scale, forward.rows, x, t, options);
   };

@@ -7,7 +7,7 @@ namespace taper::v0 {
 
 // How the losses of a batch are combined. Declared outside kernels, because argument-dependent
 // lookup would otherwise find the kernel of a loss function next to the function itself.
-enum class Reduction : uint8_t { none, mean, sum, batchmean };  // the last for kl_div only
+enum class Reduction : uint8_t { kNone, kMean, kSum, kBatchmean };  // the last for kl_div only
 
 }  // namespace taper::v0
 
@@ -32,7 +32,7 @@ struct NllRows {
   Tensor logsumexp;  // saved for the backward pass
 };
 struct CrossEntropy {
-  Tensor loss;  // [n] for Reduction::none, otherwise 0-dim
+  Tensor loss;  // [n] for Reduction::kNone, otherwise 0-dim
   NllRows rows;
   Tensor total;    // 0-dim, for mean: the sum of the weights, by which it divides
   Tensor dlogits;  // defined if computed in the forward pass: the gradient for dloss = 1

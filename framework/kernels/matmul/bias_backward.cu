@@ -106,7 +106,7 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
       run(std::conditional_t<kIsHalf<T>, typename OfHalf<F>::type, F>());
     });
     on.check("linear");
-    if (chunks > 1) reduce(ReduceOp::sum, dbias, parts, {1, chunks, n});
+    if (chunks > 1) reduce(ReductionOp::kSum, dbias, parts, {1, chunks, n});
   });
 }
 

@@ -82,8 +82,8 @@ void multiply(const char* op, const Tensor& x, const Tensor& y, const Tensor& ou
 }
 
 BinaryOp backward_of(Activation activation) {
-  if (activation == Activation::relu) return BinaryOp::relu_backward;
-  return activation == Activation::gelu ? BinaryOp::gelu_backward : BinaryOp::gelu_tanh_backward;
+  if (activation == Activation::kRelu) return BinaryOp::kReluBackward;
+  return activation == Activation::kGelu ? BinaryOp::kGeluBackward : BinaryOp::kGeluTanhBackward;
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             {weight.stride(1), weight.stride(0)}, weight.storage_offset());
   check_operands("addmm", x, wt);
   if (bias.defined()) check_bias(bias, weight);
-  if (activation != Activation::none) check_floating("linear", x);
+  if (activation != Activation::kNone) check_floating("linear", x);
   const Tensor row = bias.defined() ? dense(bias) : Tensor();
   Tensor y = Tensor::make({x.size(0), weight.size(0)}, x.dtype(), x.device());
   const Tensor before = wants_before ? Tensor::make(y.shape(), y.dtype(), y.device()) : Tensor();
@@ -130,7 +130,7 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
 BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
                             bool wants_dbias) {
   if constexpr (kHasCuda) {
-    if (dy.is_cuda() && activation != Activation::none && wants_dbias && dy.numel() > 0) {
+    if (dy.is_cuda() && activation != Activation::kNone && wants_dbias && dy.numel() > 0) {
       const Tensor from = dense(dy), dz = Tensor::make(dy.shape(), dy.dtype(), dy.device());
       const Tensor dbias = Tensor::make({dy.size(1)}, dy.dtype(), dy.device());
       cuda::bias_backward(activation, dz, dbias, from, kept);
@@ -138,8 +138,8 @@ BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tenso
     }
   }
   const Tensor dz =
-      activation == Activation::none ? dy.detach() : binary(backward_of(activation), dy, kept);
-  return {dz, wants_dbias ? reduce(ReduceOp::sum, dz, {0}) : Tensor()};
+      activation == Activation::kNone ? dy.detach() : binary(backward_of(activation), dy, kept);
+  return {dz, wants_dbias ? reduce(ReductionOp::kSum, dz, {0}) : Tensor()};
 }
 
 }  // namespace taper::v0::kernels

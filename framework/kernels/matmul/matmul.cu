@@ -36,14 +36,14 @@ constexpr int64_t kMaxBatch = 65535;
 constexpr size_t kMaxPlans = 4096;
 
 std::string describe(const Gemm& g) {
-  return cat(g.dtype, " [", g.batch, ", ", g.m, ", ", g.k, "] x [", g.batch, ", ", g.k, ", ", g.n,
-             "]");
+  return concat_to_string(g.dtype, " [", g.batch, ", ", g.m, ", ", g.k, "] x [", g.batch, ", ", g.k,
+                          ", ", g.n, "]");
 }
 
 void check(cublasStatus_t status, const char* call, const Gemm& g) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw AcceleratorError(cat("matmul: ", call, " failed with ", cublaslt().GetStatusName(status),
-                             " for ", describe(g)));
+  throw AcceleratorError(concat_to_string("matmul: ", call, " failed with ",
+                                          cublaslt().GetStatusName(status), " for ", describe(g)));
 }
 
 // Owners of cuBLASLt objects.
@@ -86,9 +86,9 @@ struct Blas {
 
 cudaDataType_t data_type(DType t) {
   switch (t) {
-    case DType::float64: return CUDA_R_64F;
-    case DType::float16: return CUDA_R_16F;
-    case DType::bfloat16: return CUDA_R_16BF;
+    case DType::kFloat64: return CUDA_R_64F;
+    case DType::kFloat16: return CUDA_R_16F;
+    case DType::kBFloat16: return CUDA_R_16BF;
     default: return CUDA_R_32F;
   }
 }
@@ -303,9 +303,9 @@ void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, voi
 
 // c = activation(z). Both are dense and have g's dtype; they may be the same.
 void activate(const Gemm& g, Activation activation, const void* z, void* c) {
-  const UnaryOp op = activation == Activation::relu   ? UnaryOp::relu
-                     : activation == Activation::gelu ? UnaryOp::gelu
-                                                      : UnaryOp::gelu_tanh;
+  const UnaryOp op = activation == Activation::kRelu   ? UnaryOp::kRelu
+                     : activation == Activation::kGelu ? UnaryOp::kGelu
+                                                       : UnaryOp::kGeluTanh;
   unary(op, {}, make_iterator(c, g.dtype, z, g.dtype, g.m * g.n, g.device), compute_type(g.dtype));
 }
 
@@ -395,7 +395,7 @@ void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilog
     }
   }
   on.check("matmul");
-  if (then.activation != Activation::none) activate(whole, then.activation, z, c);
+  if (then.activation != Activation::kNone) activate(whole, then.activation, z, c);
 }
 
 }  // namespace taper::v0::kernels::cuda

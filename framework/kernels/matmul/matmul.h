@@ -35,7 +35,7 @@ struct LinearResult {
 // Returns y = activation(x [m, k] times the transpose of weight [n, k] plus bias [n], if defined).
 // `before` holds the arguments of the activation if wants_before, and is undefined otherwise.
 LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    Activation activation = Activation::none, bool wants_before = false);
+                    Activation activation = Activation::kNone, bool wants_before = false);
 
 struct BiasGradients {
   Tensor dz, dbias;
@@ -49,7 +49,7 @@ BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tenso
 // What gemm does with the product C, a single dense matrix, before storing it.
 struct Epilogue {
   const void* bias = nullptr;  // n elements of C's dtype, added to every row
-  Activation activation = Activation::none;
+  Activation activation = Activation::kNone;
   void* before = nullptr;  // destination of the activation's arguments, dense like C
 };
 

@@ -56,12 +56,12 @@ bool multiply_by_onednn(const Gemm& g, const float* a, const float* b, float* c)
 
 // Applies the activation to a part of C and stores its arguments in `before`.
 template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, int64_t at) {
-  if (then.activation == Activation::none) return;
+  if (then.activation == Activation::kNone) return;
   visit(then.activation, [&](auto f) {
     for (int64_t i = 0; i < part.m; ++i) {
       T *y = c + at + i * part.ldc, *kept = static_cast<T*>(then.before);
       if (kept) std::copy_n(y, part.n, kept + at + i * part.ldc);
-      vector_for(part.n, [=](int64_t j) { y[j] = T(f(WideOf<T>(y[j]))); });
+      vector_for(part.n, [=](int64_t j) { y[j] = T(f(AccumulateType<T>(y[j]))); });
     }
   });
 }
@@ -126,7 +126,7 @@ void multiply(const Gemm& g, const T* a, const T* b, T* c, const Epilogue& then 
   };
   const int64_t chunks = std::min<int64_t>(tiles, threads * 8);
   host::parallel_tasks(chunks, threads, [&](int64_t i) {
-    const OneThread one;
+    const OneThreadGuard one;
     for (int64_t t = tiles * i / chunks; t < tiles * (i + 1) / chunks; ++t) one_tile(t);
   });
 }
@@ -138,12 +138,12 @@ void multiply_doubles(const Gemm& g, const double* a, const double* b, double* c
   straight.ldb = g.n;
   straight.stride_b = g.stride_b == 0 ? 0 : g.k * g.n;
   const int64_t matrices = g.stride_b == 0 ? 1 : g.batch;
-  std::vector<double> turned(size_t(matrices * g.k * g.n));
+  std::vector<double> transposed(size_t(matrices * g.k * g.n));
   host::parallel_each(matrices * g.k, g.n, [&](int64_t r) {
     const double* column = b + r / g.k * g.stride_b + r % g.k;
-    for (int64_t j = 0; j < g.n; ++j) turned[size_t(r * g.n + j)] = column[j * g.ldb];
+    for (int64_t j = 0; j < g.n; ++j) transposed[size_t(r * g.n + j)] = column[j * g.ldb];
   });
-  multiply(straight, a, turned.data(), c);
+  multiply(straight, a, transposed.data(), c);
 }
 
 // Converts the stored matrices, one or `batch` of them, to dense floats.

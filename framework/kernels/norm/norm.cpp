@@ -28,7 +28,7 @@ Tensor laid_out_as(const Tensor& x, const Tensor& dy) {
 }
 
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
-  Tensor sums = Tensor::make({2, norm.sizes.channels}, wide_type(x.dtype()), x.device());
+  Tensor sums = Tensor::make({2, norm.sizes.channels}, accumulate_type(x.dtype()), x.device());
   if (x.numel() == 0) fill(sums, 0);
   if (x.numel() == 0) return sums;
   dispatch(
@@ -50,7 +50,7 @@ void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
 
 void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
                         const Tensor& running_var, double momentum) {
-  const DType wide = wide_type(x.dtype());
+  const DType wide = accumulate_type(x.dtype());
   const Tensor sums = norm.given ? Tensor() : channel_sums(norm, {}, x);
   const Tensor mean = widened(running_mean, wide), var = widened(running_var, wide);
   on_device<BatchNormKernels>(x.device(),
@@ -64,7 +64,7 @@ void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running
 
 Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean,
             const Tensor& running_var, double momentum) {
-  const DType wide = wide_type(x.dtype());
+  const DType wide = accumulate_type(x.dtype());
   const bool batch = norm.sizes.groups == 0;
   const int64_t count = batch ? norm.sizes.channels : norm.sizes.rows();
   norm.rstd = Tensor::make({count}, wide, x.device());
@@ -82,7 +82,7 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
 }
 
 void batch_statistics(Norm& norm, const Tensor& x) {
-  const DType wide = wide_type(x.dtype());
+  const DType wide = accumulate_type(x.dtype());
   norm.mean = Tensor::make({norm.sizes.channels}, wide, x.device());
   norm.rstd = Tensor::make({norm.sizes.channels}, wide, x.device());
   Norm here = norm;
@@ -94,13 +94,13 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
                             bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined) {
   const bool means_move = norm.sizes.groups == 0 && !norm.given;  // whether the mean depends on x
-  norm.weight = widened(norm.weight, wide_type(x.dtype()));
+  norm.weight = widened(norm.weight, accumulate_type(x.dtype()));
   const Tensor z = laid_out(x, norm.sizes);
   Tensor d = laid_out_as(z, dy);
   NormGradients out;
   if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
     out.dx = empty_like_layout(z, x.dtype());
-    out.sums = Tensor::make({2, norm.sizes.channels}, wide_type(x.dtype()), x.device());
+    out.sums = Tensor::make({2, norm.sizes.channels}, accumulate_type(x.dtype()), x.device());
     bool done = false;
     dispatch(
         x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out.dx, out.sums, d, z); });

@@ -154,7 +154,8 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   const Launch on(x);
   const NormSizes& s = norm.sizes;
   const Cut cut = cut_of(s);
-  const Tensor parts = Tensor::make({2, cut.chunks, s.channels}, wide_type(x.dtype()), x.device());
+  const Tensor parts =
+      Tensor::make({2, cut.chunks, s.channels}, accumulate_type(x.dtype()), x.device());
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     const NormArgs<T> args(norm, {}, dy, x, {});
@@ -169,7 +170,7 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
     });
   });
   on.check("channel_sums");
-  return reduce(ReduceOp::sum, parts, {1});
+  return reduce(ReductionOp::kSum, parts, {1});
 }
 
 }  // namespace cuda

@@ -222,7 +222,7 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
       }
     });
   }
-  return reduce(ReduceOp::sum, parts, {1});
+  return reduce(ReductionOp::kSum, parts, {1});
 }
 
 }  // namespace

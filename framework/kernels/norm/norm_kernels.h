@@ -9,8 +9,8 @@ namespace taper::v0::kernels {
 // Returns the median of a channel's first, middle and last element. Sums of (x - pivot) and its
 // square then lose little to cancellation, whatever the mean is, and a single outlier does not
 // matter.
-template <class T> TAPER_HD WideOf<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {
-  using C = WideOf<T>;
+template <class T> TAPER_HD AccumulateType<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {
+  using C = AccumulateType<T>;
   const int64_t image = s.channels * s.inner, at = c * s.inner;
   const C a = C(x[at]), b = C(x[at + s.outer / 2 * image + s.inner / 2]);
   const C d = C(x[at + (s.outer - 1) * image + s.inner - 1]);
@@ -19,7 +19,7 @@ template <class T> TAPER_HD WideOf<T> pivot_of(const T* x, const NormSizes& s, i
 }
 
 template <class T> struct BatchStatistics {
-  using C = WideOf<T>;
+  using C = AccumulateType<T>;
   C *mean, *rstd, *running_mean, *running_var;
   const C* sums;
   const T* x;
@@ -52,7 +52,7 @@ void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, co
                                            const Tensor& running_mean, const Tensor& running_var,
                                            double momentum) {
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    using C = WideOf<T>;
+    using C = AccumulateType<T>;
     const BatchStatistics<T> f{pointer<C>(norm.mean),
                                pointer<C>(norm.rstd),
                                pointer<C>(running_mean),

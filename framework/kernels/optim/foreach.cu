@@ -26,7 +26,7 @@ template <class R> struct ChunkJob {
       for (int j = 0; j < kVec; ++j) joined = join(joined, rule.step(x.at[j], y.at[j], number));
       if constexpr (R::kWrites) store_floats(chunk.data[0], chunk.dtype[0], i, x);
     });
-    if constexpr (R::kJoin != Join::none) {
+    if constexpr (R::kJoin != Join::kNone) {
       joined = row_reduce<kThreads>(joined, C(0), join);
       if (threadIdx.x == 0) parts[chunk.number] = double(joined);
     }
@@ -53,7 +53,7 @@ void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entri
   const auto run = [&](const auto& rule) {
     using R = std::decay_t<decltype(rule)>;
     for_each_chunk(op, on, entries, ChunkJob<R>{rule, parts});
-    if constexpr (R::kJoin != Join::none) {
+    if constexpr (R::kJoin != Join::kNone) {
       join_kernel<<<1, kThreads, 0, on.stream>>>(parts, n, Joiner<R::kJoin>(), root);
       on.check(op);
     }

@@ -14,10 +14,10 @@ namespace taper::v0::kernels {
 
 // How the values returned by step() are reduced. All are at least 0 or NaN, and NaN takes
 // precedence.
-enum class Join : uint8_t { none, sum, max };
+enum class Join : uint8_t { kNone, kSum, kMax };
 template <Join kHow> struct Joiner {
   template <class C> TAPER_HD C operator()(C a, C b) const {
-    if constexpr (kHow == Join::sum) return a + b;
+    if constexpr (kHow == Join::kSum) return a + b;
     return a > b || a != a ? a : b;
   }
 };
@@ -27,7 +27,7 @@ template <Join kHow> struct Joiner {
 struct InPlace {
   static constexpr bool kPair = false;  // reads y
   static constexpr bool kWrites = true;
-  static constexpr Join kJoin = Join::none;
+  static constexpr Join kJoin = Join::kNone;
 };
 
 // Returns |x|^p, where p is kPower unless kPower is 0.
@@ -69,7 +69,7 @@ struct ClipValue : InPlace {
 
 // x /= scale. Returns 1 if x was infinite or NaN, and 0 otherwise.
 struct Unscale : InPlace {
-  static constexpr Join kJoin = Join::max;
+  static constexpr Join kJoin = Join::kMax;
   const float* scale;
 
   TAPER_HD double prepare() const { return double(float(1 / double(*scale))); }
@@ -116,8 +116,8 @@ struct GrowScale : InPlace {
   }
 };
 
-using ListRule = std::variant<Magnitude<1, Join::sum>, Magnitude<2, Join::sum>,
-                              Magnitude<0, Join::sum>, Magnitude<1, Join::max>, Clip<float>,
+using ListRule = std::variant<Magnitude<1, Join::kSum>, Magnitude<2, Join::kSum>,
+                              Magnitude<0, Join::kSum>, Magnitude<1, Join::kMax>, Clip<float>,
                               Clip<double>, ClipValue, Unscale, Average, GrowScale>;
 
 // Applies `rule` to all tensors. xs and the rule's pointers are on one device. The tensors may

@@ -22,8 +22,8 @@ template <class C, class R> double run_chunk(const ListChunk<2>& chunk, const R&
   C* const x = load_span(chunk, 0, wide[0]);
   step_span(rule, x, R::kPair ? load_span(chunk, 1, wide[1]) : x, values, n);
   if (R::kWrites && x == wide[0]) store_span(x, chunk, 0);
-  if (R::kJoin == Join::sum) return double(combine_run<SumOf, C>(values, n));
-  return R::kJoin == Join::max ? double(combine_run<MaxOf, C>(values, n)) : 0;
+  if (R::kJoin == Join::kSum) return double(combine_run<SumOf, C>(values, n));
+  return R::kJoin == Join::kMax ? double(combine_run<MaxOf, C>(values, n)) : 0;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void check_positive(const char* what, const char* letter, Pair p) {
 }
 
 Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
-  Axis a{.kind = Axis::Kind::window,
+  Axis a{.kind = Axis::AxisKind::kWindow,
          .count_include_pad = windows.count_include_pad,
          .in = in,
          .kernel = windows.kernel.*side,
@@ -99,7 +99,7 @@ Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
             "but input has sizes ", x.shape(), " with dimension ", d, " being empty");
   }
   const auto axis = [](int64_t in, int64_t to) {
-    return Axis{.kind = Axis::Kind::adaptive,
+    return Axis{.kind = Axis::AxisKind::kAdaptive,
                 .in = in,
                 .out = to,
                 .kernel = to > 0 ? (in - 1) / to + 2 : 1};
@@ -107,11 +107,11 @@ Axes adaptive_axes(const char* op, const Tensor& x, Pair out) {
   return {axis(x.size(-2), out.h), axis(x.size(-1), out.w), is_channels_last(x)};
 }
 
-Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
+Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::AxisKind kind,
                  bool align_corners) {
-  check_floating(kind == Axis::Kind::nearest  ? "upsample_nearest2d"
-                 : kind == Axis::Kind::linear ? "upsample_bilinear2d"
-                                              : "upsample_bicubic2d",
+  check_floating(kind == Axis::AxisKind::kNearest  ? "upsample_nearest2d"
+                 : kind == Axis::AxisKind::kLinear ? "upsample_bilinear2d"
+                                                   : "upsample_bicubic2d",
                  x);
   const auto axis = [&](int64_t in, int64_t to) {
     double scale = scale_factor ? 1 / *scale_factor : double(in) / double(to);
@@ -124,7 +124,8 @@ Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, 
 bool slides(const Axis& a) {
   const int64_t farthest = a.in + a.padding + a.stride + (a.kernel - 1) * a.dilation;
   if (farthest > std::numeric_limits<int>::max()) return false;
-  return a.kind == Axis::Kind::window || (a.kind == Axis::Kind::adaptive && a.in % a.out == 0);
+  return a.kind == Axis::AxisKind::kWindow ||
+         (a.kind == Axis::AxisKind::kAdaptive && a.in % a.out == 0);
 }
 
 Tensor in_format(const Tensor& x, const Axes& axes) {
@@ -143,13 +144,14 @@ Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   const Axis &h = axes.h, &w = axes.w;
   const Shape shape = shape_of(x.shape(), axes, transposed);
   // If every window is contiguous in memory, the mean is a reduction of rows.
-  if (!transposed && shape.numel() > 0 && h.kind == Axis::Kind::adaptive && slides(h) &&
+  if (!transposed && shape.numel() > 0 && h.kind == Axis::AxisKind::kAdaptive && slides(h) &&
       slides(w) && (w.out == 1 || h.in == 1)) {
     const int64_t c = axes.channels_last ? x.size(1) : 1, n = h.in / h.out * (w.in / w.out);
     const Shape runs{x.numel() / (n * c), n, c};
     const Tensor from = in_format(x, axes);
-    const Tensor means = reduce(
-        ReduceOp::mean, view_as(from, runs, contiguous_strides(runs), from.storage_offset()), {1});
+    const Tensor means =
+        reduce(ReductionOp::kMean,
+               view_as(from, runs, contiguous_strides(runs), from.storage_offset()), {1});
     return view_as(means, shape, strides_of(shape, axes), 0);
   }
   const Tensor y = make(shape, x.dtype(), x, axes);

@@ -58,7 +58,7 @@ struct Side {
         stride(int(a.stride)),
         padding(int(a.padding)),
         dilation(int(a.dilation)) {
-    if (a.kind == Axis::Kind::adaptive) kernel = stride = in / out;
+    if (a.kind == Axis::AxisKind::kAdaptive) kernel = stride = in / out;
     strides = FastDivisor(uint32_t(stride));
   }
   // Return the outputs whose windows contain input i.

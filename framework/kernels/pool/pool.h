@@ -11,8 +11,8 @@ namespace taper::v0::kernels {
 // How the inputs and outputs along one spatial dimension correspond: sliding windows, windows that
 // divide the input, the nearest input, or the two or four inputs around a point.
 struct Axis {
-  enum class Kind : uint8_t { window, adaptive, nearest, linear, cubic };
-  Kind kind = Kind::nearest;
+  enum class AxisKind : uint8_t { kWindow, kAdaptive, kNearest, kLinear, kCubic };
+  AxisKind kind = AxisKind::kNearest;
   bool count_include_pad = false, align_corners = false;
   int64_t in = 1, out = 1;
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;  // adaptive: the largest kernel
@@ -42,7 +42,7 @@ struct Windows {
 Axes window_axes(const char* op, const Tensor& x, const Windows& windows);
 Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
 // Without scale_factor, the sizes determine the scale.
-Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::Kind kind,
+Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::AxisKind kind,
                  bool align_corners);
 
 // Returns the mean of each window, or the interpolated values. Floating dtypes; x may have any

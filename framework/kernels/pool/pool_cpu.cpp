@@ -185,7 +185,7 @@ void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const
 template <>
 void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                          const Axes& axes) {
-  const bool slides = axes.h.kind == Axis::Kind::window;
+  const bool slides = axes.h.kind == Axis::AxisKind::kWindow;
   const bool counted = axes.h.in * axes.w.in <= std::numeric_limits<int32_t>::max();
   if (slides && counted && y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
   if (slides && y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);

@@ -57,10 +57,10 @@ TAPER_HD int64_t within(const Axis& a, int64_t i) { return larger(0, smaller(i, 
 template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
   const int64_t first = o * a.stride - a.padding;
   switch (a.kind) {
-    case Axis::Kind::window: return {larger(first, 0), smaller(first + a.kernel, a.in)};
-    case Axis::Kind::adaptive: return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out};
-    case Axis::Kind::nearest: return {nearest_source(a, o), nearest_source(a, o) + 1};
-    case Axis::Kind::cubic: {
+    case Axis::AxisKind::kWindow: return {larger(first, 0), smaller(first + a.kernel, a.in)};
+    case Axis::AxisKind::kAdaptive: return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out};
+    case Axis::AxisKind::kNearest: return {nearest_source(a, o), nearest_source(a, o) + 1};
+    case Axis::AxisKind::kCubic: {
       const int64_t low = cubic_source<C>(a, o).low;
       return {within(a, low - 1), within(a, low + 2) + 1};
     }
@@ -75,14 +75,14 @@ template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
 // whose weight is 0.
 TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
   const int64_t behind = i + a.padding - a.dilation * (a.kernel - 1);
-  if (a.kind == Axis::Kind::window) {
+  if (a.kind == Axis::AxisKind::kWindow) {
     return {behind <= 0 ? 0 : (behind + a.stride - 1) / a.stride,
             smaller((i + a.padding) / a.stride + 1, a.out)};
   }
-  if (a.kind == Axis::Kind::adaptive) {
+  if (a.kind == Axis::AxisKind::kAdaptive) {
     return {i * a.out / a.in, ((i + 1) * a.out + a.in - 1) / a.in};
   }
-  const int64_t reach = a.kind == Axis::Kind::cubic ? 2 : 1;
+  const int64_t reach = a.kind == Axis::AxisKind::kCubic ? 2 : 1;
   const double first = double(i - reach) / a.scale - 1, last = double(i + 1 + reach) / a.scale + 1;
   if (!(a.scale > 0)) return {0, a.out};
   return {first > 0 ? int64_t(first) : 0,
@@ -91,8 +91,8 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
 
 // Returns the weight of input i in output o, before division by divisor().
 template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
-  if (a.kind == Axis::Kind::nearest) return nearest_source(a, o) == i ? C(1) : C(0);
-  if (a.kind == Axis::Kind::cubic) {  // inputs beyond the edges repeat the edge
+  if (a.kind == Axis::AxisKind::kNearest) return nearest_source(a, o) == i ? C(1) : C(0);
+  if (a.kind == Axis::AxisKind::kCubic) {  // inputs beyond the edges repeat the edge
     const Between<C> source = cubic_source<C>(a, o);
     const int64_t step = i - source.low;
     if (i > 0 && i < a.in - 1) {
@@ -104,12 +104,12 @@ template <class C> TAPER_HD C weight(const Axis& a, int64_t o, int64_t i) {
     }
     return sum;
   }
-  if (a.kind != Axis::Kind::linear) return C(1);
+  if (a.kind != Axis::AxisKind::kLinear) return C(1);
   const Between<C> source = linear_source<C>(a, o);
   return (i == source.low ? C(1) - source.share : C(0)) + (i == source.high ? source.share : C(0));
 }
 TAPER_HD bool averages(const Axis& a) {
-  return a.kind == Axis::Kind::window || a.kind == Axis::Kind::adaptive;
+  return a.kind == Axis::AxisKind::kWindow || a.kind == Axis::AxisKind::kAdaptive;
 }
 template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
   if (!averages(a)) return C(1);
@@ -186,7 +186,7 @@ template <class T, bool kTransposed> struct Resample {
   Axes axes;
 
   TAPER_HD void operator()(int64_t i) const {
-    using C = WideOf<T>;
+    using C = AccumulateType<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
     const Span rows = span_of<C>(axes.h, kTransposed, at.h),
@@ -194,7 +194,8 @@ template <class T, bool kTransposed> struct Resample {
     // Expensive weights are computed once if there are few.
     constexpr int64_t kKept = 16;
     C kept[kKept];
-    const bool keeps = axes.w.kind == Axis::Kind::cubic && columns.end - columns.begin <= kKept;
+    const bool keeps =
+        axes.w.kind == Axis::AxisKind::kCubic && columns.end - columns.begin <= kKept;
     for (int64_t w = columns.begin; keeps && w < columns.end; ++w) {
       kept[w - columns.begin] = part_of<C>(axes.w, kTransposed, at.w, w);
     }
@@ -221,7 +222,7 @@ struct Taps {
   int64_t begin, end, step;
 };
 TAPER_HD Taps taps_of(const Axis& a, int64_t o) {
-  if (a.kind == Axis::Kind::adaptive) {
+  if (a.kind == Axis::AxisKind::kAdaptive) {
     return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out, 1};
   }
   const int64_t first = o * a.stride - a.padding;
@@ -235,7 +236,7 @@ template <class T> struct MaxPoolForward {
   Axes axes;
 
   TAPER_HD void operator()(int64_t i) const {
-    using C = WideOf<T>;
+    using C = AccumulateType<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
     C best = -std::numeric_limits<C>::infinity();
@@ -268,10 +269,11 @@ template <class T> struct MaxPoolBackward {
     const int64_t* chosen = index.plane(at);
     const Span rows = outputs_of(axes.h, at.h), columns = outputs_of(axes.w, at.w);
     const int64_t here = at.h * axes.w.in + at.w;
-    WideOf<T> sum = 0;
+    AccumulateType<T> sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h) {
       for (int64_t w = columns.begin; w < columns.end; ++w) {
-        if (chosen[index.in_plane(h, w)] == here) sum += WideOf<T>(plane[dy.in_plane(h, w)]);
+        if (chosen[index.in_plane(h, w)] == here)
+          sum += AccumulateType<T>(plane[dy.in_plane(h, w)]);
       }
     }
     dx.data[i] = T(sum);

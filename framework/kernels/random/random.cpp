@@ -26,8 +26,8 @@ void check_bound(const char* name, Scalar bound, DType t) {
 
 }  // namespace
 
-SkipDraws::SkipDraws() { skips_draws = true; }
-SkipDraws::~SkipDraws() { skips_draws = false; }
+SkipDrawsGuard::SkipDrawsGuard() { skips_draws = true; }
+SkipDrawsGuard::~SkipDrawsGuard() { skips_draws = false; }
 
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high) {
   check_floating("uniform", out);
@@ -81,7 +81,7 @@ Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype, uint64_t f
 }
 
 Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& residual) {
-  if (!x.is_cuda()) return binary(BinaryOp::add, residual, dropout(x, p, key));
+  if (!x.is_cuda()) return binary(BinaryOp::kAdd, residual, dropout(x, p, key));
   const Tensor from = dense(x), more = dense(residual);
   Tensor y = Tensor::make(more.shape(), more.dtype(), more.device());
   dispatch(

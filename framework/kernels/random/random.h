@@ -10,11 +10,11 @@ namespace taper::v0::kernels {
 
 // Until the end of the scope, random fills on this thread leave memory uninitialized. Used to
 // create models whose values do not matter (compare torch.nn.utils.skip_init).
-class SkipDraws {
+class SkipDrawsGuard {
  public:
-  SkipDraws();
-  ~SkipDraws();
-  SkipDraws& operator=(SkipDraws&&) = delete;  // neither copied nor moved
+  SkipDrawsGuard();
+  ~SkipDrawsGuard();
+  SkipDrawsGuard& operator=(SkipDrawsGuard&&) = delete;  // neither copied nor moved
 };
 
 // Functions write a dense tensor of a floating dtype unless noted.

@@ -30,7 +30,7 @@ template <class T> TAPER_HD float unit_of_word(uint32_t word) {
 
 // --- uniform: low + u * (high - low), less than high also after rounding ---
 template <class T> struct UniformDraw {
-  using Real = WideOf<T>;
+  using Real = AccumulateType<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real low, span, limit;
 
@@ -68,7 +68,7 @@ template <class T> T next_below(T x) {
 
 // Draws from [low, high). If the two are equal in T, always draws low.
 template <class T> UniformDraw<T> uniform_draw(double low, double high) {
-  using Real = WideOf<T>;
+  using Real = AccumulateType<T>;
   T limit = T(Real(high));
   if (double(Real(limit)) >= high) limit = next_below(limit);
   const T first = T(Real(low));
@@ -77,7 +77,7 @@ template <class T> UniformDraw<T> uniform_draw(double low, double high) {
 
 // --- normal: elements 2j and 2j + 1 are one Box-Muller pair ---
 template <class T> struct NormalDraw {
-  using Real = WideOf<T>;
+  using Real = AccumulateType<T>;
   using Result = Drawn<T, std::is_same_v<T, double> ? 2 : 4>;
   Real mean, std;
 
@@ -162,7 +162,7 @@ struct Pick {
 
 // --- dropout: element i is kept if its float32 uniform number, from word i % 4, is at least p ---
 template <class T> struct DropoutRule {
-  using Real = WideOf<T>;
+  using Real = AccumulateType<T>;
   uint32_t threshold;  // p * 2^24, rounded up: the uniform numbers are multiples of 2^-24
   Real scale;
 
@@ -173,7 +173,7 @@ template <class T> struct DropoutRule {
   TAPER_HD T operator()(T x, uint32_t word) const { return T(scaled(x, word)); }
 };
 template <class T> DropoutRule<T> dropout_rule(double p) {
-  return {uint32_t(std::ceil(float(p) * 16777216.0f)), WideOf<T>(1 / (1 - p))};
+  return {uint32_t(std::ceil(float(p) * 16777216.0f)), AccumulateType<T>(1 / (1 - p))};
 }
 
 // --- launchers ---
@@ -191,7 +191,7 @@ void RandomKernels<Backend>::uniform(const Tensor& out, PhiloxKey key, double lo
 template <class Backend>
 void RandomKernels<Backend>::normal(const Tensor& out, PhiloxKey key, double mean, double std) {
   visit_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
-    using Real = WideOf<T>;
+    using Real = AccumulateType<T>;
     Draws<Backend>::run("normal", out, key, NormalDraw<T>{Real(mean), Real(std)});
   });
 }

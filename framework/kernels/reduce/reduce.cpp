@@ -10,17 +10,17 @@
 namespace taper::v0::kernels {
 namespace {
 
-// Names in the order of ReduceOp.
+// Names in the order of ReductionOp.
 constexpr const char* kNames[] = {"sum", "mean", "prod", "amax", "amin", "all", "any"};
 
-DType result_dtype(ReduceOp op, DType x, ReduceMap map) {
-  if (map == ReduceMap::nonzero) return kInt64;
-  if (map == ReduceMap::square) return wide_type(x);
+DType result_dtype(ReductionOp op, DType x, ReduceMap map) {
+  if (map == ReduceMap::kNonzero) return kInt64;
+  if (map == ReduceMap::kSquare) return accumulate_type(x);
   switch (op) {
-    case ReduceOp::all:
-    case ReduceOp::any: return kBool;
-    case ReduceOp::sum:
-    case ReduceOp::prod: return is_floating_point(x) ? x : kInt64;
+    case ReductionOp::kAll:
+    case ReductionOp::kAny: return kBool;
+    case ReductionOp::kSum:
+    case ReductionOp::kProd: return is_floating_point(x) ? x : kInt64;
     default: return x;
   }
 }
@@ -78,7 +78,7 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
 
 }  // namespace
 
-const char* name_of(ReduceOp op) { return kNames[size_t(op)]; }
+const char* name_of(ReductionOp op) { return kNames[size_t(op)]; }
 
 ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
   const int d = wrap_dim(dim, x.dim());
@@ -89,12 +89,12 @@ ReduceSizes sizes_along(const Tensor& x, int64_t dim) {
   return sizes;
 }
 
-Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
-  require(op != ReduceOp::mean || x.is_floating_point(),
+Tensor reduce(ReductionOp op, const Tensor& x, const Shape& dims, bool keepdim, ReduceMap map) {
+  require(op != ReductionOp::kMean || x.is_floating_point(),
           "mean(): could not infer output dtype. Input dtype must be either a floating ",
           "point or complex dtype. Got: ", scalar_type_name(x.dtype()));
   const Plan plan = make_plan(x, dims, keepdim);
-  if (plan.sizes.n == 0 && (op == ReduceOp::amax || op == ReduceOp::amin)) {
+  if (plan.sizes.n == 0 && (op == ReductionOp::kAmax || op == ReductionOp::kAmin)) {
     require(!dims.empty(), name_of(op),
             "(): Expected reduction dim to be specified for input.numel() == 0. Specify "
             "the reduction dim with the 'dim' argument.");

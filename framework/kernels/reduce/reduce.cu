@@ -82,10 +82,10 @@ template <class F> void visit_elements(const Tensor& x, const Launch& on, F&& f)
   f(TypeTag<int64_t>{}, elements.data());
 }
 
-void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
+void reduce_truth(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
                   const Launch& on) {
   const auto go = [&]<class T>(TypeTag<T>, const void* elements) {
-    if (op == ReduceOp::all) return run<T>("all", Truth<true>{}, elements, out, sizes, on);
+    if (op == ReductionOp::kAll) return run<T>("all", Truth<true>{}, elements, out, sizes, on);
     run<T>("any", Truth<false>{}, elements, out, sizes, on);
   };
   if (x.dtype() == kBool) return go(TypeTag<bool>{}, x.data_ptr());
@@ -94,29 +94,30 @@ void reduce_truth(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes s
 
 }  // namespace
 
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
+void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
   assert(x.is_contiguous() && out.is_contiguous());
   if (sizes.outer == 0 || sizes.inner == 0) return;
   const Launch on(x);
-  if (op == ReduceOp::all || op == ReduceOp::any) return reduce_truth(op, out, x, sizes, on);
+  if (op == ReductionOp::kAll || op == ReductionOp::kAny)
+    return reduce_truth(op, out, x, sizes, on);
   const char* name = name_of(op);
-  if (op == ReduceOp::sum && x.dtype() == kBool) {
+  if (op == ReductionOp::kSum && x.dtype() == kBool) {
     return run<bool>(name, Sum<int64_t>{{}, 1}, x.data_ptr(), out, sizes, on);
   }
   visit_elements(x, on, [&]<class T>(TypeTag<T>, const void* elements) {
     using C = Compute<T>;
     const auto by = [&](const auto& of) { run<T>(name, of, elements, out, sizes, on); };
-    if (map == ReduceMap::nonzero) return by(Mapped<Sum<int64_t>>{{{}, 1}, map});
+    if (map == ReduceMap::kNonzero) return by(Mapped<Sum<int64_t>>{{{}, 1}, map});
     if constexpr (std::is_floating_point_v<C>) {
-      const bool largest = op == ReduceOp::amax;
-      if (map != ReduceMap::none && largest) return by(Mapped<Extreme<C, true>>{{}, map});
-      if (map != ReduceMap::none) return by(Mapped<Sum<C>>{{{}, C(1)}, map});
+      const bool largest = op == ReductionOp::kAmax;
+      if (map != ReduceMap::kNone && largest) return by(Mapped<Extreme<C, true>>{{}, map});
+      if (map != ReduceMap::kNone) return by(Mapped<Sum<C>>{{{}, C(1)}, map});
     }
     switch (op) {
-      case ReduceOp::sum: return by(Sum<C>{{}, C(1)});
-      case ReduceOp::mean: return by(Sum<C>{{}, C(sizes.n)});
-      case ReduceOp::prod: return by(Product<C>{});
-      case ReduceOp::amax: return by(Extreme<C, true>{});
+      case ReductionOp::kSum: return by(Sum<C>{{}, C(1)});
+      case ReductionOp::kMean: return by(Sum<C>{{}, C(sizes.n)});
+      case ReductionOp::kProd: return by(Product<C>{});
+      case ReductionOp::kAmax: return by(Extreme<C, true>{});
       default: return by(Extreme<C, false>{});
     }
   });

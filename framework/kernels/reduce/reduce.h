@@ -5,17 +5,17 @@
 
 namespace taper::v0::kernels {
 
-enum class ReduceOp : uint8_t { sum, mean, prod, amax, amin, all, any };
+enum class ReductionOp : uint8_t { kSum, kMean, kProd, kAmax, kAmin, kAll, kAny };
 
 // How an element is mapped before it is combined: unchanged, |x|, x^2, or 1 where x is nonzero.
-enum class ReduceMap : uint8_t { none, abs, square, nonzero };
+enum class ReduceMap : uint8_t { kNone, kAbs, kSquare, kNonzero };
 
 // Reduces `dims`, or all dimensions if it is empty. sum and prod of integers give int64, mean
 // requires a floating dtype, all and any give bool. float16 and bfloat16 accumulate in float. amax
 // and amin throw for an empty dimension; NaN takes precedence. A map requires sum, or amax with abs
 // of a floating type. Sums of squares of half types are float32; counts are int64.
-Tensor reduce(ReduceOp op, const Tensor& x, const Shape& dims, bool keepdim = false,
-              ReduceMap map = ReduceMap::none);
+Tensor reduce(ReductionOp op, const Tensor& x, const Shape& dims, bool keepdim = false,
+              ReduceMap map = ReduceMap::kNone);
 // Returns log(sum(exp(x))) without overflow. Floating dtypes only.
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim = false);
 // Returns the int64 index of the first largest or smallest element along dim; NaN takes precedence.
@@ -25,13 +25,13 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = fal
 // Returns the variance over `dims` (all if empty), or its root if `root`, with divisor n -
 // correction. The result has x's dtype, which must be floating; sums are double.
 Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim);
-const char* name_of(ReduceOp op);
+const char* name_of(ReductionOp op);
 // The arguments recorded in traces of all reductions.
 struct ReduceTrace {
   Shape dims;
   bool keepdim;
   double factor = 1;  // variance: n / (n - correction)
-  ReduceMap map = ReduceMap::none;
+  ReduceMap map = ReduceMap::kNone;
 };
 
 // A dense [outer, n, inner] tensor is reduced over n to a dense [outer, inner] tensor.
@@ -42,8 +42,8 @@ struct ReduceSizes {
 ReduceSizes sizes_along(const Tensor& x, int64_t dim);
 
 namespace cpu {
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
-            ReduceMap map = ReduceMap::none);
+void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
+            ReduceMap map = ReduceMap::kNone);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
 // values is undefined if not requested.
 void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
@@ -51,8 +51,8 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cpu
 namespace cuda {
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
-            ReduceMap map = ReduceMap::none);
+void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
+            ReduceMap map = ReduceMap::kNone);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
 void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
                 ReduceSizes sizes);

@@ -329,32 +329,32 @@ void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes) {
   (x.dtype() == kFloat64 ? logsumexp_as<double> : logsumexp_as<float>)(out, x, sizes);
 }
 
-void reduce(ReduceOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
-  if (map == ReduceMap::nonzero) {
+void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes, ReduceMap map) {
+  if (map == ReduceMap::kNonzero) {
     const Tensor truth = packed(x, kBool);
     return reduce_as<SumOf, int64_t>(out, truth, sizes, kInt64, 1);
   }
-  if (map != ReduceMap::none) {
+  if (map != ReduceMap::kNone) {
     return visit_computed(compute_type(x.dtype()), [&]<class T>(TypeTag<T>) {
       const auto go = [&](auto f) {
         const auto each = [=](int64_t, int64_t n, const T* run, T* y) {
           vector_for(n, [=](int64_t i) { y[i] = f(run[i]); });
         };
-        if (op == ReduceOp::amax) return reduce_mapped<MaxOf, T>(out, x, sizes, each);
+        if (op == ReductionOp::kAmax) return reduce_mapped<MaxOf, T>(out, x, sizes, each);
         reduce_mapped<SumOf, T>(out, x, sizes, each);
       };
-      if (map == ReduceMap::square) return go([](T v) { return times(v, v); });
+      if (map == ReduceMap::kSquare) return go([](T v) { return times(v, v); });
       go([](T v) { return v < T(0) ? minus(T(0), v) : v; });
     });
   }
   switch (op) {
-    case ReduceOp::sum: return reduce_numbers<SumOf>(out, x, sizes);
-    case ReduceOp::mean: return reduce_numbers<SumOf>(out, x, sizes, double(sizes.n));
-    case ReduceOp::prod: return reduce_numbers<ProdOf>(out, x, sizes);
-    case ReduceOp::amax: return reduce_numbers<MaxOf>(out, x, sizes);
-    case ReduceOp::amin: return reduce_numbers<MinOf>(out, x, sizes);
+    case ReductionOp::kSum: return reduce_numbers<SumOf>(out, x, sizes);
+    case ReductionOp::kMean: return reduce_numbers<SumOf>(out, x, sizes, double(sizes.n));
+    case ReductionOp::kProd: return reduce_numbers<ProdOf>(out, x, sizes);
+    case ReductionOp::kAmax: return reduce_numbers<MaxOf>(out, x, sizes);
+    case ReductionOp::kAmin: return reduce_numbers<MinOf>(out, x, sizes);
     // Elements are read as 0 or 1.
-    case ReduceOp::all: return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
+    case ReductionOp::kAll: return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
     default: return reduce_as<MaxOf, uint8_t>(out, x, sizes, kBool, 1);
   }
 }

@@ -39,7 +39,7 @@ template <class Op> struct Mapped : Op {
     using C = typename Op::Acc;
     if constexpr (std::is_integral_v<C>) return convert<bool>(given);
     const C x = convert<C>(given);
-    return map == ReduceMap::square ? x * x : math::abs(x);
+    return map == ReduceMap::kSquare ? x * x : math::abs(x);
   }
 };
 // Returns the operator that combines the partial results of `op`.

@@ -45,7 +45,7 @@ Tensor place_of_rank(const Tensor& x, const Tensor& rank) {
   return place;
 }
 
-Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how, const Tensor& added) {
+Tensor cumulate(ReductionOp op, const Tensor& x, int64_t dim, Running how, const Tensor& added) {
   const ReduceSizes sizes = sizes_along(x, dim);
   const DType type = compute_type(x.dtype());
   const Tensor y = Tensor::make(x.shape(), type, x.device());

@@ -350,8 +350,8 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
   split(order, joined ? order : position, false);
 }
 
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
-              Running how) {
+void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& added,
+              ReduceSizes sizes, Running how) {
   const Launch on(y);
   visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto with = [&]<class F>(F) {
@@ -360,7 +360,7 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
     if constexpr (std::is_floating_point_v<T>) {
       if (added.defined()) return with(Linear<T>());
     }
-    if (op == ReduceOp::prod) return with(Product<T>());
+    if (op == ReductionOp::kProd) return with(Product<T>());
     with(Sum<T>());
   });
 }

@@ -22,7 +22,7 @@ struct Running {
 // Integers and bool give int64; half types compute in float. If `added` (x's shape) is given,
 // computes a linear recurrence instead: y[i] = added[i] + f * y[i - 1], where the factor f is the
 // element of x at the later of the two positions.
-Tensor cumulate(ReduceOp op, const Tensor& x, int64_t dim, Running how = {},
+Tensor cumulate(ReductionOp op, const Tensor& x, int64_t dim, Running how = {},
                 const Tensor& added = {});
 
 // Rows of n elements. The first `unused` bits of their sort_key() are the same for all elements.
@@ -37,8 +37,8 @@ struct SortRows {
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
-              Running how);
+void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& added,
+              ReduceSizes sizes, Running how);
 }  // namespace cpu
 namespace cuda {
 // Sorts pairs (key, number), all int64, by the low `bits` bits of the keys, which count as
@@ -46,8 +46,8 @@ namespace cuda {
 void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const Tensor& keys,
                 const Tensor& numbers, int bits);
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
-              Running how);
+void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& added,
+              ReduceSizes sizes, Running how);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

@@ -83,8 +83,8 @@ void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
   });
 }
 
-void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added, ReduceSizes sizes,
-              Running how) {
+void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& added,
+              ReduceSizes sizes, Running how) {
   visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto run = [&](T none, auto join) {
       run_along(pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how, none,
@@ -92,7 +92,7 @@ void cumulate(ReduceOp op, const Tensor& y, const Tensor& x, const Tensor& added
     };
     if (added.defined())
       return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
-    if (op == ReduceOp::prod) return run(T(1), [](T a, T x_at, T) { return times(a, x_at); });
+    if (op == ReductionOp::kProd) return run(T(1), [](T a, T x_at, T) { return times(a, x_at); });
     run(T(0), [](T a, T x_at, T) { return plus(a, x_at); });
   });
 }

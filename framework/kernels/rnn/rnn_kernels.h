@@ -15,7 +15,9 @@ template <class T> struct UnitGates {
   int64_t hidden;
   TAPER_HD UnitGates(T* gates, int64_t row, int64_t unit, int64_t H, int count)
       : first(gates + row * count * H + unit), hidden(H) {}
-  TAPER_HD WideOf<std::remove_const_t<T>> operator[](int k) const { return first[k * hidden]; }
+  TAPER_HD AccumulateType<std::remove_const_t<T>> operator[](int k) const {
+    return first[k * hidden];
+  }
   template <class... C> TAPER_HD void set(C... values) const {
     int64_t at = -hidden;
     ((first[at += hidden] = T(values)), ...);
@@ -35,7 +37,7 @@ template <class T, bool kLstm> struct StepForward {
 
   TAPER_HD void operator()(int64_t u) const { step(u / H, u % H); }
   TAPER_HD void step(int64_t row, int64_t unit) const {
-    using C = WideOf<T>;
+    using C = AccumulateType<T>;
     const int64_t u = row * H + unit;
     const UnitGates<const T> x(gx, row, unit, H, 3 + kLstm), y(gh, row, unit, H, 3 + kLstm);
     const UnitGates<T> kept(gates, row, unit, H, 4);
@@ -61,7 +63,7 @@ template <class T, bool kLstm> struct StepBackward {
 
   TAPER_HD void operator()(int64_t u) const { step(u / H, u % H); }
   TAPER_HD void step(int64_t row, int64_t unit) const {
-    using C = WideOf<T>;
+    using C = AccumulateType<T>;
     const int64_t u = row * H + unit;
     const UnitGates<const T> gate(gates, row, unit, H, 4);
     const UnitGates<T> dx(dgx, row, unit, H, 3 + kLstm), dy(dgh, row, unit, H, 3 + kLstm);

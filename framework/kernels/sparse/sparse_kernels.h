@@ -15,9 +15,9 @@ template <class T> struct SparseMm {
 
   TAPER_HD void operator()(int64_t i) const {
     const int64_t r = i / width, c = i % width;
-    WideOf<T> sum = 0;
+    AccumulateType<T> sum = 0;
     for (int64_t k = crow[r]; k < crow[r + 1]; ++k) {
-      sum += WideOf<T>(values[k]) * WideOf<T>(x[col[k] * width + c]);
+      sum += AccumulateType<T>(values[k]) * AccumulateType<T>(x[col[k] * width + c]);
     }
     y[i] = T(sum);
   }
@@ -32,8 +32,9 @@ template <class T> struct SampledMm {
   TAPER_HD void operator()(int64_t k) const {
     const T* left = a + row[k] * width;
     const T* right = b + col[k] * width;
-    WideOf<T> sum = 0;
-    for (int64_t j = 0; j < width; ++j) sum += WideOf<T>(left[j]) * WideOf<T>(right[j]);
+    AccumulateType<T> sum = 0;
+    for (int64_t j = 0; j < width; ++j)
+      sum += AccumulateType<T>(left[j]) * AccumulateType<T>(right[j]);
     y[k] = T(sum);
   }
 };

@@ -32,7 +32,7 @@ class App {
 }
 void* (*volatile kept)(std::istream&) = uses_its_own;
 
-TEST(Beside, ARunFromYaml) {
+TEST(OwnLibraries, ARunFromYaml) {
   EXPECT_EQ(YAML::Load("text"), "own text");
   std::string args[] = {"program",
                         "train",
@@ -50,7 +50,7 @@ TEST(Beside, ARunFromYaml) {
 }
 
 // The errors of a run are public types, so they are caught by type across the archive's boundary.
-TEST(Beside, ErrorsOfARun) {
+TEST(OwnLibraries, ErrorsOfARun) {
   try {
     (void)taper::runner::load_config(CONFIG, {"train.epochs=0"});
     FAIL() << "accepted";
@@ -59,7 +59,7 @@ TEST(Beside, ErrorsOfARun) {
   }
 }
 
-TEST(Beside, HelpersOfTests) {
+TEST(OwnLibraries, HelpersOfTests) {
   const taper::Tensor x = taper::ones({2});
   EXPECT_TENSOR_CLOSE(x, x, 0, 0);
   EXPECT_FALSE(taper::test::tensor_close(x, x + 1, 0, 0));

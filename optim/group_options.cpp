@@ -1,4 +1,4 @@
-#include "optim/rule.h"
+#include "optim/group_options.h"
 
 #include <cstring>
 #include <functional>
@@ -51,7 +51,7 @@ void check_ranges(const std::vector<Setting>& settings) {
   }
 }
 
-Tensor beside(const Tensor& param, const Tensor& x, DType dtype) {
+Tensor matching_layout(const Tensor& param, const Tensor& x, DType dtype) {
   const bool same_order =
       x.strides() == param.strides() || (x.is_contiguous() && param.is_contiguous());
   if (x.device() == param.device() && x.dtype() == dtype && same_order) return x;
@@ -78,18 +78,19 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
   };
   const Tensor& count = scalars.step;
   if (scalars.advances) {
-    change({count}, [&] { binary_into(BinaryOp::add, count, count, wrap_scalar(1)); });
+    change({count}, [&] { binary_into(BinaryOp::kAdd, count, count, wrap_scalar(1)); });
   }
   for (const kernels::Update& u : updates) {
     const DType dtype = state_dtype(u.param);
-    const Tensor param = alias(beside(u.param, u.param, dtype));
+    const Tensor param = alias(matching_layout(u.param, u.param, dtype));
     if (u.has_master()) {
-      const Tensor kept = binary(BinaryOp::eq, kernels::packed(param, u.low.dtype()), u.low);
+      const Tensor kept = binary(BinaryOp::kEq, kernels::packed(param, u.low.dtype()), u.low);
       copy_into(param, kernels::where(kept, param, u.low));
     }
     std::vector<Tensor> places = u.states;
     places.push_back(param);
-    const ParamStep step{param, alias(beside(u.param, u.grad, dtype)), u.states, scalars.lr, count};
+    const ParamStep step{param, alias(matching_layout(u.param, u.grad, dtype)), u.states,
+                         scalars.lr, count};
     change(places, [&] { update(step); });
     if (u.param.dtype() != dtype) copy_into(u.param, param);
     if (u.low.defined()) copy_into(u.low, param);

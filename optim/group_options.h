@@ -1,6 +1,5 @@
-// What an optimizer is made of: an options struct that describes itself
-// (framework/base/describe.h), names its state in recipe(), and says how parameters are updated, in
-// one of three ways:
+// An optimizer is an options struct that describes its fields (framework/base/describe.h), names
+// its state in traits(), and updates parameters in one of three ways:
 //
 //   void update(const ParamStep& s) const;   one parameter at a time, by tensor ops
 //   prepare<C>(options, lr, step)            a formula for one element, compiled for both devices:
@@ -22,7 +21,7 @@
 
 namespace taper::v0::optim {
 
-// A setting of a group: its name in PyTorch and its place in the options.
+// A setting of a group: its name in PyTorch and the address of its field in the options.
 struct Setting {
   const char* name;
   Shape shape;  // [n] of an array, else 0-dim
@@ -39,7 +38,7 @@ struct Setting {
 struct SettingList {
   std::vector<Setting> all;
 
-  SettingList();  // in rule.cpp, as all that handles the list
+  SettingList();  // defined in group_options.cpp, with everything else that handles the list
   ~SettingList();
   void add(const char* name, const Shape& shape, DType dtype, void* place, Range range);
   std::vector<Setting> take();
@@ -62,50 +61,54 @@ struct SettingList {
   }
 };
 
-// What most options end with.
+// Describes the fields with which most options structs end.
 template <class V, class Options>
-void describe_rest(V& v, Options& o, const char* decay = "L2 penalty, added to the gradient") {
+void describe_common_options(V& v, Options& o,
+                             const char* decay = "L2 penalty, added to the gradient") {
   v("weight_decay", o.weight_decay, kNonNegative, decay);
   v("maximize", o.maximize, "maximize the objective instead of minimizing it");
   v("master_weights", o.master_weights, "keep float32 copies of half-precision weights");
 }
 
-// What the options of a group come to. A recipe() throws ValueError for settings that do not fit.
-struct Recipe {
+// What an optimizer keeps for each parameter, as a function of its options. traits() of an options
+// struct throws ValueError for settings that contradict each other.
+struct OptimizerTraits {
   const char* optimizer;                 // "SGD"
-  std::vector<const char*> states = {};  // PyTorch's names, in the rule's order
-  // Whether updates are counted: to know the first, or as a part of the state dict.
-  enum Count { uncounted, counted, saved } count = uncounted;
-  // Of the first state, which then is made with the optimizer (Adagrad); states are 0 else.
+  std::vector<const char*> states = {};  // PyTorch's names, in the order of update()
+  // kUncounted: updates are not counted. kCounted: they are, to recognize the first one. kSaved:
+  // the count is also part of the state dict.
+  enum Count { kUncounted, kCounted, kSaved } count = kUncounted;
+  // Initial value of the first state, which is then created with the optimizer (Adagrad). Other
+  // states start at 0.
   std::optional<double> initial = std::nullopt;
   bool only_matrices = false;  // Muon
-  // A number that PyTorch keeps beside the states and that follows from the count (NAdam).
+  // A number that PyTorch saves with the states and that follows from the count (NAdam).
   struct Derived {
     const char* name = nullptr;
     std::function<double(double step)> of = {};
   } derived = {};
 };
 
-// A step of one parameter, for rules written with tensor ops, which change `param` and `states` in
-// place. All are of float32, or float64 for double parameters, outside the tape; half parameters
-// are rounded, loss scales and masters seen to, by the caller.
+// A step of one parameter, for optimizers written with tensor ops, which change `param` and
+// `states` in place. All tensors are float32, or float64 for double parameters, and off the tape.
+// The caller rounds half parameters and handles loss scales and master weights.
 struct ParamStep {
   Tensor param, grad;
-  std::vector<Tensor> states;  // in the recipe's order
-  Tensor lr, step;             // 0-dim float64; `step` counts from 1 where the recipe counts
+  std::vector<Tensor> states;  // in the order of OptimizerTraits::states
+  Tensor lr, step;             // 0-dim float64; `step` counts from 1 if the traits ask for a count
 };
 
-// The options of a group, whatever their type.
-class Rule {
+// The options of a parameter group, independent of their type.
+class GroupOptions {
  public:
-  virtual ~Rule() = default;
-  virtual std::unique_ptr<Rule> clone() const = 0;
+  virtual ~GroupOptions() = default;
+  virtual std::unique_ptr<GroupOptions> clone() const = 0;
   // In the order of the description.
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
   virtual bool trains_masters() const = 0;
   // Throws ValueError, in PyTorch's words, for settings that do not fit or are out of range.
-  virtual Recipe recipe() const = 0;
+  virtual OptimizerTraits traits() const = 0;
   // One step of parameters with a common count of updates, on one device; never waits for the GPU.
   virtual void update(const std::vector<kernels::Update>& updates,
                       const kernels::StepScalars& scalars) const = 0;
@@ -115,10 +118,12 @@ void check_ranges(const std::vector<Setting>& settings);
 void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::StepScalars& scalars,
                    const std::function<void(const ParamStep&)>& update);
 
-template <class Options> class RuleOf : public Rule {
+template <class Options> class TypedGroupOptions : public GroupOptions {
  public:
-  explicit RuleOf(Options options) : options_(std::move(options)) {}
-  std::unique_ptr<Rule> clone() const override { return std::unique_ptr<Rule>(new RuleOf(*this)); }
+  explicit TypedGroupOptions(Options options) : options_(std::move(options)) {}
+  std::unique_ptr<GroupOptions> clone() const override {
+    return std::unique_ptr<GroupOptions>(new TypedGroupOptions(*this));
+  }
   std::vector<Setting> settings() override {
     SettingList list;
     options_.describe(list);
@@ -130,10 +135,10 @@ template <class Options> class RuleOf : public Rule {
     if constexpr (requires { options_.master_weights; }) return options_.master_weights;
     return false;
   }
-  Recipe recipe() const override {
-    Recipe recipe = options_.recipe();
-    check_ranges(RuleOf(*this).settings());
-    return recipe;
+  OptimizerTraits traits() const override {
+    OptimizerTraits traits = options_.traits();
+    check_ranges(TypedGroupOptions(*this).settings());
+    return traits;
   }
   void update(const std::vector<kernels::Update>& updates,
               const kernels::StepScalars& scalars) const override {
@@ -150,12 +155,12 @@ template <class Options> class RuleOf : public Rule {
   Options options_;
 };
 
-// --- memory of what lies beside a parameter ---
+// --- memory of states, gradients and copies that a kernel reads together with a parameter ---
 
 inline DType state_dtype(const Tensor& param) {
   return param.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
-// x itself where it already is what a kernel needs beside param, else a copy there.
-Tensor beside(const Tensor& param, const Tensor& x, DType dtype);
+// Returns x if it already has `dtype` and param's device and layout; otherwise a converted copy.
+Tensor matching_layout(const Tensor& param, const Tensor& x, DType dtype);
 
 }  // namespace taper::v0::optim

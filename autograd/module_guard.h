@@ -9,11 +9,11 @@ namespace taper::v0 {
 
 // While it exists, in anomaly mode or under a profiler, the named module counts as running. `name`
 // is the module's name in its parent.
-class ModuleScope {
+class ModuleGuard {
  public:
-  explicit ModuleScope(const std::string& name);
-  ~ModuleScope();
-  ModuleScope& operator=(ModuleScope&&) = delete;  // neither copied nor moved
+  explicit ModuleGuard(const std::string& name);
+  ~ModuleGuard();
+  ModuleGuard& operator=(ModuleGuard&&) = delete;  // neither copied nor moved
 
  private:
   bool entered_;
