@@ -83,7 +83,7 @@ Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs
 // ConfigError for a model without parameters, or one that the optimizer refuses.
 std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config, const OptimizerSite& at);
 
-// The groups that the config asks for beside that of all parameters.
+// Returns the parameter groups that the config asks for in addition to the group of all parameters.
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
 
 template <class Options>

@@ -1,5 +1,5 @@
-// The layers of a sequential model: what each takes from a config beside its input, which is
-// inferred, and how it is made.
+// The layers of a sequential model: what each takes from a config in addition to its input, which
+// is inferred, and how it is made.
 #include <memory>
 #include <optional>
 

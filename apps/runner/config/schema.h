@@ -109,8 +109,9 @@ template <class T> Section optional_section(std::optional<T>& c, Schema (*descri
 }
 
 // Which of a kind: a map whose `type` decides which other keys it has, `{type: sgd, lr: 0.1}`,
-// beside those that all types have. As the entry of a list the type is the only key, its value the
-// map, and shorter forms are taken too: `linear: 512` gives the first field, `relu` gives none.
+// in addition to those that all types have. As the entry of a list the type is the only key, its
+// value the map, and shorter forms are taken too: `linear: 512` gives the first field, `relu` gives
+// none.
 struct TypedSection {
   const ComponentRegistry* kind;
   Component* chosen;

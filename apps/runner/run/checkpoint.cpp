@@ -68,12 +68,12 @@ void prune(const fs::path& run, int64_t keep) {
 
 fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
                          int64_t keep, bool is_best) {
-  const fs::path all = directory_of(run), beside = all / ".writing",
+  const fs::path all = directory_of(run), unfinished = all / ".writing",
                  final = checkpoint_of_step(run, step);
   try {
-    write_files(beside, checkpoint);
+    write_files(unfinished, checkpoint);
     remove_checkpoint(final);  // damaged, or of a future that was given up
-    fs::rename(beside, final);
+    fs::rename(unfinished, final);
     sync(all);
     sync(run);  // `all` itself may be new
     if (const std::string damage = damage_of(final); !damage.empty()) throw DiskError(damage);
@@ -81,7 +81,7 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
     prune(run, keep);
   } catch (const std::exception& error) {
     std::error_code ignored;
-    fs::remove_all(beside, ignored);
+    fs::remove_all(unfinished, ignored);
     // Memory that runs out, or a GPU that fails, while tensors are copied is no fault of the disk.
     if (!is_any<DiskError, OutputError, InputError, fs::filesystem_error>(error)) throw;
     const fs::space_info space = fs::space(run, ignored);
@@ -153,12 +153,12 @@ fs::path checkpoint_of_step(const fs::path& run, int64_t step) {
 }
 
 void mark_best(const fs::path& run, int64_t step) {
-  const fs::path all = directory_of(run), beside = all / ".best";
+  const fs::path all = directory_of(run), unfinished = all / ".best";
   if (step_of(all / "best") == step || !fs::exists(all / name_of(step))) return;
   // The link is replaced in one step, so that there is a best one at any time.
-  fs::remove(beside);
-  fs::create_directory_symlink(name_of(step), beside);
-  fs::rename(beside, all / "best");
+  fs::remove(unfinished);
+  fs::create_directory_symlink(name_of(step), unfinished);
+  fs::rename(unfinished, all / "best");
 }
 
 int64_t step_of(const fs::path& checkpoint) {

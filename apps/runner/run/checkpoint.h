@@ -1,7 +1,7 @@
 // Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a link to one of them.
 //
-// Each is a directory that is written beside (".writing"), synced, renamed and read again; its
-// file CRC32 (checksums.h) lists all others, so that any damage is found and named.
+// Each is a directory that is written under another name (".writing"), synced, renamed and read
+// again; its file CRC32 (checksums.h) lists all others, so that any damage is found and named.
 #pragma once
 
 #include <cstdint>

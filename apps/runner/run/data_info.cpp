@@ -151,7 +151,7 @@ bool has_its_scale(const Draft& d) {
   return !d.table && fits(d.scale->fill) && fits(d.scale->mean) && fits(d.scale->std);
 }
 
-// What a kind of data has beside what all have.
+// What a kind of data has in addition to what all have.
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();

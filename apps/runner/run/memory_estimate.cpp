@@ -179,8 +179,8 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
 }
 
 // Estimates all parts. The model is on the CPU and loses its gradients. Memory that is allocated
-// for a while counts with its maximum: activations and what a backward pass needs beside gradients,
-// or an evaluation, or a checkpoint, whichever is more.
+// for a while counts with its maximum: activations and what a backward pass needs in addition to
+// gradients, or an evaluation, or a checkpoint, whichever is more.
 MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data, Module& model,
                               const EstimateSite& site) {
   const TrainConfig& c = config.train;

@@ -53,8 +53,8 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device);
 // Texts by names or paths ("train.epochs").
 using MetadataMap = std::map<std::string, std::string>;
 
-// What DIR/env.json says beside the run's own settings: values of program and machine by their
-// names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
+// Contents of DIR/env.json in addition to the run's own settings: values of program and machine by
+// their names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
 struct RunMetadata {
   MetadataMap program{}, data{};
 };
