@@ -1,4 +1,4 @@
-// Callbacks of a program's own (tests/runner/own_parts.cpp), which configs name.
+// Callbacks that a program adds (tests/runner/own_parts.cpp) and configs name.
 #include <nlohmann/json.hpp>
 
 #include "tests/runner/run_process.h"
@@ -35,7 +35,7 @@ TEST_F(Callback, HearsOfARunFromItsStartToItsEnd) {
   for (const char* part : {"eval 4 test 0.", "eval 8 test 0.", "end 8 after 8 steps: \n"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in:\n" << text;
   }
-  // The numbers are those of a run that nobody looks at.
+  // The numbers are those of a run without callbacks.
   ASSERT_EQ(train("plain.yaml", "alone").code, 0);
   EXPECT_EQ(read_bytes(at_ / "told/metrics.jsonl"), read_bytes(at_ / "alone/metrics.jsonl"));
 }
@@ -66,14 +66,15 @@ TEST_F(Callback, AMistakeIsRefusedAtItsPlace) {
   const RunDirectory::Outcome typo = train("plain.yaml", "typo", "callbacks=[tel]");
   EXPECT_EQ(typo.code, 2);
   EXPECT_NE(typo.err.find("did you mean 'tell'?"), std::string::npos) << typo.err;
-  // The stock program has none.
+  // The standard program has no callbacks.
   at_.program = TAPER_PROGRAM;
   const RunDirectory::Outcome stock = train("tell.yaml", "stock");
   EXPECT_EQ(stock.code, 2);
   EXPECT_NE(stock.err.find("unknown key 'callbacks'"), std::string::npos) << stock.err;
 }
 
-// By its place in the config and in the model, whoever threw it, before the run has a directory.
+// The message names the layer by its place in the config and in the model, whoever threw the
+// exception. It comes before the run has a directory.
 TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
   const auto trained = [&](const std::string& layer, const std::string& out) {
     std::string config = kConfig;

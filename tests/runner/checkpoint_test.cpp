@@ -1,5 +1,5 @@
-// Checkpoints as files: what is saved comes back, damage is found and named, a disk without room
-// leaves the older ones whole.
+// Checkpoints as files: saved state can be loaded, damage is detected and named, and a full disk
+// leaves the older checkpoints complete.
 #include "apps/runner/run/checkpoint.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class CheckpointFiles : public ::testing::Test {
   fs::path save(int64_t step, int64_t keep = 3, bool is_best = false) const {
     return save_checkpoint(run_, step, checkpoint_of(step), keep, is_best);
   }
-  // What lies in the directory, hidden files too.
+  // Returns the entries of the directory, including hidden files.
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(run_ / "checkpoints")) {
@@ -166,8 +166,7 @@ TEST_F(CheckpointFiles, EveryDamageIsFoundAndTheOneBeforeIsUsed) {
   EXPECT_NE(damage_of(newest).find("more.json"), std::string::npos);
 }
 
-// Files may grow to so many bytes until the end of the scope: writing beyond fails, as on a full
-// disk.
+// Limits the size of files until the end of the scope. Writing beyond it fails, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : action_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -189,7 +188,7 @@ class FileSizeLimit {
 
 TEST_F(CheckpointFiles, WithoutRoomTheOlderOnesStayWhole) {
   save(1, 3, true);
-  // Not even the first file fits; only the last ones do not.
+  // With the first limit not even the first file fits, with the second only the last ones do not.
   for (const rlim_t room : {10, 150}) {
     const FileSizeLimit limit(room);
     try {
@@ -209,7 +208,7 @@ TEST_F(CheckpointFiles, WithoutRoomTheOlderOnesStayWhole) {
   expect_step(save(2), 2);
 }
 
-// The contiguous copy of an expanded tensor takes memory that there is not.
+// The contiguous copy of an expanded tensor takes more memory than there is.
 TEST_F(CheckpointFiles, MemoryThatRunsOutIsNoFaultOfTheDisk) {
   save(1);
   Checkpoint large = checkpoint_of(2);

@@ -1,5 +1,6 @@
-// The program as its users meet it: exit codes, messages and the files of a run. The path of the
-// program comes from the definition or the environment variable TAPER_PROGRAM.
+// The program from a user's point of view: exit codes, messages and the files of a run. The path of
+// the program comes from the environment variable TAPER_PROGRAM or from the definition of that
+// name.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Learns in a moment: 512 images in 8 steps.
+// Trains within a moment: 512 images in 8 steps.
 constexpr const char* kTiny =
     "device: cpu\n"
     "data: {type: digits, train_size: 512, test_size: 128}\n"
@@ -30,12 +31,12 @@ constexpr const char* kTiny =
     "train: {epochs: 1, batch_size: 64}\n";
 
 struct Outcome {
-  int code = 0;  // 128 + n when signal n killed it
+  int code = 0;  // 128 + n if signal n killed it
   std::string out;
   std::string err;
 };
 
-// Of the examples' program that registers a model of its own.
+// An example program that registers a model.
 const std::string kCustomProgram = "custom_model";
 
 std::string program(const std::string& name = "taper") {
@@ -73,7 +74,7 @@ class Cli : public ::testing::Test {
     return out.str();
   }
 
-  // Runs the program in the test's directory, as a pipe's reader would see it.
+  // Runs the program in the test's directory, without a terminal.
   Outcome taper(const std::vector<std::string>& arguments,
                 const std::string& name = "taper") const {
     std::string command =
@@ -90,7 +91,7 @@ class Cli : public ::testing::Test {
   fs::path directory_;
 };
 
-// One message of the program's own, with every part that is to be in it.
+// Expects exactly one message of the program, which contains all the given parts.
 void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& says) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_EQ(count(outcome.err, "taper: "), 1) << outcome.err;
@@ -104,14 +105,14 @@ void expect_refusal(const Outcome& outcome, int code, const std::vector<std::str
 
 struct Refusal {
   const char* name;
-  std::string config;  // of run.yaml
+  std::string config;  // the content of run.yaml
   int code;
   std::vector<std::string> says;
 };
 
 std::string with(const std::string& line) { return concat_to_string(kTiny, line, "\n"); }
 
-// kTiny with one of its sections replaced.
+// Returns kTiny with one of its sections replaced.
 std::string instead_of(const std::string& section, const std::string& line) {
   std::string out;
   for (const std::string& old : lines_of(kTiny))
@@ -189,7 +190,7 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"record", "--tolerance", false, 0, 1e99}, {"check", "--tolerance", false, 0, 1e99},
       {"train", "--ranks", true, 0, 4096},
   };
-  // Every option that a help calls a number stands in the table.
+  // Every option that the help calls a number is in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
@@ -211,7 +212,7 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       expect_refusal(refusal(word), 2,
                      {o.name + 2, "expected ", concat_to_string("got '", word, "'")});
     }
-    // What is right goes on to the run, which is not there.
+    // Correct numbers are accepted; the error is then that the run is missing.
     const int missing = o.verb == std::string("train") ? 2 : 66;
     for (const char* word : {"1", "2"}) EXPECT_EQ(refusal(word).code, missing) << o.name;
   }
@@ -235,7 +236,7 @@ TEST_F(Cli, InfoShowsVersionsAndDevices) {
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("taper +[0-9]+\\.[0-9]+")));
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("oneDNN [0-9]+\\.[0-9]+")));
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cpu .*threads, memory .*GiB")));
-  // A GPU with its memory, or the reason why there is none.
+  // Shows a GPU with its memory, or the reason why there is none.
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cuda:0 .* GiB|not used: .+")))
       << outcome.out;
 }
@@ -290,7 +291,7 @@ TEST_F(Cli, AMissingConfigIsNamed) {
 // --- the device ---
 
 TEST_F(Cli, CudaWithoutAGpuExitsWith69AndTheReason) {
-  if (has_gpu()) GTEST_SKIP() << "this machine can use cuda";
+  if (has_gpu()) GTEST_SKIP() << "this machine has a GPU";
   write("run.yaml", kTiny);
   expect_refusal(taper({"train", "run.yaml", "device=cuda"}), 69, {"device 'cuda'", "used: "});
 }
@@ -317,7 +318,7 @@ std::string idx(const std::vector<uint32_t>& shape, const std::string& bytes) {
   return out + bytes;
 }
 
-// The four files of a data set like MNIST: three images of 2x2 pixels in each half.
+// The four files of a dataset like MNIST, with three images of 2x2 pixels in each split.
 class CliMnist : public Cli {
  protected:
   CliMnist() {
@@ -389,7 +390,7 @@ TEST_F(Cli, WrongTablesAreRefusedAtTheirLine) {
 
 // --- a run ---
 
-// kTiny trained into a directory.
+// Trains kTiny into a directory.
 class CliRun : public Cli {
  protected:
   CliRun() { write("run.yaml", kTiny); }
@@ -421,10 +422,11 @@ TEST_F(CliRun, WritesItsFiles) {
                        ",\"accuracy\":", number, "\\}");
   EXPECT_TRUE(std::regex_match(metrics[8], std::regex(expected))) << metrics[8];
 
-  EXPECT_EQ(lines_of(read("r/timing.jsonl")).size(), 2u);  // an epoch, the memory
+  // one line for the epoch, one for the memory
+  EXPECT_EQ(lines_of(read("r/timing.jsonl")).size(), 2u);
   EXPECT_NE(read("r/timing.jsonl").find("\"seconds\":"), std::string::npos);
   EXPECT_NE(read("r/config.yaml").find("batch_size: 64"), std::string::npos);
-  // Layer 0 flattens. Weights of 784 x 16 and 16 x 10 floats and their biases.
+  // Layer 0 is Flatten. The weights have 784 x 16 and 16 x 10 floats, and there are biases.
   const std::string weights = read("r/model.safetensors");
   EXPECT_GT(weights.size(), 4u * (784 * 16 + 16 + 16 * 10 + 10));
   EXPECT_NE(weights.find("\"1.weight\""), std::string::npos);
@@ -488,7 +490,7 @@ struct Ending {
   std::vector<std::string> says;
 };
 
-// 1 comes below; 74 and 75 where runs are interrupted and disks are full.
+// Code 1 is covered below, 74 and 75 by the tests of interrupted runs and full disks.
 TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   const std::vector<Ending> endings = {
       {0, "taper", {"info"}, {}},
@@ -500,7 +502,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
       {65, "taper", {"train", "run.yaml", "optimizer.lr=1e30", "--out", "r"}, {"became"}},
       {66, "taper", {"eval", "nowhere"}, {"'nowhere'", "config.yaml"}},
       {69, "taper", {"train", "run.yaml", "device=cuda:63"}, {"cuda:63"}},
-      // What is thrown by a part that a user's program adds, and is no Error, is a bug of it.
+      // An exception other than Error from a user's component counts as a bug of the component.
       {70,
        kCustomProgram,
        {"train", "run.yaml", "model={type: mixer, activation: swish}"},
@@ -531,7 +533,8 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
     EXPECT_NE(table.find(concat_to_string("\n| ", code, " | ")), std::string::npos);
 }
 
-// Data from which nothing can be learned are refused before the run begins, oddities are named.
+// Data from which nothing can be learned are refused before the run begins. Suspicious data are
+// reported.
 TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
   const auto idx = [](std::vector<int> sizes, const std::string& bytes) {
     std::string out = {0, 0, 8, char(sizes.size())};

@@ -1,4 +1,4 @@
-// Wrong input points at its place; right input comes back as the same bytes.
+// Invalid input is reported with its position. Valid input is written back with the same bytes.
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -37,7 +37,7 @@ class ConfigTest : public ::testing::Test {
     return load_config(file(text), overrides);
   }
 
-  // The error's text without the directory; empty when the text is accepted.
+  // Returns the error message without the directory, or "" if the text is accepted.
   std::string error_of(const std::string& text,
                        const std::vector<std::string>& overrides = {}) const {
     try {
@@ -58,7 +58,7 @@ class ConfigTest : public ::testing::Test {
 const std::vector<std::string> kBase = {"data: {type: digits}", "model: {type: mlp}",
                                         "optimizer: {type: sgd}", "train: {epochs: 1}"};
 
-// The smallest run, with one of its four lines replaced.
+// Returns the smallest config of a run, with one of its four lines replaced.
 std::string with_line(std::size_t line, const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < kBase.size(); ++i) out += (i + 1 == line ? text : kBase[i]) + "\n";
@@ -66,7 +66,8 @@ std::string with_line(std::size_t line, const std::string& text) {
 }
 
 struct WrongRow {
-  std::size_t line;  // that `text` stands for; later lines of `text` count on
+  // the line that `text` replaces; positions in later lines of `text` count on from there
+  std::size_t line;
   std::string text;
   std::string place;
   std::string fragment;
@@ -210,7 +211,7 @@ const std::vector<WrongRow> kWrong = {
     {2, "model: {type: cnn, channels: [32]}", "2:30", "expected a list of 2 numbers"},
     {2, "model: {type: gpt, n_head: 5}", "2:20", "model.n_head: must divide n_embd"},
     {2, "model: {typ: mlp}", "2:9", "unknown key 'typ' in 'model'; did you mean 'type'?"},
-    // Values and how they go together.
+    // Values, and combinations of values.
     {4, "train: {}", "4:1", "train.epochs: give the run's length: 'epochs: 5' or 'steps: 1000'"},
     {4, "train: {epochs: 1, steps: 2}", "4:20",
      "train.steps: give either epochs or steps, not both"},
@@ -288,7 +289,7 @@ TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
   EXPECT_NE(
       error_of(with_line(2, "model: {type: sequental}")).find("; did you mean 'sequential'?" + own),
       std::string::npos);
-  // Where nobody can register a name.
+  // At these places no component can be registered, so the message does not mention registration.
   for (const char* model : {"{type: [mlp]}", "{type: mlp, activation: swish}"}) {
     const std::string error = error_of(with_line(2, concat_to_string("model: ", model)));
     EXPECT_NE(error, "");
@@ -359,7 +360,8 @@ TEST_F(ConfigTest, AbsurdSizesAreRefused) {
   EXPECT_NE(error_of("- 1").find("expected a map"), std::string::npos);
 }
 
-// Bytes thrown at a good file are accepted or refused with ConfigError, and always in the end.
+// A valid file with random changes is either accepted or refused with ConfigError, and loading
+// always ends.
 TEST_F(ConfigTest, MutatedFilesAreRefusedOrAcceptedButNeverWorse) {
   const std::string base = to_yaml(load(with_line(
       2,
@@ -383,11 +385,11 @@ TEST_F(ConfigTest, MutatedFilesAreRefusedOrAcceptedButNeverWorse) {
   EXPECT_GT(refused, 750);
 }
 
-// What the config says of its components, as it is written.
+// Expects these texts in the written config.
 void expect_lines(const RunConfig& c, const std::vector<std::string>& texts) {
   const std::string yaml = to_yaml(c);
   for (const std::string& text : texts) {
-    EXPECT_NE(yaml.find(text), std::string::npos) << text << "is not in\n" << yaml;
+    EXPECT_NE(yaml.find(text), std::string::npos) << text << "\nis not in:\n" << yaml;
   }
 }
 
@@ -437,8 +439,8 @@ TEST_F(ConfigTest, ValuesArriveWithTheirPlaces) {
   EXPECT_EQ(c.places.count("train.batch_size"), 0u);
 }
 
-// A run that an earlier version wrote lacks the keys that came later, and goes on with their
-// defaults.
+// The saved config of a run by an earlier version lacks keys that were added later. The run
+// continues with their defaults.
 TEST_F(ConfigTest, AKeyThatASavedConfigLacksHasItsDefault) {
   const std::string whole = to_yaml(load(with_line(1, "data: {type: csv, path: t.csv}")));
   const std::string line = "  max_features: 10000\n";
@@ -515,7 +517,7 @@ TEST_F(ConfigTest, IncludedFilesAreLaidBelow) {
   EXPECT_EQ(c.train.epochs, 3);
   EXPECT_EQ(c.train.batch_size, 8);
   EXPECT_FALSE(c.train.shuffle);
-  EXPECT_EQ(c.optimizer.type, "adam");  // of another type: nothing of sgd is left
+  EXPECT_EQ(c.optimizer.type, "adam");  // of another type, so all options of sgd are dropped
   EXPECT_TRUE(c.include.empty());
   const std::string origins = to_yaml_with_origins(c);
   for (const char* line : {"base.yaml:4:17\n", "sub/more.yaml:3:21\n", "run.yaml:3:18\n",
@@ -718,7 +720,7 @@ TEST_F(ConfigTest, EveryShippedConfigLoads) {
   }
 }
 
-// What shakespeare_char_cpu.yaml leaves of the recipe that it includes, and what it changes.
+// What shakespeare_char_cpu.yaml takes over from the config that it includes, and what it changes.
 TEST_F(ConfigTest, TheCpuRecipeBuildsOnTheOther) {
   const RunConfig c =
       load_config(fs::path(TAPER_SOURCE_DIR) / "configs/shakespeare_char_cpu.yaml", {});

@@ -1,5 +1,4 @@
-// What a run does with data as people have them: large offsets, wide tables, folders with other
-// files.
+// Runs with data as they occur in practice: large offsets, wide tables, folders with other files.
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -31,7 +30,7 @@ constexpr const char* kLinear =
 
 class DataRuns : public DataFiles {
  protected:
-  // Trains what `data` says of the data, and returns the run's directory.
+  // Trains on the data that `data` describes, and returns the run's directory.
   fs::path trained(const std::string& data, const std::string& name = "run") const {
     const fs::path dir = directory_ / name;
     train(load_config(write(name + ".yaml", concat_to_string(kLinear, "data: ", data, "\n")), {}),
@@ -46,8 +45,8 @@ class DataRuns : public DataFiles {
     const std::vector<std::string> lines = lines_of(text_of(run / "metrics.jsonl"));
     return json::parse(lines.back()).at("r2").get<double>();
   }
-  // Whole seconds from `start` on, in addition to the target: that the last two digits of the
-  // seconds tell, on top of `offset`.
+  // Writes a table of times and targets. Times are seconds from `start` on; the targets are the
+  // index of the row plus `offset`.
   std::string seconds(const std::string& name, int64_t start, double offset) const {
     std::string out = "time,y\n";
     for (int64_t i = 0; i < 100; ++i)
@@ -94,7 +93,7 @@ TEST_F(DataRuns, AnOffsetOfArraysChangesNothing) {
   EXPECT_EQ(source_of(run.config.data)->raw_dtype(run.info), kFloat64);
 }
 
-// Earlier versions kept the statistics in float32.
+// Earlier versions stored the statistics in float32.
 TEST_F(DataRuns, StatisticsThatWereRoundedToFloatsAreOfTheSameData) {
   data::Csv config;
   std::string rows = "a,b,y\n";
@@ -162,7 +161,7 @@ TEST_F(DataRuns, TheDataLineCountsWhatAFolderReaderLeavesOut) {
       << outcome.err;
 }
 
-// The memory that reading took and gave back is not that of training.
+// Memory that reading used and freed does not count as memory of training.
 TEST_F(DataRuns, TheMemoryAtTheEndCountsReading) {
   RunDirectory at;
   std::ofstream out(at / "t.csv");

@@ -1,4 +1,4 @@
-// Metrics against their formulas, in double precision.
+// Metrics compared with their formulas in double precision.
 #include "apps/runner/run/evaluate.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ RunConfig config_with(const std::string& loss, std::vector<std::string> metrics)
   return config;
 }
 
-// The metrics of batches of three rows.
+// Returns the metrics of batches of three rows.
 Metrics measured(const RunConfig& config, const DataInfo& info, const Tensor& outputs,
                  const Tensor& targets, Device device) {
   Evaluator evaluator(config, info, device);
@@ -64,7 +64,7 @@ TEST(Evaluate, ClassesAgainstTheirDefinition) {
     ++confusion[y][best];
   }
   RunConfig smoothed = config_with("cross_entropy", {"top5", "accuracy", "confusion"});
-  read_word(smoothed.loss.schema().fields.at(0), "0.3");  // label_smoothing
+  read_word(smoothed.loss.schema().fields.at(0), "0.3");  // sets label_smoothing
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(smoothed, info, outputs, targets, device);
     ASSERT_EQ(m.values.size(), 3u);
@@ -96,7 +96,7 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(config, info, tensor(given).to(kFloat32).unsqueeze(1),
                                tensor(wanted).to(kFloat32), device);
-    EXPECT_NEAR(m["loss"], abs / 50, 1e-6);  // as the model sees them
+    EXPECT_NEAR(m["loss"], abs / 50, 1e-6);  // on the scale of the model's outputs
     EXPECT_NEAR(m["mae"], abs, 1e-4);
     EXPECT_NEAR(m["rmse"], std::sqrt(square), 1e-4);
     EXPECT_NEAR(m["r2"], 1 - square / spread, 1e-6);
@@ -105,7 +105,8 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
   }
 }
 
-// Two characters and three tokens, one of two characters; a target that does not count.
+// Perplexity counts tokens, and bits per character count characters: a byte within a UTF-8
+// character is a token but no further character. Ignored targets do not count.
 TEST(Evaluate, TokensThatCountAndTheirCharacters) {
   DataInfo info;
   info.task = Task::kLanguage;
@@ -113,7 +114,7 @@ TEST(Evaluate, TokensThatCountAndTheirCharacters) {
   info.outputs = 256;
   Generator generator(2);
   const Tensor outputs = randn({4, 3, 256}, {}, &generator);
-  // "a", a byte within a character, the character's first byte ...
+  // "a", a continuation byte, the first byte of a two-byte character, ...
   std::vector<int64_t> targets = {97, 0xA4, 0xC3, 98, data::kIgnoredTarget, 99, 97,
                                   97, 0xA4, 97,   97, data::kIgnoredTarget};
   const std::vector<float> x = outputs.to_floats();
@@ -154,7 +155,7 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
   EXPECT_NEAR(loss(config_with("auto", {"mae"})), 4.5, 1e-6);
   EXPECT_NEAR(loss(config_with("l1", {"mae"})), 1.5, 1e-6);
   RunConfig huber = config_with("huber", {"mae"});
-  read_word(huber.loss.schema().fields.at(0), "2");  // delta
+  read_word(huber.loss.schema().fields.at(0), "2");  // sets delta
   EXPECT_NEAR(loss(huber), 2 * (3 - 1.0) / 2, 1e-6);
 }
 
@@ -164,9 +165,9 @@ TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {
   EXPECT_THROW(Evaluator(config_with("auto", {"confusion"}), info, "cpu"), ConfigError);
 }
 
-// --- a metric of the test's own ---
+// --- a metric that the test registers ---
 
-// The share of values that are off by less than `unit` of the training set's deviations.
+// The fraction of values whose error is below one standard deviation of the training targets.
 Metric within_unit(const DataInfo&, Device) {
   return {.tasks = {Task::kRegression},
           .sums = [](const MetricBatch& b) { return b.total(abs(b.outputs - b.targets) < 1); },
@@ -201,7 +202,7 @@ TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
   const TrainResult result = train(config, directory_ / "run");
   ASSERT_EQ(result.metrics.values.size(), 3u);
   EXPECT_EQ(result.metrics.values[2].first, "within_unit_test");
-  EXPECT_EQ(result.best, 1) << "a line is learned";
+  EXPECT_EQ(result.best, 1) << "the data are on a line, which can be learned exactly";
   EXPECT_NE(to_text(result.metrics, {}).find("test within_unit_test: 100.00 %\n"),
             std::string::npos);
   EXPECT_NE(read_file(directory_ / "run/metrics.jsonl", "").find("\"within_unit_test\":1"),

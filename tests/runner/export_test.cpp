@@ -1,4 +1,4 @@
-// `taper export`: what ONNX Runtime gives for raw samples is what `taper predict` prints for them.
+// ONNX Runtime computes, from the raw samples, the same numbers that `taper predict` prints.
 #include <cstdlib>
 #include <sstream>
 
@@ -35,7 +35,7 @@ class ExportTest : public DataFiles {
     return open_run(dir, {});
   }
 
-  // NAME.onnx with raw samples and what is expected of them, for run_onnx.py.
+  // Exports NAME.onnx and writes raw samples and the expected results for run_onnx.py.
   void add(const std::string& name, const SavedRun& run, const Tensor& raw, const std::string& port,
            const Tensor& want) const {
     const std::string start = (cases_ / name).string();
@@ -50,7 +50,7 @@ class ExportTest : public DataFiles {
     const std::string python = given ? given : "python3";
     if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
       GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
-                   << "TAPER_ONNX_PYTHON names another one";
+                   << "set TAPER_ONNX_PYTHON to another one";
     }
     const std::string script = concat_to_string(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
     EXPECT_EQ(
@@ -61,7 +61,7 @@ class ExportTest : public DataFiles {
   fs::path cases_;
 };
 
-// The numbers behind the first column of what predict gives, or of it alone.
+// Returns the first column of the CSV text that predict returns, or all columns but the first.
 Tensor numbers_of(const std::string& csv, bool first) {
   std::vector<float> values;
   std::istringstream lines(csv);
@@ -80,7 +80,7 @@ Tensor numbers_of(const std::string& csv, bool first) {
 
 TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
-  // A gap, which the mean fills, and words, each of which is a feature.
+  // Has missing values, which the mean replaces, and words, which become one-hot features.
   std::string table = "size,colour,kind\n";
   for (int i = 0; i < 60; ++i) {
     table += concat_to_string(i % 7 == 0 ? "" : concat_to_string(10 * (i % 3) + i % 4), ",",
@@ -106,7 +106,7 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   add("values", values, tensor({{0.F}, {4.5F}, {9.F}}), "prediction",
       numbers_of(predict(values, write("new.csv", "x\n0\n4.5\n9\n")), true));
 
-  // Images of the program's own, as bytes.
+  // Images as bytes.
   const Tensor pixels = remainder(arange(3 * 784) * 37, 256).to(kUInt8).reshape({3, 1, 28, 28});
   std::string idx("\0\0\x08\x03\0\0\0\x03\0\0\0\x1c\0\0\0\x1c", 16);
   idx.append(static_cast<const char*>(pixels.data_ptr()), pixels.nbytes());

@@ -1,7 +1,7 @@
-// Every write, sync and change of a name that a run makes fails in turn: it ends with the
-// documented code and a message that names the place, and goes on from there with nothing lost.
-// TAPER_FAULTS_ALL=1: each both once and like a disk that is full from there on, and in resumed
-// runs.
+// Lets each call of a run that writes, syncs or renames a file fail in turn. The run must end with
+// the documented code and a message that names the path, and must continue from there without
+// losing anything. With TAPER_FAULTS_ALL=1 every call fails in both ways (once, and permanently as
+// on a full disk), in resumed runs, too.
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two steps, an evaluation and a checkpoint after each.
+// Two steps, with an evaluation and a checkpoint after each.
 constexpr const char* kFaulty =
     "device: cpu\n"
     "threads: 1\n"
@@ -36,7 +36,7 @@ class Faults : public ::testing::Test {
     write_bytes(at_ / "tiny.yaml", kFaulty);
   }
 
-  // Into r; more: settings of tests/runner/faults.cpp.
+  // Trains into r. `more` are settings for tests/runner/faults.cpp.
   RunDirectory::Outcome train(const std::string& more, const std::vector<std::string>& words = {}) {
     std::vector<std::string> all{"train", "tiny.yaml", "--out", run_.string()};
     all.insert(all.end(), words.begin(), words.end());
@@ -64,16 +64,16 @@ class Faults : public ::testing::Test {
     EXPECT_EQ(read_bytes(run_ / "model.safetensors"), model_);
     EXPECT_NO_THROW(verify(run_));
   }
-  // With what a run may begin from in place, its every call fails in turn.
+  // Lets each call fail in turn. `prepare` creates the state from which each run begins.
   void fail_each(const std::vector<std::string>& words, const std::function<void()>& prepare) {
     prepare();
     ASSERT_EQ(train("", words).code, 0);
     const size_t count = calls().size();
-    EXPECT_GT(count, 60u) << "the calls were not seen";
+    EXPECT_GT(count, 60u) << "the calls were not intercepted";
     int refused = 0;
     for (size_t i = 1; i <= count; ++i) {
       for (const bool is_full : {false, true}) {
-        // Neighbours are of one kind: every second, which share the two ways to fail.
+        // Neighboring calls are alike, so only every second one fails, alternately in the two ways.
         if (!all_ && (i % 2 == 0 || is_full != (i % 4 == 1))) continue;
         prepare();
         const RunDirectory::Outcome end = train(
@@ -86,7 +86,7 @@ class Faults : public ::testing::Test {
         if (end.code == 0) expect_whole();
         if (end.code != 0) {
           ++refused;
-          EXPECT_NE(end.err.find(run_.string()), std::string::npos) << "names no path";
+          EXPECT_NE(end.err.find(run_.string()), std::string::npos) << "the message names no path";
           const RunDirectory::Outcome again =
               at_.taper({"train", "tiny.yaml", "--out", run_.string(), "--resume", "auto"});
           EXPECT_EQ(again.code, 0) << again.err;
@@ -105,14 +105,14 @@ class Faults : public ::testing::Test {
 };
 
 TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
-  if (uses_uncached_allocator()) GTEST_SKIP() << "a sanitizer wants to be loaded before the shim";
+  if (uses_uncached_allocator()) GTEST_SKIP() << "a sanitizer must be loaded before faults.cpp";
   ASSERT_EQ(train("").code, 0);
   metrics_ = read_bytes(run_ / "metrics.jsonl");
   model_ = read_bytes(run_ / "model.safetensors");
   ASSERT_NE(model_, "");
   fail_each({}, [&] { remove_runs(); });
   if (!all_ || HasFailure()) return;
-  // One that ended behind its first checkpoint, to go on from.
+  // Creates a run that ended after its first checkpoint, to be resumed.
   remove_runs();
   ASSERT_EQ(train("").code, 0);
   const std::vector<std::string> all = calls();

@@ -1,7 +1,7 @@
-// Loaded before libc (LD_PRELOAD) into a program that writes below $TAPER_FAULT_DIR: counts its
-// calls that write, sync or change names there, notes them in $TAPER_FAULT_LOG ("7 fsync PATH"),
-// and fails the one of number $TAPER_FAULT_AT: once with EIO, or, with $TAPER_FAULT_FULL, like a
-// disk that is full from there on.
+// Loaded before libc (LD_PRELOAD) into a program that writes files below $TAPER_FAULT_DIR. Counts
+// the program's calls that write, sync or rename files there, and logs them to $TAPER_FAULT_LOG ("7
+// fsync PATH"). The call of number $TAPER_FAULT_AT fails with EIO. With $TAPER_FAULT_FULL, this
+// call and later ones fail with ENOSPC instead, as on a full disk.
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -40,7 +40,7 @@ std::string path_of(int file) {
   return n < 0 ? "" : std::string(path, size_t(n));
 }
 
-// takes_room: whether a full disk fails it.
+// Returns whether the call must fail. takes_room: whether the call fails on a full disk.
 bool fails(const char* call, const std::string& path, bool takes_room = true) {
   if (!is_below(path)) return false;
   const std::lock_guard lock(mutex);

@@ -1,4 +1,4 @@
-// Files that lie, and files that are none.
+// Files with wrong content, and paths that are not regular files.
 #include "apps/runner/base/files.h"
 
 #include <functional>
@@ -31,7 +31,7 @@ using Json = nlohmann::json;
 
 class Files : public DataFiles {};
 
-// Each would else be waited for, or read for ever.
+// Otherwise a reader would wait for the pipe, or read the device forever.
 TEST_F(Files, PipesAndDevicesAreNoInput) {
   const std::string pipe = (directory_ / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -56,10 +56,11 @@ TEST_F(Files, PipesAndDevicesAreNoInput) {
 }
 
 TEST_F(Files, AFileLargerThanMemoryIsNamed) {
-  if (uses_uncached_allocator()) GTEST_SKIP() << "a sanitizer ends the process where memory ends";
+  if (uses_uncached_allocator())
+    GTEST_SKIP() << "a sanitizer ends the process when memory runs out";
   const std::string path = write("sparse", "x");
   fs::resize_file(path, uintmax_t(1) << 42);
-  // Some systems promise more memory than there is.
+  // Some systems allocate more memory than they have, so the address space is limited.
   rlimit unlimited{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &unlimited), 0);
   const rlimit limited{rlim_t(1) << 41, unlimited.rlim_max};
@@ -122,7 +123,7 @@ TEST_F(Files, DataJsonKeepsTheTokenizer) {
   }
 }
 
-// What data.json of a table says, with one thing changed.
+// The content of data.json for a table, with one value changed.
 TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
   data::Csv config;
   config.path = write("t.csv", "n,kind,y\n1,b,p\n2,a,q\n3,a,p\n4,b,q\n");
@@ -203,7 +204,7 @@ TEST_F(Files, OutputsThatTheWeightsCannotHaveAreRefusedBeforeAModelIsBuilt) {
   data["outputs"] = 100'000;
   for (int i = 10; i < 100'000; ++i) data["class_names"].push_back(concat_to_string(i));
   write("run/data.json", data.dump());
-  fs::remove(run / kChecksums);  // as of an older version
+  fs::remove(run / kChecksums);  // as in a run of an older version
   EXPECT_NE(refusal_of<InputError>([&] { open_run(run, {}); }).find("more than the"),
             std::string::npos);
 }

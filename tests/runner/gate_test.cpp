@@ -1,4 +1,5 @@
-// The gate on real runs, made and made again in this process.
+// The commands record, check, diff and reproduce on real runs, which are trained and repeated in
+// this process.
 #include "apps/runner/gate/gate.h"
 
 #include <filesystem>
@@ -51,7 +52,7 @@ class Gate : public ::testing::Test {
   }
   ~Gate() override { fs::remove_all(dir_); }
 
-  // A run of kGated with each "old" made "new".
+  // Trains kGated, with each first text of `changes` replaced by the second.
   fs::path run(const std::string& name,
                const std::vector<std::pair<std::string, std::string>>& changes = {}) const {
     std::string config = kGated;
@@ -100,7 +101,8 @@ TEST_F(Gate, TheFirstSteps) {
   ASSERT_EQ(recording.rows.size(), 5u);
   EXPECT_EQ(recording.rows[0].count("state"), 0u);
   EXPECT_EQ(recording.rows[1].count("state"), 1u);
-  EXPECT_EQ(recording.rows[4].count("state"), 1u) << "of the last step always";
+  EXPECT_EQ(recording.rows[4].count("state"), 1u)
+      << "the state of the last step is always recorded";
   expect_says(check(a, golden), true, {"the same as recorded, to step 5"});
 }
 
@@ -111,7 +113,7 @@ TEST_F(Gate, AnotherLearningRateIsFoundInTheWeightsOfTheFirstStep) {
   expect_says(check(b, golden), false,
               {"step 1:\n  weights after the step: ", "config (the run | the recording):",
                "lr: 0.11 | 0.1"});
-  // With a tolerance the hash is not compared; numbers move from step 2 on.
+  // With a tolerance the hash of the weights is not compared. The numbers differ from step 2 on.
   expect_says(check(b, golden, {{"", 1e-6}}), false, {"step 2:\n  ", "(0x1.", "allowed 1e-06"});
   expect_says(check(b, golden, {{"", 1e9}}), true,
               {"the same as recorded, to step 8",
@@ -128,7 +130,7 @@ TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
   const fs::path golden = dir_ / "golden.json";
   record(run("a", {data}), golden);
   const std::string whole = read(golden);
-  // The workflow of a gate: a run of its own for every check.
+  // The usual workflow: a new run for every check.
   write(dir_ / "x.csv", replaced(csv, "3,6", "3,7"));
   const fs::path b = run("b", {data});
   const Verdict changed = check(b, golden);
@@ -144,7 +146,7 @@ TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
   other.metadata.program["cpu"] = "Abacus";
   save_recording(other, golden);
   expect_says(check(c, golden), false, {"program or machine (the run | the recording): cpu: "});
-  // One of an older version.
+  // A recording of an older version.
   const size_t from = whole.find(" \"program\""), to = whole.find(" \"rows\"");
   ASSERT_LT(from, to);
   write(golden, whole.substr(0, from) + whole.substr(to));
@@ -161,7 +163,7 @@ Recording two_steps() {
 
 struct Comparison {
   const char* name;
-  std::function<void(Recording&)> change;  // of the run
+  std::function<void(Recording&)> change;  // changes the run's recording
   Tolerances tolerances;
   bool passes;
   const char* says;
@@ -306,13 +308,13 @@ TEST_F(Gate, DiffNamesTheFirstThingThatDiffers) {
 TEST_F(Gate, DiffOfEqualRunsAndOfRunsFromElsewhere) {
   const fs::path a = run("a"), b = run("b");
   expect_says(diff(a, b), true, {"byte for byte"});
-  // The recorded numbers differ, but not those of the runs made again here.
+  // The recorded numbers differ, but those of the repeated runs do not.
   const std::string metrics = read(b / "metrics.jsonl");
   const size_t line3 = metrics.find('\n', metrics.find('\n') + 1) + 1;
   const size_t loss = metrics.find("\"loss\":", line3) + 7;
   write(b / "metrics.jsonl", metrics.substr(0, loss) + "9" + metrics.substr(loss + 1));
   write(b / "env.json", replaced(read(b / "env.json"), "\"cpu\": \"", "\"cpu\": \"Old "));
-  fs::remove(b / "CRC32");  // as of an older version
+  fs::remove(b / "CRC32");  // as in a run of an older version
   expect_says(diff(a, b), false,
               {"environment (A | B):\n  cpu: ", "metrics.jsonl, line 3:",
                "made again here, both have the same", "to step 3: the machine"});
@@ -354,7 +356,7 @@ TEST_F(Gate, EnvSaysWhatTheRunStoodOn) {
   EXPECT_EQ(env["data"][0].at("crc32").get<std::string>().size(), 8u);
   write(dir_ / "sum", "123456789");
   EXPECT_EQ(hex_crc32(file_crc32(dir_ / "sum")), "cbf43926");
-  // Other data show before the numbers.
+  // Changed data are reported before differing numbers.
   write(dir_ / "points.csv", "x,y\n1,2.5\n2,4\n3,7\n4,8\n5,10\n");
   expect_says(reproduce(a), false, {"data.0.crc32: ", "metrics.jsonl differs first in line 1"});
 }

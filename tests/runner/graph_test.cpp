@@ -1,4 +1,4 @@
-// Steps that run as CUDA graphs give the bytes of those that do not.
+// Steps that run as CUDA graphs give the same bytes as steps without graphs.
 #include <gtest/gtest.h>
 
 #include "tests/runner/run_process.h"
@@ -12,7 +12,7 @@ struct GraphCase {
   const char* yaml;
 };
 
-// Every kind of state that a step has, and batches of other sizes at an epoch's end. Averages with
+// Covers every kind of state of a step, and smaller batches at the end of an epoch. Averages with
 // bfloat16 swap weights whose low-precision copies are cached.
 constexpr GraphCase kGraphCases[] = {
     {"images",

@@ -1,6 +1,6 @@
-// A run keeps its identity: nobody else writes in its directory, its files are what it wrote, it
-// goes on with the data and the config that it had, and it is the same from wherever it is looked
-// at.
+// The identity of a run: no other process writes to its directory, its files are unchanged, and it
+// continues with the data and the config with which it began. It gives the same results from every
+// working directory.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-// 5 steps an epoch.
+// 5 steps per epoch.
 constexpr const char* kRowsConfig =
     "device: cpu\n"
     "threads: 1\n"
@@ -85,7 +85,7 @@ TEST_F(Identity, ALiveRunKeepsItsDirectory) {
   }
   const std::string config = text("r/config.yaml");
   for (const Words& more : {Words{"seed=5"}, Words{"train.epochs=3", "--resume", "auto"}}) {
-    // With a place of its own for what it prints.
+    // Its output goes to a directory of its own.
     RunDirectory other;
     Words words{"train", (at_ / "rows.yaml").string(),
                 concat_to_string("data.path=", at_ / "data/rows.csv"), "--out",
@@ -98,10 +98,10 @@ TEST_F(Identity, ALiveRunKeepsItsDirectory) {
   EXPECT_FALSE(fs::exists(at_ / "r.1"));
   ::kill(child, SIGKILL);
   EXPECT_EQ(at_.wait(child).code, 128 + SIGKILL);
-  // A lock of the dead is none.
+  // The lock of a dead process does not count.
   expect_trains("r", {"seed=5"});
   EXPECT_TRUE(fs::exists(at_ / "r.1/checkpoints"));
-  EXPECT_EQ(text("r/run.lock"), "") << "nothing names the host once it has ended";
+  EXPECT_EQ(text("r/run.lock"), "") << "the lock file of an ended run must be empty";
 }
 
 TEST_F(Identity, TwoRunsThatStartAtOnceDoNotMix) {
@@ -130,7 +130,7 @@ TEST_F(Identity, OnlyWhatARunMadeIsMovedAside) {
     EXPECT_FALSE(fs::exists(at_ / "data/run.lock"));
   }
   expect_says(train("data", {"--resume", "auto"}), 66, {"holds files that no run made"});
-  // One of an older version, one that was killed as it began, an empty directory.
+  // A run of an older version, one that was killed while it began, and an empty directory.
   expect_trains("old");
   fs::remove(at_ / "old/run.lock");
   fs::create_directories(at_ / "begun");
@@ -140,7 +140,7 @@ TEST_F(Identity, OnlyWhatARunMadeIsMovedAside) {
   EXPECT_TRUE(fs::exists(at_ / "old.1/metrics.jsonl"));
 }
 
-// --- every bit ---
+// --- checksums of every file ---
 
 class Bits : public ::testing::Test {
  protected:
@@ -219,7 +219,7 @@ TEST_F(Bits, CheckAndReproduceLookAtTheStoredWeights) {
   std::string bytes = read_bytes(run / "model.safetensors");
   bytes.back() = char(bytes.back() ^ 1);
   write_bytes(run / "model.safetensors", bytes);
-  write_run_checksums(run, true);  // whoever changed them knew how
+  write_run_checksums(run, true);  // the checksums fit again, as if the change were intended
   for (const Verdict& verdict : {check(run, at_ / "golden.json"), reproduce(run)}) {
     EXPECT_FALSE(verdict.passed);
     EXPECT_NE(verdict.text.find("model.safetensors"), std::string::npos) << verdict.text;
@@ -289,7 +289,7 @@ TEST_F(Identity, ARunThatWentOnWithAnotherConfigIsReproduced) {
   expect_says(end, 0,
               {"from step 10 on with another config", "train.epochs: 2 | 3",
                "step 10 had the learning rate"});
-  // Back to where it was, and on with a third.
+  // Resumes an earlier checkpoint with a third config.
   expect_trains("r", {"train.epochs=4", "--resume", "r/checkpoints/step-00000005"});
   const Json history = Json::parse(text("r/history.json"));
   ASSERT_EQ(history.size(), 2u);
@@ -299,7 +299,7 @@ TEST_F(Identity, ARunThatWentOnWithAnotherConfigIsReproduced) {
   expect_says(at_.taper({"reproduce", "r"}), 0, {"the same metrics, byte for byte\n"});
   ASSERT_EQ(at_.taper({"record", "r", "--to", "golden.json"}).code, 0);
   expect_says(at_.taper({"check", "r", "--against", "golden.json"}), 0, {"to step 25"});
-  // What does not count for the numbers is no other config.
+  // Settings that do not affect the numbers do not count as another config.
   expect_trains("r", {"train.epochs=5", "checkpoint.keep=2", "--resume", "last"});
   EXPECT_EQ(Json::parse(text("r/history.json")).size(), 3u);
 }
@@ -315,7 +315,7 @@ TEST_F(Identity, RunsThatLogOtherStepsAreTheSame) {
   expect_says(at_.taper({"diff", "a", "d"}), 0, {"train.eval_every"});
 }
 
-// --- the same from everywhere ---
+// --- the same results from every folder ---
 
 TEST_F(Identity, ARunFindsItsDataFromAnotherFolder) {
   expect_trains("runs/r");
@@ -326,11 +326,11 @@ TEST_F(Identity, ARunFindsItsDataFromAnotherFolder) {
   EXPECT_EQ(elsewhere.taper({"train", run + "/config.yaml", "--out", "again"}).code, 0);
   EXPECT_EQ(text("runs/r/metrics.jsonl"), read_bytes(elsewhere / "again/metrics.jsonl"));
   expect_says(elsewhere.taper({"reproduce", "again"}), 0, {"byte for byte"});
-  // An override means what it says here.
+  // A path in an override is relative to the current directory.
   expect_says(elsewhere.taper({"eval", run, "data.path=data/rows.csv"}), 66, {"data/rows.csv"});
 }
 
-// --- what is printed, and what is saved ---
+// --- printed numbers and saved weights ---
 
 TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   const Words best{"schedule={type: constant}", "optimizer.lr=3", "train.epochs=8",
@@ -338,7 +338,8 @@ TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   const RunDirectory::Outcome end = train("r", best);
   ASSERT_EQ(end.code, 0) << end.err;
   const Json exit = Json::parse(text("r/exit.json"));
-  ASSERT_NE(exit["step"], exit["best_step"]) << "a run whose last step is its best shows nothing";
+  ASSERT_NE(exit["step"], exit["best_step"])
+      << "the test needs a run whose last step is not its best";
   EXPECT_EQ(exit["model_step"], exit["best_step"]);
   const int64_t step = exit["best_step"], epoch = step / 5;
   expect_says(
@@ -348,7 +349,7 @@ TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   expect_says(at_.taper({"eval", "r"}), 0, {concat_to_string("weights:         of step ", step)});
 }
 
-// "test loss:       0.1234" of what a command printed.
+// Returns the line "test loss:       0.1234" of a command's output.
 std::string loss_in(const RunDirectory::Outcome& end) {
   EXPECT_EQ(end.code, 0) << end.err;
   const size_t at = end.out.find("test loss:");
@@ -356,7 +357,7 @@ std::string loss_in(const RunDirectory::Outcome& end) {
 }
 
 TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
-  // So fast that it gets worse.
+  // The learning rate is so high that the loss increases.
   const Words fast{"schedule={type: constant}", "optimizer.lr=3", "train.epochs=4"};
   const auto with = [&](const std::string& setting) {
     Words all = fast;
@@ -367,13 +368,14 @@ TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
   const RunDirectory::Outcome best = train("best", with("train.best={metric: loss}"));
   const RunDirectory::Outcome stopping = train("stopping", with("train.early_stopping={}"));
   const std::string best_loss = loss_in(best), last_loss = loss_in(last);
-  EXPECT_NE(best_loss, last_loss) << "a run whose last step is its best shows nothing";
-  EXPECT_EQ(loss_in(stopping), best_loss) << "though it ended by itself";
-  // The summary shows the numbers of the weights that were saved.
+  EXPECT_NE(best_loss, last_loss) << "the test needs a run whose last step is not its best";
+  EXPECT_EQ(loss_in(stopping), best_loss)
+      << "early_stopping saves the best weights even if it does not stop";
+  // The summary shows the numbers of the saved weights.
   for (const auto& [run, loss] : {std::pair("best", best_loss), std::pair("stopping", best_loss),
                                   std::pair("last", last_loss)}) {
     EXPECT_EQ(loss_in(at_.taper({"eval", run})), loss) << run;
-    // Both sets of weights are there.
+    // The best and the last weights are both available.
     EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "best"})), best_loss) << run;
     EXPECT_EQ(loss_in(at_.taper({"eval", run, "--weights", "last"})), last_loss) << run;
     EXPECT_EQ(loss_in(at_.taper({"eval", concat_to_string(run, "/checkpoints/best")})), best_loss)
@@ -384,7 +386,8 @@ TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
   }
   EXPECT_NE(text("best/model.safetensors"), text("last/model.safetensors"));
   EXPECT_EQ(text("best/metrics.jsonl"), text("last/metrics.jsonl"));
-  // An export into the folder of a checkpoint would damage the checkpoint.
+  // An export into a checkpoint's folder would damage the checkpoint, so it goes to the run's
+  // folder.
   expect_says(at_.taper({"export", "best/checkpoints/best", "--to", "pt"}), 0, {"best/model.pt"});
   EXPECT_EQ(at_.taper({"verify", "best"}).code, 0);
 }
@@ -404,7 +407,7 @@ TEST_F(Identity, WeightsThatAreNotThereAreNamed) {
 }
 
 TEST_F(Identity, ABranchOfARunKeepsTheBestWeightsSoFar) {
-  // The first evaluation stays the best, for it is the worst.
+  // With mode max the first evaluation stays the best, because its loss is the highest.
   const Words worst{"train.best={metric: loss, mode: max}", "train.epochs=4", "checkpoint.every=0",
                     "checkpoint.keep=10"};
   expect_trains("r", worst);
@@ -428,7 +431,7 @@ TEST_F(Identity, TheLossOfALineIsTheMeanSinceTheLastOne) {
   EXPECT_NE(end.err.find(mean), std::string::npos) << mean << end.err;
 }
 
-// --- links and what is left behind ---
+// --- links and leftover files ---
 
 TEST_F(Identity, LinksInARunAreNotFollowed) {
   expect_trains("r");
@@ -475,9 +478,9 @@ TEST_F(Identity, ScratchOfAKilledProcessGoesWithTheNext) {
   ::unsetenv("TMPDIR");
 }
 
-// --- odd checkpoints ---
+// --- invalid checkpoints ---
 
-// Changes the newest checkpoint, whose checksums then fit again.
+// Changes the newest checkpoint and updates its checksums.
 void change(const fs::path& run, const std::function<void(const fs::path&)>& how) {
   const fs::path checkpoint = *newest_checkpoint(run);
   how(checkpoint);

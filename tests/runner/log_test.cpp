@@ -1,4 +1,5 @@
-// Where log messages of a run go: the console, the log file, the logger of a host.
+// The destinations of a run's log messages: the console, the log file, the logger of a host
+// program.
 #include "framework/base/log.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// schedule.warmup is longer than the run, of which the run warns before its directory is made.
+// schedule.warmup is longer than the run, which causes a warning before the run's directory exists.
 constexpr const char* kConfig =
     "seed: 3\ndevice: cpu\ndata: {type: digits, train_size: 64, test_size: 16}\n"
     "model: {type: mlp, hidden: [8]}\noptimizer: {type: sgd, lr: 0.1}\n"
@@ -180,7 +181,7 @@ TEST_F(LogOfRun, WhyARunEndedIsTheLastLineOfItsFile) {
 
 // --- a terminal ---
 
-// What the program writes to a terminal of 80 columns, and its exit code.
+// Returns what the program writes to a terminal of 80 columns, and its exit code.
 std::pair<std::string, int> on_terminal(const RunDirectory& at, std::vector<std::string> words,
                                         const char* no_color = "") {
   winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -208,7 +209,7 @@ std::pair<std::string, int> on_terminal(const RunDirectory& at, std::vector<std:
 }
 
 TEST_F(LogOfRun, OnATerminalMessagesReplaceTheBarAndWarningsAreColored) {
-  // Long enough for the bar, with a line of the log after each step.
+  // The run is long enough to show the bar, and logs during the training.
   const std::vector<std::string> words = {"train",
                                           "run.yaml",
                                           "--out",
@@ -223,7 +224,7 @@ TEST_F(LogOfRun, OnATerminalMessagesReplaceTheBarAndWarningsAreColored) {
   ASSERT_TRUE(contains(shown, "samples/s")) << shown;
   for (const std::string& line : lines_of(shown)) {
     if (!contains(line, "test_loss=")) continue;
-    // What is on the line when it ends: what follows the last removal.
+    // The visible part of the line follows the last erase sequence.
     const size_t removed = line.rfind("\r\033[K");
     const std::string left = removed == std::string::npos ? line : line.substr(removed + 4);
     EXPECT_EQ(left.rfind("epoch=", 0), 0u) << line;
@@ -243,7 +244,7 @@ TEST_F(LogOfRun, AQuietRunShowsNoBar) {
   EXPECT_EQ(shown.rfind("run: ", 0), 0u) << shown;
 }
 
-// --- the file alone ---
+// --- the log file alone ---
 
 class LogFile : public testing::Test {
  protected:

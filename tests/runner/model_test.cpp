@@ -1,4 +1,4 @@
-// Models, optimizers and schedules as configs name them.
+// Models, optimizers and schedules that configs name.
 #include <memory>
 #include <set>
 #include <tuple>
@@ -20,7 +20,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// What a file of these lines says, after the sections that every config needs.
+// Loads configs that have these lines after the sections that every config needs.
 class ModelTest : public DataFiles {
  protected:
   ~ModelTest() override {
@@ -40,7 +40,7 @@ class ModelTest : public DataFiles {
     return build_model(config(model).model, data, DeviceType::kCpu);
   }
 
- private:  // as they are without what a test adds
+ private:  // the registries without the components that a test adds
   const Layers layers_ = layers();
   const Models models_ = models();
   const Optimizers optimizers_ = optimizers();
@@ -64,10 +64,10 @@ DataInfo text(int64_t block) {
 // --- layers ---
 
 struct LayerRow {
-  const char* layer;  // YAML
+  const char* layer;  // in YAML
   Shape in;
-  int64_t out;         // values of a sample
-  int64_t parameters;  // numbers
+  int64_t out;         // number of values per sample
+  int64_t parameters;  // number of parameters
 };
 const LayerRow kLayers[] = {
     {"relu", {3, 4}, 12, 0},
@@ -141,7 +141,7 @@ const LayerRow kLayers[] = {
 };
 
 TEST_F(ModelTest, EveryLayerOfASequentialModelInfersItsInput) {
-  std::set<std::string> seen = {"embedding", "embedding_bag"};  // below
+  std::set<std::string> seen = {"embedding", "embedding_bag"};  // tested below
   for (const LayerRow& row : kLayers) {
     SCOPED_TRACE(row.layer);
     const std::string model =
@@ -172,7 +172,7 @@ TEST_F(ModelTest, AnEmbeddingTakesTheVocabularyOfTheData) {
   EXPECT_EQ((*bag)(sample_batch(data, 2, DeviceType::kCpu)).shape(), Shape({2, 4, 5}));
 }
 
-// What is drawn must not depend on the calls that shapes are inferred by.
+// The initial weights must not depend on the calls that infer shapes.
 TEST_F(ModelTest, BuildingDrawsInitialWeightsAlone) {
   manual_seed(3);
   const auto model = build("{type: sequential, layers: [dropout, linear: 2]}", values({3}, 2));
@@ -186,7 +186,7 @@ struct ReadyRow {
   const char* model;
   DataInfo data;
   int64_t parameters;
-  const char* key;  // a name in its state dict
+  const char* key;  // a name in the state dict
 };
 
 TEST_F(ModelTest, ReadyModelsFitTheData) {
@@ -197,7 +197,8 @@ TEST_F(ModelTest, ReadyModelsFitTheData) {
       {"{type: mlp, hidden: [8, 8], dropout: 0.1}", values({1, 4, 4}, 3), 136 + 72 + 27,
        "1.weight"},
       {"{type: mlp, hidden: []}", values({6}, 1), 7, "0.weight"},
-      {"{type: cnn}", values({1, 28, 28}, 10), 1199882, "0.weight"},  // PyTorch's example
+      // the model of PyTorch's example
+      {"{type: cnn}", values({1, 28, 28}, 10), 1199882, "0.weight"},
       {"{type: resnet18, width: 4}", values({3, 32, 32}, 10), 45102, "layer1.0.conv1.weight"},
       {"{type: gpt, n_layer: 1, n_head: 2, n_embd: 8}", text(6), 976,
        "transformer.h.0.attn.c_attn.weight"},
@@ -285,7 +286,7 @@ TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
   struct Row {
     Tensor (*f)(const Tensor&);
     int64_t more;
-    const char* says;  // after the model's name
+    const char* says;  // what follows the model's name
   };
   const Row rows[] = {
       {[](const Tensor& y) { return y; }, 1,
@@ -359,7 +360,7 @@ TEST_F(ModelTest, OptionsThatNoConfigCanHaveAreRefusedAtRegistration) {
   EXPECT_EQ(refusal(WrongOptionsOf<4>()), "accepted");
 }
 
-// y = by * x, with a learned shift.
+// y = by * x + shift, with a learned shift.
 struct ScaleOptions {
   double by = 2;
   template <class V> void describe(V& v) { v("by", by, kPositive, "factor of the test's layer"); }
@@ -374,7 +375,7 @@ struct ScaleLayer : Module {
   Parameter shift;
 };
 
-// A layer that is no more than its forward.
+// A layer that consists of its forward function.
 struct OddOptions {
   template <class V> void describe(V&) {}
 };
@@ -427,7 +428,7 @@ TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
           << message;
     }
   }
-  // The exception itself is kept.
+  // The original exception is nested in the error.
   try {
     (void)build("{type: sequential, layers: [odd_throws, linear: 2]}", values({4}, 2));
   } catch (const ForeignError& error) {
@@ -550,7 +551,7 @@ TEST_F(ModelTest, ModelsThatCannotBeTrainedAreRefused) {
 
 struct ScheduleRow {
   const char* schedule;
-  std::vector<double> rates;  // of steps 0, 1, ...; 10 steps, 5 an epoch, lr 1
+  std::vector<double> rates;  // at steps 0, 1, ...; 10 steps, 5 per epoch, lr 1
 };
 
 TEST_F(ModelTest, SchedulesFollowTheirFormulas) {

@@ -1,4 +1,4 @@
-// The program `taper` with an optimizer, a callback and a layer of its own, which configs name:
+// The program `taper` with an additional optimizer, callbacks and layers for configs:
 //
 //   optimizer: {type: lookahead, lr: 0.1, k: 5}
 //   callbacks: [tell: {until: 20}]
@@ -24,11 +24,11 @@ struct TellOptions {
   int64_t until = 0;
 
   template <class V> void describe(V& v) {
-    v("until", until, kCountOrNone, "the step after which the run ends; 0: none");
+    v("until", until, kCountOrNone, "step after which the run ends; 0: none");
   }
 };
 
-// Writes what it sees to RUN.told, next to the run's folder.
+// Writes the events that it observes to RUN.told, next to the run.
 struct Tell : runner::Observer {
   Tell(const TellOptions& o, const runner::CallbackSite& at)
       : options(o), out(at.dir.string() + ".told") {}
@@ -50,13 +50,13 @@ struct Tell : runner::Observer {
   int64_t steps = 0;
 };
 
-// Throws at a step, as the config says.
+// Throws an exception at the given step.
 struct ThrowingOptions {
   int64_t at = 1;
   bool is_error = false;
   template <class V> void describe(V& v) {
-    v("at", at, kCount, "the step");
-    v("is_error", is_error, "by an Error");
+    v("at", at, kCount, "step at which it throws");
+    v("is_error", is_error, "throws a taper::Error");
   }
 };
 struct Throwing : runner::Observer {
@@ -70,8 +70,8 @@ struct Throwing : runner::Observer {
   ThrowingOptions options;
 };
 
-// Passes on what it gets; nan in training on the rank whose number is in the file "nan", while
-// there is one.
+// Returns its input. If the file "nan" contains the number of this rank, the output in training is
+// NaN.
 struct Spoilt : Module {
   Tensor forward(const Tensor& x) override {
     std::string victim;
@@ -85,10 +85,10 @@ struct SpoiltOptions {
   template <class V> void describe(V&) {}
 };
 
-// Fails in training, as the config says, below a module that passes on what it gets.
+// Throws an exception in training, from a module within a module.
 struct FaultyOptions {
   bool is_ours = false;
-  template <class V> void describe(V& v) { v("is_ours", is_ours, "by an Error"); }
+  template <class V> void describe(V& v) { v("is_ours", is_ours, "throws a taper::Error"); }
 };
 struct Faulty : Module {
   explicit Faulty(bool ours) : is_ours(ours) {}
@@ -105,8 +105,7 @@ struct Outer : Module {
   Child<Faulty> inner;
 };
 
-// What goes wrong at a place of a run that its config names, while there is a file "fault" in the
-// working directory.
+// Fails in the given way if the working directory has a file "fault".
 void fail(const std::string& kind) {
   if (!std::ifstream("fault")) return;
   if (kind == "memory") (void)zeros({int64_t(1) << 50});
@@ -115,10 +114,10 @@ void fail(const std::string& kind) {
   throw ValueError("no such rows");
 }
 
-// Set by the callback `fail` once a run's steps begin.
+// Set by the callback `fail` when the run's steps begin.
 bool has_begun = false;
 
-// Passes on what it gets; fails in its call of that number of the run, in training or in
+// Returns its input, but fails in call number `call` of the run, counted in training or in
 // evaluation.
 struct FailingOptions {
   std::string in = "training", kind = "error";
@@ -126,8 +125,8 @@ struct FailingOptions {
   template <class V> void describe(V& v) {
     v("in", in, "training or evaluation");
     v("kind", kind, "memory, foreign, unknown or error");
-    v("call", call, kCountOrNone, "which one fails; 0: none");
-    v("milliseconds", milliseconds, kCountOrNone, "how long each call takes");
+    v("call", call, kCountOrNone, "number of the call that fails; 0: none");
+    v("milliseconds", milliseconds, kCountOrNone, "duration of each call");
   }
 };
 struct Failing : Module {
@@ -142,14 +141,14 @@ struct Failing : Module {
   int64_t calls = 0;
 };
 
-// Stochastic gradient descent that fails in its call of that number, having moved some weights.
+// Stochastic gradient descent that fails in update number `call`, after some weights have changed.
 struct FailingSgdOptions {
   double lr = 0.1;
   int64_t call = 1;
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("call", call, kCount, "which one fails");
+    v("call", call, kCount, "number of the update that fails");
   }
   optim::OptimizerTraits traits() const { return {"FailingSGD", {}}; }
   void update(const optim::ParamStep& s) const {
@@ -166,8 +165,8 @@ struct ThrowOptions {
   template <class V> void describe(V& v) {
     v("on", on, "step, eval or end");
     v("kind", kind, "memory, foreign, unknown or error");
-    v("step", step, kCount, "after which one");
-    v("rank", rank, {-1, 100}, "on which rank; -1: on all");
+    v("step", step, kCount, "step at which it fails");
+    v("rank", rank, {-1, 100}, "rank that fails; -1: all");
   }
 };
 struct Throw : runner::Observer {

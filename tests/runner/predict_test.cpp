@@ -1,4 +1,4 @@
-// What is done with a trained run: eval, predict, generate and validate, from its directory alone.
+// Commands for a trained run that need only its directory: eval, predict, generate; and validate.
 #include <cmath>
 #include <sstream>
 
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 class RunTest : public DataFiles {
  protected:
-  // Trains what `text` says, and gives the run's directory.
+  // Trains the config `text` and returns the run's directory.
   fs::path trained(const std::string& text) const {
     const fs::path dir = directory_ / "run";
     train(load_config(write("run.yaml", concat_to_string("device: cpu\n", text)), {}), dir);
@@ -41,7 +41,7 @@ std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
   return rows;
 }
 
-// Two features and three classes, which the first feature tells apart.
+// A table with two features and three classes, which the first feature separates.
 std::string flowers(int rows) {
   std::string out = "size,colour,kind\n";
   const char* kinds[] = {"rose", "iris", "lily, white"};
@@ -56,7 +56,7 @@ std::string flower_run(const std::string& path) {
                           "train: {epochs: 20, batch_size: 16}\ncheckpoint: {every: 1000}\n");
 }
 
-// As raw tensors what `taper predict` prints of files.
+// For raw tensors, the results are those that `taper predict` prints for files.
 TEST_F(RunTest, ARunPredictsOfTensors) {
   const auto expect_printed = [](const SavedRun& run, const std::string& file, const Tensor& raw) {
     const Tensor y = run.predict(raw);
@@ -165,8 +165,8 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
             std::string::npos);
   fs::remove(dir / "model.safetensors");
   EXPECT_NE(refusal().find("model.safetensors"), std::string::npos) << refusal();
-  fs::remove(dir / "CRC32");         // as of an older version
-  EXPECT_EQ(refusal(), "accepted");  // there is a checkpoint
+  fs::remove(dir / "CRC32");         // as in a run of an older version
+  EXPECT_EQ(refusal(), "accepted");  // the weights of a checkpoint are used
   write("run/model.safetensors", "damaged");
   EXPECT_NE(refusal().find("model.safetensors"), std::string::npos) << refusal();
   fs::remove(dir / "model.safetensors");
@@ -257,7 +257,7 @@ TEST_F(RunTest, ValidateCountsWhatTheRunWillTake) {
     name.resize(30 - amount.size(), ' ');
     return name + amount + " MiB";
   };
-  // 1,199,882 float32 numbers, Adam's two for each (and its counts).
+  // 1,199,882 parameters in float32; Adam has two more numbers for each (and its counts).
   for (const std::string& part :
        {std::string("parameters: 1,199,882"), std::string("Conv2d 0     [2, 32, 26, 26]"),
         memory("gradients", "4.58"), memory("optimizer state", "9.15"), memory("averages", "4.58"),
@@ -283,7 +283,7 @@ TEST_F(RunTest, AModelWithoutParametersIsRefusedByValidateAsByTrain) {
 TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
   for (const std::string half : {"train", "t10k"}) {
     const std::string header{0, 0, 8, 3, 0, 0, 0x13, char(0x88), 0, 0, 0, 9, 0, 0, 0, 7};
-    write(half + "-images-idx3-ubyte", header);  // and none of the 5000 images
+    write(half + "-images-idx3-ubyte", header);  // without the 5000 images
     write(half + "-labels-idx1-ubyte", "");
   }
   const std::string text = validate(load_config(

@@ -1,4 +1,4 @@
-// What is refused before a run begins, and the sizes that it chooses itself.
+// What is refused before a run begins, and the sizes that a run chooses itself.
 #include "apps/runner/train/preflight.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// The key that a row replaces stands alone in its line.
+// A key that a row of a test replaces is alone on its line.
 constexpr const char* kRun =
     "device: cpu\n"
     "threads: 1\n"
@@ -119,7 +119,7 @@ TEST_F(Preflight, SizesThatAModelTakesAreNotRefused) {
 }
 
 TEST_F(Preflight, ItChangesNoNumberOfTheRun) {
-  // A dropout draws, a batch norm keeps statistics.
+  // The model has a dropout, which draws random numbers, and a batch norm, which keeps statistics.
   const std::string model =
       "model={type: sequential, layers: [flatten, linear: 8, batch_norm1d, dropout, linear: 10]}";
   const Words first = {model, "train.drop_last=true", "--out", "a"},
@@ -173,7 +173,7 @@ TEST_F(Preflight, TheBatchSizeOfEvaluationsIsChosenAndKept) {
                      "train={steps: 4, batch_size: 6}", "--out", "text"};
   ASSERT_EQ(train(gpt).code, 0);
   EXPECT_TRUE(contains(text("text/config.yaml"), "eval_batch_size: 6\n"));
-  // What a run has recorded stays, however it goes on.
+  // A recorded batch size does not change when the run continues.
   ASSERT_EQ(train({model, "train.eval_batch_size=4", "train.epochs=1", "--out", "r"}).code, 0);
   const RunDirectory::Outcome resumed =
       train({model, "train.epochs=2", "--out", "r", "--resume", "auto"});
@@ -205,7 +205,7 @@ TEST_F(Preflight, ARunOfAVersionWithoutAKeyGoesOnWithItsDefault) {
 }
 
 TEST_F(Preflight, TheBatchSizeOfEvaluationsFitsTheMemory) {
-  // 1.2 MiB of activations a sample.
+  // 1.2 MiB of activations per sample.
   const RunConfig config = load_config(
       at_ / "run.yaml", {"model={type: sequential, layers: [upsample: {scale_factor: 20}, "
                          "adaptive_avg_pool2d: 1, flatten, linear: 10]}"});
@@ -218,7 +218,7 @@ TEST_F(Preflight, TheBatchSizeOfEvaluationsFitsTheMemory) {
   EXPECT_EQ(fits_in(1024), 256);
   EXPECT_EQ(fits_in(512), 128);
   EXPECT_EQ(fits_in(1), 1);
-  // A small model never asks.
+  // For a small model, the available memory is not queried.
   const RunConfig small = load_config(at_ / "run.yaml", {"model={type: mlp, hidden: [8]}"});
   const auto mlp = build_model(small.model, info, DeviceType::kCpu);
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// What a trace holds, read back from its file.
+// The content of a trace, read back from its file.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -45,8 +45,7 @@ struct Trace {
   void expect_names(const std::vector<std::string>& wanted) const {
     for (const std::string& name : wanted) EXPECT_TRUE(names.contains(name)) << name;
   }
-  // Of one thread, a range lies within another one or does not overlap it. Times are exact to the
-  // nanosecond.
+  // On one thread, two ranges are nested or disjoint. Times are exact to the nanosecond.
   void expect_nested() const {
     const auto ns = [](const Json& us) { return std::llround(us.get<double>() * 1000); };
     std::map<int, std::vector<std::pair<int64_t, int64_t>>> threads;

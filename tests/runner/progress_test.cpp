@@ -1,4 +1,4 @@
-// The bar says what matters most in the room that there is.
+// The progress bar shows the most important values that fit into the width.
 #include "apps/runner/report/progress.h"
 
 #include <gtest/gtest.h>

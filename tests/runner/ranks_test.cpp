@@ -1,5 +1,5 @@
-// Runs on several ranks: the same bytes for any number of them where the config has shards, and a
-// word from every rank when one is lost. Ranks are processes under mpirun.
+// Runs on several ranks. With shards in the config, any number of ranks gives the same bytes. When
+// a rank is lost, every other rank reports it. Ranks are processes started by mpirun.
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// Dropout, batch norm, averages, a loss scale, clipping, a last batch of 20.
+// Covers dropout, batch norm, averages, a loss scale, clipping, and a last batch of 20.
 constexpr const char* kDigitsConfig =
     "device: cpu\n"
     "threads: 1\n"
@@ -37,7 +37,7 @@ constexpr const char* kDigitsConfig =
     "        eval_every: 7, eval_batch_size: 8}\n"
     "checkpoint: {every: 3, keep: 2}\n"
     "metrics: [accuracy, confusion]\n";
-// Lines count by their tokens.
+// Lines are weighted by their tokens.
 constexpr const char* kNames =
     "device: cpu\n"
     "threads: 1\n"
@@ -56,7 +56,8 @@ class Ranks : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_MPI();
-    setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);  // waited for at every bad end
+    // mpirun waits this long after every failure
+    setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);
     write_bytes(dir_ / "digits.yaml", kDigitsConfig);
     write_bytes(dir_ / "names.yaml", kNames);
     std::string names;
@@ -64,7 +65,7 @@ class Ranks : public testing::Test {
     write_bytes(dir_ / "names.txt", names);
   }
 
-  // Bytes of what must be equal: metrics and weights.
+  // Returns the bytes that must be equal: metrics and weights.
   std::string bytes_of(const std::string& run) const {
     return read_bytes(dir_ / run / "metrics.jsonl") + read_bytes(dir_ / run / "model.safetensors");
   }
@@ -72,7 +73,7 @@ class Ranks : public testing::Test {
     words.insert(words.begin(), "train");
     return dir_.taper(words);
   }
-  // Processes of the run's job by rank, once there are so many.
+  // Waits until the run has `count` ranks, and returns their processes by rank.
   std::map<size_t, pid_t> wait_for_ranks(size_t count) const {
     std::map<size_t, pid_t> found;
     for (int i = 0; i < 3000 && found.size() < count; ++i) {
@@ -128,7 +129,7 @@ TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
       {"digits.yaml", "--ranks", "2", "distributed.shard_optimizer=true", "--out", "sharded"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_TRUE(bytes_of("whole") == bytes_of("sharded"));
-  // One log, one summary.
+  // The log and the summary are printed once.
   EXPECT_EQ(done.out.find("run:"), done.out.rfind("run:"));
   EXPECT_EQ(done.err.find("model:"), done.err.rfind("model:"));
 }
@@ -159,7 +160,7 @@ TEST_F(Ranks, SyncedBatchNormsSeeTheWholeBatch) {
   EXPECT_GT(distance(apart), 1e-3);
 }
 
-// What may befall a rank, and how the run ends of it.
+// A fault of a rank, and how the run must end.
 struct Fault {
   const char* name;
   void (*strike)(const fs::path& dir, pid_t pid, size_t rank);
@@ -178,7 +179,7 @@ const Fault kFaults[] = {
        write_bytes(dir / "nan", concat_to_string(rank));
      },
      kExitData, "(Spoilt) on rank "},
-    {"full disk",  // files of this rank grow no more: as on one, the rest of a write fails
+    {"full disk",  // files of this rank cannot grow further, as on a full disk
      [](const fs::path&, pid_t pid, size_t) {
        const rlimit limit{20'000, 20'000};
        ::prlimit(pid, RLIMIT_FSIZE, &limit, nullptr);
@@ -186,7 +187,7 @@ const Fault kFaults[] = {
      kExitDisk, "cannot "},
 };
 
-// TAPER_RANK_FAULTS=100 for the long proof, which says what it does.
+// TAPER_RANK_FAULTS=100 runs more faults and prints what it does.
 TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   const char* asked = std::getenv("TAPER_RANK_FAULTS");
   const size_t faults = asked ? size_t(std::atoi(asked)) : std::size(kFaults);
@@ -207,7 +208,7 @@ TEST_F(Ranks, FaultsAtAnyMomentLeaveARunThatGoesOnWithAnyNumber) {
   for (size_t i = 0; i < faults; ++i) {
     const std::string run = concat_to_string("run", i);
     const Fault& fault = kFaults[i % std::size(kFaults)];
-    const bool is_disk = fault.code == kExitDisk;  // the first rank writes
+    const bool is_disk = fault.code == kExitDisk;  // only the first rank writes
     const size_t victim = is_disk ? 0 : random() % 4;
     const bool is_at_work = i < std::size(kFaults);
     const pid_t job = dir_.start(with(words, {"--ranks", "4", "--out", run}));
@@ -285,7 +286,8 @@ TEST_F(Ranks, OneAloneNeedsNoMpi) {
   }
 }
 
-// Two ranks, each with words of its own: what they say, and the exit code in a line at the end.
+// Two ranks with different command lines. said_beside() returns their output, with the exit code in
+// the last line.
 class RanksApart : public Ranks {
  protected:
   std::string said_beside(const std::string& second) const {
@@ -326,20 +328,20 @@ TEST_F(RanksApart, ABadConfigOfOneEndsAllWithItsMessage) {
   const size_t rank = said.find("rank 1 (");
   EXPECT_NE(rank, std::string::npos) << said;
   EXPECT_NE(said.find("sed", rank), std::string::npos) << said;
-  EXPECT_EQ(said.find("rank 1 (", rank + 1), std::string::npos) << said;  // once
+  EXPECT_EQ(said.find("rank 1 (", rank + 1), std::string::npos) << said;  // only once
   EXPECT_TRUE(said.ends_with("\n2\n")) << said;
 }
 
 TEST_F(Ranks, AFullDiskEndsAllWithItsMessage) {
   const SmallDisk disk(dir_ / "disk");
-  if (!disk.mounted) GTEST_SKIP() << "no right to mount a small disk";
+  if (!disk.mounted) GTEST_SKIP() << "needs permission to mount a small file system";
   const Words words = {"digits.yaml", "train.shards=4", "--ranks", "4"};
   const auto into = [&](const std::string& run) {
     Words all = words;
     all.insert(all.end(), {"--out", run, "--resume", "auto"});
     return train(all);
   };
-  const auto full = into("disk/run");  // one checkpoint fits, two do not
+  const auto full = into("disk/run");  // there is room for one checkpoint, but not for two
   EXPECT_EQ(full.code, kExitDisk) << full.err;
   const size_t rank = full.err.find("rank 0 (");
   EXPECT_NE(rank, std::string::npos) << full.err;

@@ -1,6 +1,6 @@
 // The README's first program is the example, and prints what the README shows with a GPU and what
-// docs/devices.md shows without one. (Other blocks run as the guide's: tests/guide.) The definition
-// TAPER_FIRST_STEPS is its path.
+// docs/devices.md shows without one. (tests/guide runs the other blocks of the pages.) The
+// definition TAPER_FIRST_STEPS is the path of the program.
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -53,7 +53,7 @@ TEST(Readme, ShowsWhatTheFirstProgramPrints) {
     EXPECT_EQ(got, block_after("With a GPU it prints"));
     return;
   }
-  // The page has the reason of a build without CUDA; other machines have other reasons.
+  // The page shows the reason of a build without CUDA. On other machines the reason may differ.
   std::string want = block_after("A build without CUDA prints", "docs/devices.md");
   const std::string reason =
       "Taper was built without CUDA (TAPER_CUDA=OFF or no nvcc found); to use a GPU, install the "

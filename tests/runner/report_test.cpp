@@ -1,4 +1,4 @@
-// The report of written runs: one well-formed page with everything in it.
+// The report about written runs is a single well-formed page that contains everything.
 #include "apps/runner/report/report.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is wrong with text as XML (and so as HTML): tags that do not nest, bare '&' or '<'.
+// Returns what is wrong with a text as XML (and therefore as HTML), such as tags that are not
+// nested, bare '&' or '<'.
 std::string damage_of(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = 0; at < xml.size(); ++at) {
@@ -87,24 +88,25 @@ TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
   write("a/exit.json", R"({"code":0,"reason":"finished","step":2})");
   write("a/config.yaml", "name: a # \"<&>\"\n");
   write("a/samples.txt", "To be,\n or <not>\x01\n");
-  write("b & c/metrics.jsonl", std::string(kMetrics) + R"({"kind":"train","st)");  // being written
+  // the last line is being written
+  write("b & c/metrics.jsonl", std::string(kMetrics) + R"({"kind":"train","st)");
   const std::string page = report({"a", "b & c"});
   EXPECT_EQ(damage_of(page), "");
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
   for (const char* none : {"<script", "http", "<link", "url(", "nan", "inf\""}) {
     EXPECT_EQ(count(page, none), 0) << none;
   }
-  // Loss, gradient norm, learning rate, accuracy, samples per second.
+  // Charts of loss, gradient norm, learning rate, accuracy, samples per second.
   EXPECT_EQ(count(page, "<svg "), 5);
   EXPECT_EQ(count(page, "<polyline "),
-            11);  // twice: loss, test loss, norm, rate, accuracy; a's rate
+            11);  // two runs: loss, test loss, norm, rate, accuracy each; a's sample rate
   for (const char* part :
        {"<figcaption>Loss (log)<", "<figcaption>Grad norm<", "<figcaption>Learning rate<",
         "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
         "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
         "<tr><th>most memory</th><td>2.0 MiB</td>",
         "<tr><th>peak memory / estimate</th><td>1.05</td>",
-        // A rate of one epoch is a point; each line is named.
+        // A rate of a single epoch is drawn as a point. Each line has an entry in the legend.
         "<circle cx=\"337.0\" ", "<i class=\"key c0\"></i>", "<i class=\"key c1 sparse\"></i>",
         "b &amp; c (test)</span>", "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;",
         "finished", "not yet", "<tr><th>test accuracy</th><td>0.875</td><td>0.875</td></tr>",

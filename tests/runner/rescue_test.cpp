@@ -1,5 +1,5 @@
-// What stops a run, whatever it is, leaves a checkpoint of the last whole step, and a run that goes
-// on from there has the bytes of one that was never stopped.
+// Whatever stops a run, a checkpoint of the last complete step is saved. A run that continues from
+// it gives the bytes of one that was never stopped.
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// Every kind of state: running statistics, dropout, a loss scale, averages, a schedule, batches
-// that are accumulated. 200 images are ten batches of 20, of which a step takes three: 4 steps an
-// epoch, with 10 forward passes. An evaluation has two batches.
+// Covers every kind of state: running statistics, dropout, a loss scale, averages, a schedule,
+// accumulated batches. 200 images are ten batches of 20, and a step uses three of them. An epoch
+// therefore has 4 steps and 10 forward passes. An evaluation has two batches.
 constexpr const char* kConfig =
     "seed: 3\n"
     "device: cpu\n"
@@ -60,7 +60,8 @@ class Rescue : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return at_.taper(words);
   }
-  // Without the cause the run goes on, and ends as one that was never stopped.
+  // Expects that the run continues when the cause is gone, and ends like one that was never
+  // stopped.
   void expect_goes_on(const std::string& run, const Words& settings) const {
     const RunDirectory::Outcome whole = train("whole", settings);
     ASSERT_EQ(whole.code, 0) << whole.err;
@@ -85,10 +86,10 @@ struct Cause {
   const char* name;
   Words settings;
   int code;
-  int64_t step;  // that is saved
+  int64_t step;  // the step that is saved
 };
-// A step's forward passes are numbers 1 to 3, 4 to 6, 7 to 9, and 10 of an epoch. Evaluations come
-// after the steps 3, 6, ..., 15 and 16.
+// Of the forward passes of an epoch, numbers 1 to 3, 4 to 6, 7 to 9, and 10 belong to one step
+// each. Evaluations follow the steps 3, 6, ..., 15 and 16.
 const Cause kCauses[] = {
     {"a layer in the first batch of a step", {"model.layers.4.failing={call: 14}"}, kExitBug, 5},
     {"a layer in the last batch of a step", {"model.layers.4.failing={call: 16}"}, kExitBug, 5},
@@ -151,7 +152,7 @@ TEST_F(Rescue, WhateverStopsARunItsLastWholeStepIsSaved) {
 TEST_F(Rescue, AnExceptionOfNoKnownTypeSavesToo) {
   write_bytes(at_ / "fault", "");
   const Words settings{"model.layers.4.failing={call: 14, kind: unknown}"};
-  EXPECT_EQ(train("r", settings).code, 128 + SIGABRT) << "nobody catches it";
+  EXPECT_EQ(train("r", settings).code, 128 + SIGABRT) << "the exception is not caught";
   fs::remove(at_ / "fault");
   expect_goes_on("r", settings);
 }
@@ -171,7 +172,7 @@ TEST_F(Rescue, WhereSavingFailsTooBothAreSaid) {
   EXPECT_TRUE(contains(end.err, "there is no checkpoint")) << end.err;
 }
 
-// The optimizer may have moved some weights and not others.
+// The optimizer may have changed only some of the weights.
 TEST_F(Rescue, AFailureWithinAnUpdateIsNotSaved) {
   write_bytes(at_ / "fault", "");
   const Words settings{"optimizer={type: failing_sgd, lr: 0.01, call: 7}", "checkpoint.every=4",
@@ -187,7 +188,7 @@ TEST_F(Rescue, AFailureWithinAnUpdateIsNotSaved) {
   expect_goes_on("r", settings);
 }
 
-// The first rank has all that a checkpoint needs; if another one fails, nobody hangs.
+// The first rank has everything that a checkpoint needs. If another rank fails, no rank hangs.
 TEST_F(Rescue, TheFirstRankAloneSavesForAll) {
   if (const std::string why = Communicator::unavailable_reason(); !why.empty()) {
     GTEST_SKIP() << "needs MPI: " << why;
@@ -244,17 +245,17 @@ TEST(BufferSnapshots, UndoAForwardPassOnceItIsKnownWhichBuffersChange) {
       norm(x);
     };
     step();
-    EXPECT_FALSE(snapshot.restore()) << "nobody knew that they would change";
+    EXPECT_FALSE(snapshot.restore()) << "the first forward pass reveals which buffers change";
     const std::vector<float> before = values();
     step();
     EXPECT_NE(values(), before);
     EXPECT_TRUE(snapshot.restore());
     EXPECT_EQ(values(), before);
-    // A step that failed before its forward pass, as for want of data.
+    // A step that failed before its forward pass, for example for lack of data.
     snapshot.begin();
     EXPECT_TRUE(snapshot.restore());
     EXPECT_EQ(values(), before);
-    // An evaluation that changes them.
+    // An evaluation that changes the buffers.
     snapshot.begin();
     norm(x);
     EXPECT_FALSE(snapshot.restore());

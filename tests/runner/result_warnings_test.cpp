@@ -1,4 +1,4 @@
-// What a run says of results that are not what they seem.
+// Warnings of a run about results that may be misleading.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +45,7 @@ class ResultWarnings : public ::testing::Test {
 TEST_F(ResultWarnings, StandInTheSummaryTheRunsFilesAndTheReport) {
   struct Row {
     Words settings;
-    std::string says;  // empty: nothing
+    std::string says;  // empty: no warning
   };
   const Row rows[] = {
       {{}, ""},

@@ -1,5 +1,5 @@
-// Runs that are killed and resumed end with the bytes of those that were not. TAPER_KILLS=200 for
-// the long proof.
+// Runs that are killed and resumed give the bytes of runs that were not. TAPER_KILLS=200 runs a
+// longer test.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -31,8 +31,8 @@ struct ResumeCase {
   const char* yaml;
 };
 
-// Every kind of state that a run has: workers, accumulation, dropout, batch norm, a loss scale,
-// averages, a schedule; a plateau with text; rows with momentum and a skip.
+// Covers every kind of state of a run: workers, accumulation, dropout, batch norm, a loss scale,
+// averages, a schedule; text with a plateau schedule; rows with momentum and rollbacks.
 constexpr ResumeCase kResumeCases[] = {
     {"digits",
      "device: cpu\n"
@@ -66,7 +66,8 @@ constexpr ResumeCase kResumeCases[] = {
      "        early_stopping: {metric: mae, patience: 20}}\n"
      "checkpoint: {every: 0, keep: 3}\n"},
 };
-// Of a program that knows the optimizer. The loss scale begins where steps overflow.
+// For a program that registers the optimizer. The loss scale is so high at first that steps
+// overflow.
 constexpr ResumeCase kOwn = {
     "own",
     "device: cpu\n"
@@ -119,7 +120,7 @@ class Resume : public ::testing::Test {
 
 // --- at random moments ---
 
-// Starts and kills one run until it ends by itself. Returns the kills.
+// Repeatedly starts and kills one run until it ends by itself. run() returns the number of kills.
 class Killer {
  public:
   Killer(const RunDirectory& at, uint64_t seed) : at_(at), random_(seed) {}
@@ -137,12 +138,12 @@ class Killer {
       const RunDirectory::Outcome end = at_.wait(child);
       if (end.code == 0) return kills;
       ++kills;
-      // Before it listens, a signal kills it.
+      // Before the run handles signals, a signal kills it.
       EXPECT_TRUE(end.code == 128 + signal || (end.code == 75 && signal != SIGKILL))
           << end.code << ": " << end.err;
       if (end.code == 75) {
         ++saved;
-        // A run that had not begun has nothing to save.
+        // A run that has not begun has nothing to save.
         EXPECT_TRUE(contains(read_bytes(at_ / (out + "/exit.json")), "\"code\": 75") ||
                     contains(end.err, "before the first step"))
             << end.err;
@@ -151,7 +152,7 @@ class Killer {
     }
   }
 
-  int saved = 0;  // runs that ended with 75
+  int saved = 0;  // number of runs that ended with code 75
 
  private:
   static constexpr int kSignals[] = {SIGKILL, SIGKILL, SIGTERM, SIGINT, SIGUSR1};
@@ -184,7 +185,7 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
               killer.saved);
 }
 
-// --- an optimizer of a program's own ---
+// --- an optimizer that a program adds ---
 
 TEST_F(Resume, AnOptimizerOfAProgramsOwnGoesOnWithTheSameBytes) {
   EXPECT_EQ(train("own", "unknown").code, 2);
@@ -197,7 +198,7 @@ TEST_F(Resume, AnOptimizerOfAProgramsOwnGoesOnWithTheSameBytes) {
   for (const char* name : {"state.0.slow_param", "state.3.step", "param_groups.0.alpha"}) {
     EXPECT_TRUE(contains(read_bytes(saved), name)) << name;
   }
-  // Ended early, on purpose and not.
+  // A run that ended early as configured, and one that was killed.
   ASSERT_EQ(train("own", "ended", {"train.epochs=2"}).code, 0);
   const RunDirectory::Outcome resumed = train("own", "ended", {"--resume", "auto"});
   EXPECT_TRUE(contains(resumed.err, "resumed from")) << resumed.err;
@@ -226,11 +227,11 @@ TEST_F(Resume, ASignalSavesAndEndsWith75) {
   }
 }
 
-// Whatever was to be shown there fails then, too.
+// Writing to the lost terminal then fails, too.
 TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
   int terminal = -1;
   const pid_t outer = ::forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (outer == 0) {  // the leader of the session, whom the kernel tells
+  if (outer == 0) {  // the leader of the session, to which the kernel sends the signal
     at_.become({"train", "rows.yaml", "train.epochs=100000",
                 "train.early_stopping.patience=1000000", "--out", "r"},
                "export TERM=xterm; exec 2>/dev/tty;");
@@ -238,7 +239,7 @@ TEST_F(Resume, ALostTerminalSavesAndEndsWith75) {
   for (int i = 0; i < 4000 && !fs::exists(at_ / "r/checkpoints/step-00000000"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // with a bar
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the bar is visible by now
   ::close(terminal);
   int status = 0;
   ::waitpid(outer, &status, 0);
@@ -261,7 +262,7 @@ TEST(Signals, ASecondSigintEndsAtOnce) {
 }
 
 TEST(Signals, ThatATerminalIsLostMayBeIgnored) {
-  const auto before = ::signal(SIGHUP, SIG_IGN);  // as nohup has it
+  const auto before = ::signal(SIGHUP, SIG_IGN);  // as under nohup
   {
     const SignalGuard signals;
     ::raise(SIGHUP);
@@ -281,7 +282,8 @@ TEST(Signals, LoopsBeforeTheRunHearThem) {
   EXPECT_NO_THROW(check_stop());
 }
 
-// However large the file is: the first rows of it are enough here.
+// Reading stops at the signal, however large the file is. Here the first rows of a small one
+// suffice.
 TEST_F(Resume, ASignalEndsTheReadingOfATableOrOfImages) {
   data::Csv table;
   table.path = (at_ / "t.csv").string();
@@ -335,7 +337,7 @@ TEST_F(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsUsed) {
   }
 }
 
-// --- where from ---
+// --- the checkpoint to resume from ---
 
 TEST_F(Resume, FromTheLastTheBestOrAPath) {
   ASSERT_EQ(train("rows", "whole").code, 0);
@@ -348,7 +350,7 @@ TEST_F(Resume, FromTheLastTheBestOrAPath) {
     EXPECT_EQ(end.code, 0) << end.err;
     expect_same("whole", "run");
   }
-  // Into a directory of its own, with the metrics so far.
+  // Into a new directory, which gets the metrics up to that step.
   EXPECT_EQ(train("rows", "branch", {"--resume", older}).code, 0);
   expect_same("whole", "branch");
   EXPECT_TRUE(fs::exists(older));
@@ -393,14 +395,15 @@ TEST_F(Resume, ARunThatIsShorterThanItHasRunIsRefused) {
       end.err, "the checkpoint has 320 steps and the run only 40: nothing is left to train"))
       << end.err;
   EXPECT_EQ(read_bytes(at_ / "r/config.yaml"), config);
-  EXPECT_EQ(train("rows", "r", {"--resume", "auto"}).code, 0) << "it is over, as it was";
+  EXPECT_EQ(train("rows", "r", {"--resume", "auto"}).code, 0)
+      << "the run is finished and stays unchanged";
 }
 
 TEST_F(Resume, NoProcIsNeeded) {
 #ifdef TAPER_SANITIZED
   GTEST_SKIP() << "the sanitizers read their options and the threads to check from /proc";
 #endif
-  if (std::system("unshare -m true 2> /dev/null") != 0) GTEST_SKIP() << "mounts are not allowed";
+  if (std::system("unshare -m true 2> /dev/null") != 0) GTEST_SKIP() << "needs permission to mount";
   const RunDirectory::Outcome end =
       train("rows", "r", {"train.epochs=1"},
             "unshare -m sh -c 'mount -t tmpfs none /proc && exec \"$@\"'");
@@ -417,12 +420,12 @@ TEST_F(Resume, ShortenedMetricsAreNamed) {
   EXPECT_TRUE(contains(exit_of("run"), "\"code\": 66")) << exit_of("run");
 }
 
-// --- without room ---
+// --- a full disk ---
 
 TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
   const fs::path newest = *newest_checkpoint(at_ / "run");
-  // Files of at most 16 KiB; the model has more.
+  // Files are limited to 16 KiB; the model is larger.
   const RunDirectory::Outcome full =
       train("digits", "run", {"--resume", "auto"}, "trap '' XFSZ; ulimit -f 32;");
   EXPECT_EQ(full.code, 74) << full.err;
@@ -434,8 +437,8 @@ TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
 }
 
-// Output to files outside of a run's folder, and output to stdout: the file is named, and none is
-// left.
+// When a file next to a run, or stdout, cannot be written, the message names it, and no partial
+// file remains.
 TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
   ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
   for (const char* command :
@@ -457,7 +460,7 @@ TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
     EXPECT_EQ(full.code, 74) << command << ": " << full.err;
     EXPECT_TRUE(contains(full.err, "cannot write to stdout: No space left")) << full.err;
   }
-  // No file of the run takes the place of what is closed.
+  // No file of the run gets the number of the closed descriptor.
   const RunDirectory::Outcome closed = train("digits", "mute", {"train.epochs=1"}, "exec >&-;");
   EXPECT_EQ(closed.code, 74) << closed.err;
   EXPECT_TRUE(contains(closed.err, "cannot write to stdout: Bad file descriptor")) << closed.err;
@@ -466,8 +469,8 @@ TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
 
 TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
   const SmallDisk disk(at_ / "disk");
-  if (!disk.mounted) GTEST_SKIP() << "no right to mount a small disk";
-  // A checkpoint has about 440 KB: one fits, two do not.
+  if (!disk.mounted) GTEST_SKIP() << "needs permission to mount a small file system";
+  // A checkpoint has about 440 KB, so one fits and two do not.
   const RunDirectory::Outcome full = train("digits", "disk/run");
   EXPECT_EQ(full.code, 74) << full.err;
   EXPECT_TRUE(contains(full.err, "No space left on device")) << full.err;

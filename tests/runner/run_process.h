@@ -1,4 +1,4 @@
-// The program as a process of its own, which a test may kill.
+// Runs the program as a separate process, which a test may kill.
 #pragma once
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ inline void write_bytes(const std::filesystem::path& file, const std::string& by
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-// A directory that goes with the test; runs start in it.
+// A working directory for runs. The destructor removes it.
 class RunDirectory {
  public:
   RunDirectory() {
@@ -41,20 +41,21 @@ class RunDirectory {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
   struct Outcome {
-    int code = 0;  // 128 + n when signal n killed it
+    int code = 0;  // 128 + n if signal n killed it
     std::string out, err;
   };
 
-  // What start() starts; empty: the program that was built, or TAPER_PROGRAM's.
+  // The program that start() runs. If empty, it is TAPER_PROGRAM or, by default, the program of
+  // this build.
   std::string program = {};
 
-  // Starts `taper WORDS`, by /bin/sh where `before` says so: "ulimit -f 8;".
+  // Starts `taper WORDS`. /bin/sh first runs `before`, for example "ulimit -f 8;".
   pid_t start(const std::vector<std::string>& words, const std::string& before = "") const {
     const pid_t child = ::fork();
     if (child == 0) become(words, before);
     return child;
   }
-  // The calling process becomes the program.
+  // Replaces the calling process by the program.
   [[noreturn]] void become(const std::vector<std::string>& words,
                            const std::string& before = "") const {
     const char* set = program.empty() ? std::getenv("TAPER_PROGRAM") : program.c_str();
@@ -90,7 +91,7 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
-// A file system of 600 KB for the runs in DIR, while it lives.
+// A mounted file system of 600 KB for runs in DIR. The destructor unmounts it.
 class SmallDisk {
  public:
   explicit SmallDisk(const std::filesystem::path& dir) : dir_(dir) {

@@ -1,5 +1,5 @@
-// The JSON Schema and the reference page say what the reader does: shipped configs pass both, and
-// five hundred mutations of them are refused by both, at the mutated line.
+// The JSON Schema and the reference page agree with the reader of configs. Shipped configs are
+// valid for both, and five hundred mutations of them are refused by both, at the mutated line.
 #include "apps/runner/config/schema.h"
 
 #include <algorithm>
@@ -71,7 +71,8 @@ bool is_of(const Json& value, const std::string& type) {
   return value.is_object();
 }
 
-// Whether the value is valid, of those keywords that Taper writes; another one fails the test.
+// Returns whether the value is valid. Supports only the keywords that Taper writes; any other
+// keyword fails the test.
 bool is_valid(const Json& schema, const Json& value) {
   const auto passes = [&](const Json& inner) { return is_valid(inner, value); };
   for (const auto& [keyword, v] : schema.items()) {
@@ -132,7 +133,7 @@ bool schema_takes(const std::string& yaml) {
   return document.root && document.problems.empty() && is_valid(schema, json_of(*document.root));
 }
 
-// The defaults too, so that every section is there.
+// Checks all defaults, so that every section is covered.
 bool is_valid_default(const Json& schema) {
   if (schema.contains("default") && !is_valid(schema, schema["default"])) return false;
   return !schema.is_structured() || std::ranges::all_of(schema, is_valid_default);
@@ -150,7 +151,7 @@ TEST(Schema, TakesWhatTheReaderTakes) {
     EXPECT_TRUE(schema_takes(to_yaml(load_config(file, {})))) << file;
     EXPECT_TRUE(schema_takes(text_of(file))) << file;
   }
-  // What is in the file that includes is held to the same, but need not be all.
+  // A file that includes others follows the same schema, but may be incomplete.
   for (const char* wrong :
        {"include: a.yaml\nmodel: {n_layers: 4}\n", "include: a.yaml\ntrain: {epochs: -1}\n",
         "include: {a: 1}\n", "include: a.yaml\nmodel: {layers: [linear]}\n",
@@ -182,10 +183,11 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
   };
   const Json model = Json::parse(json_schema())["else"]["properties"]["model"];
   const Json entries = model["oneOf"][1]["properties"]["layers"]["items"]["oneOf"];
-  ASSERT_EQ(entries.size(), 65u);  // names alone, then one for each layer
+  ASSERT_EQ(entries.size(), 65u);  // one for names without options, then one for each layer
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::string name = entries[i]["required"][0];
-    if (name == "upsample") continue;  // one of two keys: a rule, which JSON Schema does not say
+    // needs exactly one of two keys, a rule that the JSON Schema does not express
+    if (name == "upsample") continue;
     check(name);
     check(name + ": {}");
     check(name + ": 2");
@@ -205,13 +207,13 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
 }
 
 TEST(Schema, TheReferencePageIsInStep) {
-  // By the program: in this process other tests may have registered components of their own.
+  // Runs the program, because other tests of this process may have registered components.
   const RunDirectory at;
   EXPECT_EQ(text_of(kSource / "docs/configuration.md"), at.taper({"schema", "--markdown"}).out)
       << "run: taper schema --markdown > docs/configuration.md";
 }
 
-// A directory that begins as a copy of the shipped configs.
+// A directory with a copy of the shipped configs.
 class MutationTest : public ::testing::Test {
  protected:
   MutationTest()
@@ -220,7 +222,7 @@ class MutationTest : public ::testing::Test {
   }
   ~MutationTest() override { fs::remove_all(directory_); }
 
-  // Empty when the text is taken.
+  // Returns "" if the text is accepted.
   std::string error_of(const std::string& text) const {
     std::ofstream(directory_ / "run.yaml") << text;
     try {
@@ -237,14 +239,14 @@ class MutationTest : public ::testing::Test {
 struct Mutation {
   std::string what;
   std::vector<std::string> lines;
-  std::size_t at = 0;         // the line, from 0, that the message must name
-  bool is_for_schema = true;  // JSON Schema, which sees values alone, must refuse it too
+  std::size_t at = 0;         // the line, counted from 0, that the message must name
+  bool is_for_schema = true;  // whether JSON Schema must refuse it, too; it sees only values
 };
 
-// A line "  key: value  # comment", the value not empty.
+// A line "  key: value  # comment" with a value.
 const std::regex kEntry(R"(^( *)([A-Za-z_0-9]+): +([^# ][^#]*?) *(#.*)?$)");
 
-// Of the line `at`, or nothing where that mutation does not apply.
+// Returns the mutation of line `at`, or nothing if this kind does not apply.
 std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::size_t at) {
   std::smatch part;
   const std::string line = lines[at];
@@ -269,7 +271,7 @@ std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::si
       lines.insert(lines.begin() + std::ptrdiff_t(at) + 1, line);
       return Mutation{"a duplicate key", lines, at + 1};
     case 4: {
-      // The first of its block would only move the block.
+      // Indenting the first line of a block would only move the block.
       const bool is_first = !is_inner || lines[at - 1].find_first_not_of(' ') != pad.size();
       if (is_first) return {};
       lines[at] = (at % 2 ? " " : "") + line.substr(at % 2 ? 0 : 1);
@@ -281,7 +283,7 @@ std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::si
       std::size_t section = at;
       while (lines[section][0] == ' ') --section;
       lines.erase(lines.begin() + std::ptrdiff_t(at));
-      // That a run needs epochs or steps is a rule.
+      // The rule that a run needs epochs or steps is not in the schema.
       return Mutation{"a missing key", lines, section, key != "epochs" && key != "steps"};
     }
   }

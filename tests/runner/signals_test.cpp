@@ -1,4 +1,4 @@
-// Real signals to real processes: they are answered at once, wherever the run is.
+// Signals to running processes are answered immediately, whatever the run is doing.
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 using Words = std::vector<std::string>;
 
-// The layer takes its time in training or in evaluation, as the test says.
+// The layer `failing` is slow in training or in evaluation, depending on the test.
 constexpr const char* kConfig =
     "seed: 3\n"
     "device: cpu\n"
@@ -47,7 +47,7 @@ class SignalTo : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     child_ = at_.start(words);
   }
-  // Waits until it holds, for a minute at most.
+  // Waits until the condition holds, for at most a minute. Returns whether it holds.
   static bool wait_for(const std::function<bool()>& condition) {
     const auto start = Clock::now();
     while (!condition()) {
@@ -63,7 +63,7 @@ class SignalTo : public ::testing::Test {
     return wait_for([&] { return fs::exists(checkpoint_of_step(at_ / run, step)); });
   }
   RunDirectory::Outcome end() { return at_.wait(std::exchange(child_, -1)); }
-  // Without a pause the run ends with the bytes of one that was never stopped.
+  // Expects that the run, when resumed, ends with the bytes of one that was never stopped.
   void expect_goes_on(const Words& settings) {
     for (const std::string run : {"whole", "r"}) {
       start(settings, run);
@@ -93,17 +93,17 @@ TEST_F(SignalTo, AStepIsAnsweredAtOnceAndEndsAfterTheStep) {
     fs::remove_all(at_ / "r");
     start(slow);
     ASSERT_TRUE(has_checkpoint(2));
-    std::this_thread::sleep_for(Milliseconds(50));  // now within a step
+    std::this_thread::sleep_for(Milliseconds(50));  // the run is now within a step
     ::kill(child_, number);
     EXPECT_TRUE(says(line)) << read_bytes(at_ / "stderr");
-    EXPECT_FALSE(fs::exists(checkpoint_of_step(at_ / "r", 3))) << "the step is over";
+    EXPECT_FALSE(fs::exists(checkpoint_of_step(at_ / "r", 3))) << "the step has already ended";
     const RunDirectory::Outcome done = end();
     EXPECT_EQ(done.code, 75) << done.err;
     EXPECT_TRUE(contains(done.err, "ended by SIG") && contains(done.err, "which is saved"));
   }
 }
 
-// `timeout` sends SIGTERM to its child and to the group of processes that the child is in.
+// `timeout` sends SIGTERM both to its child and to the child's process group.
 TEST_F(SignalTo, ASigtermThatIsSentTwiceAtOnceCountsAsOne) {
   start({"model.layers.4.failing={call: 0, milliseconds: 300}"});
   ASSERT_TRUE(has_checkpoint(2));
@@ -136,7 +136,7 @@ TEST_F(SignalTo, ASecondOneEndsAtOnceAndNamesTheNewestCheckpoint) {
   }
 }
 
-// 40 batches of 50 ms; what was trained is saved, and the evaluation is made again.
+// 40 batches of 50 ms. The trained step is saved, and the evaluation is repeated.
 TEST_F(SignalTo, AnEvaluationEndsAfterItsBatch) {
   const Words slow{"model.layers.4.failing={in: evaluation, call: 0, milliseconds: 50}",
                    "checkpoint.every=5"};
@@ -145,7 +145,7 @@ TEST_F(SignalTo, AnEvaluationEndsAfterItsBatch) {
     fs::remove_all(at_ / "whole");
     start(slow);
     ASSERT_TRUE(has_checkpoint(10));
-    std::this_thread::sleep_for(Milliseconds(700));  // two steps later
+    std::this_thread::sleep_for(Milliseconds(700));  // now two steps later
     ::kill(child_, number);
     EXPECT_TRUE(says("stopping after this batch of the evaluation"));
     const RunDirectory::Outcome done = end();
@@ -163,7 +163,7 @@ TEST_F(SignalTo, TheReadingOfATableEnds) {
   const Words table{"data={type: csv, path: rows.csv}", "model={type: mlp, hidden: [4]}"};
   start(table);
   std::this_thread::sleep_for(Milliseconds(600));
-  ASSERT_FALSE(fs::exists(at_ / "r")) << "reading was over too soon";
+  ASSERT_FALSE(fs::exists(at_ / "r")) << "reading ended too early";
   ::kill(child_, SIGINT);
   const RunDirectory::Outcome done = end();
   EXPECT_EQ(done.code, 75) << done.err;
@@ -172,7 +172,7 @@ TEST_F(SignalTo, TheReadingOfATableEnds) {
   EXPECT_FALSE(fs::exists(at_ / "r"));
 }
 
-// --- the lock of a process that is ending ---
+// --- the lock of a process that is about to end ---
 
 TEST_F(SignalTo, AHolderOfTheLockThatIsEndingIsWaitedFor) {
   fs::create_directories(at_ / "r");
@@ -191,7 +191,7 @@ TEST_F(SignalTo, AHolderOfTheLockThatIsEndingIsWaitedFor) {
 TEST_F(SignalTo, ARunGoesOnWhileAKilledOneIsStillEnding) {
   start({"model.layers.4.failing={call: 0, milliseconds: 100}"});
   ASSERT_TRUE(has_checkpoint(2));
-  ::kill(child_, SIGSTOP);  // holds its lock, as a process in its last seconds
+  ::kill(child_, SIGSTOP);  // keeps its lock, like a process that is about to end
   std::thread killer([child = child_] {
     std::this_thread::sleep_for(std::chrono::seconds(2));
     ::kill(child, SIGKILL);

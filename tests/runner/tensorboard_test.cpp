@@ -1,4 +1,4 @@
-// Event files, read by a reader of their own written after the formats' descriptions.
+// Event files, read by an independent reader that follows the descriptions of the formats.
 #include "apps/runner/report/tensorboard.h"
 
 #include <bit>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bit by bit, the highest first: another way to the sum than the product's table.
+// Computes CRC-32C bit by bit, highest bit first, unlike the program's table-based version.
 uint32_t crc32c(const std::string& bytes) {
   uint32_t crc = ~0u;
   for (const char c : bytes) {
@@ -115,7 +115,7 @@ TEST(TensorBoard, ScalarsAreReadBackByAnotherReader) {
   const fs::path dir = fs::temp_directory_path() / ("taper_tb_" + std::to_string(getpid()));
   fs::create_directories(dir);
   {
-    EventWriter first(dir), second(dir);  // of the same second
+    EventWriter first(dir), second(dir);  // created within the same second
     first.scalar("train/loss", 1, 2.5);
     first.scalar("test/accuracy", 300, 0.75);
     first.scalar(std::string(200, 'x'), int64_t(1) << 40, -1e-30);

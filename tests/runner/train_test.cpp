@@ -1,4 +1,4 @@
-// The loop of a training run, as its files and messages show it.
+// The training loop, as its files and messages show it.
 #include "apps/runner/train/train.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-// 100 images are four batches of 25; 13 and 12 test images are two.
+// 100 training images are four batches of 25. The 25 test images are batches of 13 and 12.
 constexpr const char* kDigits =
     "device: cpu\n"
     "threads: 1\n"
@@ -47,7 +47,7 @@ constexpr const char* kDigits =
     "optimizer: {type: sgd, lr: 0.1}\n"
     "train: {epochs: 2, batch_size: 25, eval_batch_size: 13}\n";
 
-// y = 2 a + 1, where one row may have a value that no float32 product survives.
+// A table with y = 2 a + 1, in which one row may have a value whose float32 products overflow.
 std::string rows_with(const std::string& extreme) {
   std::string rows = "a,y\n";
   for (int i = 0; i < 40; ++i)
@@ -84,7 +84,7 @@ class Train : public ::testing::Test {
   std::string text(const std::string& file) const { return read_bytes(at_ / file); }
   Json json(const std::string& file) const { return Json::parse(text(file)); }
 
-  // A value of all lines of that kind.
+  // Returns the value `key` of all lines of a kind.
   std::vector<double> values(const std::string& run, const std::string& kind,
                              const std::string& key) const {
     std::vector<double> out;
@@ -132,7 +132,7 @@ TEST_F(Train, ARunDirectoryHasItsFiles) {
 }
 
 TEST_F(Train, AccumulatedBatchesGiveTheStepsOfOneBigBatch) {
-  // 100 = 40 + 40 + 20, and 13 13 13 1 | 13 13 13 1 | 13 7 is not: batches of 10 four at a time.
+  // Each step has the same 40, 40 or 20 samples in both runs, in one batch or in batches of 10.
   expect_trains("digits", "big", {"train.batch_size=40", "train.clip_norm=100"});
   expect_trains("digits", "small",
                 {"train.batch_size=10", "train.accumulate=4", "train.clip_norm=100"});
@@ -140,7 +140,7 @@ TEST_F(Train, AccumulatedBatchesGiveTheStepsOfOneBigBatch) {
   for (const char* key : {"loss", "grad_norm"}) {
     expect_close(values("small", "train", key), values("big", "train", key), 1e-5);
   }
-  // The last batch of an epoch has less weight: 100 = (15 15 15) (15 15 15) (10).
+  // The last batch of an epoch is smaller and has less weight: 100 = (15 15 15) (15 15 15) (10).
   expect_trains("digits", "odd", {"train.batch_size=45"});
   expect_trains("digits", "odd_small", {"train.batch_size=15", "train.accumulate=3"});
   expect_close(values("odd_small", "train", "loss"), values("odd", "train", "loss"), 1e-5);
@@ -171,7 +171,7 @@ TEST_F(Train, StepsEndARunInTheMiddleOfAnEpoch) {
 }
 
 TEST_F(Train, ClippingBoundsTheStep) {
-  // Without momentum a step moves the weights by lr * norm.
+  // Without momentum, a step moves the weights by lr * norm.
   const Words one = {"train.epochs=null", "train.steps=1", "train.on_nan=rollback",
                      "checkpoint.keep=3"};
   const auto moved = [&](const std::string& run, const std::string& setting) {
@@ -189,7 +189,8 @@ TEST_F(Train, ClippingBoundsTheStep) {
     return std::pair(std::sqrt(sum), most);
   };
   EXPECT_NEAR(moved("norm", "train.clip_norm=0.01").first, 0.1 * 0.01, 1e-6);
-  EXPECT_GT(values("norm", "train", "grad_norm")[0], 0.1);  // before clipping
+  // the logged norm is that before clipping
+  EXPECT_GT(values("norm", "train", "grad_norm")[0], 0.1);
   EXPECT_NEAR(moved("value", "train.clip_value=0.001").second, 0.1 * 0.001, 1e-7);
 }
 
@@ -251,7 +252,7 @@ TEST_F(Train, ARunThatWasCutShortRollsBackToWhereTheWholeOneDoes) {
   write_bytes(at_ / "rows.csv", rows_with("3e38"));
   const Words settings = {"train.on_nan=rollback", "checkpoint.every=100"};
   Words cut = settings, resumed = settings;
-  cut.push_back("train.time_limit=0.000001");  // after one step
+  cut.push_back("train.time_limit=0.000001");  // ends after one step
   resumed.insert(resumed.end(), {"--resume", "auto"});
   const RunDirectory::Outcome whole = train("rows", "whole", settings);
   EXPECT_EQ(train("rows", "parts", cut).code, 0);
@@ -260,7 +261,7 @@ TEST_F(Train, ARunThatWasCutShortRollsBackToWhereTheWholeOneDoes) {
   EXPECT_EQ(text("whole/metrics.jsonl"), text("parts/metrics.jsonl"));
 }
 
-// --- rates ---
+// --- learning rates ---
 
 TEST_F(Train, TheRateFollowsItsSchedule) {
   expect_trains("digits", "r", {"schedule={type: cosine, warmup: 3}"});
@@ -294,15 +295,15 @@ TEST_F(Train, APlateauLowersTheRate) {
       "digits", "r",
       {"schedule={type: plateau, patience: 0, factor: 0.5, threshold: 0.5}", "train.epochs=3"});
   const std::vector<double> lr = values("r", "train", "lr");
-  // The first evaluation sets the mark; none is half as large.
+  // The first evaluation is the reference; none has half of its loss.
   EXPECT_EQ(lr[4], 0.1);
   EXPECT_EQ(lr[8], 0.05);
 }
 
-// --- ends ---
+// --- ends of runs ---
 
 TEST_F(Train, EarlyStoppingKeepsTheBestWeights) {
-  // So fast that it gets worse.
+  // The learning rate is so high that the loss increases.
   expect_trains("digits", "r",
                 {"train.epochs=50", "optimizer.lr=3", "checkpoint.keep=1",
                  "train.early_stopping={metric: loss, patience: 3}"});
@@ -312,7 +313,7 @@ TEST_F(Train, EarlyStoppingKeepsTheBestWeights) {
   EXPECT_EQ(json("r/exit.json")["reason"], "early stopping");
   EXPECT_EQ(step_of(best_checkpoint(at_ / "r")), int64_t(best + 1) * 4);
   EXPECT_EQ(weights("r/model.safetensors"), weights("r/checkpoints/best/model.safetensors"));
-  // A run that has stopped stays so.
+  // A run that has stopped early does not continue.
   const std::string before = text("r/metrics.jsonl");
   const RunDirectory::Outcome again =
       train("digits", "r",
@@ -341,7 +342,7 @@ TEST_F(Train, CheckpointsComeByTheClockOrBySteps) {
     Words settings;
     std::vector<int64_t> saved;
   };
-  // The first evaluation stays the best, for it is the worst.
+  // With mode max the first evaluation stays the best, because its loss is the highest.
   const Row rows[] = {
       {"the best and the end", {}, {12, 4}},
       {"each epoch", {"checkpoint.every=0"}, {12, 8, 4}},
@@ -371,7 +372,7 @@ TEST_F(Train, ATimeLimitSavesAndEndsWell) {
   EXPECT_GT(json("r/exit.json")["step"], end["step"]);
 }
 
-// --- numbers that are none ---
+// --- non-finite numbers ---
 
 TEST_F(Train, ABadStepStopsTheRunAndNamesTheTensor) {
   struct Row {
@@ -420,7 +421,7 @@ TEST_F(Train, ARollbackHalvesTheRateUntilItHolds) {
   const std::vector<double> lr = values("r", "train", "lr"), steps = values("r", "train", "step");
   EXPECT_EQ(lr.back(), 0.1);
   EXPECT_TRUE(all_finite(weights("r/model.safetensors")));
-  // Lines of steps that were taken back are gone.
+  // The lines of steps that were rolled back are removed.
   for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], double(i + 1));
 }
 
@@ -471,7 +472,7 @@ TEST(FirstBadTensor, IsNamedByItsPath) {
   EXPECT_EQ(first_bad_tensor(net, step), "the weight '2.bias'");
 }
 
-// --- looking on ---
+// --- observers ---
 
 struct Watcher : Observer {
   void on_start(Module& m) override { model = &m; }
@@ -500,7 +501,7 @@ TEST_F(Train, AnObserverSeesEveryStepAndChangesNothing) {
   some.last = 3;
   EXPECT_EQ(runner::train(config, at_ / "ended", {.observer = &some}).steps, 3);
   EXPECT_EQ(values("ended", "eval", "step").size(), 0u);
-  // What it has learned is kept, for a run that continues.
+  // The trained state is saved, so that a later run can continue.
   expect_trains("digits", "ended", {"--resume", "auto"});
   EXPECT_TRUE(contains(text("ended/log.txt"), "checkpoints/step-00000003"))
       << text("ended/log.txt");
@@ -540,7 +541,7 @@ TEST_F(Train, ADryRunLeavesNothingBehind) {
   EXPECT_FALSE(fs::exists(at_ / "runs"));
 }
 
-// What a terminal would show; `look` is told what has come so far.
+// Returns what a terminal would show. `look` is called with the output so far.
 std::string on_terminal(
     const RunDirectory& at, const Words& words, const std::string& before, winsize size = {},
     const std::function<void(int terminal, const std::string& shown)>& look = {}) {
@@ -584,7 +585,8 @@ TEST_F(Train, ATerminalShowsABarAndAPipeLines) {
   EXPECT_TRUE(contains(pipe.err, "test_loss=")) << pipe.err;
 }
 
-// Every bar, as it is drawn: what follows "erase the line" up to the next one, without colours.
+// Returns every bar that was drawn, without colors: the text between one erase sequence and the
+// next.
 std::vector<std::string> bars_of(const std::string& shown) {
   static const std::regex kBar("\r\033\\[K((?:[^\r\n\033]|\033\\[[0-9]*m)+)(?=\r\033)"),
       kColor("\033\\[[0-9]*m");

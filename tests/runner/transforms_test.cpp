@@ -1,4 +1,4 @@
-// Random changes of training images, as a config names them.
+// Random transforms of training images, selected in a config.
 #include "data/transforms.h"
 
 #include "apps/runner/base/errors.h"
