@@ -21,7 +21,7 @@ announce_install() {
   fi
 }
 
-# announce_build WHAT SECONDS: announces a build that takes SECONDS of one processor.
+# announce_build WHAT SECONDS: announces a build that takes SECONDS on a single processor.
 announce_build() {
   local processors plural=s
   processors=$(nproc)
@@ -34,7 +34,7 @@ build_steps() { ninja -C "$build" -n "$1" 2>/dev/null | grep -c '^\[' || :; }
 
 # announce_steps WHAT TARGET: announces what a configured build folder needs to build the target.
 announce_steps() {
-  local steps seconds=2 # a step takes so many seconds of one processor
+  local steps seconds=2 # a step takes this many seconds on one processor
   if [[ $(cached CMAKE_UNITY_BUILD) == ON ]]; then seconds=4; fi
   steps=$(build_steps "$2")
   if ((steps > 0)); then announce_build "$1 ($steps steps)" $((steps * seconds)); fi

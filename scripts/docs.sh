@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the guide and the API reference as a site that needs no network: build/site/index.html.
-# Doxygen makes both, of docs/*.md and of the contracts in the headers that are installed, with links
-# between them. What it warns of is an error. Declarations that have no words of their own (many share
-# those of a neighbour or of their header) are listed in build/site/undocumented.txt.
+# Builds the guide and the API reference as a site that can be read offline: build/site/index.html.
+# Doxygen generates both, with links between them, from docs/*.md and from the comments of installed
+# headers. Its warnings are errors. Declarations without a comment of their own (many share that of a
+# neighbor or of their header) are listed in build/site/undocumented.txt.
 # Environment: BUILD_DIR; SITE (the site's folder).
 set -euo pipefail
 
@@ -21,7 +21,7 @@ rm -rf "$site"
 mkdir -p "$site"
 version=$(sed -n 's/^project(taper VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
-# In the order of the contents.
+# The pages in the order of the table of contents.
 pages=(docs/README.md)
 for page in $(grep -oE "\([A-Za-z_/]*\.md\)" docs/README.md | tr -d '()' | awk '!seen[$0]++'); do
   pages+=("docs/$page")
@@ -35,12 +35,13 @@ doxygen_with() {
   } | doxygen - 2>&1
 }
 doxygen_with "OUTPUT_DIRECTORY = $site" "HTML_OUTPUT = ." >"$site/doxygen.log" &
-# Another pass, side by side: a page shows every declaration, whether it has a contract or not.
+# Lists undocumented declarations in a second pass, which runs in parallel. The first pass cannot list
+# them, because its pages show every declaration, documented or not.
 doxygen_with "EXTRACT_ALL = NO" "WARN_IF_UNDOCUMENTED = YES" "GENERATE_HTML = NO" |
   sed -n "s|^$build/include/||; s|: warning: \(.*\) is not documented.*|: \1|p" |
   sort -u >"$site/undocumented.txt"
 wait $!
-# Doxygen 1.9.4 does not know specialisations of std's templates.
+# Doxygen 1.9.4 does not know specializations of templates of std.
 if grep -E 'warning:|^awk:' "$site/doxygen.log" | grep -v 'scope for class std::' >&2; then exit 1; fi
-echo "$site/undocumented.txt: $(wc -l <"$site/undocumented.txt") declarations without words of their own"
+echo "$site/undocumented.txt: $(wc -l <"$site/undocumented.txt") declarations without a comment of their own"
 echo "$site/index.html"

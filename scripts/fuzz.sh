@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets of all readers with clang and runs them. Installs missing packages first.
-# The target "programs", random programs of tensor operations, runs only when it is named: the whole
-# library is compiled with sanitizers for it. (The tests run such programs in every build.)
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10); without names all of
-#                                             them but "programs"
+# The target "programs", random programs of tensor operations, runs only when it is named, because it
+# compiles the whole library with sanitizers. (The tests run such programs in every build.)
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     runs each target for SECONDS (10); without names, all
+#                                             targets except "programs"
 # The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
 # and the script fails. BUILD/corpus/TARGET keeps the new inputs of longer runs.
 # Environment: BUILD_DIR (build-fuzz), CXX (clang++), CMAKE_ARGS (added to CMake's arguments), JOBS

@@ -3,23 +3,23 @@
 #   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [distributed] [ranks] [ops]
 #                                                           default: test sanitize
 # test      the whole suite
-# sanitize  compute-sanitizer's memcheck, racecheck, initcheck and synccheck over the test programs,
-#           whose bodies run on every device; the runner's tests work on the CPU and are left out
-# train     one training on the CPU and on the GPU: the first 100 losses must agree within 1e-4.
-#           MNIST when TAPER_MNIST names its directory, else the embedded digits
-# bench     training steps, operators and host time: taper_bench
-# compare   the same compared with PyTorch (tests/bench/compare.py; PYTHON names a Python with PyTorch)
-# distributed   data parallel training on 1, 2, 4 and 8 GPUs compared with PyTorch's, collectives with
-#           NCCL's own, start-up (tests/bench/distributed.py, which DISTRIBUTED gives arguments)
-# ranks     runs on 1, 2, 4 and 8 GPUs write the same bytes, also after a rank was killed
+# sanitize  runs memcheck, racecheck, initcheck and synccheck of compute-sanitizer on the test
+#           programs, which run on every device. The runner's tests use the CPU and are skipped
+# train     trains on the CPU and on the GPU: the first 100 losses must agree within 1e-4. Uses MNIST
+#           if TAPER_MNIST names its directory, otherwise the built-in digits
+# bench     times training steps, operators and the host part of calls (taper_bench)
+# compare   times the same in PyTorch, too (tests/bench/compare.py; PYTHON is a Python with PyTorch)
+# distributed   compares data parallel training on 1, 2, 4 and 8 GPUs with PyTorch, and collectives
+#           with NCCL; times the start (tests/bench/distributed.py; DISTRIBUTED: its arguments)
+# ranks     runs on 1, 2, 4 and 8 GPUs must write the same bytes, also after a rank was killed
 #           (scripts/ranks.sh)
-# ops       microseconds and GB/s or GFLOP/s of every operator of the op table
-# Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (as
-# -DCMAKE_PREFIX_PATH=DIR for packages in a place of their own), CTEST_PARALLEL_LEVEL (tests at a
-# time: 4), SANITIZE_FILTER (a GoogleTest filter, *), SANITIZE_TOOLS (memcheck racecheck initcheck
-# synccheck), SANITIZE_JOBS (parts at a time: one a core), SANITIZE_RESUME=1 (parts that an earlier
-# call on the same build found clean are not run again).
-# A step that fails does not stop the others; the exit code is that of the whole.
+# ops       prints microseconds and GB/s or GFLOP/s of every operator of the op table
+# Environment: BUILD_DIR (build-gpu), LOGS (BUILD_DIR/logs), CMAKE_ARGS (for example
+# -DCMAKE_PREFIX_PATH=DIR, if packages are installed in DIR), CTEST_PARALLEL_LEVEL (parallel tests: 4),
+# SANITIZE_FILTER (a GoogleTest filter: *), SANITIZE_TOOLS (memcheck racecheck initcheck synccheck),
+# SANITIZE_JOBS (parallel parts: one per core), SANITIZE_RESUME=1 (skips the parts that an earlier call
+# on the same build found clean).
+# A step that fails does not stop the others. The exit code is 0 if no step failed.
 #
 # shellcheck disable=SC2016,SC2317  # xargs' shell expands; the functions are reached through `step`
 set -euo pipefail
@@ -46,14 +46,14 @@ if ((${#missing[@]} > 0)); then
   exit 1
 fi
 mkdir -p "$logs"
-# Benchmarks alone need no tests.
+# The tests are built only if a step needs them.
 targets=()
 if [[ ! ${wanted[*]} =~ test|sanitize|ops ]]; then targets=(taper_bench taper_program); fi
 
 table=()
 failed=0
 
-# step NAME COMMAND...: runs it into a log of that name; its last line goes into the table.
+# step NAME COMMAND...: runs the command. Its output goes to the log NAME.log, the last line to the table.
 step() {
   local name=$1 start=$SECONDS result=ok note
   shift
@@ -73,7 +73,7 @@ build() {
     echo "$BUILD_DIR"
 }
 
-# Fails when the program that was built does not see a GPU.
+# Fails if the program of this build finds no GPU.
 gpu_is_seen() {
   "$BUILD_DIR/apps/taper" info && "$BUILD_DIR/apps/taper" info | grep '^cuda:0'
 }
@@ -82,8 +82,8 @@ run_tests() {
   TAPER_INSTALL=0 CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-4} "$root/scripts/test.sh"
 }
 
-# sanitize_part TOOL PROGRAM FILTER PART PARTS: some of a program's tests; of the op table's driver
-# all tests for some of the rows.
+# sanitize_part TOOL PROGRAM FILTER PART PARTS: runs one part of a program's tests. For the op table's
+# driver, a part has all tests for some of the rows.
 sanitize_part() {
   local name log status=ok start=$SECONDS
   name=$(basename "$2")
@@ -93,37 +93,37 @@ sanitize_part() {
   else
     export GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5
   fi
-  # Neighbouring parts go to different GPUs.
+  # Neighboring parts use different GPUs.
   if ((gpus > 1)); then export CUDA_VISIBLE_DEVICES=$(($4 % gpus)); fi
   local options=() only=$3
-  # Of the op table's driver the test that launches each kernel.
+  # In the op table's driver, this test alone launches every kernel.
   if [[ $name == test_ops && $3 == '*' ]]; then only=OpTable.CudaEqualsTheCpu; fi
-  # A test that takes the threads away takes the tool's, too; others want a process of their own.
-  # What runs on the CPU launches nothing.
+  # Tests that stop the threads also stop those of the tool, and some tests need a process of their
+  # own. Tests on the CPU launch no kernels.
   if [[ $only == '*' ]]; then only='-ThreadPool.*:Missing.*:*Faults.*:*/cpu*'; fi
-  # racecheck slows a launch a hundredfold, and synccheck breaks cuDNN's attention ("overflow of
-  # tracked cuda::barrier structures"): these look at Taper's own kernels (their names hold "taper").
+  # racecheck makes a launch a hundred times slower, and synccheck breaks cuDNN's attention ("overflow
+  # of tracked cuda::barrier structures"). Both check only Taper's kernels (with "taper" in their names).
   if [[ $1 == racecheck || $1 == synccheck ]]; then
     options=(--kernel-name kns=taper)
     if [[ $1 == racecheck && $only == -* ]]; then
-      # A hundred steps launch again and again what others launch once.
+      # A hundred steps repeatedly launch kernels that other tests launch once.
       only+=':*Differences*:*AHundredStepsKeepToPyTorchsLosses*'
     fi
   elif [[ $1 == initcheck && $only == -* ]]; then
-    # On Hopper cuBLAS's products of half types and cuDNN's attention store through TMA, which
-    # initcheck does not see: their results, read by a kernel of ours, pass for uninitialised.
+    # On Hopper, cuBLAS's products of half types and cuDNN's attention store through TMA, which
+    # initcheck does not track. It reports their results as uninitialized when our kernels read them.
     only+=':Attention.Cudnn*:Matmul.OddRowsOfHalfTypes:StepGraph.ReplaysTheBitsOfTheStepItself'
     only+=':TransformerEncoderLayer.ComputesInTheHalfTypeUnderAutocast'
     only+=':Autocast.IsTheSameWhenACheckpointRunsAgain'
-    # A graph's copies are looked at when it is launched, before its kernels have written their source.
+    # initcheck checks the copies of a graph at its launch, before its kernels have written the sources.
     only+=':OwnOptimizer.ACapturedStepHasTheBitsOfTheStepItself'
   fi
-  # Memory that is cut from segments has no end that memcheck knows.
+  # memcheck cannot see the ends of blocks that the caching allocator cuts from segments.
   if [[ $1 == memcheck ]]; then export TAPER_ALLOCATOR=plain; fi
   sanitized "$1" "$2" "$only" "${options[@]}" >"$log" 2>&1 || status=FAILED
   if ((${#options[@]} > 0)) && grep -q 'Internal Sanitizer Error' "$log"; then
-    # The filter's own death, where kernels of libraries run between ours. Without it every kernel
-    # is looked at; what libraries do in theirs (cuDNN's attention is reported) is not our finding.
+    # The tool's filter of kernels crashes if kernels of libraries run between ours. Without the filter
+    # it checks every kernel. Reports about kernels of libraries (cuDNN's attention has some) are ignored.
     status=FAILED
     sanitized "$1" "$2" "$only" >"$log" 2>&1 || :
     if grep -q '^\[  PASSED  \]' "$log" && ! grep -q 'access at .*taper' "$log"; then status=ok; fi
@@ -132,15 +132,15 @@ sanitize_part() {
   if [[ $status == FAILED ]]; then tail -n 30 "$log"; fi
 }
 
-# sanitized TOOL PROGRAM FILTER OPTION...: tests provoke refusals by the driver on purpose; those
-# are no findings.
+# sanitized TOOL PROGRAM FILTER OPTION...: runs tests under a tool. Errors of API calls are not
+# reported, because tests cause some intentionally.
 sanitized() {
   compute-sanitizer --tool "$1" --error-exitcode 1 --report-api-errors no --print-limit 20 \
     --require-cuda-init no "${@:4}" "$2" --gtest_brief=1 --gtest_filter="$3"
 }
 
-# Every tool over every test program with tests that the filter names, in parts that run side by side,
-# one on each core.
+# Runs every tool on every test program that has tests selected by the filter, in parallel parts, one
+# per core.
 sanitize() {
   local only=$filter tool program part parts
   gpus=$(nvidia-smi -L | grep -c '^GPU')
@@ -151,7 +151,7 @@ sanitize() {
     touch "$logs/$tool-parts.txt"
     find "$BUILD_DIR/tests" -maxdepth 1 -type f -executable -name 'test_*' \
       ! -name test_runner ! -name test_layers | sort -r | while IFS= read -r program; do
-      # No pipe into grep -q: it would close early, which pipefail takes for a failure.
+      # grep -q is not used, because it would close the pipe early, which counts as a failure with pipefail.
       if [[ $("$program" --gtest_list_tests --gtest_filter="$only" 2>/dev/null | grep -c '^  ') == 0 ]]; then
         continue
       fi
@@ -166,7 +166,7 @@ sanitize() {
     bash -c 'sanitize_part "$@" | tee -a "$logs/$1-parts.txt"' sanitize
 }
 
-# found_by TOOL: fails where a part did not end clean. Of a part that ran again its last line counts.
+# found_by TOOL: fails if a part was not clean. If a part ran several times, its last result counts.
 found_by() {
   local out=$logs/$1-parts.txt parts bad
   grep -v '^ok' "$out" || :
@@ -176,7 +176,7 @@ found_by() {
   ((parts > 0 && bad == 0))
 }
 
-# train_on DEVICE SETTING...: a training into $logs/train-DEVICE.
+# train_on DEVICE SETTING...: trains into the directory $logs/train-DEVICE.
 train_on() {
   local device=$1 out=$logs/train-$1
   shift
@@ -198,7 +198,7 @@ first_losses() {
   sed -n 's/.*"kind":"train".*"loss":\([^,}]*\).*/\1/p' "$1" | head -n 100
 }
 
-# The largest relative difference of the first 100 losses; fails above 1e-4.
+# Prints the largest relative difference of the first 100 losses, and fails if it exceeds 1e-4.
 compare_losses() {
   paste <(first_losses "$logs/train-cpu/metrics.jsonl") \
     <(first_losses "$logs/train-cuda/metrics.jsonl") | awk '
@@ -217,7 +217,7 @@ train_step() {
   step losses compare_losses || :
 }
 
-# The tables go to the terminal as well: they are what is asked for.
+# The tables are also printed on the terminal, because they are the purpose of these steps.
 bench_step() {
   step bench "$BUILD_DIR/tests/taper_bench" || :
   cat "$logs/bench.log"

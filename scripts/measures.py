@@ -3,10 +3,10 @@
 
 usage: scripts/measures.py [--list] [--compile-cost] [--check]
   --list           name every function, file and cycle behind a count
-  --compile-cost   also time taper.h against the standard headers that it includes (about 20 s)
+  --compile-cost   also compare the compile time of taper.h with that of its standard headers (20 s)
   --check          exit with 1 when a count exceeds the limit in LIMITS
 
-Sources outside tests/ are measured; generated tables belong into tests/.
+Only sources outside tests/ are measured. Generated tables belong in tests/.
 """
 
 import argparse
@@ -27,7 +27,7 @@ MOST_FILE_LINES = 500
 MOST_FOLDER_FILES = 25
 COMPILE_COST_GOAL = 1.5
 
-# The counts that --check accepts. The goal of each is 0: lower a limit when its count falls.
+# The largest counts that --check accepts. The goal is 0: lower a limit when its count falls.
 LIMITS = {
     "functions over 40 lines": 39,
     "functions nested deeper than 3": 9,
@@ -51,7 +51,7 @@ TOKEN = re.compile(
 
 
 def without_text(code):
-    """Blanks comments, literals and preprocessor lines out, and keeps every line end."""
+    """Replaces comments, literals and preprocessor lines by blanks, and keeps all line ends."""
     return TOKEN.sub(lambda match: "\n" * match.group(0).count("\n") or " ", code)
 
 
@@ -109,7 +109,7 @@ def functions_of(path, code):
 
 
 def folder_of(path):
-    """Returns the unit whose include cycles count: a folder, or a family of kernels or operators."""
+    """Returns the unit in which include cycles are counted: a folder, or a family of kernels or operators."""
     return str(pathlib.PurePosixPath(path).parent)
 
 
@@ -155,7 +155,7 @@ def include_graph(paths, texts):
 
 
 def compile_cost():
-    """Returns the times of taper.h and of the standard headers that it includes: medians of five."""
+    """Returns the compile times of taper.h and of its standard headers, each the median of five."""
     seen, standard, todo = set(), set(), ["taper.h"]
     while todo:
         header = todo.pop()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the packages: build/package/*.deb, which installs shared libraries into /usr, and *.tar.gz,
 # which may be unpacked anywhere.
-#   scripts/package.sh [arguments of CMake, as -DTAPER_CUDA=ON]
-# Without arguments the CPU's; with CUDA another package, taper-cuda, for the GPUs named by
-# -DCMAKE_CUDA_ARCHITECTURES. Environment: BUILD_DIR, TAPER_INSTALL=0 (installs nothing).
+#   scripts/package.sh [CMake arguments, for example -DTAPER_CUDA=ON]
+# Without arguments, the package is for the CPU. With CUDA it is called taper-cuda and supports the GPUs
+# in -DCMAKE_CUDA_ARCHITECTURES. Environment: BUILD_DIR, TAPER_INSTALL=0 (installs nothing).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,11 +17,12 @@ configure() {
     { cat "$build/configure.log" >&2 && exit 1; }
 }
 mkdir -p "$build"
-# Debian's libraries are found where they are; those of the archive are installed next to the program.
+# Programs of the .deb find libraries in /usr without a run path. Those of the archive find them relative
+# to the program.
 configure "$@" -DCMAKE_SKIP_INSTALL_RPATH=ON
 ninja -C "$build" --quiet
 (cd "$build" && cpack -G DEB >/dev/null)
 configure "$@" -DCMAKE_SKIP_INSTALL_RPATH=OFF
-ninja -C "$build" --quiet  # links anew
+ninja -C "$build" --quiet  # links again
 (cd "$build" && cpack -G TGZ >/dev/null)
 ls "$build"/*.deb "$build"/*.tar.gz

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Trainings on several ranks held to each other.
+# Compares trainings on different numbers of ranks.
 #   scripts/ranks.sh [same] [kill] [setting=value ...]      default: same kill
-# same   for each number of ranks, with batches in as many parts as the most ranks: metrics.jsonl and
-#        the weights must be those of the first, byte for byte
-# kill   one of the most ranks is killed in the middle: within 30 s all others must have ended and said
-#        which; then half as many ranks go on from the newest checkpoint, to the bytes of a run that
-#        was left alone
-# On the CPU, through MPI; with device=cuda on as many GPUs. Settings are of `taper train`; without GPUs
-# a small config takes a minute.
+# same   trains on each number of ranks, with batches divided into as many shards as there are ranks at
+#        most. metrics.jsonl and the weights must be equal, byte for byte
+# kill   kills one rank of the largest number during a run. Within 30 s all other ranks must have ended,
+#        naming the lost rank. Then half as many ranks continue from the newest checkpoint and must
+#        write the bytes of an undisturbed run
+# The ranks use the CPU and MPI or, with device=cuda, one GPU each. Settings are those of `taper train`.
+# Without GPUs a small config takes a minute.
 # Environment: TAPER (build/apps/taper), CONFIG (configs/digits.yaml), RANKS ("1 2 4 8"), OUT (an empty
-# folder of the runs; by default one that is removed when all was well).
+# folder for the runs; by default a temporary one, which is removed if no step failed).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -44,13 +44,13 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 table=()
 failed=0
 
-# row NAME RESULT SECONDS NOTE
+# row NAME RESULT SECONDS NOTE: adds a row to the table.
 row() {
   table+=("$(printf '%-12s %-7s %7d  %s' "$@")")
   if [[ $2 != ok ]]; then failed=1; fi
 }
 
-# train N NAME WORD...: into $out/NAME, by N ranks.
+# train N NAME WORD...: trains into $out/NAME on N ranks.
 train() {
   local n=$1 name=$2 launch=()
   shift 2
@@ -63,7 +63,7 @@ checksums() {
   (cd "$out/$1" && sha256sum metrics.jsonl model.safetensors)
 }
 
-# same_as NAME REFERENCE: says whether the two runs are the same bytes.
+# same_as NAME REFERENCE: prints whether the two runs have the same bytes, and fails if not.
 same_as() {
   local lines
   lines=$(wc -l <"$out/$1/metrics.jsonl")
@@ -97,7 +97,7 @@ descendants() {
   done
 }
 
-# pid_of LAUNCHER RANK: of the process that is this rank, of those that the launcher started.
+# pid_of LAUNCHER RANK: prints the process id of a rank that the launcher started.
 pid_of() {
   local pid
   for pid in $(descendants "$1"); do
@@ -122,15 +122,15 @@ step_kill() {
     sleep 0.01
   done
   if [[ -z $pid ]] || ! kill -KILL "$pid" 2>/dev/null; then
-    # shellcheck disable=SC2046  # a list
+    # shellcheck disable=SC2046  # several process ids
     kill $(descendants "$launcher") "$launcher" 2>/dev/null || :
-    row kill FAILED $((SECONDS - start)) "the run was over before rank $victim could be killed"
+    row kill FAILED $((SECONDS - start)) "the run ended before rank $victim could be killed"
     return
   fi
   killed=$SECONDS
   wait "$launcher" || status=$?
-  # mpirun's own words are not enough.
-  note=$(grep -m 1 "step [0-9].*rank $victim (" "$out/killed.log" || echo "no rank said which one")
+  # A rank of Taper must name the lost one; a message of mpirun does not count.
+  note=$(grep -m 1 "step [0-9].*rank $victim (" "$out/killed.log" || echo "no rank named the lost one")
   if ((status == 0 || SECONDS - killed > 30)) || [[ $note == no\ * ]]; then result=FAILED; fi
   note="code $status after $((SECONDS - killed)) s: $note"
   row kill "$result" $((SECONDS - start)) "$note"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Runs the checks that CI has no time for and prints a table of their results.
 #   scripts/release_check.sh                    all steps
-#   scripts/release_check.sh cpu                the steps that need no GPU; gpu: those that need one
-#   scripts/release_check.sh asan clang         single steps, in this order
+#   scripts/release_check.sh cpu                the steps that need no GPU (gpu: those that need one)
+#   scripts/release_check.sh asan clang         the named steps, in this order
 # Steps that need no GPU:
 #   tsan       all tests under the thread sanitizer
 #   asan       all tests under the address and undefined behavior sanitizers
-#   consumers  users' programs that are built against an installation of the asan build
+#   consumers  users' programs, built against an installation of the asan build
 #   clang      all tests of a Release build by clang 19
-#   opinfo     every operator against PyTorch's operator database; PYTHON needs torch and safetensors
+#   opinfo     every operator, compared with PyTorch's operator database; PYTHON needs torch, safetensors
 #   fuzz       each reader of files and the random programs for FUZZ_SECONDS
 # Steps that need a GPU (scripts/gpu.sh, which installs nothing):
 #   gpu_tests     all tests of a build with the CUDA part
 #   gpu_ranks     the tests of several ranks on 2, 3 and 4 GPUs
-#   gpu_sanitize  the four tools of compute-sanitizer over the test programs (SANITIZE_TOOLS chooses)
+#   gpu_sanitize  the four tools of compute-sanitizer (or SANITIZE_TOOLS) on the test programs
 # A step that cannot run on this machine is skipped, and the table says why. A step that passed on the
-# same sources is not run again, unless AGAIN=1 is set; gpu_sanitize goes on where it was interrupted.
+# same sources is not run again, unless AGAIN=1 is set. gpu_sanitize continues where it was interrupted.
 # Results and logs: build/release_check/SOURCES, where SOURCES is a checksum of all source files.
 # Environment: JOBS (processors to use: all), FUZZ_SECONDS (120), PYTHON (python3), STATE (the folder
 # of results and logs), AGAIN, TAPER_INSTALL=0 (installs no packages), and what test.sh and gpu.sh read.
@@ -108,7 +108,7 @@ step_gpu_sanitize() {
   need_gpu && LOGS=$state/gpu SANITIZE_RESUME=1 SANITIZE_JOBS=$JOBS "$root/scripts/gpu.sh" sanitize
 }
 
-# on_gpus N: the tests of several ranks, each rank on a GPU of its own, without a launcher.
+# on_gpus N: runs the tests of several ranks without a launcher, each rank on a GPU of its own.
 on_gpus() {
   local rank pids=() failed=0
   for ((rank = 0; rank < $1; ++rank)); do
@@ -147,8 +147,8 @@ step_gpu_ranks() {
 table=()
 failed=0
 
-# run_step NAME: runs it into the log of its name, and adds a row to the table. The last line that it
-# printed is its note.
+# run_step NAME: runs a step with its output in NAME.log, and adds a row to the table. The row's note is
+# the last line of the output.
 run_step() {
   local name=$1 log=$state/$1.log passed=$state/$1.passed start=$SECONDS status=0 result=ok
   if [[ -f $passed && ${AGAIN:-0} != 1 ]]; then

@@ -13,7 +13,7 @@ import struct
 import gdb
 import gdb.printing
 
-# In the order of the enumerators of taper::DType: name, bytes, format of struct.unpack.
+# Name, size in bytes and format for struct.unpack, in the order of the enumerators of taper::DType.
 DTYPES = [
     ("float32", 4, "f"), ("float64", 8, "d"), ("float16", 2, "e"), ("bfloat16", 2, None), ("int64", 8, "q"),
     ("int32", 4, "i"), ("int16", 2, "h"), ("int8", 1, "b"), ("uint8", 1, "B"), ("bool", 1, "?"),
