@@ -1,18 +1,19 @@
-"""Compares Taper with PyTorch: both run the same work in turn, on this machine, in this run.
+"""Compares the speed of Taper and PyTorch: both run the same work alternately on this machine.
 
     python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--rounds 7] [--python python3]
                                    [--threads N] [--json FILE] [NAME ...]
 
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
-overhead cpu_mlp cpu_cnn cpu_gpt ops without one; all of the machine's when none is named.
+overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine.
 
-Every (side, mode) is a process of its own; all are warmed up before anything is timed. Then each
-round takes one repeat of every mode of both sides, one after the other. Printed are medians with their extremes, in microseconds.
-"ratio" is PyTorch's best mode over Taper's best, both medians. "limit" is the time that the bytes
-of an op take at the speed of a plain copy (Taper's, measured in the same run), and for training
-steps the arithmetic's time as worked out in docs/internals/performance_notes.md. Both sides start the trainings
-from the same parameters and batch; the losses of their first three steps (without dropout) must
-agree and every process end well, or the exit code is 1. Needs PyTorch and safetensors for Python.
+Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
+each round runs one repeat of every process, one after the other. The table shows medians, minima and
+maxima in microseconds. "ratio" is the median of PyTorch's best mode divided by that of Taper's best mode.
+"limit" is, for an op, the time in which a plain copy moves as many bytes (Taper's copy, measured in the
+same run), and for a training step the time of its arithmetic (docs/internals/performance_notes.md). Both
+sides start the trainings from the same parameters and batch. The exit code is 1 if the losses of their
+first three steps (without dropout) differ, or if a process fails. Needs PyTorch and safetensors for
+Python.
 """
 import argparse
 import json
@@ -33,13 +34,13 @@ GPU = {"mlp": ["eager", "compile", "compile-ro", "graph"],
 CPU = {"cpu_mlp": ["eager"], "cpu_cnn": ["eager"], "cpu_gpt": ["eager"]}
 LIMITS_US = {"mlp_b128_fp32": 17.5, "resnet18_b512_bf16": 5800, "gptchar_b64_bf16": 3500,
              "gpt2_124m_b16_bf16": 24900}
-HALF_TOLERANCE, TOLERANCE = 2e-2, 1e-4  # relative, of losses
-failures = []  # what makes the exit code 1
+HALF_TOLERANCE, TOLERANCE = 2e-2, 1e-4  # relative tolerances of losses
+failures = []  # messages; the exit code is 1 if there are any
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Side:
-    """One process: announces items, and times a repeat of the present one when told."""
+    """A process that announces items, and times one repeat of the current item on request."""
 
     def __init__(self, label, command, env):
         self.label = label
@@ -52,14 +53,14 @@ class Side:
         self.first = self.read("ready")
 
     def item(self):
-        """The present item; None when the process has ended."""
+        """Returns the current item, or None if the process has ended."""
         said, self.first = self.first or self.read("ready"), None
         if said is None and (code := self.process.wait()) != 0:
             failures.append(f"{self.label}: ended with {code}: {' '.join(self.process.args)}")
         return said
 
     def read(self, key):
-        """The next line with that key; None when the process has ended."""
+        """Returns the next line with a key, or None if the process has ended."""
         for line in self.process.stdout:
             if line.startswith("{") and key in (said := json.loads(line)):
                 return said
@@ -90,7 +91,7 @@ def check_losses(name, losses):
 
 
 def compare(sides, rounds):
-    """Yields a result for each item of the sides, which announce the same ones in the same order."""
+    """Yields a result for each item. All sides must announce the same items in the same order."""
     while True:
         said = [side.item() for side in sides]
         alive = [(side, s) for side, s in zip(sides, said) if s]
@@ -115,7 +116,7 @@ def compare(sides, rounds):
 
 
 def first_steps(bench, torch_side, rounds, env):
-    """Seconds from a process's start to the end of its first training step."""
+    """Times processes from their start to the end of their first training step."""
     commands = {"taper eager": [bench, "first_step"], "torch eager": [*torch_side, "first_step"]}
     times = {label: [] for label in commands}
     for _ in range(rounds):
@@ -157,7 +158,7 @@ def main():
     parser.add_argument("--bench", default="build/tests/taper_bench")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, help="of each side on the CPU")
+    parser.add_argument("--threads", type=int, help="threads of each side on the CPU")
     parser.add_argument("--json", help="a file for all figures")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
@@ -206,7 +207,7 @@ def main():
                 if result["losses"]:
                     check_losses(result["name"], result["losses"])
                 results.append(result)
-                if "taper eager" in result["times"]:  # else it is among the failures
+                if "taper eager" in result["times"]:  # otherwise it has failed
                     print(row(result, copy_gbps), flush=True)
     if args.json:
         with open(args.json, "w") as out:

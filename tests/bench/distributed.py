@@ -1,31 +1,35 @@
-"""Data parallel training on several GPUs compared with PyTorch's DistributedDataParallel: the same work, in
-turn, on this machine, in this run.
+"""Compares data parallel training with PyTorch's DistributedDataParallel: both run the same work
+alternately on the GPUs of this machine.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
         [--rounds 5] [--modes best|all] [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
         [--python python3] [--json FILE] [NAME ...]
 
-Names: start gpt2 resnet gptchar collectives; all when none is named. --tiny: tiny models, through MPI
-on a machine without GPUs, which tries everything but says nothing about speed. --ranks: by default
-1, 2, 4, 8, as far as there are GPUs (with --tiny 1 and 2). --reduce, --bucket-mb: Taper's gradients
-travel so. --shards: gradients in a fixed tree of so many parts (0: not timed).
+Names: start gpt2 resnet gptchar collectives; by default all.
+--tiny: runs tiny models through MPI on a machine without GPUs. This tests everything, but the times mean
+nothing. --ranks: by default 1, 2, 4 and 8, up to the number of GPUs (with --tiny 1 and 2). --reduce,
+--bucket-mb: dtype and size of the buckets of Taper's gradients. --shards: also times gradients that are
+added in a fixed tree of this many parts (0: does not).
 
-A GPU that has rested is faster than one at work, whose clock falls to what its power allows, and for
-a second slower than that: so every side's training runs for four seconds before it is timed.
+An idle GPU runs at a higher clock than its power limit allows under load, and for about a second after
+the load begins at a lower one. Therefore each training runs for four seconds before it is timed.
 
-Each side's ranks are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
-their environment (Taper's on the CPU are started by mpirun). All sides of some numbers of ranks are
-warmed up before any of them is timed; then each round takes one repeat of each, one after the other, and
-with them one GPU alone. Printed are medians: milliseconds of a step on the slowest rank, tokens or
-pictures a second, the share of linear (that rate over as many times one GPU's of the same side), GiB
-on the GPU that takes most, also with optimizer state in shards, and with gradients in a fixed tree;
-where a step's time goes; collectives compared with NCCL called directly and PyTorch's; seconds from the
-processes' start. PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph
-(of the whole step), with gradients as views of buckets; by default of those that were good before,
-with --modes all of all, copies of gradients, too (name one training then: all are in memory at
-once). Losses of three steps, each rank on other data, must agree, or the exit code is 1; a side that
-fails is named and left out; Taper's makes the exit code 1.
-tests/bench/scaling.py makes a model of the step from the JSON.
+The ranks of each side are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
+their environment (on the CPU, mpirun starts Taper's). All sides for some numbers of ranks are warmed up
+before any of them is timed. Then each round runs one repeat of each side, one after the other, together
+with a training on a single GPU. The tables show medians:
+  - milliseconds per step on the slowest rank; tokens or images per second; that rate relative to linear
+    scaling of the same side's single GPU; the largest GiB of any GPU; also with sharded optimizer state,
+    and with gradients in a fixed tree
+  - the parts of a step's time
+  - collectives, compared with NCCL called directly and with PyTorch
+  - seconds from the start of the processes
+PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph (of the whole step),
+with gradients as views of buckets. By default only modes that were fast before are tried. --modes all
+tries all modes, and copies of gradients (name a single training then, because all of them are in memory
+at the same time). The exit code is 1 if the losses of three steps, with other data on each rank, differ,
+or if Taper's side fails. A failed side is named and left out.
+tests/bench/scaling.py computes a model of the step from the JSON file.
 """
 import argparse
 import collections
@@ -68,9 +72,9 @@ class Bench:
         sides.add(label, command, ranks, self.env)
 
     def starts(self, ranks, model, directory, torch_too):
-        """Seconds from the start of the processes until all ranks have met, and to the first step.
+        """Times from the start of the processes until all ranks have connected, and to the first step.
 
-        Taper's best of three starts; PyTorch's one, for it takes long.
+        Taper starts three times, of which the best counts. PyTorch starts once, because it takes long.
         """
         found = {"ranks": ranks}
         for label in ["taper"] * 3 + ["torch"] * torch_too:
@@ -93,7 +97,7 @@ class Bench:
         return found
 
     def start_group(self, names, counts, reference, directory):
-        """Sides of all names for these numbers of ranks, and of `reference`, Taper's one GPU."""
+        """Starts the sides of all names for these numbers of ranks, and Taper on one GPU if `reference`."""
         group = {}
         for name in names:
             group[name] = sides = Sides()
@@ -127,7 +131,7 @@ class Bench:
 
 
 def check_losses(name, found):
-    """Those of one number of ranks agree, for they saw the same data."""
+    """Checks that all sides with the same number of ranks, and thus the same data, have the same losses."""
     tolerance = 1e-4 if name.startswith("tiny") else 2e-2  # the others are in bfloat16
     by_ranks = collections.defaultdict(dict)
     for label, said in found.items():
@@ -142,7 +146,7 @@ def check_losses(name, found):
 
 
 def training_of(ranks, found, one_torch):
-    """A training's figures on so many ranks; None where Taper's side failed."""
+    """Returns the results of a training on this many ranks, or None if Taper's side failed."""
     taper, one = found.get(f"{ranks} taper"), found.get("1 taper")
     if not taper or not one:
         return None
@@ -198,7 +202,7 @@ def print_trainings(trainings):
 
 
 def breakdown(t):
-    """Milliseconds of a step's parts, from runs with and without communication."""
+    """Returns the milliseconds of a step's parts, from runs with and without communication."""
     us = {k: v["median"] / 1e3 for k, v in t["taper"]["us"].items()}
     without = us.get("no_sync", us["step"])
     return {"step": us["step"], "compute": without - us["optimizer"], "optimizer": us["optimizer"],
@@ -218,7 +222,7 @@ def print_breakdown(trainings):
 
 
 def print_collectives(ranks, found):
-    """Bytes are of all parts together; the bus's GB/s are those of NCCL's tests."""
+    """Bytes are the sum over all ranks' parts. The bus bandwidth is defined as in NCCL's tests."""
     print(f"\nCollectives of float32 on {ranks} ranks, us\n\n| op | bytes | Taper | GB/s of the bus | NCCL | "
           "ratio | PyTorch | ratio |\n|---|---|---|---|---|---|---|---|")
     ours = found["taper"]["us"]
@@ -254,11 +258,11 @@ def machine():
 
 
 def prepare(args, directory, models, env):
-    """Files to start from; PyTorch's versions."""
+    """Writes the files from which trainings start, and returns PyTorch's versions."""
     command = [args.python, os.path.join(HERE, "torch_ranks.py"), "prepare", directory, *models]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
-        sys.exit(f"PyTorch's side cannot begin ({args.python}; another is named by --python):\n{done.stderr}")
+        sys.exit(f"PyTorch's side cannot start ({args.python}; --python selects another one):\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -277,37 +281,37 @@ def parsed():
     parser.add_argument("--bucket-mb", type=int)
     parser.add_argument("--shards", type=int)
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--json", help="a file for all figures")
+    parser.add_argument("--json", help="file for all results")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     models = ["tiny_gpt", "tiny_resnet"] if args.tiny else ["gpt2", "resnet", "gptchar"]
     args.names = args.names or ["start", *models, "collectives"]
     if unknown := set(args.names) - {"start", *models, "collectives"}:
-        sys.exit(f"unknown here: {', '.join(sorted(unknown))}; known: start, {', '.join(models)}, collectives")
+        sys.exit(f"unknown names: {', '.join(sorted(unknown))}; known: start, {', '.join(models)}, collectives")
     gpus = len(output_of("nvidia-smi", "-L").splitlines())
     if not args.tiny and gpus == 0:
-        sys.exit("no GPU is here; --tiny tries it on the CPU")
+        sys.exit("no GPU found; --tiny runs on the CPU")
     args.ranks = sorted(set(args.ranks or ([1, 2] if args.tiny else [n for n in (1, 2, 4, 8) if n <= gpus])))
     if args.shards is None:
         args.shards = 4 if args.tiny else 8
     if args.shards and any(args.shards % n for n in args.ranks):
-        sys.exit(f"--shards {args.shards} is no multiple of {args.ranks}")
+        sys.exit(f"--shards {args.shards} is not a multiple of each of {args.ranks}")
     if args.ranks[0] < 1 or args.rounds < 1:
-        sys.exit("--ranks and --rounds count from 1")
+        sys.exit("--ranks and --rounds must be at least 1")
     if not args.tiny and args.ranks[-1] > gpus:
-        sys.exit(f"{args.ranks[-1]} ranks need as many GPUs; here are {gpus}")
+        sys.exit(f"{args.ranks[-1]} ranks need as many GPUs; this machine has {gpus}")
     if not os.access(args.bench, os.X_OK):
-        sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
+        sys.exit(f"no program at {args.bench}: build it, or give its path with --bench")
     if args.tiny and not shutil.which("mpirun"):
-        sys.exit("--tiny starts ranks by mpirun, which is not here: scripts/install.sh distributed")
+        sys.exit("--tiny needs mpirun to start ranks: scripts/install.sh distributed")
     return args, [m for m in models if m in args.names]
 
 
 def batches(ranks, names):
-    """Numbers of ranks, and names, whose sides are warmed up together.
+    """Returns groups (numbers of ranks, names) whose sides are warmed up together.
 
-    To save time one GPU comes with the first larger number: the largest model alone then, for all of
-    both would not fit into the first GPU's memory.
+    To save time, one GPU shares a group with the next larger number of ranks. The largest model then has
+    a group of its own, because otherwise the memory of the first GPU would not suffice.
     """
     first = ranks[:2] if ranks[0] == 1 else ranks[:1]
     parts = [names[:1], names[1:]] if len(first) == 2 else [names]

@@ -1,10 +1,10 @@
-"""Compares rows of the op table with PyTorch, one row of both sides after the other, on this machine.
+"""Compares the speed of rows of the op table with PyTorch, alternating between both sides.
 
     python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--dtype float32] [--threads 2]
                                [TITLE ...]
 
-Functions of [1024, 1024] (on a GPU [4096, 4096]) or of images [16, 64, 112, 112], forward and forward with
-backward: medians in microseconds, and PyTorch's time over Taper's. Needs PyTorch for Python.
+Times functions of [1024, 1024] (on a GPU [4096, 4096]) or of images [16, 64, 112, 112], forward, and forward
+with backward. Prints medians in microseconds, and PyTorch's time divided by Taper's. Needs PyTorch for Python.
 """
 import argparse
 import os
@@ -65,7 +65,7 @@ def rows(torch):
               "interpolate (nearest x2": lambda x: F.interpolate(x, scale_factor=2),
               "interpolate (bilinear x2.5": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
               "interpolate (bicubic x1.7": lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic")}
-    for name, f in images.items():  # both sides take a row-major image to the other format first
+    for name, f in images.items():  # both sides first convert a contiguous image to the other format
         out[f"{name})"] = (f, [IMAGE])
         out[f"{name}, channels-last)"] = (
             lambda x, f=f: f(x.contiguous(memory_format=torch.channels_last)), [IMAGE])
@@ -110,7 +110,7 @@ def of_torch(torch, f, domains, device, dtype):
     dy = torch.rand_like(y)
     try:
         torch.autograd.grad(f(*x), leaves, dy)
-    except RuntimeError:  # no derivative
+    except RuntimeError:  # not differentiable
         return forward, 0
     return forward, microseconds(lambda: torch.autograd.grad(f(*x), leaves, dy), wait)
 

@@ -1,26 +1,27 @@
-"""A model of a data parallel step: what a training takes on more GPUs than were measured, and why.
+"""A model of a data parallel step, which predicts the time of a step on more GPUs than were measured.
 
-    python3 tests/bench/scaling.py fit RESULTS.json [FILE]   makes the constants from what
-                                                            distributed.py --json wrote
+    python3 tests/bench/scaling.py fit RESULTS.json [FILE]   computes the constants from the output of
+                                                             distributed.py --json
     python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/internals/scaling.md
-    python3 tests/bench/scaling.py write                     puts them there
-    python3 tests/bench/scaling.py check                     whether they stand there
+    python3 tests/bench/scaling.py write                     writes them to that page
+    python3 tests/bench/scaling.py check                     checks that the page has them
 
-FILE: scaling.json next to this program when none is named.
+FILE: by default scaling.json in this folder.
 
-A collective of S bytes (of all parts together) on n GPUs of a host takes alpha(n) + S f(n) / beta(n),
-where f is 2 (n - 1) / n for all_reduce, a reduce_scatter and an all_gather being half of one: the
-volume that passes a GPU's links. alpha and beta are fitted to the measured times by least squares of
-relative errors, from 64 KB on. On h hosts of 8 GPUs beta is at most the host's links to the outside;
-a ring adds 2 (h - 1) latencies of the network, a tree 2 log2(h) at a tenth less bandwidth, and NCCL
-takes the better one.
+A collective of S bytes (the sum over all ranks' parts) on n GPUs of a host takes
+alpha(n) + S f(n) / beta(n). f is the volume that passes a GPU's links: 2 (n - 1) / n for all_reduce, and
+half of that for reduce_scatter and all_gather. alpha and beta are fitted to the measured times from 64 KB
+on, with the least squares of relative errors. On h hosts of 8 GPUs, beta is at most the bandwidth of the
+host's network links. A ring adds 2 (h - 1) network latencies; a tree adds 2 log2(h) at a tenth less
+bandwidth. NCCL uses the faster one.
 
-A step is forward, backward, optimizer, of measured lengths, of which the backward pass takes two
-thirds of both. A bucket of gradients is ready when the backward pass has come past its parameters,
-taken to be when it has made as large a share of all gradients; the last one, with the tied embedding of
-a GPT, at its end. Buckets are reduced one after the other. What is not done when the backward pass
-ends is exposed; what is hidden slows the kernels that run at the same time (small ones are copied into buckets first), by a
-share of its time that is fitted to the measured step on the fewest GPUs above one.
+A step consists of forward, backward and optimizer. Their times are measured, except that the backward
+pass is assumed to take two thirds of forward and backward together. A bucket of gradients is ready when
+the backward pass has computed the bucket's fraction of all gradients. The last bucket, with the tied
+embedding of a GPT, is ready at the end of the pass. Buckets are reduced one after the other.
+Communication after the end of the backward pass is exposed. Hidden communication slows down the kernels
+that run at the same time (and small gradients are first copied into buckets). The slowdown is a fraction
+of the hidden time, fitted to the measured step on the smallest number of GPUs above one.
 """
 import json
 import math
@@ -31,11 +32,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CONSTANTS = os.path.join(HERE, "scaling.json")
 PAGE = os.path.join(HERE, "..", "..", "docs", "internals", "scaling.md")
 BEGIN, END = "<!-- made by tests/bench/scaling.py write -->", "<!-- end -->"
-# What cannot be measured on one host. A 400 Gb/s link carries 50 GB/s, of which NCCL gets nine tenths;
-# latencies are those of NCCL's own model (src/graph/tuning.cc: NET, Simple).
+# Constants that cannot be measured on one host. A 400 Gb/s link carries 50 GB/s, of which NCCL reaches
+# nine tenths. Latencies are those of NCCL's own model (src/graph/tuning.cc: NET, Simple).
 LINK_GBPS, LINK_SHARE, NET_LATENCY_US, TREE_SHARE = 50.0, 0.9, 14.0, 0.9
-NVLINK_LATENCY_US = 3.4  # of a further GPU in a ring, where so many were not measured (NVLINK, Simple)
-HOST = 8  # GPUs
+NVLINK_LATENCY_US = 3.4  # per GPU in a ring beyond the measured number (NVLINK, Simple)
+HOST = 8  # GPUs per host
 BACKWARD = 2 / 3
 
 
@@ -46,7 +47,7 @@ def volume(op, n):
 # --- constants from measurements ---
 
 def fitted(points):
-    """alpha and slope of t = alpha + slope x with the least squares of (t - model) / t."""
+    """Returns alpha and slope of t = alpha + slope x with the least squares of (t - model) / t."""
     a = b = c = d = e = 0.0
     for x, t in points:
         w = 1 / t**2
@@ -94,14 +95,17 @@ class Model:
             work["measured"] = {int(n): v for n, v in work["measured"].items()}
 
     def on_host(self, op, n):
-        """alpha in us and beta in GB/s on n GPUs of a host; of the next measured number, or the most."""
+        """Returns alpha in us and beta in GB/s for n GPUs of a host.
+
+        They are those of the next larger number that was measured, or of the largest.
+        """
         known = self.links.get(op) or self.links["all_reduce"]
         at = min((k for k in known if k >= n), default=max(known))
         alpha = known[at]["alpha_us"]
         return alpha + max(n - at, 0) * volume(op, n) * NVLINK_LATENCY_US, known[at]["beta_gbps"]
 
     def collective(self, op, size, n, links=HOST):
-        """us of a collective; links: of 400 Gb/s, of each host."""
+        """Returns the us of a collective. links: number of 400 Gb/s links per host."""
         if n == 1:
             return 0.0
         alpha, beta = self.on_host(op, min(n, HOST))
@@ -117,7 +121,7 @@ class Model:
         return min(ring, tree)
 
     def parts(self, name):
-        """Forward, backward and optimizer of a training in us, from one GPU and from the fewest more."""
+        """Returns the us of forward, backward and optimizer, measured on the fewest GPUs above one."""
         measured = self.works[name]["measured"]
         several = [m for n, m in sorted(measured.items()) if n > 1 and "no_sync" in m]
         step, optimizer = measured[1]["step"], measured[1]["optimizer"]
@@ -126,7 +130,7 @@ class Model:
         return (step - optimizer) * (1 - BACKWARD), (step - optimizer) * BACKWARD, optimizer
 
     def communication(self, name, n, links=HOST, half=False, early=False):
-        """(hidden, exposed) us of a step's reductions."""
+        """Returns the hidden and the exposed us of a step's reductions."""
         _, backward, _ = self.parts(name)
         *body, last = [b / (2 if half else 1) for b in self.works[name]["buckets"]]
         ready, done = [], 0.0
@@ -142,7 +146,7 @@ class Model:
         return busy - exposed, exposed
 
     def slowdown(self, name):
-        """The share of hidden communication that concurrent kernels lose."""
+        """Returns the time that concurrent kernels lose, as a fraction of the hidden communication."""
         for n, m in sorted(self.works[name]["measured"].items()):
             if n > 1 and "no_sync" in m:
                 hidden, exposed = self.communication(name, n)
@@ -150,7 +154,7 @@ class Model:
         return 0.0
 
     def step(self, name, n, links=HOST, accumulate=1, sharded=False, **how):
-        """us of a step of `accumulate` backward passes."""
+        """Returns the us of a step with `accumulate` backward passes."""
         forward, backward, optimizer = self.parts(name)
         hidden, exposed = self.communication(name, n, links, **how)
         if sharded and n > 1:

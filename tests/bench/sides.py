@@ -1,4 +1,4 @@
-"""Programs of several ranks that are timed in turn, by the protocol of tests/bench/distributed.h."""
+"""Programs of several ranks that are timed alternately, with the protocol of tests/bench/distributed.h."""
 import collections
 import json
 import queue
@@ -10,7 +10,7 @@ import threading
 import time
 
 READY, REPEAT, END = 150, 60, 10  # seconds to wait for a side
-problems = []  # sides that failed, and what else makes results doubtful
+problems = []  # messages about failed sides and doubtful results
 
 
 def free_port():
@@ -24,13 +24,13 @@ class Failed(Exception):
 
 
 class Side:
-    """All ranks of one program; rank 0's lines of JSON come with the time at which they came."""
+    """All ranks of one program. Records rank 0's lines of JSON with the times when they arrived."""
 
     def __init__(self, label, command, ranks, env, by_mpi=False):
         self.label, self.start, self.ready = label, time.perf_counter(), None
         self.log, self.scratch = tempfile.TemporaryFile("w+"), tempfile.TemporaryDirectory()
         self.lines = queue.Queue()
-        # OpenMPI's launchers of one user trip over each other's folder.
+        # Concurrent launchers of Open MPI must not share a folder.
         shared = {**env, "NCCL_NVLS_ENABLE": "0", "OMPI_MCA_orte_tmpdir_base": self.scratch.name}
         environments = [shared]
         if by_mpi and ranks > 1:
@@ -50,13 +50,13 @@ class Side:
             try:
                 said = json.loads(line)
             except ValueError:
-                continue  # not of the protocol
+                continue  # not a line of the protocol
             if isinstance(said, dict):
                 self.lines.put((said, time.perf_counter() - self.start))
         self.lines.put((None, 0))
 
     def read(self, key, seconds):
-        """The next line with that key, and when it came. Throws Failed, with errors of the log."""
+        """Returns the next line with a key, and its time. Raises Failed with the errors of the log."""
         end = time.perf_counter() + seconds
         while True:
             try:
@@ -80,14 +80,14 @@ class Side:
                 process.stdin.write(word + "\n")
                 process.stdin.flush()
             except BrokenPipeError:
-                pass  # read() says so
+                pass  # read() reports it
 
     def repeat(self):
         self.tell("go")
         return self.read("us", REPEAT)[0]["us"]
 
     def finish(self):
-        """Throws Failed where it does not end well and in time."""
+        """Raises Failed if a rank does not end successfully in time."""
         self.tell("end")
         end = time.perf_counter() + END
         for process in self.processes:
@@ -116,7 +116,7 @@ def summary(times):
 
 
 class Sides:
-    """Of one item: started together, ready together, timed in turn."""
+    """The sides of one item: they are started together, warmed up together, and timed alternately."""
 
     def __init__(self):
         self.all = []
@@ -125,7 +125,7 @@ class Sides:
         self.all.append(Side(*args, **kwargs))
 
     def drop_failed(self, call):
-        """Calls it for each side; those that fail are named and left out."""
+        """Calls call(side) for each side. Sides that fail are reported and removed."""
         alive = []
         for side in self.all:
             try:
@@ -136,15 +136,15 @@ class Sides:
         self.all = alive
 
     def warm_up(self, end):
-        """end: of the time for all sides, on the clock of time.perf_counter()."""
+        """Waits until all sides are ready, at most until `end` (a time of time.perf_counter())."""
         def ready(side):
             side.ready, _ = side.read("ready", max(end - time.perf_counter(), 1))
         self.drop_failed(ready)
 
     def run(self, rounds):
-        """By label: what it said when ready, and a summary of each variant's microseconds."""
+        """Returns by label the side's ready line, with a summary of the microseconds of each variant."""
         times = {side.label: collections.defaultdict(list) for side in self.all}
-        for i in range(rounds + 1):  # the first sets the number of calls
+        for i in range(rounds + 1):  # the first repeat determines the number of calls
             def repeat(side):
                 for variant, us in side.repeat().items():
                     if i:

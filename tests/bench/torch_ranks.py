@@ -1,13 +1,13 @@
-"""PyTorch's side of distributed.py: workloads of torch_side.py under DistributedDataParallel, by the
-protocol of tests/bench/distributed.h. Each rank is a process with RANK and its like in the
-environment; without them the model is trained alone, with nothing around it.
+"""PyTorch's side of distributed.py: workloads of torch_side.py under DistributedDataParallel, with the
+protocol of tests/bench/distributed.h. Each rank is a process with RANK and related variables in the
+environment. Without them the model is trained by one process, without DistributedDataParallel.
 
-    python3 torch_ranks.py prepare DIRECTORY NAME...      as torch_side.py's; says the versions
+    python3 torch_ranks.py prepare DIRECTORY NAME...      as in torch_side.py; also prints the versions
     python3 torch_ranks.py NAME MODE DIRECTORY [--first-step]
     python3 torch_ranks.py collectives MOST_BYTES
 
-MODE: eager, compile, compile-ro or graph; with "-copies" after it gradients are copied to buckets and
-back (gradient_as_bucket_view=False), else they are views of them.
+MODE: eager, compile, compile-ro or graph. With the suffix "-copies", gradients are copied to buckets and
+back (gradient_as_bucket_view=False); otherwise they are views of buckets.
 """
 import json
 import os
@@ -34,7 +34,7 @@ def synchronize():
 
 
 def reduced(x, op=dist.ReduceOp.MAX):
-    """The largest, or the sum, of all ranks' numbers; they leave together."""
+    """Returns the maximum, or the sum, over all ranks, and synchronizes them."""
     if RANKS == 1:
         return x
     x = torch.tensor([x], dtype=torch.float64, device=DEVICE)
@@ -50,8 +50,8 @@ def seconds_of(calls, call):
     return (time.perf_counter() - start) / calls
 
 
-def measure(ready, variants, seconds, warm_up=0):
-    """variants: a call by name; seconds: of a repeat of each, warm_up: before it. As Ranks::measure."""
+def measure(ready, variants, seconds, settle=0):
+    """Times variants (calls by name) like Ranks::measure: `seconds` per repeat, after `settle` seconds."""
     for call in variants.values():
         seconds_of(5, call)
     reduced(0)
@@ -78,11 +78,11 @@ def training(name, mode, directory):
     def wrap(net):
         if RANKS == 1:
             return net
-        # Running statistics stay each rank's own, as they do with Taper's.
+        # Each rank keeps its own running statistics, as in Taper.
         options = {"gradient_as_bucket_view": not copies, "broadcast_buffers": False}
         if DEVICE == "cpu":
             return torch.nn.parallel.DistributedDataParallel(net, **options)
-        # A graph wants it made on a stream of its own:
+        # For a graph it must be created on a side stream:
         # https://pytorch.org/docs/stable/notes/cuda.html#usage-with-distributeddataparallel
         torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -97,7 +97,7 @@ def training(name, mode, directory):
         return say(at="step")
     losses = [reduced(loss, dist.ReduceOp.SUM) / RANKS for loss in losses]
     if DEVICE == "cuda":
-        torch.cuda.reset_peak_memory_stats()  # those steps were eager ones
+        torch.cuda.reset_peak_memory_stats()  # the steps so far were eager
     step = graphed(step, 12) if mode == "graph" else step
     seconds_of(5, step)
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
@@ -126,7 +126,7 @@ if __name__ == "__main__":
     elif "OMP_NUM_THREADS" in os.environ:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     if "RANK" in os.environ:
-        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # as graphs want it
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # required by graphs
         device = {"device_id": torch.device("cuda", LOCAL)} if DEVICE == "cuda" else {}
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo", **device)
         reduced(0)

@@ -157,7 +157,7 @@ def prepare(directory, names):
 
 
 def measure(name, call, device=DEVICE, calls=1, losses=()):
-    """Warmed up and counted as in timing.cpp; a repeat for each line 'go'."""
+    """Warms up and counts calls as timing.cpp does, then times one repeat for each line 'go'."""
     def repeat(n):
         start = time.perf_counter()
         for _ in range(n):
@@ -194,9 +194,9 @@ def graphed(step, warm_up=5):
 
 
 def prepared(name, mode, directory, wrap=lambda net: net, shift=0, steps=3):
-    """Its label, a step of a training from its file and the losses of the first steps.
+    """Returns a training's label, a function that runs a step, and the losses of the first steps.
 
-    wrap: what is put around the model; shift: of the batch, along its last dimension.
+    wrap: wraps the model. shift: by how much the batch is shifted along its last dimension.
     """
     from safetensors.torch import load_file
     item, model, _, make_optimizer, half = TRAININGS[name]
@@ -222,8 +222,8 @@ def prepared(name, mode, directory, wrap=lambda net: net, shift=0, steps=3):
         optimizer.step()
         return loss
     net.eval()
-    # By default PyTorch's convolutions take TF32 in place of float32: timed so, but losses compared
-    # in float32.
+    # By default PyTorch's convolutions use TF32 instead of float32. They are timed in this mode, but the
+    # losses are compared in float32.
     torch.backends.cudnn.allow_tf32 = False
     losses = [step().item() for _ in range(steps)]
     torch.backends.cudnn.allow_tf32 = True

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Makes print_expected.txt next to it: random tensors and the text that PyTorch prints for them.
+"""Writes print_expected.txt in this folder: random tensors, and the text that PyTorch prints for them.
 
-    python3 make_print_expected.py        any PyTorch; a GPU is used where there is one
+    python3 make_print_expected.py        works with any PyTorch; uses a GPU if there is one
 
-Elements follow a formula that needs no random numbers and gives the same bits everywhere:
+Elements are computed by a formula without random numbers, which gives the same bits everywhere:
     r = ((i * 2654435761 + seed) mod m) - a           integers
     x = r * scales[(i + seed) mod count]              in double; times 1 exactly once rounded
-rounded to float32, then to the dtype (float64 stays); integers take r * scale in int64. After that
-each special "p:v" sets the elements with (i + seed) mod p == 0 to v, in order.
+x is rounded to float32, then to the dtype (float64 is not rounded). Integers are r * scale in int64. Then
+each special "p:v", in order, sets the elements with (i + seed) mod p == 0 to v.
 
-The text for the CPU stands in lines "> ". "cuda N" and lines "< " give the text for cuda:0: the
-first N characters of the CPU's, then these. Without a GPU, PyTorch's own layout code writes it, given
-device='cuda:0' as the first suffix. "torch." before a dtype is left out.
+Lines "> " have the text for the CPU. The text for cuda:0 consists of the first N characters of that for
+the CPU, where N is given by "cuda N", and of the lines "< ". Without a GPU it is computed by PyTorch's own
+layout code with device='cuda:0' as the first suffix. "torch." before a dtype is left out.
 """
 
 import pathlib
@@ -41,7 +41,7 @@ TAPES = ["none", "none", "leaf", "view", "mul", "clone", "neg"]
 
 
 def draw(r, index):
-    """The parameters of one case."""
+    """Returns the random parameters of one case."""
     shape = SHAPES[index % len(SHAPES)](r)
     case = {"shape": shape, "seed": r.randrange(1 << 20), "specials": [], "tape": "none"}
     if r.random() < 0.3:
@@ -73,7 +73,7 @@ def draw(r, index):
 
 
 def make(case):
-    """The tensor of a case, on the CPU."""
+    """Returns the tensor of a case, on the CPU."""
     count, seed = 1, case["seed"]
     for size in case["shape"]:
         count *= size
@@ -93,7 +93,7 @@ def make(case):
 
 
 def text(x, tape):
-    """What PyTorch prints for x after one op that the tape sees."""
+    """Returns what PyTorch prints for x, or for the result of one recorded op."""
     x = x.detach()
     if tape != "none":
         x = x.clone().requires_grad_()

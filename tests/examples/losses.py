@@ -1,9 +1,9 @@
-"""PyTorch's side of tests/examples/losses_test.cpp: five programs of apps/examples in PyTorch, in
-float64, and the first 30 losses of each.
+"""PyTorch's side of tests/examples/losses_test.cpp: runs five programs of apps/examples in PyTorch, in
+float64, and stores the first 30 losses of each.
 
-  python tests/examples/losses.py        stores losses.safetensors next to this file
+  python tests/examples/losses.py        writes losses.safetensors in this folder
 
-Both sides begin from the same weights, which a rule gives (weights_by_rule), and without dropout.
+Both sides start from the same weights, which a formula defines (weights_by_rule), and use no dropout.
 Needs torch and safetensors.
 """
 
@@ -21,13 +21,13 @@ torch.set_num_threads(1)
 
 
 def numbers(count):
-    """In [-1, 1), exact in float64: the high half of a multiplication modulo 2^32."""
+    """Returns numbers in [-1, 1) that are exact in float64, from a multiplication modulo 2^32."""
     return (torch.arange(1, count + 1) * 2654435761 % 2**32).double() / 2**31 - 1
 
 
 def weights_by_rule(model):
-    """Each parameter by its own numbers, within 1 / sqrt(its inputs); 1 + 0.1 of them for vectors
-    that scale, 0.1 for others."""
+    """Sets each parameter to numbers x in [-1, 1): matrices to x / sqrt(number of inputs), weights that
+    are vectors to 1 + 0.1 x, other vectors to 0.1 x."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             x = numbers(p.numel()).view(p.shape)
@@ -122,7 +122,7 @@ class TransformerModel(nn.Module):
     def forward(self, x):
         position = torch.arange(len(x)).view(-1, 1, 1)
         div_term = torch.exp(torch.arange(0, self.size, 2) * (-math.log(10000.0) / self.size))
-        pe = torch.zeros(len(x), 1, self.size, dtype=torch.float32)  # as the program keeps it
+        pe = torch.zeros(len(x), 1, self.size, dtype=torch.float32)  # the program stores it in float32
         pe[:, :, 0::2] = torch.sin(position * div_term)
         pe[:, :, 1::2] = torch.cos(position * div_term)
         y = self.input_emb(x) * math.sqrt(self.size) + pe.double()
@@ -168,7 +168,7 @@ class GCN(nn.Module):
 
 
 def first_losses(optimizer, loss_of):
-    """loss_of(step) is minimized, one step after the other."""
+    """Minimizes loss_of(step) for successive steps, and returns the losses."""
     losses = []
 
     def closure():

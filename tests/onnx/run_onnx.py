@@ -1,9 +1,9 @@
-"""Runs every CASE.onnx of a folder in ONNX Runtime and compares what comes with what Taper gave.
+"""Runs every CASE.onnx of a folder in ONNX Runtime and compares the results with Taper's.
 
-  python run_onnx.py FOLDER      CASE.INPUT.npy and CASE.OUTPUT.npy lie next to CASE.onnx
+  python run_onnx.py FOLDER      the folder also has CASE.INPUT.npy and CASE.OUTPUT.npy
 
-Needs onnx, onnxruntime and numpy. Exits with 1, naming the cases, where ONNX's checker refuses a
-model or a result differs by more than 1e-5 (1 + |result|) in a value, or in shape or dtype.
+Needs onnx, onnxruntime and numpy. Exits with 1 and names the cases if ONNX's checker refuses a model, or
+if a result differs in shape, in dtype or, by more than 1e-5 (1 + |result|), in a value.
 """
 
 import pathlib
