@@ -1,6 +1,6 @@
-"""What PyTorch's autocast for CUDA makes of each op's float32 and half inputs.
+"""Stores the type in which PyTorch's autocast for CUDA runs each op, for autocast_test.cpp.
 
-Writes autocast.txt next to this script: a line an op, `name low|float32|as_given`. Needs a GPU:
+Writes autocast.txt in this folder, with one line per op: `name low|float32|as_given`. Needs a GPU:
 python3 tests/interop/autocast.py
 """
 import pathlib

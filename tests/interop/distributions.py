@@ -1,11 +1,11 @@
-"""Distributions of PyTorch, stored for distributions_test.cpp.
+"""Stores results of PyTorch's distributions for distributions_test.cpp.
 
-  python tests/interop/distributions.py    writes distributions.safetensors next to it
+  python tests/interop/distributions.py    writes distributions.safetensors in this folder
 
-Needs torch, safetensors and mpmath (a dependency of torch's). Of each row: the parameters p.* of one and q.* of
-another distribution, values, and what PyTorch says of them, in float64; then gradients of sum(log_prob), of
-sum(entropy) and of sum(kl) by p.*. "gamma": the derivative of a draw by the concentration, by mpmath with 40 digits,
-for PyTorch's own is an approximation.
+Needs torch, safetensors and mpmath (a dependency of torch). For each row it stores, in float64, the parameters p.*
+of a distribution and q.* of another one, values, PyTorch's results for them, and the gradients of sum(log_prob),
+sum(entropy) and sum(kl) by p.*. "gamma" is the derivative of a draw by the concentration, computed by mpmath with
+40 digits, because PyTorch's derivative is an approximation.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ def odds(name):
     return lambda x: {name: x}
 
 
-# Name, class, how parameters are given, two lots of parameters, values.
+# Name, class, how parameters are passed, parameters of two distributions, values.
 ROWS = [
     ("Normal", d.Normal, None, [(normal(2, 3), positive(3)), (normal(3), positive(2, 1))], normal(4, 2, 3)),
     ("Uniform", d.Uniform, None, [(torch.tensor([-1.0, 0.5], dtype=F64), torch.tensor([2.0, 3.5], dtype=F64)),
@@ -54,7 +54,7 @@ ROWS = [
 
 
 def gamma_gradients():
-    """dx / da at a fixed P(a, x): -(dP / da) / density."""
+    """Computes dx / da at a fixed P(a, x): -(dP / da) / density."""
     mpmath.mp.dps = 40
     a, x, out = [], [], []
     for alpha in (0.05, 0.3, 0.9, 1.0, 2.5, 7.0, 20.0, 100.0, 1000.0):

@@ -1,8 +1,8 @@
-"""Activations and losses of several tensors in PyTorch, stored for functions_test.cpp.
+"""Stores results of PyTorch's activations, and of losses of several tensors, for functions_test.cpp.
 
-Hardsigmoid is not among them: PyTorch's gradient of it has a 1/6 in float32.
+  python tests/interop/functions.py     writes functions.safetensors in this folder
 
-  python tests/interop/functions.py     writes functions.safetensors next to this file
+Hardsigmoid is omitted, because the gradient in PyTorch uses a 1/6 in float32.
 """
 
 import pathlib

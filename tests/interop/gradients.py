@@ -1,6 +1,8 @@
-"""Clipping, loss scaling and averaging in PyTorch: writes gradients.safetensors (all in double).
+"""Stores results of PyTorch's gradient clipping, loss scaling and averaging for gradients_test.cpp.
 
-Run with real PyTorch and safetensors: python3 tests/interop/gradients.py
+  python3 tests/interop/gradients.py     writes gradients.safetensors in this folder, in float64
+
+Needs torch and safetensors.
 """
 import pathlib
 
@@ -40,7 +42,7 @@ def clipping():
 
 
 def scaling():
-    """Loss w . x with inf or nan in x at some steps; clipped after unscale_ at every second one."""
+    """Minimizes w . x, with inf or nan in x at some steps. Every second step clips after unscale_."""
     w = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64, requires_grad=True)
     opt = torch.optim.SGD([w], lr=0.1, momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_factor=4.0, backoff_factor=0.25, growth_interval=3)

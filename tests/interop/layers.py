@@ -1,9 +1,9 @@
-"""Layers in PyTorch: weights, inputs, outputs, gradients and buffers, stored for layer_test.cpp.
+"""Stores weights, inputs, outputs, gradients and buffers of PyTorch's layers for layer_test.cpp.
 
-  python tests/interop/layers.py        writes layers.safetensors next to this file
+  python tests/interop/layers.py        writes layers.safetensors in this folder
 
-Needs torch and safetensors. Another group of layers is a script of its own that imports Row and
-store from here, and a C++ file with a table like layer_test.cpp's: see store() and layer_rows.h.
+Needs torch and safetensors. To add a group of layers, write a script that imports Row and store from here,
+and a C++ file with a table like that of layer_test.cpp (see store() and layer_rows.h).
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from torch import nn
 
 @dataclasses.dataclass
 class Row:
-    """A layer and what it is called with.
+    """A layer and its inputs.
 
-    inputs: a tuple is the shape of a random input that gets a gradient; a tensor is passed as it is
-    and gets none (indices, targets, masks); None is passed on. call(module, *inputs): module(*inputs)
-    unless said otherwise; it gives a tensor or (nested) tuples of them, None left out.
+    inputs: a tuple is the shape of a random input that gets a gradient. A tensor is passed unchanged and
+    gets no gradient (indices, targets, masks). None is passed unchanged. call(module, *inputs) is by
+    default module(*inputs). It returns a tensor or (nested) tuples of tensors; None is omitted.
     """
 
     name: str
@@ -42,14 +42,14 @@ def flat(outputs):
 
 
 def dy_of(y):
-    """What backward is called with: -5/4 ... 5/4 by the place in y; layer_rows.cpp does the same."""
+    """Returns the output gradient: -5/4 ... 5/4 by position in y. layer_rows.cpp computes the same."""
     return ((torch.arange(y.numel()) * 7 % 11 - 5) / 4).double().reshape(y.shape)
 
 
 def store_row(row, tensors, meta):
     module = row.make().double()
     module.train(row.training)
-    with torch.no_grad():  # away from ones and zeros, variances above 0
+    with torch.no_grad():  # not just ones and zeros; variances stay positive
         for p in module.parameters():
             p.add_(0.2 * torch.randn_like(p))
         for b in module.buffers():
@@ -89,7 +89,7 @@ def store_row(row, tensors, meta):
 
 
 def sort_metadata(path):
-    """The library writes it in another order each time."""
+    """Sorts the metadata of a file, which the library writes in a random order."""
     raw = pathlib.Path(path).read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:start])
@@ -100,9 +100,12 @@ def sort_metadata(path):
 
 
 def store(path, rows):
-    """Of each row ROW: ROW/state/KEY, ROW/input/I, ROW/output/I, ROW/dinput/I and ROW/dparameter/KEY
-    (for dy_of each output), ROW/after/BUFFER where the call changed it, all in double; metadata
-    ROW/repr, ROW/keys (of the state dict), ROW/training."""
+    """Runs the rows and writes their results to a file.
+
+    Each row ROW has the tensors ROW/state/KEY, ROW/input/I, ROW/output/I, ROW/dinput/I and
+    ROW/dparameter/KEY (for the output gradients dy_of), and ROW/after/BUFFER if the call changed the buffer,
+    all in float64. The metadata has ROW/repr, ROW/keys (of the state dict) and ROW/training.
+    """
     tensors, meta = {}, {}
     for i, row in enumerate(rows):
         torch.manual_seed(i)
@@ -176,7 +179,7 @@ def layer_rows():
         Row("AdaptiveAvgPool2d none", lambda: nn.AdaptiveAvgPool2d((None, 3)), [one]),
         Row("AdaptiveMaxPool1d", lambda: nn.AdaptiveMaxPool1d(4), [line]),
         Row("AdaptiveMaxPool2d", lambda: nn.AdaptiveMaxPool2d((3, 2)), [one]),
-        # normalisation
+        # normalization
         Row("BatchNorm1d", lambda: nn.BatchNorm1d(4), [(7, 4)]),
         Row("BatchNorm1d lines", lambda: nn.BatchNorm1d(4, momentum=0.3), [line]),
         Row("BatchNorm1d eval", lambda: nn.BatchNorm1d(4), [line], training=False),

@@ -1,14 +1,14 @@
-"""Four models in PyTorch that modules/models/ has in C++: what each side saves, the other must read.
+"""Four models in PyTorch that modules/models/ has in C++. Each side must load what the other one saves.
 
-  python tests/interop/models.py make           stores weights, logits and losses next to this file
+  python tests/interop/models.py make            stores weights, logits and losses in this folder
   TAPER_INTEROP_OUT=/tmp/out build/tests/test_interop --gtest_filter='*Models*'
-  python tests/interop/models.py check /tmp/out  reads what Taper saved there, strictly
+  python tests/interop/models.py check /tmp/out  loads what Taper saved there, strictly
 
-Needs torch and safetensors. Of each model NAME: models_NAME.safetensors has the weights as
-safetensors.torch.save_model writes them (of two tied tensors, one: Taper reads it as both);
-models_NAME.run.safetensors has an input, its logits in eval mode (float32, and of the model in
-double), and the losses of 100 training steps. `check` reads the same pair from Taper, without the
-losses; Taper writes tied tensors under both names, as state_dict() has them.
+Needs torch and safetensors. For each model NAME, models_NAME.safetensors has the weights as written by
+safetensors.torch.save_model (of two tied tensors only one, which Taper loads into both).
+models_NAME.run.safetensors has an input, its logits in eval mode (of the model in float32 and in float64),
+and the losses of 100 training steps. `check` loads the same pair of files from Taper, without the losses.
+Taper writes tied tensors under both names, as state_dict() has them.
 """
 
 import math
@@ -57,8 +57,10 @@ class ResNet18(nn.Module):
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
                 nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-            if isinstance(m, BasicBlock):  # small residuals, or rounding decides where so narrow a
-                nn.init.constant_(m.bn2.weight, 0.1)  # net goes: ReLUs flip and steps differ by 1e-2
+            # With large residuals the training of a net this narrow would depend on rounding errors:
+            # ReLUs would switch, and losses would differ by 1e-2.
+            if isinstance(m, BasicBlock):
+                nn.init.constant_(m.bn2.weight, 0.1)
 
     def forward(self, x):
         x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
@@ -152,14 +154,14 @@ class EncoderClassifier(nn.Module):
 
 
 def draw(seed, n, high):
-    """n integers in [0, high): a hash that model_test.cpp has, too."""
+    """Returns n pseudorandom integers in [0, high). model_test.cpp has the same hash."""
     x = (seed * 1000003 + torch.arange(n)) * 2654435761 & 0xFFFFFFFF
     x = (x ^ x >> 15) * 2246822519 & 0xFFFFFFFF
     return (x ^ x >> 13) % high
 
 
 def images(batch):
-    """Noise over a pattern for each of ten classes."""
+    """Returns images of ten classes: a pattern for each class, plus noise."""
     y = draw(batch + 50, 32, 10)
     pattern = draw(200, 10 * 3 * 32 * 32, 2001).view(10, 3, 32, 32)
     noise = draw(batch, 32 * 3 * 32 * 32, 2001).view(32, 3, 32, 32)
@@ -179,7 +181,7 @@ def adam(model):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
 
-# Name: the model, the batch of a number, the optimizer, the norm to which gradients are clipped.
+# By name: the model, the function that returns a batch, the optimizer, the norm for gradient clipping.
 MODELS = {
     "resnet18": (
         lambda: ResNet18(width=4, num_classes=10),
@@ -229,13 +231,13 @@ def make():
         model = build()
         x = batch(90)[0]
         for _ in range(20):
-            model(x)  # moves running statistics
+            model(x)  # updates running statistics
         weights = str(HERE / f"models_{name}.safetensors")
         save_model(model, weights)
         x = x[:4].contiguous()
         run = {"input": x, "logits": eval_logits(model, x)}
         run["logits64"] = eval_logits(model.double(), like(x, model))
-        # The same again in double shows how far rounding alone moves the losses.
+        # The same training in float64 shows how much rounding alone changes the losses.
         losses64 = train(model, batch, make_optimizer(model), clip)
         model.float()
         load_model(model, weights)
@@ -248,7 +250,7 @@ def make():
 def check(folder):
     for name, (build, *_) in MODELS.items():
         model = build()
-        # Not load_model, which refuses a file with both names of a tied tensor.
+        # load_model would refuse a file with both names of a tied tensor.
         model.load_state_dict(load_file(folder / f"models_{name}.safetensors"), strict=True)
         run = load_file(folder / f"models_{name}.run.safetensors")
         for key, dtype, limit in ("logits", torch.float32, 1e-5), ("logits64", torch.float64, 1e-10):

@@ -1,7 +1,7 @@
-"""Weights under other libraries' names, for tests/interop/names_test.cpp.
+"""Stores weights under the names of other libraries for tests/interop/names_test.cpp.
 
-  python tests/interop/names.py make          stores names/gpt2.pt, names/gpt2_run.pt, names/resnet18.txt
-  python tests/interop/names.py check FILE    loads what Taper saved into GPT2LMHeadModel, strictly
+  python tests/interop/names.py make          writes names/gpt2.pt, names/gpt2_run.pt, names/resnet18.txt
+  python tests/interop/names.py check FILE    loads a file that Taper saved into GPT2LMHeadModel, strictly
 
 Needs torch, transformers and torchvision.
 """

@@ -1,15 +1,15 @@
-"""Taper against PyTorch's own operator database (OpInfo): forward, gradients, aliasing, errors.
+"""Compares Taper with PyTorch's operator database (OpInfo): results, gradients, aliasing, errors.
 
-  python tests/interop/opinfo.py --taper build/tests/test_interop            every case, a table by operator
+  python tests/interop/opinfo.py --taper build/tests/test_interop            every case; a table by operator
   python tests/interop/opinfo.py --taper build/tests/test_interop --only conv2d,div --show 20
-  python tests/interop/opinfo.py --taper build/tests/test_interop --store    writes opinfo.safetensors as well
-  python tests/interop/opinfo.py --taper build/tests/test_interop --only roll --store    of roll alone: the rest stays
+  python tests/interop/opinfo.py --taper build/tests/test_interop --store    also writes opinfo.safetensors
+  python tests/interop/opinfo.py --taper build/tests/test_interop --only roll --store    replaces only roll in it
 
-Needs torch, numpy and safetensors. Each operator's cases are drawn with a fixed seed, computed by
-PyTorch on the CPU and written to a file of their own, which the test OpInfo.* of test_interop reads
-(opinfo_test.cpp says what it compares, opinfo_rows.cpp how each operator is called). A crash counts as
-that case's failure. --keep DIR keeps the files there and uses those that it has. The exit code is 1
-where a case is unexplained. opinfo.safetensors holds a few small cases of each operator for every test run.
+Needs torch, numpy and safetensors. The cases of each operator are drawn with a fixed seed, computed by PyTorch on
+the CPU and written to a file per operator, which the test OpInfo.* of test_interop reads. opinfo_test.cpp describes
+what it compares; opinfo_rows.cpp defines how each operator is called. A crash counts as a failure of the case.
+--keep DIR keeps the files in DIR and uses those that exist. The exit code is 1 if the failure of a case is not
+explained by DIFFERENCES. opinfo.safetensors has a few small cases of each operator, for every test run.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def bytes_of(storage):
 
 
 class File:
-    """Cases and the bytes of their tensors, each content once."""
+    """Cases and the bytes of their tensors. Equal bytes are stored once."""
 
     def __init__(self):
         self.data, self.places, self.cases = bytearray(), {}, []
@@ -80,7 +80,7 @@ class File:
         return self.places[raw]
 
     def values(self, t):
-        """A tensor as its elements in order."""
+        """Stores the elements of a tensor in row-major order."""
         dense = torch.empty(t.shape, dtype=t.dtype).copy_(t.detach())
         return {"dtype": name_of(t.dtype), "shape": list(t.shape), "at": self.place(bytes_of(dense.untyped_storage()))}
 
@@ -99,16 +99,16 @@ class File:
 
 
 def dy_of(y):
-    """What backward is called with: -5/4 ... 5/4 by the place in y; opinfo_test.cpp does the same."""
+    """Returns the output gradient: -5/4 ... 5/4 by position in y. opinfo_test.cpp computes the same."""
     return ((torch.arange(y.numel()) * 7 % 11 - 5) / 4).reshape(y.shape).to(y.dtype)
 
 
 class Call:
-    """One call in PyTorch: arguments of its own, outputs, gradients."""
+    """One call in PyTorch, with copies of the arguments, outputs and gradients."""
 
     def __init__(self, f, args, kwargs, in_place, twice, dtype=None):
         cast = (lambda t: t.to(dtype) if t.is_floating_point() else t) if dtype else (lambda t: t)
-        # Tensors that lie in one storage stay together, and each storage is a copy.
+        # Each storage is copied once, so that tensors that share a storage still share the copy.
         own = {}
 
         def fresh(t):
@@ -139,17 +139,17 @@ class Call:
             if twice and dxs:
                 try:
                     self.second = torch.autograd.grad(dxs, self.leaves, [dy_of(dx) for dx in dxs], allow_unused=True)
-                except RuntimeError:  # not written in PyTorch
+                except RuntimeError:  # PyTorch has no second derivative
                     pass
 
     def place_of(self, t):
-        """The number of the storage that t lies in, or None."""
+        """Returns the index of the argument storage that t uses, or None."""
         ids = [s.data_ptr() for s in self.storages]
         return ids.index(t.untyped_storage().data_ptr()) if t.numel() and t.untyped_storage().data_ptr() in ids else None
 
 
 def overlaps_itself(t):
-    """Whether elements may lie at one place: steps that do not reach beyond those of smaller ones."""
+    """Returns whether elements may share memory: a stride does not exceed the extent of smaller strides."""
     reach = 0
     for stride, size in sorted((st, s) for st, s in zip(t.stride(), t.shape) if s > 1):
         if stride <= reach:
@@ -159,7 +159,7 @@ def overlaps_itself(t):
 
 
 def encoded(value, call):
-    """A JSON form of an argument."""
+    """Returns the JSON form of an argument."""
     if isinstance(value, torch.Tensor):
         at = [s._cdata for s in call.storages].index(value.untyped_storage()._cdata)
         form = {"tensor": at, "dtype": name_of(value.dtype), "shape": list(value.shape)}
@@ -190,7 +190,7 @@ def encoded(value, call):
 
 
 def slack(got, exact):
-    """How far PyTorch itself is from what it computes in double, within reason."""
+    """Returns PyTorch's own error against its result in float64, up to a limit."""
     if got is None or exact is None or got.shape != exact.shape or not got.is_floating_point() or not got.numel():
         return 0.0
     error = (got.detach().double() - exact.detach().double()).abs()
@@ -211,7 +211,7 @@ def result(file, t, exact):
 
 
 def outcome(file, call, case, exact):
-    """What PyTorch gives, into the case."""
+    """Adds PyTorch's results to the case."""
     case["outputs"] = []
     for i, y in enumerate(call.outputs):
         form = result(file, y, exact.outputs[i] if exact and i < len(exact.outputs) else None)
@@ -230,7 +230,7 @@ def outcome(file, call, case, exact):
 
 
 def add_case(file, counts, op, row, signature, f, sample, dtype, kind, in_place=False, error=None):
-    """One sample as a case; counts what cannot be one."""
+    """Adds a sample as a case, or counts why it cannot be expressed."""
     args, kwargs = (sample.input, *sample.args), sample.kwargs
     try:
         if any(t.dtype not in DTYPES for t in tensors_in([*args, *kwargs.values()])):
@@ -242,7 +242,7 @@ def add_case(file, counts, op, row, signature, f, sample, dtype, kind, in_place=
         if sum(t.untyped_storage().nbytes() for t in inputs) > MOST_BYTES:
             return
         if in_place and inputs and overlaps_itself(inputs[0]):
-            raise Inexpressible("in place where elements share memory: the last to write wins")
+            raise Inexpressible("in place on elements that share memory: the last write wins")
         case = {"op": row, "kind": kind, "dtype": name_of(dtype)}
         call, failure = None, None
         twice = dtype in (torch.float32, torch.float64)
@@ -254,7 +254,7 @@ def add_case(file, counts, op, row, signature, f, sample, dtype, kind, in_place=
 
         try:
             call = run()
-        except Exception as e:  # whatever PyTorch raises
+        except Exception as e:  # PyTorch raises many types
             failure = e
         if error is not None and failure is None:
             return
@@ -297,7 +297,7 @@ def seeded(seed=0):
 
 
 def samples_of(op, dtype):
-    """(kind, sample) of an operator in a dtype; none where it has no samples."""
+    """Yields (kind, sample) for an operator in a dtype; nothing if it has no samples."""
     seeded()
     grad = dtype.is_floating_point and op.supports_autograd
     try:
@@ -308,7 +308,7 @@ def samples_of(op, dtype):
             drawn = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
         except Exception:
             return
-    if dtype not in op.dtypes:  # PyTorch refuses: a few of them say so
+    if dtype not in op.dtypes:  # PyTorch refuses the dtype: a few samples suffice
         drawn = drawn[:3]
     for sample in drawn:
         yield "plain", sample
@@ -321,7 +321,7 @@ def samples_of(op, dtype):
 
 
 def draw(op_name):
-    """The file of one operator, and how many calls cannot be expressed by reason."""
+    """Returns the file of one operator, and the number of inexpressible calls by reason."""
     file, counts = File(), {"inexpressible": collections.Counter(), "seen": set()}
     for op in op_db:
         full = f"{op.name}/{op.variant_test_name}"
@@ -338,7 +338,7 @@ def draw(op_name):
             for kind, sample in samples_of(op, dtype):
                 sample = with_tensors(op.name, sample)
                 for name, f, in_place in calls:
-                    if in_place and dtype is torch.float32:  # recorded in double, written in place here
+                    if in_place and dtype is torch.float32:  # float64 covers recorded writes, float32 unrecorded ones
                         sample = sample.transform(lambda t: t.detach() if isinstance(t, torch.Tensor) else t)
                     add_case(file, counts, op.name, name, signature, f, sample, dtype, kind, in_place)
         if op.error_inputs_func is not None:
@@ -352,7 +352,7 @@ def draw(op_name):
 
 
 def run_taper(program, path, total):
-    """{case: line of the report}; a crash is its case's line, and the rest is run without it."""
+    """Returns {case: lines of the report}. After a crash, which is reported, the next case is run."""
     lines, start = {}, 0
     report = pathlib.Path(str(path) + ".report")
     while start < total:
@@ -393,8 +393,8 @@ def shown(case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--taper", required=True, help="the program test_interop")
-    parser.add_argument("--only", help="OpInfo names, with commas between")
-    parser.add_argument("--keep", help="a folder for the files of cases; those that it has are used")
+    parser.add_argument("--only", help="OpInfo names, separated by commas")
+    parser.add_argument("--keep", help="folder for the files of cases; existing ones are used")
     parser.add_argument("--show", type=int, default=3, help="unexplained cases to print for each operator")
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     options = parser.parse_args()
@@ -454,7 +454,7 @@ def main():
     for name, count in [*rows, ("all", total)]:
         print("{:48}{cases:7}{equal:7}{purpose:9}{unexplained:12}{inexpressible:14}".format(
             name, **{k: count[k] for k in ("cases", "equal", "purpose", "unexplained", "inexpressible")}))
-    print(f"\nrefusals that begin as PyTorch's: {said[1]} of {sum(said)}\n\ndifferences on purpose:")
+    print(f"\nrefusals that begin like PyTorch's: {said[1]} of {sum(said)}\n\nintended differences:")
     for reason, n in reasons.most_common():
         print(f"{n:7} {reason}")
     print("\nnot expressible:")
@@ -466,7 +466,7 @@ def main():
 
 
 class Selection:
-    """The smallest equal cases of each operator, dtype, kind and form of arguments."""
+    """The smallest passing case of each operator, dtype, kind and form of arguments."""
 
     def __init__(self):
         self.best = {}
@@ -482,7 +482,7 @@ class Selection:
             self.best[key] = (size, file, case)
 
     def save(self, path, others):
-        """With the cases of `others` whose operators were not drawn now."""
+        """Writes the selected cases, and the cases of `others` for all other operators."""
         own = [(file, case) for _, (_, file, case) in sorted(self.best.items())]
         drawn = {case["op"] for _, case in own}
         kept = [(others, case) for case in others.cases if case["op"] not in drawn]

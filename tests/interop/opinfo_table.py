@@ -1,14 +1,14 @@
-"""What opinfo.py draws: the operators, how PyTorch's arguments bind to Taper's, differences on purpose."""
+"""Tables of opinfo.py: the operators, how PyTorch's arguments map to Taper's, and intended differences."""
 
 import torch
 
 
 class Inexpressible(Exception):
-    """Taper has no way to write this call; the text says what is missing."""
+    """Raised for a call that Taper's functions cannot express. The text says what is missing."""
 
 
-# OpInfo's name: the row of opinfo_rows.cpp, then PyTorch's parameters in order with their defaults.
-# One with ~ is not Taper's: only its default can be expressed. Defaults are Python literals.
+# By OpInfo's name: the row of opinfo_rows.cpp, then PyTorch's parameters in order with their defaults, which
+# are Python literals. Taper does not have the parameters with ~, so only their defaults can be expressed.
 OPERATORS = {
     **{name: f"{name}: input" for name in """
         abs acos asin atan bitwise_not ceil cos cosh digamma erf exp exp2 expm1 floor frac isfinite isinf isnan lgamma
@@ -131,7 +131,7 @@ OPERATORS = {
                               " zero_infinity=False",
     **{f"nn.functional.{name}": f"{name}: input target ~size_average=None ~reduce=None reduction='mean' ~weight=None"
        for name in ("l1_loss", "mse_loss")},
-    # normalisation
+    # normalization
     "nn.functional.batch_norm": "batch_norm: input running_mean running_var weight=None bias=None training=False"
                                 " momentum=0.1 eps=1e-5",
     "nn.functional.group_norm": "group_norm: input num_groups weight=None bias=None eps=1e-5",
@@ -215,12 +215,12 @@ OPERATORS = {
     "full_like": "full_like: input fill_value ~dtype=None",
 }
 
-# OpInfos whose in-place variant Taper has, under the name of the row with a "_" behind it.
+# OpInfos whose in-place variant Taper has. Its name is that of the row with "_" appended.
 IN_PLACE = """abs add clamp div exp fill index_add index_copy index_fill index_put log masked_fill mul neg pow scatter scatter_add sigmoid sqrt
     sub tanh zero_""".split()
 IN_PLACE_ONLY = {"fill": "fill: input value", "zero_": "zero: input"}
 
-# PyTorch's other way to write what Taper does.
+# Calls of PyTorch that replace the operator's own to match Taper's.
 OVERRIDES = {
     **{name: lambda *args, f=getattr(torch, name), **options: torch.tensor(f(*args, **options))
        for name in ("allclose", "equal")},
@@ -231,7 +231,7 @@ OVERRIDES = {
 
 
 def with_tensors(name, sample):
-    """Lists in the brackets of __getitem__ are tensors."""
+    """Replaces lists in the index of __getitem__ by tensors."""
     if name == "__getitem__":
         listed = lambda i: torch.tensor(i, dtype=None if i else torch.int64) if isinstance(i, list) else i
         index = sample.args[0]
@@ -240,7 +240,7 @@ def with_tensors(name, sample):
 
 
 def is_random(row, bound):
-    """Values that no two libraries share: shape, dtype and place are compared."""
+    """Returns whether results are random. Then only shape, dtype and aliasing are compared."""
     if row.startswith("dropout"):
         return bound["training"] and 0 < bound["p"] < 1
     if row == "scaled_dot_product_attention":
@@ -248,13 +248,13 @@ def is_random(row, bound):
     return row in "bernoulli multinomial normal_ uniform_ empty empty_like randn randint rand_like randn_like".split()
 
 
-# Arguments that say where and how a tensor lies: those that are given in samples and change nothing here.
+# Arguments about device and layout. Samples contain these values, which have no effect here.
 IGNORED = {"device": ("cpu", torch.device("cpu")), "layout": (torch.strided,), "requires_grad": (False,),
            "pin_memory": (False,), "memory_format": (torch.preserve_format, torch.contiguous_format)}
 
 
 def adapt(name, args, kwargs):
-    """Overloads of PyTorch that a list of parameters cannot say."""
+    """Handles overloads of PyTorch that a list of parameters cannot describe."""
     args, kwargs = list(args), dict(kwargs)
     if name in ("std", "std_mean", "var", "var_mean"):
         if args[1:] and isinstance(args[1], bool):
@@ -269,7 +269,7 @@ def adapt(name, args, kwargs):
         args = [args]
     elif name == "tensordot" and isinstance(kwargs.get("dims"), (list, tuple)):
         kwargs["dims_a"], kwargs["dims_b"] = kwargs.pop("dims")
-    elif name == "cdist":  # how PyTorch computes it
+    elif name == "cdist":  # compute_mode selects PyTorch's algorithm
         kwargs.pop("compute_mode", None)
         args = args[:3]
     elif name == "arange" and len(args) == 1 and "end" not in kwargs:
@@ -297,7 +297,7 @@ def adapt(name, args, kwargs):
 
 
 def bind(name, signature, args, kwargs):
-    """{parameter: value} with PyTorch's defaults filled in; raises Inexpressible."""
+    """Returns {parameter: value} including PyTorch's defaults. Raises Inexpressible."""
     args, kwargs = adapt(name, args, kwargs)
     bound, parameters = {}, signature.split(": ", 1)[1].split()
     if len(args) > len(parameters):
@@ -323,49 +323,49 @@ def bind(name, signature, args, kwargs):
     return bound
 
 
-# Differences on purpose: (rows, what a case's report says after its dtype, the reason); regular
-# expressions, the second from the beginning.
+# Intended differences: (rows, report of a case, reason). The first two are regular expressions; the second
+# must match the beginning of "DTYPE: REPORT".
 ANY = r"(as a method or operator: )?"
 DIFFERENCES = [
     (".*", r'\w+: takes what PyTorch refuses: (".*" not implemented for|.*(does not support bool|not supported for relu))',
-     "computed in every dtype, where PyTorch has no kernel for one"),
+     "computed in every dtype; PyTorch has no kernel for some"),
     ("conv.*|.*pool.*|interpolate|upsample_nearest", r'u?int\d+: refuses: ".*" not implemented for',
-     "floating dtypes only: nothing is learned through integers"),
-    ("interpolate|upsample_nearest", r".*Only 3D and 4D", "rows and images only"),
+     "only floating-point dtypes: integers have no gradients"),
+    ("interpolate|upsample_nearest", r".*Only 3D and 4D", "only one and two spatial dimensions"),
     ("bernoulli|rand_like|randn_like|.*pool.*", r'\w+: refuses: ".*" not implemented for',
-     "an empty tensor's dtype is checked as any other's"),
-    ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "an empty index's dtype is checked too"),
-    ("all|any", r"uint8: output 0: dtype bool, not uint8", "bool for every dtype; uint8 is PyTorch's heritage"),
-    ("one_hot", r".*refuses: one_hot needs num_classes", "no op waits for the GPU: the size would have to be read from it"),
+     "the dtype of an empty tensor is checked, too"),
+    ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "the dtype of an empty index is checked, too"),
+    ("all|any", r"uint8: output 0: dtype bool, not uint8", "bool for every dtype; PyTorch keeps uint8 for compatibility"),
+    ("one_hot", r".*refuses: one_hot needs num_classes", "ops do not synchronize: the size would have to be read from the GPU"),
     ("multinomial", r".*takes what PyTorch refuses: (probability|invalid multinomial)",
-     "no op waits for the GPU: weights are not read on the host"),
-    ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch takes a tensor of one dimension if it is empty"),
+     "ops do not synchronize: weights are not read on the host"),
+    ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch accepts a one-dimensional tensor if it is empty"),
     ("embedding", r".*takes what PyTorch refuses: 'weight' must be 2-D", "rows of weight may have any shape"),
-    ("maximum|minimum|logaddexp|atan2", r".*takes what PyTorch refuses: .* must be Tensor, not int", "numbers as in every binary op"),
+    ("maximum|minimum|logaddexp|atan2", r".*takes what PyTorch refuses: .* must be Tensor, not int", "accepts numbers like every binary op"),
     ("fill_", rf"\w+: {ANY}refuses: unsupported operation: more than one element",
-     "one rule for every in-place function: memory that elements share is not written"),
+     "no in-place function writes to elements that share memory"),
     ("(index_copy|index_put|scatter)_?", r"\w+: (first|second) gradient 1: value 0, not",
-     "of what is put in one place only the last, which stays, has a gradient"),
+     "of several writes to an element, only the last one, which remains, has a gradient"),
     ("scatter_reduce", r"b?float16: (first|second) gradient 1: value",
-     "x's element has no share of the gradient where it is not included, though it equal the result"),
-    ("topk", r"\w+: output 1: value", "of equals the first; PyTorch leaves it open which"),
-    ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with intermediates of its own"),
-    ("norm|normalize", r"b?float16: (first|second) gradient", "powers in float32, where PyTorch's overflow or vanish in half types"),
-    ("remainder|fmod", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "no overflow of the quotient in half types"),
-    ("[sc]?elu|(hard|soft)shrink", r"b?float\d+: first gradient .*value -?[0-9.]+, not (-?nan|0 at)", "at nan, where PyTorch's vector and scalar kernels differ"),
+     "an element of x that is not included gets no gradient, even if it equals the result"),
+    ("topk", r"\w+: output 1: value", "the first of equal elements; PyTorch does not specify which"),
+    ("rdiv", r"b?float\d+: (first|second) gradient", "PyTorch's __rdiv__ is other * reciprocal(x), with other intermediate values"),
+    ("norm|normalize", r"b?float16: (first|second) gradient", "powers in float32; PyTorch's overflow or underflow in half types"),
+    ("remainder|fmod", r"b?float16: output 0: value -?[0-9.]+, not -?nan", "the quotient does not overflow in half types"),
+    ("[sc]?elu|(hard|soft)shrink", r"b?float\d+: first gradient .*value -?[0-9.]+, not (-?nan|0 at)", "at nan, where PyTorch's vectorized and scalar kernels differ"),
     ("r?pow_?", r"b?float\d+: second gradient .*value -?[0-9.]+, not -?nan",
-     "what an exponent of 0 does not take has no part in the slope; PyTorch multiplies it by 0, which is nan where it is inf"),
+     "terms with an exponent of 0 do not contribute; PyTorch multiplies them by 0, which gives nan for inf"),
     ("hardsigmoid", r"float64: first gradient", "PyTorch's 1/6 is a float32"),
     ("celu", r"float64: (first|second) gradient", "PyTorch rounds alpha and its inverse to float32"),
     ("lgamma|digamma", r"b?float\d+: (first|second) gradient .*value -?(inf|0), not|float32: (first|second) gradient",
-     "at and near the poles, where PyTorch's sine of pi x is never 0; and at infinity"),
+     "at and near the poles, where PyTorch's sin(pi x) is never 0; and at infinity"),
     ("atan2", r"float\d+: second gradient .*value -?[0-9.]+, not -?nan|float16: first gradient .*, not (inf|-?nan)",
-     "at the origin, where the gradient is 0 by rule; squares of half types vanish"),
-    ("gaussian_nll_loss", r"u?int\d+: takes what PyTorch refuses: result type", "integers give float32 everywhere"),
+     "at the origin, where the gradient is defined as 0; squares of half types underflow"),
+    ("gaussian_nll_loss", r"u?int\d+: takes what PyTorch refuses: result type", "integers are converted to float32, as in every op"),
     ("mish|logaddexp", r"b?float\d+: (first|second) gradient .*value -?[0-9.]+, not -?nan",
-     "far out it is flat; PyTorch's exp overflows"),
+     "constant for large arguments; PyTorch's exp overflows"),
     ("softsign", r"b?float\d+: (first|second) gradient .*value -?0, not -?nan",
-     "flat at infinity, where PyTorch's formula divides inf by inf"),
+     "constant at infinity; PyTorch's formula divides inf by inf"),
     ("softsign", r"int8: output 0: value", "integers are computed as float32; PyTorch's 1 + |x| wraps in int8"),
-    ("hardtanh|relu6", r"b?float\d+: first gradient .*value -?[0-9.]+, not 0", "at nan, where PyTorch's vector and scalar kernels differ"),
+    ("hardtanh|relu6", r"b?float\d+: first gradient .*value -?[0-9.]+, not 0", "at nan, where PyTorch's vectorized and scalar kernels differ"),
 ]

@@ -1,9 +1,9 @@
-"""Optimizer state between Taper and PyTorch: the one's file is what the other loads.
+"""Converts optimizer state between Taper's files and PyTorch.
 
   optimizer.load_state_dict(to_torch(load("taper.safetensors"), optimizer))
   save("for_taper.safetensors", from_torch(optimizer))
 
-Needs torch alone: safetensors files of a few plain dtypes are read and written here.
+Needs only torch: this module reads and writes safetensors files of a few dtypes itself.
 """
 import json
 import struct
@@ -12,9 +12,9 @@ import torch
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "BOOL": torch.bool}
 ADJUST_LR = ["original", "match_rms_adamw"]  # Taper stores the index
-# Settings of how PyTorch computes, which Taper has no use for.
+# Settings of PyTorch's implementation, which Taper does not have.
 PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable", "params"}
-ADAMS = (torch.optim.Adam, torch.optim.AdamW)  # whose type says whether weight decay is decoupled
+ADAMS = (torch.optim.Adam, torch.optim.AdamW)  # weight decay is decoupled depending on the type
 LINE_SEARCH = [None, "strong_wolfe"]  # Taper stores the index
 INTEGERS = {"ns_steps", "max_iter", "max_eval", "history_size"}
 LISTS = {"old_dirs", "old_stps", "ro"}  # Taper stores them stacked
@@ -48,7 +48,7 @@ def load(path):
 
 
 def to_torch(tensors, optimizer):
-    """What optimizer.load_state_dict takes; `optimizer` gives the settings that PyTorch alone has."""
+    """Returns a state dict for optimizer.load_state_dict, with the optimizer's values of PYTORCH_ONLY."""
     state, groups = {}, optimizer.state_dict()["param_groups"]
     for name, x in tensors.items():
         kind, index, key = name.split(".")

@@ -1,12 +1,12 @@
-"""Ten steps of PyTorch's optimizers, and their state after five: writes optimizers.safetensors.
+"""Stores ten steps of PyTorch's optimizers, and their state after five, for optimizer_test.cpp.
 
-  python3 tests/interop/optimizers.py make
+  python3 tests/interop/optimizers.py make             writes optimizers.safetensors in this folder
   TAPER_INTEROP_OUT=/tmp/out build/tests/test_interop --gtest_filter='PyTorchOptimizers.*'
-  python3 tests/interop/optimizers.py check /tmp/out   PyTorch goes on from the states that Taper saved
+  python3 tests/interop/optimizers.py check /tmp/out   continues in PyTorch from the states that Taper saved
 
-"grad.I" [10, shape] and "start.I" [shape] of parameter I are the same for all. "NAME/DTYPE"
-[10, n] has the values of all parameters after each step; "NAME/state.N.KEY" and "NAME/param_groups.N.KEY" are
-NAME's state after five steps in float64, as optimizer_state.py writes it.
+"grad.I" [10, shape] and "start.I" [shape] are the gradients and initial values of parameter I for all optimizers.
+"NAME/DTYPE" [10, n] has the values of all parameters after each step. "NAME/state.N.KEY" and
+"NAME/param_groups.N.KEY" are the state of NAME after five steps in float64, as optimizer_state.py converts it.
 """
 import inspect
 import math
@@ -23,7 +23,7 @@ MATRICES = 3
 
 
 class Lion(torch.optim.Optimizer):
-    """Chen et al., 2023, algorithm 2."""
+    """The Lion optimizer (Chen et al., 2023, algorithm 2)."""
 
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0, maximize=False):
         super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
@@ -42,7 +42,7 @@ class Lion(torch.optim.Optimizer):
 
 
 def muon_in_its_dtype():
-    """torch.optim.Muon whose Newton-Schulz is not rounded to bfloat16."""
+    """Returns torch.optim.Muon without the rounding to bfloat16 in its Newton-Schulz iteration."""
     source = inspect.getsource(module._zeropower_via_newtonschulz)
     assert "grad.bfloat16()" in source
     exec(source.replace("grad.bfloat16()", "grad.clone()"), module.__dict__)
@@ -86,7 +86,7 @@ CASES = {
 }
 
 
-# Steps on Rosenbrock's function of all parameters, one after the other.
+# Optimizers that minimize Rosenbrock's function of all parameters in sequence.
 CLOSURES = {
     "lbfgs": dict(lr=0.01, max_iter=4),
     "lbfgs history": dict(lr=0.01, max_iter=6, history_size=3, tolerance_change=1e-12),
@@ -102,7 +102,7 @@ def rosenbrock(params):
 
 
 def climb_down(params, optimizer, steps):
-    """The loss before each step and the values after it."""
+    """Returns the loss before each step and the parameters after it."""
     def closure():
         optimizer.zero_grad()
         loss = rosenbrock(params)
@@ -121,9 +121,9 @@ def tensors():
 
 
 def make_optimizer(name, values):
-    """With the parameters, in two groups of which the second has another rate."""
+    """Returns parameters and an optimizer with two groups, the second with another learning rate."""
     kind, options = CASES[name]
-    # NAdam multiplies its momenta in the default dtype.
+    # NAdam multiplies its momentum factors in the default dtype.
     torch.set_default_dtype(values[0].dtype)
     params = [x.clone().requires_grad_() for x in values]
     groups = [{"params": params[:2]}, {"params": params[2:], "lr": 0.03}]
@@ -135,7 +135,7 @@ def count(name):
 
 
 def advance(params, optimizer, grads, steps):
-    """The values of all after each step."""
+    """Returns the values of all parameters after each step."""
     values = []
     for t in steps:
         for p, g in zip(params, grads):
@@ -168,7 +168,7 @@ def make(path):
 
 
 def check(path, folder):
-    """Loads the states after five steps that Taper saved, and takes the other five."""
+    """Loads the states that Taper saved after five steps, and runs the other five."""
     stored, (_, grad) = load(path), tensors()
     for name, options in CLOSURES.items():
         want = stored[f"{name}/float64"]
@@ -184,12 +184,12 @@ def check(path, folder):
         parts = want[HALF_WAY - 1].split([math.prod(shape) for shape in shapes])
         params, optimizer = make_optimizer(name, [x.reshape(s) for x, s in zip(parts, shapes)])
         for group in optimizer.param_groups:
-            group["lr"] = 123.0  # the file knows better
+            group["lr"] = 123.0  # the loaded state replaces it
         state = load(pathlib.Path(folder) / f"{name}.safetensors")
         optimizer.load_state_dict(to_torch(state, optimizer))
         got = advance(params, optimizer, grad, range(HALF_WAY, STEPS))
         torch.testing.assert_close(got, want[HALF_WAY:], rtol=1e-10, atol=1e-10)
-    print(f"{len(CASES) + len(CLOSURES)} states go on in PyTorch as they would have in Taper")
+    print(f"{len(CASES) + len(CLOSURES)} states of Taper continue in PyTorch with the same results")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Files of torch.save that Taper must read, and the other way round.
+"""Files of torch.save that Taper must read, and a check that PyTorch reads Taper's files.
 
-  python tests/interop/pt.py make            stores them in pt/ next to this file
-  python tests/interop/pt.py check FILE      reads what Taper saved (pt_test.cpp calls it)
+  python tests/interop/pt.py make            writes the files to pt/ in this folder
+  python tests/interop/pt.py check FILE      loads a file that Taper saved (called by pt_test.cpp)
 
-Needs torch. kinds.pt has a tensor of every dtype, layout and sharing, of known values; checkpoint.pt
-a model, its optimizer and what it gives for an input; deflated.pt is checkpoint.pt with its archive
-compressed; protocol4.pt has another protocol; old.pt the format before PyTorch 1.6; module.pt has an
-object instead of tensors, and call.pt one together with a tensor.
+Needs torch. kinds.pt has tensors of known values in every dtype and layout, some with shared storage.
+checkpoint.pt has a model, its optimizer, and an input with its output. deflated.pt is checkpoint.pt as a
+compressed archive. protocol4.pt uses another pickle protocol. old.pt has the format before PyTorch 1.6.
+module.pt has an object instead of tensors. call.pt has a tensor, and an object that calls a function.
 """
 
 import pathlib
@@ -77,7 +77,7 @@ def make():
 
 
 def check(path):
-    """Each tensor in `path` counts its elements from 0, in the dtype of its name, as kinds() does."""
+    """Checks that a file has the tensors of kinds() that pt_test.cpp saves."""
     got = torch.load(path, weights_only=True)
     want = {d: kinds()[d] for d in DTYPES + ["bool", "scalar", "empty", "transposed"]}
     assert list(got) == [*want, "tied", "tied_again"], list(got)

@@ -1,8 +1,8 @@
-"""Recurrent and attention layers in PyTorch, stored for recurrent_test.cpp.
+"""Stores results of PyTorch's recurrent and attention layers for recurrent_test.cpp.
 
-  python tests/interop/recurrent.py    writes {recurrent,attention,transformer}.safetensors next to it
+  python tests/interop/recurrent.py    writes {recurrent,attention,transformer}.safetensors in this folder
 
-Needs torch and safetensors; layers.py says what is stored.
+Needs torch and safetensors. layers.py describes what is stored.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from layers import Row, store
 
-# The layers of inference mode have kernels of their own, which are no reference for gradients.
+# In inference, layers use special kernels, which are no reference for gradients.
 torch.backends.mha.set_fastpath_enabled(False)
 
 CAUSAL = torch.ones(5, 5).triu(1).bool()
@@ -26,7 +26,7 @@ def lstm(module, x, h, c):
 
 
 def packed(lengths, **options):
-    """Sequences of these lengths; the padded output and the states."""
+    """Runs packed sequences of these lengths. Returns the padded output and the states."""
     def call(module, x, *state):
         sequence = pack_padded_sequence(x, lengths, **options)
         y, states = module(sequence, (state if len(state) > 1 else state[0]) if state else None)
@@ -41,7 +41,7 @@ def attend(**options):
 
 
 def itself(**options):
-    """Attention of one tensor to itself, which is one product for all three."""
+    """Self-attention: query, key and value are the same tensor and are projected by one product."""
     return lambda m, x, *masks: attend(**options)(m, x, x, x, *masks)
 
 

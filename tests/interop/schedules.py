@@ -1,6 +1,8 @@
-"""Rates of torch.optim.lr_scheduler, 61 steps of two groups: writes schedules.safetensors.
+"""Stores the rates of torch.optim.lr_scheduler for schedules_test.cpp: 61 steps of two groups.
 
-Run with real PyTorch and safetensors: python3 tests/interop/schedules.py
+  python3 tests/interop/schedules.py     writes schedules.safetensors in this folder
+
+Needs torch and safetensors.
 """
 import pathlib
 import warnings
@@ -15,7 +17,7 @@ BASE = [0.5, 0.02]
 
 
 def metric(t):
-    """Falls, stays, and falls again."""
+    """Returns a metric that decreases, stays constant, and decreases again."""
     return max(1.0 / (1 + t), 0.05) if t < 40 else 0.01 / (t - 39)
 
 
