@@ -1,5 +1,5 @@
-# Compiles every header alone, so that each includes what it names. A header whose own source includes
-# it first is compiled so already. Headers for CUDA sources (.cuh) are compiled where nvcc is used.
+# Compiles every header alone, which proves that each includes what it uses. A header that its own source
+# includes first is not compiled again. Headers of CUDA sources (.cuh) are compiled in builds with CUDA.
 set(patterns "")
 foreach(folder apps autograd data framework modules optim testing tests)
   list(APPEND patterns ${folder}/*.h ${folder}/*.cuh)

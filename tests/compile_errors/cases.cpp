@@ -1,4 +1,4 @@
-// Programs that must not compile, with the sentence that the compiler must give.
+// Programs that must not compile, with the sentence that the compiler must print.
 //
 // How to add a row: append a block below. Its first line is
 //   //! Name: sentence

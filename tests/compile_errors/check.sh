@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh COMPILER INCLUDE WORK: compiles each block of cases.cpp in the folder WORK and requires that
-# it fails with its sentence in the first error line and with at most 30 lines of output in all.
+# check.sh COMPILER INCLUDE WORK: compiles each block of cases.cpp in the folder WORK. Compilation must fail
+# with the block's sentence in the first error line, and with at most 30 lines of output in total.
 # INCLUDE: the folder of <taper/taper.h>.
 set -euo pipefail
 compiler=$1 include=$2 work=$3
@@ -9,7 +9,7 @@ max_lines=30
 
 rm -rf "$work"
 mkdir -p "$work"
-# One file a case, with line numbers of cases.cpp in its messages.
+# Writes one file per case. Messages refer to lines of cases.cpp.
 awk -v work="$work" '
   /^\/\/! / {
     name = $2
@@ -33,7 +33,7 @@ using namespace taper;
 END
 
 flags=(-std=c++20 -w -I"$include" -I"$work")
-# Both compilers take prelude.h from a precompiled header. The prelude alone must compile.
+# The prelude is a precompiled header for both compilers. It must compile alone.
 case $("$compiler" --version) in
   *clang*)
     "$compiler" "${flags[@]}" -x c++-header "$work/prelude.h" -o "$work/prelude.h.pch"
@@ -63,6 +63,6 @@ for source in "$work"/*.cpp; do
     head -n $max_lines "$output"
   fi
 done
-[ $count -gt 0 ] || { echo "there are no cases in $here/cases.cpp"; exit 1; }
-[ $failed -eq 0 ] && echo "$count programs are refused as they should be"
+[ $count -gt 0 ] || { echo "no cases found in $here/cases.cpp"; exit 1; }
+[ $failed -eq 0 ] && echo "$count programs are refused as expected"
 exit $failed

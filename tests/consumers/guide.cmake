@@ -1,18 +1,18 @@
-# What the pages of the installed guide point at is installed, too.
+# cmake -P: all files to which the pages of the installed guide link are installed, too.
 file(GLOB pages ${PREFIX}/share/doc/*/guide/*.md)
 if(NOT pages)
-  message(FATAL_ERROR "no page below ${PREFIX}/share/doc")
+  message(FATAL_ERROR "no page in ${PREFIX}/share/doc")
 endif()
 foreach(page IN LISTS pages)
   get_filename_component(folder ${page} DIRECTORY)
   file(READ ${page} text)
   string(REPLACE "](" "@" text "${text}")
-  string(REGEX REPLACE "[][;]" "" text "${text}")  # which lists take for theirs
+  string(REGEX REPLACE "[][;]" "" text "${text}")  # these have a meaning in CMake lists
   string(REGEX MATCHALL "@[A-Za-z0-9_./-]+\\.[a-z]+[)#]" links "${text}")
   foreach(link IN LISTS links)
     string(REGEX REPLACE "@(.*)." "\\1" link "${link}")
     if(NOT EXISTS ${folder}/${link})
-      message(SEND_ERROR "${page} points at ${link}, which is not there")
+      message(SEND_ERROR "${page} links to ${link}, which does not exist")
     endif()
   endforeach()
 endforeach()

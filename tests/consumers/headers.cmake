@@ -1,5 +1,5 @@
-# cmake -P: compiles each header below INCLUDE by itself, but for those that a source of the library
-# includes first; and looks for headers of others' libraries.
+# cmake -P: compiles each header in INCLUDE alone, except those that a source of the library includes
+# first. Fails if a header includes one of another library.
 file(GLOB_RECURSE headers RELATIVE ${INCLUDE} ${INCLUDE}/*.h)
 list(LENGTH headers count)
 if(count LESS 80)

@@ -1,4 +1,4 @@
-# Runs PROGRAM ARGUMENTS and compares the first number behind WORDS with the last.
+# cmake -P: runs PROGRAM ARGUMENTS and compares the first number after WORDS with the last one.
 execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} OUTPUT_VARIABLE printed RESULT_VARIABLE status
   ECHO_OUTPUT_VARIABLE)
 if(status)
@@ -13,5 +13,5 @@ endif()
 list(GET found 0 first)
 list(GET found -1 last)
 if(WAY STREQUAL "falls" AND NOT last LESS first OR WAY STREQUAL "rises" AND NOT last GREATER first)
-  message(FATAL_ERROR "from ${first} to ${last}: that is no number that ${WAY}")
+  message(FATAL_ERROR "expected a number that ${WAY}, got ${first} first and ${last} last")
 endif()

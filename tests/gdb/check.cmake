@@ -1,4 +1,4 @@
-# cmake -P: PROGRAM under GDB, stopped in stop_here(), with the printers of SCRIPT.
+# cmake -P: runs PROGRAM in gdb up to stop_here() and checks the output of the printers of SCRIPT.
 foreach(name x transposed narrowed integers undefined x.impl_.p_->shape)
   list(APPEND print -ex "print ${name}")
 endforeach()

@@ -1,17 +1,17 @@
-# The snippets of Markdown pages as one C++ source of tests: awk -f program.awk docs/*.md
+# Generates one C++ source of tests from the blocks of Markdown pages: awk -f program.awk docs/*.md
 #
-# A page is a test, which runs its blocks in their order, in a folder of its own:
+# Each page becomes a test, which runs the page's blocks in order, in a folder of its own:
 #   // name.cpp     a block whose first line names a file is written to that file
-#   ```cpp          is compiled and run: what stands at column 0 and defines a type or a function goes
-#                   to namespace scope, `main` is called, the rest is what a function does
-#   ```sh           is run by sh -e; `exit=2` behind it: it ends with that code
-#   ```yaml         without a name: what a config may say, laid over configs/digits.yaml
-#   ```text         is what the block before has printed; "..." stands for any part of a line or, as a
-#                   line, for any lines. `close` behind it: decimal numbers may differ by a quarter, and
-#                   amounts of time and memory by more
-# `needs=NAME` behind the language: passed over where that is missing (page.h); `untested`: for the
-# reader alone. A section (##) is a scope of its own, and sees the types and functions that stand
-# before the first one.
+#   ```cpp          is compiled and run: definitions of types and functions at column 0 go to namespace
+#                   scope, `main` is called, and all other lines go to the body of a function
+#   ```sh           is run by sh -e; with `exit=2` after the language, the expected exit code is 2
+#   ```yaml         without a file name: a part of a config, which is merged into configs/digits.yaml
+#   ```text         is the expected output of the previous block. "..." matches any part of a line; a
+#                   line "..." matches any number of lines. With `close` after the language, decimal
+#                   numbers may differ by a quarter, and amounts of time and memory are not compared
+# With `needs=NAME` after the language, the rest of a section is skipped if NAME is missing (page.h). A
+# block with `untested` is not run. Each section (##) is a scope of its own, which also sees the types and
+# functions defined before the first section.
 
 function fail(line, what) {
   printf "%s:%d: %s\n", FILENAME, line, what > "/dev/stderr"
@@ -63,7 +63,7 @@ function balance(line,  opened, closed) {
   return opened - closed
 }
 
-# Lines 1 to count of `lines`, which begin behind line `start` of the page.
+# Adds a block of C++: lines 1 to count of `lines`, which follow line `start` of the page.
 function add_cpp(start,  i, depth, in_declaration, line, at, call) {
   depth = in_declaration = 0
   body = body "page.begin(" start ");\n"
@@ -93,7 +93,7 @@ function joined(  i, text) {
   return text
 }
 
-# The name that a block's first line gives: "// net.cpp", "# run.yaml".
+# Returns the file name in a block's first line ("// net.cpp", "# run.yaml"), or "".
 function file_name() {
   if (lines[1] ~ /^(\/\/|#) [A-Za-z0-9_.\/]+\.[a-z]+$/) return substr(lines[1], index(lines[1], " ") + 1)
   if (lines[1] ~ /^# CMakeLists.txt$/) return "CMakeLists.txt"
@@ -117,7 +117,7 @@ function end_block(start, info,  words, n, i, language, status, needs, file, num
     } else if (words[i] ~ /^needs=/) {
       needs = substr(words[i], 7)
     } else {
-      fail(start, "a block with '" words[i] "': program.awk does not know it")
+      fail(start, "unknown word '" words[i] "' after the language of a block")
     }
   }
   if (needs != "") body = body "if (!page.has(" start ", \"" needs "\")) return;\n"
@@ -135,10 +135,10 @@ function end_block(start, info,  words, n, i, language, status, needs, file, num
     body = body "page.config(" start ", " raw(joined()) ");\n"
     last = ""
   } else if (language == "text") {
-    if (last == "") fail(start, "output of nothing: a `text` block follows a `cpp` or `sh` block")
+    if (last == "") fail(start, "a `text` block must follow a `cpp` or `sh` block")
     body = body "page.printed(" start ", " raw(joined()) numbers ");\n"
   } else {
-    fail(start, "a block of '" language "': cpp, sh, yaml, text, or with a file's name")
+    fail(start, "unknown language '" language "': expected cpp, sh, yaml or text, or a block with a file name")
   }
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# scripts/train.sh and scripts/test.sh first say what they are about to do and how long it takes. Runs as
-# a test of CTest, with stand-ins for the programs that would install, configure and build.
+# scripts/train.sh and scripts/test.sh first announce what they will do and how long it will take. This test
+# of CTest runs them with stand-ins for the programs that install, configure and build.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/programs" "$folder/built"
-# As of a build folder in which 30 files are out of date.
+# The stand-in for ninja reports 30 files that are out of date.
 # shellcheck disable=SC2016  # the stand-in expands
 printf '#!/bin/sh\nfor i in $(seq 30); do echo "[$i/30] Building"; done\n' >"$folder/programs/ninja"
 printf '#!/bin/sh\necho 4\n' >"$folder/programs/nproc"
@@ -17,7 +17,7 @@ touch "$folder/built/build.ninja"
 printf '%s\n' TAPER_CUDA:STRING=OFF TAPER_TESTS:BOOL=ON CMAKE_UNITY_BUILD:BOOL=OFF >"$folder/built/CMakeCache.txt"
 
 failed=0
-# expect BUILD_FOLDER LINE SCRIPT ARGUMENT...: the script announces the line before it does anything.
+# expect BUILD_FOLDER LINE SCRIPT ARGUMENT...: expects the line in the output of the script.
 expect() {
   local output
   output=$(PATH=$folder/programs:$PATH TAPER_CUDA=OFF BUILD_DIR=$folder/$1 "$root/scripts/$3" "${@:4}" 2>&1 || :)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/choose_cuda.sh: the CUDA part is compiled where a GPU and nvcc are present or where it is asked
-# for, and a build folder keeps its choice. Runs as a test of CTest, with stand-ins for both programs.
+# scripts/choose_cuda.sh: the CUDA part is compiled if a GPU and nvcc are present or if it is requested. A
+# build folder that has the CUDA part keeps it. This test of CTest uses stand-ins for nvidia-smi and nvcc.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,8 +12,8 @@ printf '#!/bin/sh\nexit 9\n' >"$folder/no_gpu/nvidia-smi"
 printf '#!/bin/sh\n' | tee "$folder/gpu/nvcc" >"$folder/no_gpu/nvcc"
 chmod +x "$folder"/*/*
 
-# choice MACHINE VALUE CACHED: what choose_cuda sets on a machine with or without a GPU, where the
-# environment has TAPER_CUDA=VALUE and the build folder is configured with CACHED ("" is none).
+# choice MACHINE VALUE CACHED: prints the choice of choose_cuda on a machine with or without a GPU, with
+# TAPER_CUDA=VALUE in the environment and TAPER_CUDA=CACHED in the build folder ("": not configured).
 choice() {
   rm -rf "$folder/build"
   mkdir "$folder/build"

@@ -1,5 +1,5 @@
-# cmake -P: configures the project, and builds its program with the library's objects of a build
-# that is there (ARCHIVE), which are the same.
+# cmake -P: configures the project, and builds its program with the library of an existing build (ARCHIVE),
+# whose objects would be the same.
 function(run)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE failed)
   if(failed)
