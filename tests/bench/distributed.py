@@ -131,7 +131,7 @@ class Bench:
 
 
 def check_losses(name, found):
-    """Checks that all sides with the same number of ranks, and thus the same data, have the same losses."""
+    """Checks that all sides with the same number of ranks, and therefore the same data, have the same losses."""
     tolerance = 1e-4 if name.startswith("tiny") else 2e-2  # the others are in bfloat16
     by_ranks = collections.defaultdict(dict)
     for label, said in found.items():

@@ -50,8 +50,8 @@ def seconds_of(calls, call):
     return (time.perf_counter() - start) / calls
 
 
-def measure(ready, variants, seconds, settle=0):
-    """Times variants (calls by name) like Ranks::measure: `seconds` per repeat, after `settle` seconds."""
+def measure(ready, variants, seconds, warm_up=0):
+    """Times variants (calls by name) like Ranks::measure: `seconds` per repeat, after `warm_up` seconds."""
     for call in variants.values():
         seconds_of(5, call)
     reduced(0)
