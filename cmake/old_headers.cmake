@@ -53,6 +53,7 @@ set(old_headers
   modules/layers/norm.h=modules/layers/norm_layers.h
   modules/layers/rnn.h=modules/layers/rnn_layers.h
   optim/optimizers.h=optim/algorithms/optimizers.h
+  optim/rule.h=optim/group_options.h
   runner/config/config.h=runner/settings/run_config.h
   runner/config/tables.h=runner/components/tables.h
   runner/run/errors.h=runner/base/errors.h
