@@ -1,5 +1,5 @@
-// docs/internals/architecture.md: the files that it names exist, and the tour is as short as it
-// says.
+// The files that docs/internals/architecture.md names exist, and its tour does not exceed the
+// length that it states.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -35,7 +35,8 @@ TEST(Architecture, NamesFilesAndFoldersThatExist) {
   EXPECT_GE(count, 45);
 }
 
-// The tree in the page: a line begins with a folder, and two blanks with a folder in the one above.
+// The lines of the page's tree begin with a folder or, after two blanks, with a folder within the
+// one above.
 TEST(Architecture, ListsFoldersThatExist) {
   const std::regex folder("^(  )?([a-z_/]+/) +[A-Za-z].*");
   std::string above;

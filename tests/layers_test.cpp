@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 };
 
 // The order of the folders within a folder: each may include those that are listed before it. "."
-// stands for the files that are directly in the folder.
+// means the files that are directly in the folder.
 struct FolderOrder {
   std::string folder;
   std::vector<std::string> order;

@@ -73,7 +73,7 @@ TEST(Testing, GoldenFilesAreWrittenWhenAskedAndComparedElse) {
   expect_fails(matches_golden(x + 1, file, 1e-5), "2 of 2 elements differ");
   expect_fails(matches_golden(x.to(kFloat64), file, 1e-5), "float64, expected float32");
   expect_fails(matches_golden(std::vector<NamedTensor>{{"y", x}}, file), "{ \"y\" }, ");
-  // A directory is accepted, too, as that of a run.
+  // A run's directory is accepted in place of a file.
   fs::copy_file(file, dir / "model.safetensors");
   EXPECT_MATCHES_GOLDEN(dir, file);
   fs::remove_all(dir);

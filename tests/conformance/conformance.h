@@ -1,5 +1,5 @@
-// The device behavior of PyTorch 2.11 as a table of rows. Each row runs one behavior in Taper, and
-// tells whether Taper prints and raises the same (test_conformance, and its option --table).
+// The device behavior of PyTorch 2.11 as a table of rows. Each row runs one behavior in Taper and
+// checks whether Taper prints and raises the same (test_conformance; --table prints the outcomes).
 #pragma once
 
 #include <functional>

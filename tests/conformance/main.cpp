@@ -1,7 +1,6 @@
 // The conformance rows as a program:
 //   test_conformance          runs the tests
-//   test_conformance --table  prints each row of pytorch-2.11.json with its outcome, and the
-//   totals;
+//   test_conformance --table  prints each row of pytorch-2.11.json with its outcome, and totals;
 //                             exits with 1 if a row fails
 #include <iostream>
 #include <string_view>

@@ -110,7 +110,8 @@ TEST(Digits, EveryTenImagesHoldEachDigitOnce) {
   }
 }
 
-// Expected are 100 per cell with a standard deviation of 9.5. The tolerance is five of them.
+// Each digit is expected 100 times at each position, with a standard deviation of 9.5. The
+// tolerance is five standard deviations.
 TEST(Digits, LabelsComeInRandomOrder) {
   const Images images = drawn(5, 0, 10000);
   std::array<std::array<int, 10>, 10> seen{};

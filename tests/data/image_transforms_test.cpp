@@ -151,7 +151,7 @@ TEST(ImageTransforms, ColoursMoveWithinTheirBounds) {
     const double g = grey(contrasted, b, i, j);
     return clamped(g + (contrasted(b, c, i, j) - g) * (3 * u[size_t(3 * b + 2)]));
   };
-  // A jitter of 2 limits the factor to 0 from below.
+  // With a saturation of 2 the factor could be negative, but it is limited to 0.
   expect_pixels(ColorJitter{0.6, 0.5, 2}, images(), saturated, 1e-5);
   expect_pixels(ColorJitter{}, images(), at);
   SampleRng draws = draws_on("cpu");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Two hosts in network namespaces, each with two ranks, and one link between them: every collective
-# over TCP; then the link is cut, and each rank says so after the timeout. `tc` slows the link and
-# loses packets first, where the kernel can do that. Needs root.
+# Simulates two hosts with network namespaces, each with two ranks, and a link between them. Runs every
+# collective over TCP. If the kernel supports it, `tc` makes the link slow and lossy. Then the link is cut,
+# and each rank must report it after the timeout. Needs root.
 #   two_hosts.sh MPIEXEC TEST_DISTRIBUTED
 set -uo pipefail
 mpiexec=$1 program=$2
@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 a=taper_a_$$ b=taper_b_$$ if_a=tpa$$ if_b=tpb$$
 
 clean() {
-  # The second host's daemon ends its ranks.
+  # Killing the second host's daemon also ends its ranks.
   for name in $a $b; do ip netns pids "$name" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
   ip netns del $a 2>/dev/null
   ip netns del $b 2>/dev/null
@@ -25,7 +25,7 @@ fail() {
 reason=$( { ip netns add $a && ip netns add $b &&
   ip link add $if_a netns $a type veth peer name $if_b netns $b &&
   ip netns exec $b unshare --uts --pid --fork --mount-proc hostname taper-b; } 2>&1 >/dev/null) || {
-  echo "skipped: no network namespaces here: ${reason:-no ip or unshare}"
+  echo "skipped: this system does not allow network namespaces: ${reason:-no ip or unshare}"
   exit 0
 }
 ip -n $a addr add 10.77.0.1/24 dev $if_a
@@ -34,7 +34,7 @@ for name in $a $b; do ip -n $name link set lo up; done
 ip -n $a link set $if_a up
 ip -n $b link set $if_b up
 
-# What mpirun starts its daemon with, in place of ssh: AGENT HOST COMMAND.
+# The program with which mpirun starts its daemon, in place of ssh: AGENT HOST COMMAND.
 cat >"$dir/agent" <<EOF
 #!/usr/bin/env bash
 shift
@@ -49,16 +49,16 @@ ranks() {
     >"$dir/log" 2>&1
 }
 
-slow="as it is"
+slow="without delay"
 if tc -n $a qdisc add dev $if_a root netem delay 2ms loss 1% 2>/dev/null; then
-  slow="slow, with losses"
+  slow="with delay and losses"
 fi
 ranks 200 "$program" --gtest_brief=1 \
   '--gtest_filter=*Collectives*:Communicators.*:BadUse.*:Tree.*:DataParallelTraining.*' ||
   fail "collectives over a link"
-echo "two hosts, a link $slow: every collective is right"
+echo "two hosts, a link $slow: every collective is correct"
 
-# Without recovery mpirun ends all ranks when it loses its daemon.
+# Without recovery, mpirun would end all ranks when it loses its daemon.
 ranks 60 --enable-recovery "$program" endless "$dir" checked &
 job=$!
 for ((i = 0; i < 300; ++i)); do
@@ -72,10 +72,10 @@ for ((i = 0; i < 400; ++i)); do
   sleep 0.1
 done
 { kill -9 $job && wait $job; } 2>/dev/null
-# Whose letters came before the cut is chance; then those that cannot be seen are named.
+# Messages of some ranks may have arrived before the cut. Each rank must name one beyond the link.
 for r in 0 1 2 3; do
   beyond=$((r < 2 ? 2 : 0))
   grep -qE "on rank $r \(.*\): not at its end within 10 s; .*rank ($beyond|$((beyond + 1))) \(.* has not called it" \
-    "$dir/end$r" || fail "rank $r does not name those beyond the link"
+    "$dir/end$r" || fail "rank $r does not name a rank beyond the link"
 done
-echo "the link is cut: every rank names those beyond it"
+echo "the link is cut: every rank names a rank beyond it"

@@ -15,8 +15,8 @@
 #include <taper/data/loader.h>
 #include <taper/taper.h>
 
-// Includes each program unchanged, except that its main is renamed. Only main may end without a
-// return, hence the pragma. All headers were included above, outside of the namespaces.
+// Includes each program with its main renamed. Only main may end without a return, which is why the
+// warning is disabled. All headers were included above, outside of the namespaces.
 #pragma GCC diagnostic ignored "-Wreturn-type"
 #define main run
 namespace gcn_example {

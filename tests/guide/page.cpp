@@ -212,7 +212,7 @@ bool Page::has(int line, const std::string& what) {
 #ifdef TAPER_WITH_IMAGES
   if (what == "images") is_here = true;
 #endif
-  // Page() hides the GPUs, so the block is only compiled unless they are visible
+  // Page() hides the GPUs, so the block is compiled but does not run, unless a GPU is visible
   if (what == "gpu") {
     is_here = cuda::is_available();
   } else if (what != "package" && what != "images") {

@@ -304,8 +304,8 @@ TEST(ModelOptions, GptDropsOutWhileTrainingOnly) {
   EXPECT_TRUE(same_bits(gpt(tokens), gpt(tokens)));
 }
 
-// nanoGPT's initialization: N(0, 0.02), and for the projections to the residual stream a standard
-// deviation smaller by 1 / sqrt(2 n_layer).
+// nanoGPT's initialization: N(0, 0.02), and N(0, 0.02 / sqrt(2 n_layer)) for the projections to the
+// residual stream.
 TEST(ModelOptions, GptIsDrawnAsNanoGptDraws) {
   manual_seed(3);
   const GPT gpt({.vocab_size = 64, .block_size = 64, .n_layer = 2, .n_head = 2, .n_embd = 64});

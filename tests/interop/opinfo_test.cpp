@@ -1,8 +1,8 @@
 // Compares Taper with PyTorch's operator database. opinfo.py draws the cases and stores PyTorch's
-// results. Compared are shapes, dtypes, values, first and second gradients, which results are views
-// of arguments (and their strides), that inputs are unchanged, and refusals. opinfo.safetensors is
-// run on every device. TAPER_OPINFO names another file, for which a report in lines of JSON is
-// written.
+// results. The test compares shapes, dtypes, values, first and second gradients, and which results
+// are views of arguments (and their strides). It also checks that inputs are unchanged and that
+// invalid calls are refused. opinfo.safetensors is run on every device. TAPER_OPINFO names another
+// file, for which a report in lines of JSON is written.
 #include "tests/interop/opinfo.h"
 
 #include <algorithm>

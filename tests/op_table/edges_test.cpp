@@ -277,7 +277,7 @@ TEST(Edges, LogsumexpOfInfinities) {
     const Tensor columns = contiguous(transpose(x, 0, 1));
     EXPECT_TRUE(close(values_of(logsumexp(x, {1})), sums, 1e-12));
     EXPECT_TRUE(close(values_of(logsumexp(columns, {0})), sums, 1e-12));
-    // Softmax is NaN if a slice contains an infinity.
+    // Softmax is NaN if the largest element of a slice is infinite or NaN.
     EXPECT_TRUE(close(values_of(sum(softmax(columns, 0), {0})), {NAN, NAN, NAN, NAN, 1}, 1e-12));
   }
 }

@@ -73,8 +73,8 @@ TEST_F(Callback, AMistakeIsRefusedAtItsPlace) {
   EXPECT_NE(stock.err.find("unknown key 'callbacks'"), std::string::npos) << stock.err;
 }
 
-// The message names the layer by its place in the config and in the model, whoever threw the
-// exception. It comes before the run has a directory.
+// An exception from a layer, whether it is of Taper or not, is reported with the layer's position
+// in the config and in the model. It is thrown before the run has a directory.
 TEST_F(Callback, ALayerThatThrowsInTrainingIsNamed) {
   const auto trained = [&](const std::string& layer, const std::string& out) {
     std::string config = kConfig;

@@ -720,7 +720,8 @@ TEST_F(ConfigTest, EveryShippedConfigLoads) {
   }
 }
 
-// What shakespeare_char_cpu.yaml takes over from the config that it includes, and what it changes.
+// Checks what shakespeare_char_cpu.yaml takes over from the config that it includes, and what it
+// changes.
 TEST_F(ConfigTest, TheCpuRecipeBuildsOnTheOther) {
   const RunConfig c =
       load_config(fs::path(TAPER_SOURCE_DIR) / "configs/shakespeare_char_cpu.yaml", {});

@@ -73,7 +73,8 @@ class Faults : public ::testing::Test {
     int refused = 0;
     for (size_t i = 1; i <= count; ++i) {
       for (const bool is_full : {false, true}) {
-        // Neighboring calls are alike, so only every second one fails, alternately in the two ways.
+        // Neighboring calls behave similarly, so only every second one fails, in the two ways
+        // alternately.
         if (!all_ && (i % 2 == 0 || is_full != (i % 4 == 1))) continue;
         prepare();
         const RunDirectory::Outcome end = train(

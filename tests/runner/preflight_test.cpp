@@ -1,4 +1,4 @@
-// What is refused before a run begins, and the sizes that a run chooses itself.
+// Checks that refuse a run before it begins, and sizes that a run chooses itself.
 #include "apps/runner/train/preflight.h"
 
 #include <gtest/gtest.h>

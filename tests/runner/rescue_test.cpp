@@ -88,8 +88,8 @@ struct Cause {
   int code;
   int64_t step;  // the step that is saved
 };
-// Of the forward passes of an epoch, numbers 1 to 3, 4 to 6, 7 to 9, and 10 belong to one step
-// each. Evaluations follow the steps 3, 6, ..., 15 and 16.
+// Forward passes 1 to 3, 4 to 6, 7 to 9, and 10 of an epoch belong to one step each. Evaluations
+// follow the steps 3, 6, ..., 15 and 16.
 const Cause kCauses[] = {
     {"a layer in the first batch of a step", {"model.layers.4.failing={call: 14}"}, kExitBug, 5},
     {"a layer in the last batch of a step", {"model.layers.4.failing={call: 16}"}, kExitBug, 5},
