@@ -37,7 +37,7 @@ std::map<std::string, std::string> declared_operators() {
       "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
   std::map<std::string, std::string> family_of;
   // The functions in these headers are tested elsewhere or are only used by operators.
-  const std::set<std::string> apart = {"formulas", "reduction", "rows", "sparse",
+  const std::set<std::string> apart = {"op_helpers", "reduction", "rows", "sparse_ops",
                                        "sync_batch_norm"};
   // sorted: if two headers declare a name, the last one counts
   std::set<std::filesystem::path> headers;
@@ -54,7 +54,9 @@ std::map<std::string, std::string> declared_operators() {
       const std::string name = match[1];
       if (name.starts_with("operator") || name.ends_with("_"))
         continue;  // these change their first argument
-      family_of[name] = header.stem();
+      std::string family = header.stem();
+      if (family.ends_with("_ops")) family.resize(family.size() - 4);
+      family_of[name] = family;
     }
   }
   return family_of;

@@ -50,7 +50,7 @@ const Group kGroups[] = {
      "Hardsigmoid Mish PReLU SELU LogSigmoid BCELoss TripletMarginLoss CosineEmbeddingLoss "
      "MarginRankingLoss GaussianNLLLoss CTCLoss register_full_backward_hook"},
     {"optim modules", "LBFGS NAdam RAdam Adamax add_param_group AveragedModel swa_lr update_bn"},
-    {"distributions",
+    {"modules",
      "Normal Bernoulli Categorical Uniform Beta Gamma Dirichlet rsample log_prob entropy "
      "kl_divergence"},
     {"data",
