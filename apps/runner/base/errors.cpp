@@ -6,7 +6,7 @@
 
 namespace taper::v0::runner {
 
-// The name without Taper's inline namespace.
+// Returns the dynamic type's name without Taper's inline namespace.
 static std::string type_of(const std::exception& error) {
   std::string name = demangled(typeid(error).name());
   if (const size_t at = name.find("taper::v0::"); at != name.npos) name.erase(at + 7, 4);

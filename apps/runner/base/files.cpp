@@ -36,7 +36,8 @@ void write_file(const fs::path& file, const std::string& text) {
   failing_as<DiskError>("", [&] { write_atomically(file, text); });
 }
 
-// To go on behind what it holds; a link is not followed, for it may lead out of the run.
+// Opens the file for appending. Does not follow a link, which could lead out of the run's
+// directory.
 static Descriptor open_to_append(const fs::path& file) {
   Descriptor out(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
@@ -46,7 +47,8 @@ static Descriptor open_to_append(const fs::path& file) {
   return out;
 }
 
-// Whoever uses such a directory holds its lock, which ends with the process.
+// Removes the directories of processes that no longer exist. A process locks its directory, and the
+// lock ends with the process.
 static void remove_left_behind(const fs::path& all) {
   std::error_code error;
   for (auto it = fs::directory_iterator(all, error); !error && it != fs::end(it);
@@ -66,7 +68,7 @@ static void remove_left_behind(const fs::path& all) {
 TemporaryDirectory::TemporaryDirectory() {
   const fs::path all = fs::temp_directory_path();
   remove_left_behind(all);
-  do {  // again where another took it for left behind, before it was locked
+  do {  // retries if another process removed the directory before it was locked
     std::string name = (all / concat_to_string(kScratch, "XXXXXX")).string();
     require<InputError>(mkdtemp(name.data()), "cannot make a temporary directory '", name,
                         "': set TMPDIR");
@@ -101,7 +103,7 @@ void JsonLines::write(const std::string& fields) {
   const std::string line = concat_to_string("{", fields, "}\n");
   const ssize_t n = ::write(file_, line.data(), line.size());
   if (n != ssize_t(line.size())) {
-    // Half a line on a full disk.
+    // The disk is full: only a part of the line was written.
     if (n >= 0) errno = ENOSPC;
     cannot_write(path_);
   }

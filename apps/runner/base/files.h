@@ -1,4 +1,4 @@
-// The files of a run: how they are written, and how damage of them is found and named.
+// Writes the files of a run, and detects and describes damage to them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace taper::v0::runner {
 
-// An open file, or none; closed with the object.
+// Owns an open file descriptor, or none. The destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int file = -1) : file_(file) {}
@@ -25,15 +25,16 @@ class Descriptor {
   int file_;
 };
 
-// Throws DiskError with the system's reason (errno).
+// Throws DiskError with the reason that errno gives.
 [[noreturn]] void cannot_write(const fs::path& file);
-// The names in a directory are on the disk when this returns. Throws DiskError.
+// Flushes the directory's entries to the disk. Throws DiskError.
 void sync(const fs::path& directory);
-// The file holds the text, on the disk, when this returns; until then what it held before
-// (AtomicFile). Throws DiskError.
+// Replaces the file's contents by the text. When this returns, the text is on the disk; until then
+// the file has its previous contents (AtomicFile). Throws DiskError.
 void write_file(const fs::path& file, const std::string& text);
 
-// An empty directory that goes with this object. Those of processes that were killed go first.
+// An empty temporary directory, which the destructor removes. The constructor also removes
+// directories left behind by processes that were killed.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -45,12 +46,12 @@ class TemporaryDirectory {
   Descriptor lock_;
 };
 
-// Creates the file where it is missing, and leaves what it holds. Throws DiskError where it cannot
-// be appended to, or is a link, which may lead out of the run.
+// Creates the file if it does not exist, and keeps its contents. Throws DiskError if the file
+// cannot be appended to or is a link, which could lead out of the run's directory.
 void check_appendable(const fs::path& file);
 
-// The inside of a JSON object: `"kind":"train","step":3` of ("kind", "train", "step", 3). Values
-// are numbers (null where they are not finite) or plain words.
+// Returns the members of a JSON object: `"kind":"train","step":3` for ("kind", "train", "step", 3).
+// Values are numbers (null if not finite) or strings that need no escaping.
 template <class Value, class... Rest>
 std::string json_fields(const char* key, const Value& value, const Rest&... rest) {
   std::string text = concat_to_string(value);
@@ -63,17 +64,17 @@ std::string json_fields(const char* key, const Value& value, const Rest&... rest
   return out;
 }
 
-// A file of one JSON object a line. Throws DiskError when it cannot be written.
+// A file with one JSON object per line. Throws DiskError if it cannot be written.
 class JsonLines {
  public:
-  // Goes on behind the first `keep` bytes and drops what follows. InputError: it has not as many,
-  // or they have another CRC-32.
+  // Opens the file, keeps its first `keep` bytes, removes the rest, and appends from there. Throws
+  // InputError if the file is shorter than that, or if those bytes do not have the given CRC-32.
   void open(const fs::path& file, uint64_t keep = 0, std::optional<uint32_t> crc = std::nullopt);
   void write(const std::string& fields);
-  // Waits until all lines are on the disk.
+  // Flushes all lines to the disk.
   void sync() const;
-  uint64_t size() const { return size_; }  // of the lines so far, in bytes
-  uint32_t crc() const { return crc_; }    // their CRC-32
+  uint64_t size() const { return size_; }  // bytes written so far, including those kept
+  uint32_t crc() const { return crc_; }    // CRC-32 of these bytes
 
  private:
   fs::path path_;
@@ -84,21 +85,23 @@ class JsonLines {
 
 // --- checksums ---
 
-// The list in its directory: "0a1b2c3d 1234 state.json", a line for each file.
+// The file that lists the checksums of the files in its directory, one per line, as in "0a1b2c3d
+// 1234 state.json": CRC-32, size in bytes, name.
 inline constexpr const char* kChecksums = "CRC32";
 
-// Returns zlib's CRC-32 of the first `most` bytes of a file, continued from the sum `before`.
-// Throws InputError when the file cannot be read or is no regular file. `each_part`, if any, is
-// called for every MiB, and may end the reading by an exception, as check_stop() does.
+// Returns zlib's CRC-32 of the first `most` bytes of a file, continued from the checksum `before`.
+// Throws InputError if the file cannot be read or is not a regular file. Calls `each_part`, if
+// given, after every MiB; it may throw to stop reading, as check_stop() does.
 uint32_t file_crc32(const fs::path& file, uint64_t most = UINT64_MAX, uint32_t before = 0,
                     void (*each_part)() = nullptr);
-std::string hex_crc32(uint32_t sum);  // "0a1b2c3d"
+std::string hex_crc32(uint32_t sum);  // for example "0a1b2c3d"
 
-// Lines for files of a directory, in the order of their names. InputError: one cannot be read.
+// Returns the checksum lines of the named files in `dir`, sorted by name. Throws InputError if a
+// file cannot be read.
 std::string sums_of(const fs::path& dir, std::vector<std::string> names);
-// The names in the lines of such a text.
+// Returns the file names in such a text.
 std::vector<std::string> names_in(const std::string& sums);
-// The first line that differs, in words; empty: none does.
+// Describes the first line that differs; returns an empty string if none does.
 std::string sums_difference(const std::string& listed, const std::string& found);
 
 }  // namespace taper::v0::runner

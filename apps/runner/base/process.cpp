@@ -16,7 +16,8 @@ static bool owned = false;
 
 bool owns_process() { return owned; }
 OwnProcessGuard::OwnProcessGuard() : previous_(std::exchange(owned, true)) {
-  // Where stdout or stderr is closed, no file that is opened shall be taken for it.
+  // If stdout or stderr is closed, the next file to be opened would get its descriptor and receive
+  // the program's output. Occupy these descriptors with /dev/null.
   int file;
   do file = ::open("/dev/null", O_RDONLY);
   while (file >= 0 && file <= STDERR_FILENO);
@@ -29,7 +30,7 @@ std::vector<std::string> command_line() {
 }
 
 int64_t peak_resident_memory() {
-  // Not getrusage(): its maximum is inherited from the program that started this one.
+  // getrusage() is not used, as its maximum is inherited from the parent process.
   constexpr std::string_view kKey = "VmHWM:";
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

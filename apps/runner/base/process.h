@@ -1,4 +1,5 @@
-// What the program owns in its process, and a host that only calls train() does not share.
+// Whether the program `taper` owns this process. A host that only calls train() keeps its signals
+// and its terminal to itself.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +10,20 @@
 
 namespace taper::v0::runner {
 
-// Whether a run may use the signals and the terminal of this process: while main() runs. A host
-// that calls train() keeps both to itself.
+// Returns whether a run may use the signals and the terminal of this process. That is the case
+// while main() runs, and not in a host that calls train().
 bool owns_process();
 class OwnProcessGuard {
  public:
   OwnProcessGuard();
   ~OwnProcessGuard();
-  OwnProcessGuard& operator=(OwnProcessGuard&&) = delete;  // neither copied nor moved
+  OwnProcessGuard& operator=(OwnProcessGuard&&) = delete;  // neither copyable nor movable
 
  private:
   const bool previous_;
 };
-// How messages name what a caller can set: by the option of the command line while main() runs,
-// else by the member of TrainOptions or the argument of a function.
+// Returns the name by which messages refer to a setting: `option`, the option of the command line,
+// while main() runs; otherwise `member`, the member of TrainOptions or the function's argument.
 inline std::string for_caller(const std::string& option, const std::string& member) {
   return owns_process() ? option : member;
 }
@@ -30,11 +31,11 @@ inline std::string resume_auto() {
   return for_caller("--resume auto", "TrainOptions.resume = \"auto\"");
 }
 
-// The words that started this process: a library has no command line of its own.
+// Returns the arguments with which this process was started, its name included.
 std::vector<std::string> command_line();
 
-// Returns the most physical memory in bytes that this process has held, the reading of its data
-// included; 0 where the system does not tell.
+// Returns the peak physical memory of this process in bytes, including that used for reading data;
+// 0 if the system does not report it.
 int64_t peak_resident_memory();
 
 }  // namespace taper::v0::runner

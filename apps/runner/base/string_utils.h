@@ -1,4 +1,5 @@
-// Text in configs and messages; how it is read stands in framework/io/text_utils.h.
+// String helpers for configs and messages. Helpers that parse text are in
+// framework/io/text_utils.h.
 #pragma once
 
 #include <algorithm>
@@ -14,27 +15,28 @@
 
 namespace taper::v0::runner {
 
-using namespace detail;  // of framework/io/text_utils.h
+using namespace detail;  // from framework/io/text_utils.h
 
-// Lower case, '-' as '_': what does not count as a difference between two names.
+// Returns the text in lower case with '-' replaced by '_'. Names that fold to the same text are
+// considered equal when suggestions are made.
 inline std::string folded(std::string text) {
   for (char& c : text) c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 
-// "a, b, c".
+// Returns the words as "a, b, c".
 std::string joined(std::ranges::input_range auto&& words) {
   std::string out;
   for (const auto& w : words) out += concat_to_string(out.empty() ? "" : ", ", w);
   return out;
 }
 
-// "a.b" of "a" and "b"; of no path the key alone.
+// Returns "a.b" for "a" and "b"; the key alone if the path is empty.
 inline std::string join_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : concat_to_string(path, ".", key);
 }
 
-// The lines of a text, or what another character ends.
+// Splits the text into lines, or at another character.
 inline std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
   std::istringstream in(text);
   std::vector<std::string> out;
@@ -42,9 +44,9 @@ inline std::vector<std::string> lines_of(const std::string& text, char end = '\n
   return out;
 }
 
-// The first line in which two texts differ, from 1; empty where a text has ended before it.
+// The first line in which two texts differ. `a` or `b` is empty if that text has no such line.
 struct LineDifference {
-  int64_t line = 0;  // 0: none does
+  int64_t line = 0;  // counted from 1; 0: the texts are equal
   std::string a{}, b{};
 };
 inline LineDifference first_difference(const std::string& a, const std::string& b) {

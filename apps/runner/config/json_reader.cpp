@@ -12,7 +12,7 @@ namespace {
 
 using EventKind = JsonEvent::EventKind;
 
-// Builds the tree from what is found in the text, in its order.
+// Builds the tree from the events of the scanner.
 class JsonTreeBuilder {
  public:
   JsonTreeBuilder(std::string_view text, std::shared_ptr<const Source> source)
@@ -20,7 +20,7 @@ class JsonTreeBuilder {
 
   Node root;
 
-  // No earlier than the place asked for before.
+  // Returns line and column of an offset. Offsets must not decrease from call to call.
   Place place_at(size_t at) {
     for (; seen_ < at; ++seen_) {
       if (text_[seen_] != '\n') continue;

@@ -1,5 +1,5 @@
-// JSON in the tree that YAML gives, so that one schema mechanism reads both; and lists and maps of
-// it as their C++ types say.
+// Parses JSON into the same tree as YAML, so that one schema serves both formats. Reads numbers,
+// strings, arrays and maps from the tree by their C++ types.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,13 @@ inline constexpr std::size_t kMaxJsonBytes = 64 << 20;
 
 Document parse_json(std::string_view text, Source source);
 
-// Throws InputError "NAME:LINE: ..." for what a JSON library must not be given; the text begins in
-// the line `first_line` of what the name says.
+// Throws InputError "NAME:LINE: ..." if the text is not strict JSON (framework/io/json_scanner.h),
+// so that a JSON library never parses such text. `first_line` is the line of `name` in which the
+// text begins.
 void check_json(std::string_view text, const std::string& name, int64_t first_line = 1);
 
-// The text as a value of a JSON library, Json, once it is found to be strict; of a file, a map.
+// Parses the text with a JSON library (Json is its value type), after checking that it is strict
+// JSON. read_json_file also requires that the file contains an object.
 template <class Json>
 Json json_value(std::string_view text, const std::string& name, int64_t first_line = 1) {
   check_json(text, name, first_line);
@@ -37,17 +39,18 @@ template <class Json> Json read_json_file(const fs::path& file, const char* what
   throw InputError(concat_to_string(file.string(), ":1: expected a JSON object"));
 }
 
-// Reads a text into what the schema is bound to. InputError: with all problems and their places.
+// Reads a text into the struct that the schema is bound to. Throws InputError with all problems and
+// their places.
 void read_json(std::string_view text, const std::string& name, const Schema& schema);
 
-// --- values by their type; what is wrong is added to `problems` ---
+// --- values, read by their type; problems are appended to `problems` ---
 
 using Problems = std::vector<Problem>;
 void take(const Node& node, int64_t& out, Problems& problems);
 void take(const Node& node, double& out, Problems& problems);
 void take(const Node& node, std::string& out, Problems& problems);
 
-// Whether the node is what was expected; else it is a problem.
+// Appends the problem "expected ..., got ..." unless `fits`. Returns `fits`.
 bool expect(bool fits, const Node& node, const char* expected, Problems& problems);
 
 template <class T> void take(const Node& node, std::vector<T>& out, Problems& problems) {
@@ -66,7 +69,7 @@ template <class T> void take(const Node& node, std::map<std::string, T>& out, Pr
   for (const Node& child : node.children) take(child, out[child.key], problems);
 }
 
-// A field of that type, for a schema.
+// Returns a field of that type for a schema.
 template <class T> Custom value_in(T& out) {
   return {[&out](const Node& node) {
     Problems problems;

@@ -10,13 +10,13 @@
 namespace taper::v0::runner {
 namespace {
 
-// 1000000 rather than 1e+06.
+// Formats a bound without an exponent, 1000000 rather than 1e+06.
 std::string text_of(double bound) {
   const bool is_whole = bound == std::floor(bound) && std::fabs(bound) < 1e15;
   return is_whole ? concat_to_string(int64_t(bound)) : concat_to_string(bound);
 }
 
-// ", at least 1 and below 10"; empty for no bounds.
+// Returns ", at least 1 and below 10"; empty if there are no bounds.
 std::string text_of(const Range& range) {
   std::string out;
   if (range.low > -kInfinity)
@@ -28,7 +28,7 @@ std::string text_of(const Range& range) {
   return out;
 }
 
-// What a Scalar takes, in the order of its alternatives.
+// The words for the alternatives of Scalar, in their order.
 constexpr const char* kScalars[] = {"true or false", "an integer", "an integer of 0 or more",
                                     "a number",      "a text",     ""};
 
@@ -43,7 +43,7 @@ bool is_written(const Field& field) {
   return !is_texts || !v->scalars({}).empty();
 }
 
-// "linear: {out_features: 512, bias: true}" or "relu".
+// Returns "linear: {out_features: 512, bias: true}" or "relu".
 std::string entry_text(const TypedSection& entry) {
   std::string arguments;
   for (const Schema schema = entry.schema(); const Field& f : schema.fields) {

@@ -1,8 +1,10 @@
-// One description of a config struct serves all that is done with it: reading with checks,
-// defaults, writing the resolved file; and whatever else walks the fields (JSON Schema, docs).
-// A Schema is data: names, texts and ranges bound to the members of a live struct, whose values
-// at that time are the defaults. It must not outlive that struct. A struct that describes itself
-// (framework/base/describe.h) gives one by schema_of(); of others it is made field by field:
+// Describes the fields of a config struct once for all uses: reading with checks, defaults, writing
+// the resolved file, JSON Schema and the reference page.
+//
+// A Schema is data: names, texts and ranges bound to the members of a live struct. The values that
+// the members have at that time are the defaults. The Schema must not outlive the struct.
+// schema_of() returns the schema of a struct that has describe() (framework/base/describe.h). For
+// other structs, add the fields one by one:
 //
 //   Schema schema;
 //   schema("epochs", c.epochs, {1, 1e9}, "passes over the training set");
@@ -29,26 +31,27 @@ struct Component;
 class ComponentRegistry;
 struct Schema;
 
-// An enum, or a bool, as the number of its value's name among the field's.
+// Reads and sets an enum or a bool as the index of its name in Field::names.
 struct Choice {
   std::function<std::size_t()> get{};
   std::function<void(std::size_t)> set{};
 };
 using Scalar = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Choice>;
 
-// A member of one or several scalars: those that are there, or such for which it has made room.
+// A member that holds one or several scalars. `scalars` returns pointers to them; with `room`, it
+// first resizes the member to that many.
 struct Value {
-  Scalar like;  // of their type alone; a pointer is null
+  Scalar like;  // gives the scalars' type only; a pointer is null
   std::function<std::vector<Scalar>(std::optional<std::size_t> room)> scalars;
-  bool takes_one = true;              // without brackets
-  bool takes_list = false;            // in brackets
-  std::size_t size = 0;               // of a list; 0: any
-  bool* is_same = nullptr;            // where set: or the word `same`
-  std::function<bool()> is_given{};   // where set: it need not be there; null takes it back
-  std::function<void()> take_back{};  // set where is_given is
+  bool takes_one = true;              // a scalar without brackets is accepted
+  bool takes_list = false;            // a list in brackets is accepted
+  std::size_t size = 0;               // number of elements of the list; 0: any
+  bool* is_same = nullptr;            // if set, the word `same` is accepted and sets *is_same
+  std::function<bool()> is_given{};   // if set, the value is optional
+  std::function<void()> take_back{};  // removes an optional value; set whenever is_given is
 };
 
-// A pair of sizes, or `same`.
+// A pair of sizes, or the word `same`.
 struct Padding {
   Padding(int64_t both = 0) : size(both) {}
 
@@ -98,7 +101,7 @@ template <class T> Value value_of(std::optional<T>& v) {
   return out;
 }
 
-// A map with keys of its own. Where `is_given` is set it need not be there; `open` makes it.
+// A map with its own keys. If `is_given` is set, the map is optional and `open` creates it.
 struct Section {
   std::function<Schema()> open;
   std::function<bool()> is_given{};
@@ -108,20 +111,22 @@ template <class T> Section optional_section(std::optional<T>& c, Schema (*descri
           .is_given = [&c] { return c.has_value(); }};
 }
 
-// Which of a kind: a map whose `type` decides which other keys it has, `{type: sgd, lr: 0.1}`,
-// in addition to those that all types have. As the entry of a list the type is the only key, its
-// value the map, and shorter forms are taken too: `linear: 512` gives the first field, `relu` gives
-// none.
+// A map whose `type` selects a component and thereby the other keys, as in `{type: sgd, lr: 0.1}`.
+// The keys in `common` are accepted with every type.
+//
+// In a list, an entry is a map with the type as its only key and the other keys below it, as in
+// `linear: {out_features: 512}`. Shorter forms are accepted: `linear: 512` sets the first field,
+// `relu` sets none.
 struct TypedSection {
   const ComponentRegistry* kind;
   Component* chosen;
   std::function<Schema()> common{};
 
-  Schema schema() const;  // of the type that is chosen now
+  Schema schema() const;  // schema of the currently chosen type
   std::vector<Alternative> alternatives() const;
 };
 
-// A list of them, of one entry to kMaxEntries.
+// A list of 1 to kMaxEntries such entries.
 struct TypedSectionList {
   const ComponentRegistry* kind;
   std::vector<Component>* list;
@@ -130,16 +135,16 @@ struct TypedSectionList {
 };
 inline constexpr std::size_t kMaxEntries = 1000;
 
-// Whatever else a member may be: `read` takes it from the text and gives what is wrong.
+// A member of any other kind. `read` reads it from the tree and returns the problems.
 struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
 };
 
 using Target = std::variant<Value, Section, TypedSection, TypedSectionList, Custom>;
 
-// What std::visit calls: that of the functions which takes the alternative.
+// Combines lambdas into one visitor for std::visit.
 template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;  // for clang 14
+template <class... F> Overloaded(F...) -> Overloaded<F...>;  // clang 14 needs this deduction guide
 
 struct Field {
   std::string name;
@@ -147,14 +152,17 @@ struct Field {
   const char* doc;
   Range range{};
   bool is_required = false;
-  std::vector<std::string> names{};  // where there are any, the only words that it may be
-  // Of texts: "a path that is not empty", and whether a text is that.
+  std::vector<std::string> names{};  // if not empty, the only accepted values
+  // For text fields: a description of the accepted form, such as "a path that is not empty", and
+  // its check.
   std::string form{};
   std::function<bool(const std::string&)> has_form{};
-  // When the field means nothing, it is refused and not written: "test_path is given".
+  // If is_idle() returns true, the field has no effect. It is then rejected when it is read, and
+  // not written. The reason completes "has no effect if", for example "test_path is given".
   std::string idle_reason{};
   std::function<bool()> is_idle{};
-  // An optional value that is not given is written as null, since its default is a value.
+  // If true, an optional value that is not given is written as null, because its default is a
+  // value.
   bool writes_null = false;
 
   Field& required() { return is_required = true, *this; }
@@ -167,8 +175,9 @@ struct Field {
   Field& written_as_null() { return writes_null = true, *this; }
 };
 
-// A cross-field rule, asked once all fields are read without problems. The message is placed at the
-// key named ("a.b" where it lies deeper), or at what was written of its path.
+// A rule across fields, checked after all fields were read without problems. The message is
+// reported at the named key ("a.b" for a nested one), or at the innermost part of that path that
+// was written.
 struct Rule {
   std::string key;
   std::string requirement;  // "needs a momentum above 0"
@@ -178,13 +187,13 @@ struct Rule {
 inline constexpr const char* kPathWords = "a path that is not empty";
 template <class Options> Schema schema_of(Options& options);
 
-// The keys of one map. It is called by describe() and rules() of a struct for each field, which it
-// gives back, and for each rule.
+// The keys of one map. describe() of a struct calls operator() once per field and may refine the
+// returned Field; rules() of a struct calls it once per rule.
 struct Schema {
   std::vector<Field> fields{};
   std::vector<Rule> rules{};
 
-  // The reference holds until the next call.
+  // The returned reference is valid until the next call.
   Field& field(std::string name, Target target, const char* doc, Range range = {}) {
     fields.push_back({std::move(name), std::move(target), doc, range});
     return fields.back();
@@ -194,7 +203,7 @@ struct Schema {
   Field& operator()(const char* name, T& value, const Range& range, const char* doc) {
     return field(name, value_of(value), doc, range);
   }
-  // A value, or a struct that describes itself or may do so.
+  // Adds a value, or a section if T or the T in an optional has describe().
   template <class T> Field& operator()(const char* name, T& value, const char* doc) {
     if constexpr (requires { value.describe(*this); }) {
       return field(name, Section{[&value] { return schema_of(value); }}, doc);
@@ -209,7 +218,8 @@ struct Schema {
       return !path.empty();
     });
   }
-  // An enum or bool whose values have these names in turn, or texts that are among them.
+  // Adds a field that accepts only these names: an enum or bool, whose values they name in order,
+  // or a text.
   template <class T>
   Field& operator()(const char* name, T& value, std::vector<std::string> names, const char* doc) {
     constexpr bool is_choice = std::is_enum_v<T> || std::is_same_v<T, bool>;
@@ -218,7 +228,8 @@ struct Schema {
     fields.back().names = std::move(names);
     return fields.back();
   }
-  // Which of that kind. What `chosen` describes of itself are keys that all types have.
+  // Adds a typed section. If `chosen` itself has describe(), those keys are accepted with every
+  // type.
   template <class Chosen>
   Field& operator()(const char* name, Chosen& chosen, const ComponentRegistry& kind,
                     const char* doc) {
@@ -238,7 +249,7 @@ struct Schema {
   }
 };
 
-// A type of a union, bound to its defaults.
+// One type of a typed section, bound to its defaults.
 struct Alternative : Schema {
   std::string type;
   std::shared_ptr<Component> defaults;
@@ -251,46 +262,49 @@ template <class Options> Schema schema_of(Options& options) {
   return schema;
 }
 
-// What came of reading: every value that was written somewhere (path "train.epochs",
-// "model.layers.0") has its place; with problems the struct is not to be used.
+// The problems, and the place of every value that was written, by path ("train.epochs",
+// "model.layers.0"). If there are problems, the struct must not be used.
 struct ReadResult {
   std::vector<Problem> problems;
   std::map<std::string, Place> places;
 };
 
-// Reads the tree into the struct that the schema is bound to. Never throws for what the tree holds.
+// Reads the tree into the struct that the schema is bound to. Reports faults of the tree as
+// problems and does not throw.
 ReadResult read(const Schema& schema, const Node& root);
 
-// Reads one word, such as an option's of a command line, into a field as from a config. Throws
-// ConfigError.
+// Reads one word, such as the value of a command-line option, into a field by the rules of a
+// config. Throws ConfigError.
 void read_word(const Field& field, const std::string& word);
 
-// All fields in the order of the description; read() of it gives the same values and the same
-// bytes when written again. With `comment_of`, a line ends in "  # " + comment_of(path). Of what
-// lies at a path within another map, each line begins with `pad`.
+// Returns all fields as YAML in the order of the description. read() of it restores the same
+// values, and writing them again gives the same bytes. With `comment_of`, each line ends in "  # "
+// + comment_of(path). `path` is the schema's path in the whole config, `pad` its indentation.
 using CommentOf = std::function<std::string(const std::string& path)>;
 std::string write(const Schema& schema, const CommentOf& comment_of = {},
                   const std::string& path = "", const std::string& pad = "");
 
-// What the field takes, in words ("an integer, at least 1"; `or_same` stands at the end where that
-// word is taken too), and its value on one line of YAML (empty for an optional that is not given).
-// Both are empty for unions and lists of them.
+// expected() describes in words what the field accepts, such as "an integer, at least 1". `or_same`
+// is appended if the word `same` is accepted too. value_text() returns the current value on one
+// line of YAML, empty for an optional value that is not given. Both return an empty string for
+// typed sections.
 std::string expected(const Field& field, const char* or_same = ", or same");
 std::string value_text(const Field& field);
-// Of a value: what each scalar of it takes, in words.
+// Describes what each scalar of a Value field accepts.
 std::string expected_of_one(const Field& field);
 
-// JSON Schema (draft 2020-12) of what read() takes but for its rules; and a reference in Markdown:
-// tables of all keys. Both want a schema that is bound to defaults, and write into what it is bound
-// to.
+// json_schema() returns a JSON Schema (draft 2020-12) of what read() accepts, without the rules.
+// reference() returns tables of all keys in Markdown. Both need a schema that is bound to default
+// values, and may modify the struct.
 std::string json_schema(const Schema& schema);
 std::string reference(const Schema& schema);
 
-// Returns the known name that differs from `name` by a few letters, or empty.
+// Returns the known name that differs from `name` by a few letters; empty if there is none.
 std::string closest(const std::string& name, const std::vector<std::string>& known);
-// Returns the same, or else a known name that contains `name` or is contained in it, or empty.
+// Returns closest(), or else a known name that contains `name` or is contained in it; empty if
+// there is none.
 std::string nearest(const std::string& name, const std::vector<std::string>& known);
-// Of that name, or of an empty one: "; did you mean 'train'?", or empty.
+// Returns "; did you mean 'train'?", or an empty string for an empty name.
 std::string did_you_mean(const std::string& meant);
 
 }  // namespace taper::v0::runner

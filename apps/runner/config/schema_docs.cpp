@@ -1,4 +1,4 @@
-// What else a description gives: JSON Schema for editors, and the reference page.
+// Generates JSON Schema for editors and the reference page from a schema.
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -34,7 +34,7 @@ Json section_json(const Schema& schema, Json first = Json::object());
 Json union_json(const TypedSection& tagged);
 Json entry_json(const TypedSection& entry);
 
-// What a scalar of that type takes; the pointer tells the type alone.
+// Returns the JSON Schema of one scalar; the pointer only selects the type.
 Json scalar_json(const Field&, const bool*) { return {{"type", "boolean"}}; }
 Json scalar_json(const Field& f, const int64_t*) {
   return in_range({{"type", "integer"}}, f.range);
@@ -43,13 +43,14 @@ Json scalar_json(const Field&, const uint64_t*) {
   return {{"type", "integer"}, {"minimum", 0}, {"maximum", std::numeric_limits<uint64_t>::max()}};
 }
 Json scalar_json(const Field& f, const double*) { return in_range({{"type", "number"}}, f.range); }
-Json scalar_json(const Field& f, const std::string*) {  // `label: -1` is a text too
+// A text such as `label: -1` may look like a number.
+Json scalar_json(const Field& f, const std::string*) {
   return f.names.empty() ? Json{{"type", {"string", "number", "boolean"}}}
                          : Json{{"enum", f.names}};
 }
 Json scalar_json(const Field& f, const Choice&) { return {{"enum", f.names}}; }
 
-// What a field takes, as JSON Schema.
+// Returns the JSON Schema of what a field accepts.
 Json json_of(const Field& f, const Value& v) {
   const Json one = std::visit([&](const auto& like) { return scalar_json(f, like); }, v.like);
   const Json list = list_of(one, v.size, v.size);
@@ -67,7 +68,7 @@ Json json_of(const Field&, const TypedSectionList& list) {
 }
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 
-// Nothing where a value has no default that can be written.
+// Returns a discarded value if the default cannot be written.
 Json default_of(const Field& field) {
   const auto* v = std::get_if<Value>(&field.target);
   const bool is_one = v && !v->takes_list && (!v->is_given || v->is_given());
@@ -85,7 +86,8 @@ Json field_json(const Field& field) {
   return json;
 }
 
-// The keys of one map, after those in `first`.
+// Returns the JSON Schema of a map with the properties in `first`, all required, and the schema's
+// keys.
 Json section_json(const Schema& schema, Json first) {
   Json required = Json::array();
   for (const auto& [name, unused] : first.items()) required.push_back(name);
@@ -107,7 +109,7 @@ Json union_json(const TypedSection& tagged) {
   return {{"type", "object"}, {"required", {"type"}}, {"oneOf", std::move(all)}};
 }
 
-// "relu", {linear: 512} or {linear: {out_features: 512}}.
+// Accepts "relu", {linear: 512} and {linear: {out_features: 512}}.
 Json entry_json(const TypedSection& entry) {
   Json alone = Json::array(), all = Json::array({Json::object()});
   for (const Alternative& a : entry.alternatives()) {
@@ -130,7 +132,8 @@ Json entry_json(const TypedSection& entry) {
   return {{"oneOf", std::move(all)}};
 }
 
-// What a file may say that builds on others: of maps it may give a part, while lists replace.
+// Returns the JSON Schema of a file that includes others: its maps may be partial, its lists
+// replace the included ones.
 Json part_of(Json json) {
   if (!json.is_structured() || json.contains("items")) return json;
   if (json.is_object()) json.erase("required");
@@ -142,7 +145,7 @@ Json part_of(Json json) {
   return json;
 }
 
-// A row of a table for each key, keys of maps within by their path. `head` stands before each.
+// Returns a table row for each key, with nested keys by their path. Each row begins with `head`.
 std::string rows_of(const Schema& schema, const std::string& head, const std::string& path = "") {
   std::string rows;
   for (const Field& field : schema.fields) {
@@ -164,7 +167,7 @@ std::string table_of(const Schema& schema) {
                           rows_of(schema, ""));
 }
 
-// Keys that all types have stand once, at the end.
+// Keys that all types share are listed once, at the end.
 std::string table_of(const TypedSection& tagged, const char* title) {
   std::string rows;
   Schema common;
@@ -197,7 +200,7 @@ std::string entries_of(const TypedSectionList& list, const std::string& path) {
 std::string part_of(const TypedSection& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
   std::set<std::pair<std::string, const ComponentRegistry*>>
-      told;  // a key of all types stands once
+      told;  // lists that several types share are described once
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<TypedSectionList>(&field.target);

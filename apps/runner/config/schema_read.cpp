@@ -1,4 +1,4 @@
-// Config sections as trees into what a schema is bound to.
+// Reads the tree of a config into the struct that a schema is bound to.
 #include <algorithm>
 #include <iterator>
 #include <ranges>
@@ -11,7 +11,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// The parts of a sentence that are there only if they have something to say.
+// Optional parts of a message.
 std::string in_section(const std::string& path) {
   return path.empty() ? "" : concat_to_string(" in '", path, "'");
 }
@@ -29,7 +29,7 @@ bool has_field(const Schema& schema, const std::string& name) {
   return std::ranges::find(schema.fields, name, &Field::name) != schema.fields.end();
 }
 
-// Names that other programs give to a key, and the key's path here.
+// A name that other programs use for a key, and the key's path in Taper.
 struct Synonym {
   std::string_view name, path;
 };
@@ -96,21 +96,21 @@ constexpr Synonym kSynonyms[] = {
 
 std::string key_of(std::string_view path) { return std::string(path.substr(path.rfind('.') + 1)); }
 
-// The path of the key that another program calls by that name, or empty.
+// Returns the path of the key that other programs call by that name; empty if there is none.
 std::string synonym_of(const std::string& name) {
   const auto found = std::ranges::find_if(
       kSynonyms, [&](const Synonym& s) { return folded(std::string(s.name)) == folded(name); });
   return found == std::end(kSynonyms) ? "" : std::string(found->path);
 }
 
-// How many keys two paths have in common at their beginning.
+// Returns how many leading keys two paths share.
 std::size_t shared_keys(const std::string& a, const std::string& b) {
   const std::vector<std::string> x = lines_of(a, '.'), y = lines_of(b, '.');
   return std::size_t(std::ranges::mismatch(x, y).in1 - x.begin());
 }
 
-// The dotted paths of all keys. Maps that are not given are given afterwards, as a config with an
-// unknown key is not used.
+// Appends the dotted paths of all keys. Creates optional maps that are not given, which is
+// harmless: a config with an unknown key is not used.
 void add_paths(const Schema& schema, const std::string& path, std::vector<std::string>& out) {
   for (const Field& f : schema.fields) {
     const std::string here = join_path(path, f.name);
@@ -128,13 +128,13 @@ bool is_list(const Node& node) { return node.kind == Node::Kind::kSequence; }
 struct Reader {
   const Schema& root;
   ReadResult result{};
-  std::vector<std::string> paths{};  // once they are asked for
+  std::vector<std::string> paths{};  // all keys' paths, filled when they are first needed
 
   void problem(const Place& place, std::string message) {
     result.problems.push_back({place, std::move(message)});
   }
 
-  // `advice` begins with "; ", where there is some.
+  // A non-empty `advice` must begin with "; ".
   void mismatch(const Node& node, const std::string& path, const std::string& expected,
                 const std::string& advice = "") {
     problem(node.place, concat_to_string(path, path.empty() ? "" : ": ", "expected ", expected,
@@ -147,7 +147,7 @@ struct Reader {
     mismatch(node, path, expected, is_glued ? "; a space belongs after ':'" : "");
   }
 
-  // The keys of a map; of a union's type when `owner` is given.
+  // Reads the keys of a map. `owner` is given if the map is a typed section.
   void read_section(const Schema& schema, const Node& node, const std::string& path,
                     const TypedSection* owner = nullptr) {
     if (node.kind != Node::Kind::kNull && node.kind != Node::Kind::kMap) {
@@ -199,7 +199,8 @@ struct Reader {
     return types;
   }
 
-  // The key that was probably meant, of this section or else of another one, by its path.
+  // Returns the key that was probably meant: one of this section, or else the path of one in
+  // another section.
   std::string meant(const Schema& schema, const std::string& name,
                     const std::vector<std::string>& known, const std::string& section) {
     if (paths.empty()) add_paths(root, "", paths);
@@ -210,8 +211,8 @@ struct Reader {
     return near.empty() ? path_to(name, section) : near;
   }
 
-  // The path of a key of nearly that name in another section, the nearer to `section` the better;
-  // or empty.
+  // Returns the path of a similarly named key in another section, preferring sections that share
+  // more leading keys with `section`; empty if there is none.
   std::string path_to(const std::string& name, const std::string& section) const {
     std::vector<std::string> keys;
     for (const std::string& path : paths) keys.push_back(key_of(path));
@@ -252,7 +253,7 @@ struct Reader {
     const std::string one = expected_of_one(field);
     if (v.takes_one && !(v.takes_list && is_list(node))) {
       const std::string words = v.size > 0 ? expected(field, " or 'same'") : one;
-      for (const Scalar& each : v.scalars(1)) {  // one number is both of a pair
+      for (const Scalar& each : v.scalars(1)) {  // a single number sets both values of a pair
         if (!read_scalar_of(field, each, node, path, words)) return;
       }
       return;
@@ -270,7 +271,7 @@ struct Reader {
     }
   }
 
-  // Whether the scalar stands there; else there is a problem.
+  // Reads one scalar. Returns false after reporting a problem if it does not fit.
   bool read_scalar_of(const Field& field, const Scalar& out, const Node& node,
                       const std::string& path, const std::string& expected) {
     if (!field.names.empty()) {
@@ -294,8 +295,8 @@ struct Reader {
     return std::visit(Overloaded{read_one, [](const Choice&) { return true; }}, out);
   }
 
-  // The number of the name that stands there; else there is a problem, with `more` for who wrote
-  // another one.
+  // Returns the index of the given name. Reports a problem with the advice `more` if it is not in
+  // `names`.
   std::optional<std::size_t> read_name(const std::vector<std::string>& names, const Node& node,
                                        const std::string& path, const std::string& more = "") {
     const bool is_text = node.kind == Node::Kind::kScalar;
@@ -317,7 +318,8 @@ struct Reader {
       problem(p.place, concat_to_string(path, ": ", p.message));
   }
 
-  // Whether the text names a type; with its defaults it is then the chosen one.
+  // Sets the chosen type with its defaults. Returns false after reporting a problem if the type is
+  // unknown.
   bool choose(const TypedSection& out, const Node& tag, const std::string& path) {
     constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
     if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
@@ -342,7 +344,7 @@ struct Reader {
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");
       result.places[here] = type->place;
-      // Of a map that is made up of several sources, who says what it is.
+      // If the map was merged from several files, errors of the component are reported at its type.
       if (type->place.source != node.place.source) out.chosen->place = type->place;
       if (choose(out, *type, here)) read_section(out.schema(), node, path, &out);
       return;
@@ -373,7 +375,7 @@ struct Reader {
     }
   }
 
-  // "relu", "linear: 512" or "linear: {out_features: 512}".
+  // Reads "relu", "linear: 512" or "linear: {out_features: 512}".
   void read_entry(const TypedSection& out, const Node& node, const std::string& path) {
     out.chosen->place = node.place;
     const bool is_map = node.kind == Node::Kind::kMap;

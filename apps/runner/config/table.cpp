@@ -86,7 +86,7 @@ void ComponentRegistry::check_options(const std::string& name, const Schema& opt
   }
 }
 
-// The type's own keys, and those that all types have.
+// Returns the keys of the type and those common to all types.
 static Schema schema_with(const TypedSection& tagged, Component& options) {
   Schema out = options.schema();
   if (tagged.common) std::ranges::move(tagged.common().fields, std::back_inserter(out.fields));

@@ -1,15 +1,16 @@
-// Kinds of components as a config names them: layers, models, losses, optimizers, schedules. Each
-// kind is one table, whose rows are a name and a struct of options that describes itself
-// (framework/base/describe.h) and makes the thing:
+// The registries of components that a config names: layers, models, losses, optimizers, schedules.
+// Each registry is one table. An entry consists of a name and a struct of options, which has
+// describe() (framework/base/describe.h) and creates the component:
 //
 //   struct Scale {
 //     double by = 2;
-//     template <class V> void describe(V& v) { v("by", by, kPositive, "the factor"); }
+//     template <class V> void describe(V& v) { v("by", by, kPositive, "factor"); }
 //     std::unique_ptr<Module> make(const LayerSite&) const { return ...; }
 //   };
 //   constexpr Layers::Entry kLayers[] = {{"scale", Layers::of<Scale>}, ...};
 //
-// Reading, checks, defaults, the written file, JSON Schema and the reference page follow from that.
+// Reading with checks, defaults, the written file, JSON Schema and the reference page all follow
+// from the description.
 #pragma once
 
 #include <any>
@@ -24,12 +25,12 @@
 
 namespace taper::v0::runner {
 
-// What a config says where one of a kind is asked for.
+// The choice of a component in a config: its type and its options.
 struct Component {
   std::string type;
   std::any options{};  // a struct that describes itself
   Schema (*bind)(std::any& options) = nullptr;
-  Place place{};  // where it is written; what does not fit may show only when the thing is made
+  Place place{};  // where it is written, for errors that show only when the component is created
 
   template <class Options> const Options& as() const {
     return std::any_cast<const Options&>(options);
@@ -37,11 +38,11 @@ struct Component {
   template <class Options> const Options* get_if() const {
     return std::any_cast<Options>(&options);
   }
-  // Bound to this object.
+  // Returns the schema of the options, bound to this object.
   Schema schema() { return bind(options); }
 };
 
-// The rows of a table but for what they make.
+// The part of a Table that does not depend on the type of its components.
 class ComponentRegistry {
  public:
   struct Row {
@@ -51,35 +52,36 @@ class ComponentRegistry {
 
   const std::vector<Row>& rows() const { return rows_; }
   std::vector<std::string> names() const;
-  // ValueError for a name that there is not.
+  // Throws ValueError if no component has that name.
   const Row& row(const std::string& name) const;
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
-  // Called in a catch block for an exception out of a component. Throws ForeignError, at the
-  // component's place, for one that is no Error and came out of a component that the user's program
-  // has added. `where` is appended to the message. Returns for other errors.
+  // Call in a catch block for an exception thrown by a component. If a component that the user's
+  // program registered has thrown a type that is not derived from Error, throws ForeignError at the
+  // component's place. For such an exception of a built-in component, throws RunError that reports
+  // a bug. Appends `where` to the message. Returns for all other errors, such as std::bad_alloc.
   void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
-  // The same for a call of the component. Also an Error with which an op refuses its arguments
-  // becomes ForeignError or, out of a component of Taper's own, ConfigError: its options do not
-  // fit.
+  // Like refuse(), for an exception thrown while the component is called. In addition, turns an
+  // error by which an op rejects its arguments (is_refusal) into ForeignError, or into ConfigError
+  // for a built-in component, because its options do not fit.
   void refuse_call(const Component& c, const std::exception& error,
                    const std::string& where = "") const;
-  // Throws RunError for a component whose factory has returned null.
+  // Throws RunError for a component whose factory returned null.
   [[noreturn]] void refuse_nothing(const Component& c) const;
-  // Whether the user's program has added it.
+  // Returns whether the user's program registered this component.
   bool is_added(const std::string& name) const;
 
  protected:
   explicit ComponentRegistry(const char* what) : what_(what) {}
-  // ValueError for a name that is taken, or that is not a plain word.
+  // Throws ValueError if the name is taken or is not a plain word.
   void add_row(const std::string& name, Row row);
-  // ValueError for a key that is there twice, or is `type`; or for a default that is not allowed.
+  // Throws ValueError if a key is listed twice or named `type`, or if a default is out of range.
   void check_options(const std::string& name, const Schema& options) const;
 
   std::size_t built_in_ = 0;
 
  private:
-  const char* what_;  // "layer"
+  const char* what_;  // the kind of component in messages, such as "layer"
   std::vector<Row> rows_;
 };
 
@@ -93,18 +95,18 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Compone
 
   using Lists = std::initializer_list<std::span<const Entry>>;
 
-  // The one that there is of this type, so of a kind; made by the first call.
+  // Returns the only instance of this type. The first call creates it.
   static Table& registry(const char* what, Lists lists = {}) {
     static Table table(what, lists);
     return table;
   }
 
-  // The row of options that have make(args...), or from which kMake makes the thing: by a function,
-  // so that all of a table are one Maker to the compiler.
+  // Returns the row for options with make(args...), or for options that kMake turns into the
+  // component. A function is stored, so that the compiler instantiates one Maker type per table.
   template <class Options, auto kMake = nullptr> static Row of() {
     return row_of<Options>(+[](const Component& c, Args... args) -> Made {
-      // GCC 13 does not take kMake == nullptr for a constant under the undefined behavior
-      // sanitizer.
+      // Under the undefined behavior sanitizer, GCC 13 does not accept kMake == nullptr as a
+      // constant.
       if constexpr (std::is_null_pointer_v<decltype(kMake)>) {
         return c.as<Options>().make(args...);
       } else {
@@ -113,7 +115,8 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Compone
     });
   }
 
-  // make(options, args...) gives the thing. ValueError: a name or options that no config can have.
+  // Registers a component that make(options, args...) creates. Throws ValueError for a name or
+  // options that no config could contain.
   template <class Options, class Make> void add(const std::string& name, Make maker) {
     Row row = row_of<Options>([maker](const Component& c, Args... args) -> Made {
       return maker(c.as<Options>(), args...);
@@ -122,8 +125,8 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Compone
     add_row(name, std::move(row));
   }
 
-  // Throws RunError with kExitBug, at the component's place, where a factory of the user's program
-  // returns null or throws an exception that is not Taper's.
+  // Creates the component. If a factory of the user's program returns null or throws an exception
+  // that is not Taper's, throws RunError with kExitBug at the component's place.
   Made make(const Component& c, Args... args) const try {
     Made made = std::any_cast<const Maker&>(row(c.type).make)(c, args...);
     if constexpr (requires { made == nullptr; }) {

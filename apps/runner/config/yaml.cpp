@@ -23,7 +23,7 @@ constexpr std::size_t kExcerptBytes = 100;
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-// Its line up to the place, and from there on; both empty where the source has no such text.
+// The line before the place and from the place on. Both are empty if the source has no such line.
 struct LineParts {
   std::string_view before, after;
 };
@@ -35,7 +35,7 @@ LineParts parts_of(const Place& place) {
   return {text.substr(0, at), text.substr(at)};
 }
 
-// yaml-cpp ends a text silently at byte 4 and guesses UTF-16; so every byte is looked at first.
+// yaml-cpp stops silently at byte 4 and guesses UTF-16, so every byte is checked first.
 void check_bytes(std::string_view text, const SourcePtr& source) {
   Place place{source, 1, 1};
   while (!text.empty()) {
@@ -59,7 +59,7 @@ std::size_t count_of(const Node& node) {
   return count;
 }
 
-// Builds the tree from yaml-cpp's events; throws the Problem that ends the reading at once.
+// Builds the tree from yaml-cpp's events. Throws a Problem if reading cannot continue.
 class YamlTreeBuilder : public YAML::EventHandler {
  public:
   explicit YamlTreeBuilder(SourcePtr source) : source_(std::move(source)) {
@@ -73,7 +73,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
     return at.is_null() ? Place{source_, 1, 1} : Place{source_, at.line + 1, at.column + 1};
   }
 
-  // Of the innermost list or map still open whose bracket stands in the text.
+  // Returns the place of the innermost bracket that is still open.
   std::optional<Place> open_bracket() const {
     for (const Frame& frame : open_ | std::views::reverse) {
       const std::string_view text = parts_of(frame.node.place).after;
@@ -121,7 +121,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // A list or map that is still being read; a map's children are its keys and values in turn.
+  // A list or map that is still being read. The children of a map are alternately keys and values.
   struct Frame {
     Node node;
     YAML::anchor_t anchor;
@@ -159,7 +159,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
     add(std::move(done.node), done.anchor);
   }
 
-  // Only now: yaml-cpp takes a list that is never closed for a key, and says so later.
+  // Called at the end of a map only: yaml-cpp takes a list that is never closed for a key, and
+  // reports the missing bracket later.
   void pair_up(Node& map) {
     const std::vector<Node> children = std::move(map.children);
     map.children.clear();
@@ -182,7 +183,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
     }
   }
 
-  // A finished node, the root or a part of the innermost open list or map.
+  // Adds a finished node to the innermost open list or map, or makes it the root.
   void add(Node node, YAML::anchor_t anchor) {
     spend(node.place, 1);
     if (anchor != YAML::NullAnchor) {
@@ -203,10 +204,11 @@ class YamlTreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Node> anchored_;
 };
 
-// yaml-cpp stands still at some stray characters and would report empty documents for ever: hence
-// one look for a second document and no loop.
+// yaml-cpp does not advance at some stray characters and would report empty documents forever. So
+// look for a second document once, not in a loop.
 void read_events(std::string_view text, YamlTreeBuilder& builder) {
-  // yaml-cpp closes an open quote by itself when the text ends in a newline; so it ends in '#'.
+  // yaml-cpp closes an open quote silently if the text ends in a newline, so let the text end in
+  // '#'.
   std::istringstream stream{concat_to_string(text, "\n#")};
   YAML::Parser parser(stream);
   if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
@@ -216,7 +218,7 @@ bool ends_in_open_quote(const YAML::Exception& error) {
   return error.msg == YAML::ErrorMsg::EOF_IN_SCALAR;
 }
 
-// The first line, from 1, from which on a quote stays open to the end of the text.
+// Returns the first line, counted from 1, with a quote that stays open to the end of the text.
 int line_of_open_quote(const SourcePtr& source) {
   const auto is_closed_after = [&](int lines) {
     std::string text;
@@ -235,10 +237,10 @@ int line_of_open_quote(const SourcePtr& source) {
   return 1 + int(std::ranges::partition_point(counts, is_closed_after) - counts.begin());
 }
 
-// yaml-cpp's words and place, or better ones for the commonest slips.
+// Returns yaml-cpp's message and place, or better ones for the most common mistakes.
 Problem explain(const YAML::Exception& error, const YamlTreeBuilder& builder) {
   Place place = builder.place_of(error.mark);
-  // Its place for a bracket that is never closed is the end of the text.
+  // yaml-cpp reports a bracket that is never closed at the end of the text.
   const bool is_unclosed = error.msg.find("flow not found") != std::string::npos;
   const std::optional<Place> bracket = builder.open_bracket();
   if (is_unclosed && bracket) return {*bracket, "not valid YAML: this bracket is never closed"};

@@ -1,4 +1,4 @@
-// Scalars of YAML: what they mean, or why they mean nothing; and how a text is written as one.
+// Parses YAML scalars, gives advice for those that do not parse, and writes text as a scalar.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// Why a text that a person takes for a number is not taken as one, or nothing.
+// Returns advice for text that looks like a number but is not accepted as one; empty if there is
+// none.
 std::string number_advice(const Node& node) {
   double value = 0;
   const auto is_number = [&](std::string_view text) {
@@ -29,7 +30,7 @@ std::string number_advice(const Node& node) {
     return concat_to_string("a leading 0 may mean octal or decimal; write ",
                             text[0] == '-' ? "-" : "", digits.substr(zeros));
   }
-  if (digits.starts_with('.')) digits.remove_prefix(1);  // YAML's spelling is .inf
+  if (digits.starts_with('.')) digits.remove_prefix(1);  // YAML spells infinity as .inf
   if (is_number(digits) && !std::isfinite(value)) return "it must be finite";
   std::string joined = text;
   std::erase(joined, '_');
