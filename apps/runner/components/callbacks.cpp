@@ -1,4 +1,4 @@
-// The table of callbacks: Taper has none of its own, programs register theirs.
+// The registry of callbacks. Taper has no built-in callbacks; programs register their own.
 #include "apps/runner/components/tables.h"
 
 namespace taper::v0::runner {

@@ -1,4 +1,5 @@
-// Builds what a config names: data sources, models, losses, optimizers, schedules and metrics.
+// Creates the components that a config names: data sources, models, losses, optimizers, schedules
+// and metrics.
 #pragma once
 
 #include <exception>
@@ -20,70 +21,72 @@ namespace taper::v0::runner {
 
 // --- data ---
 
-// Returns the source that `config` names. Relative paths of files that exist below `base` are
-// looked up there. An option that the data do not allow throws ConfigError at the config's place.
+// Returns the source that `config` names. A relative path is resolved against `base` if the file
+// exists there. Throws ConfigError at the config's place for an option that does not fit the data.
 std::unique_ptr<data::Source> build_source(const Component& config,
                                            const std::filesystem::path& base = {});
 
 // --- models ---
 
-// Inputs of every layer are inferred from the one before; an mlp gets its last layer added, a
-// sequential model must end in the output. Throws ConfigError at the layer's (or model's) place,
-// with the shape that arrives there, when shapes do not fit.
+// Builds the model. The input size of each layer is inferred from the layer before it. An mlp gets
+// an output layer appended; a sequential model must end with its output layer. If shapes do not
+// fit, throws ConfigError at the layer's (or model's) place, with the shape of the layer's input.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
 
-// Called in a catch block for an exception out of model(x). Throws an error that names the layer
-// (or model) at its place in the config, and its module's path: ConfigError where an op has refused
-// its arguments, ForeignError where the layer is of the user's program. Returns for other errors,
+// Call in a catch block for an exception thrown by model(x). Throws an error that names the layer
+// (or model) at its place in the config, and the path of its module: ConfigError if an op rejected
+// its arguments, ForeignError if the user's program registered the layer. Returns for other errors,
 // such as OutOfMemoryError.
 void refuse_layer(Module& model, const Component& config, const std::exception& error);
-// Returns model(x). Throws as refuse_layer does; also ConfigError for a result that is not of the
-// shape that the data need, or that has no gradient where gradients are recorded.
+// Returns model(x). Throws the errors of refuse_layer(). Throws ConfigError if the result does not
+// have the shape that the data need, or does not require grad although gradients are recorded.
 Tensor run_model(Module& model, const Component& config, const DataInfo& data, const Tensor& x);
-// Returns f(), which waits for the device. Throws as refuse_layer does for what a GPU has reported
-// late, such as an index out of range.
+// Returns f(), which must synchronize with the device. Throws the errors of refuse_layer() for
+// errors that a GPU reports late, such as an index out of range.
 template <class F> auto waiting_for(Module& model, const Component& config, F f) try {
   return f();
 } catch (const std::exception& error) {
   refuse_layer(model, config, error);
   throw;
 }
-// Runs a model of a program's own on a sample batch for those errors, and leaves no trace.
+// Runs a model that the user's program registered on a sample batch, so that the errors of
+// run_model() are thrown before the training starts. Does not advance the default generator.
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device);
 
-// Returns whether the model takes texts of any length up to that of the data.
+// Returns whether the model accepts texts of any length up to that of the data.
 bool takes_any_length(const Module& model);
-// Zeros as the data give them to the model.
+// Returns a batch of zeros with the shape and dtype of the model's input.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 
 // --- losses ---
 
 struct Loss {
-  // Of outputs [..., C] against classes [...] (those of kIgnoredTarget do not count), or [N, 1]
-  // against values [N]. Empty where the loss is not for the task.
+  // Computes the loss from outputs [..., C] and classes [...] (kIgnoredTarget is ignored), or from
+  // outputs [N, 1] and values [N]. Empty if the loss does not fit the task.
   std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)> value{};
-  // What outputs say: probabilities of classes, or values.
+  // Converts the model's outputs into predictions: probabilities of the classes, or values.
   std::function<Tensor(const Tensor& outputs)> prediction{};
-  bool takes_probabilities = false;  // outputs outside of [0, 1] are refused
+  bool takes_probabilities = false;  // outputs outside [0, 1] are rejected
 
   Tensor operator()(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
     return value(outputs, targets, reduction);
   }
 };
-// Returns loss(outputs, targets, reduction) of the loss that `config` names. Throws ConfigError at
-// its place for outputs or targets that it does not take, ForeignError out of a loss of the user's
-// program.
+// Returns loss(outputs, targets, reduction) for the loss that `config` names. Throws ConfigError at
+// its place if the loss rejects the outputs or targets, or ForeignError if the user's program
+// registered the loss.
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction);
 
 // --- optimizers ---
 
-// Muon gets the matrices of hidden layers; embeddings, the last linear layer, biases and norms go
-// to AdamW with the same lr and weight_decay (so take `adjust_lr_fn: match_rms_adamw`). Throws
-// ConfigError for a model without parameters, or one that the optimizer refuses.
+// Creates the optimizer. Muon updates the matrices of hidden layers. Embeddings, the last linear
+// layer, biases and norms are updated by AdamW with the same lr and weight_decay, so use Muon with
+// `adjust_lr_fn: match_rms_adamw`. Throws ConfigError for a model without parameters or one that
+// the optimizer rejects.
 std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config, const OptimizerSite& at);
 
-// Returns the parameter groups that the config asks for in addition to the group of all parameters.
+// Returns the parameter groups that the config requests in addition to the default group.
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
 
 template <class Options>
@@ -92,7 +95,8 @@ std::unique_ptr<optim::Optimizer> plain_optimizer(const Options& o, const Optimi
                                                        rules_of(at));
 }
 
-// Makes OptimizerOf<Options> known under that name, or what make(options, site) gives.
+// Registers OptimizerOf<Options>, or an optimizer that make(options, site) creates, under this
+// name.
 template <class Options, class Make> void register_optimizer(const std::string& name, Make make) {
   optimizers().add<Options>(name, std::move(make));
 }
@@ -102,11 +106,11 @@ template <class Options> void register_optimizer(const std::string& name) {
 
 // --- schedules ---
 
-// Returns the learning rate of each step, from 0. The rate climbs along a line from lr / (warmup +
-// 1) at step 0 to lr at step `warmup`, where the schedule begins. A plateau is no function of the
-// step: it gets a constant schedule here.
+// Returns the learning rate of each step, counted from 0. During the warmup, the rate increases
+// linearly from lr / (warmup + 1) at step 0 to lr at step `warmup`, where the schedule begins. A
+// plateau schedule depends on evaluations, not on the step, so it is constant here.
 optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at);
-// Returns the options for optim::ReduceLROnPlateau of a plateau; nothing for other schedules.
+// Returns the options of optim::ReduceLROnPlateau for a plateau schedule; std::nullopt for others.
 std::optional<optim::PlateauOptions> plateau_of(const Component& config);
 
 // --- metrics ---
@@ -114,10 +118,10 @@ std::optional<optim::PlateauOptions> plateau_of(const Component& config);
 using data::MetricBatch;
 using data::MetricSums;
 
-// The row of that name, whatever the data are.
+// Returns the metric of that name without reference to any data, for its tasks and its direction.
 Metric metric(const std::string& name);
 
-// Makes known what make(data, device) gives. Throws ValueError for a name that is taken.
+// Registers the metric that make(data, device) returns. Throws ValueError if the name is taken.
 //
 //   register_metric("within_one", [](const DataInfo& data, Device) -> Metric {
 //     return {.tasks = {Task::kRegression},

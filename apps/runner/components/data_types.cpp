@@ -1,4 +1,4 @@
-// The types of data, and where their files are found.
+// The registry of data types, and the resolution of their relative paths.
 #include <memory>
 
 #include "apps/runner/base/errors.h"
@@ -37,7 +37,7 @@ constexpr ImageTransforms::Entry kTransforms[] = {
 
 void find_below(const fs::path& base, std::string& path) {
   if (path.empty()) return;
-  // Of a pattern only the folder before its first wildcard can be asked for.
+  // For a glob pattern, only the directory before the first wildcard can be checked.
   const size_t wild = path.find_first_of("*?[{");
   const fs::path there = base / path, folder = base / path.substr(0, wild);
   const bool is_pattern = wild != std::string::npos;
@@ -53,7 +53,8 @@ template <class F> auto located_at(const Place& place, F f) try {
   throw ConfigError(located(place, error.what()));
 }
 
-// A source whose options stand in a config: what the data do not allow is an error of the config.
+// A data source whose options come from a config. Its OptionError becomes a ConfigError at the
+// config's place.
 class ConfiguredSource final : public data::Source {
  public:
   ConfiguredSource(std::unique_ptr<data::Source> source, Place place)

@@ -1,7 +1,6 @@
-// Rows of tables whose options stand in the row itself, each in one line
-// (modules/layers/function_layer.h):
+// Table entries whose options are listed in the entry itself (modules/layers/function_layer.h):
 //
-//   {"huber", Losses::of<InlineFactory<huber, Option<"delta", double, kPositive, "the bend", 1>>>}
+//   {"dropout", Layers::of<InlineFactory<dropout, Option<"p", double, kUnit, "probability", 0.5>>>}
 #pragma once
 
 #include <tuple>
@@ -10,7 +9,8 @@
 
 namespace taper::v0::runner {
 
-// What kMake(values of the options...) makes, or kMake(site, values of the options...).
+// Options whose make() returns kMake(values of the options...) or kMake(site, values of the
+// options...).
 template <auto kMake, class... Each> struct InlineFactory : OptionList<Each...> {
   template <class Site> auto make(const Site& at) const {
     const auto made = [&](const auto&... o) {
@@ -23,7 +23,7 @@ template <auto kMake, class... Each> struct InlineFactory : OptionList<Each...> 
   }
 };
 
-// All options of a struct that describes itself, as one of those values.
+// Passes all options of a struct with describe() to kMake as one value.
 template <class Options> struct AllOf {
   Options value{};
   template <class V> void describe(V& v) { value.describe(v); }

@@ -1,5 +1,5 @@
-// The layers of a sequential model: what each takes from a config in addition to its input, which
-// is inferred, and how it is made.
+// The layers of a sequential model: the options that each reads from a config, and how it is
+// created. Input sizes are inferred.
 #include <memory>
 #include <optional>
 
@@ -19,7 +19,7 @@ namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
 
-// M made of its own options and nothing else.
+// Creates M from its own options only.
 template <class M> struct Plain : M::Options {
   ModulePtr make(const LayerSite&) const {
     return std::make_unique<M>(static_cast<const typename M::Options&>(*this));
@@ -30,7 +30,7 @@ template <class Options> Options on(Device device, Options o) {
   return o;
 }
 
-// M made of values alone.
+// Creates M from values only.
 template <class M> struct New {
   ModulePtr operator()(const auto&... values) const { return std::make_unique<M>(values...); }
 };
@@ -100,7 +100,8 @@ template <class M> ModulePtr padded(Pair sides) {
 }
 using Sides = Option<"padding", Pair, kWidthOrNone, "rows and columns added on each side">;
 
-// Of layers of one dimension, the width alone.
+// Converts to the size that the constructor of M takes; a one-dimensional layer uses the width
+// only.
 struct Size {
   Pair both;
   operator Pair() const { return both; }
@@ -194,7 +195,8 @@ template <class M> struct Embedded {
   }
 };
 
-// PyTorch's gives all steps; `last_step: true` the last one alone.
+// Returns the output of the last step only (`last_step: true`), while PyTorch's layer returns all
+// steps.
 template <class M> struct LastStep : M {
   using M::M;
   Tensor forward(const Tensor& x) override { return M::forward(x).select(1, -1); }

@@ -23,7 +23,8 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
       [](const Tensor& x) { return softmax(x, -1); }};
 }
 
-// Binary cross-entropy of probabilities, with the remedy for outputs that are none.
+// Returns the binary cross-entropy of probabilities. Adds advice to the error for outputs that are
+// not probabilities.
 Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
   return binary_cross_entropy(x, wanted, {.reduction = r});
 } catch (const Error& error) {
@@ -33,7 +34,7 @@ Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
                                     "layer, or take bce_with_logits"));
 }
 
-// Each class for itself: of logits, or of a model's own probabilities.
+// Computes the binary cross-entropy of each class independently, from logits or from probabilities.
 template <bool kLogits> Loss bce_loss(const LossSite& at) {
   if (at.task != Task::kClassification) return {};
   return {[](const Tensor& x, const Tensor& y, Reduction r) {
@@ -44,7 +45,7 @@ template <bool kLogits> Loss bce_loss(const LossSite& at) {
           [](const Tensor& x) { return kLogits ? sigmoid(x) : x; }, !kLogits};
 }
 
-// kLoss gets the values of [N, 1] as [N].
+// Passes the outputs [N, 1] to kLoss as [N].
 template <auto kLoss> Loss of_values(const LossSite& at, auto... options) {
   if (at.task != Task::kRegression) return {};
   return {[=](const Tensor& x, const Tensor& y, Reduction r) {
@@ -53,7 +54,7 @@ template <auto kLoss> Loss of_values(const LossSite& at, auto... options) {
           [](const Tensor& x) { return x; }};
 }
 
-// What is usual for the task.
+// Returns the default loss of the task.
 Loss auto_loss(const LossSite& at) {
   return at.task == Task::kRegression ? of_values<mse_loss>(at) : cross_entropy_loss(at, 0);
 }

@@ -11,9 +11,9 @@
 namespace taper::v0::runner {
 namespace {
 
-constexpr int64_t kMaxConfusion = 1000;  // classes
+constexpr int64_t kMaxConfusion = 1000;  // largest number of classes
 
-// Of what neither the options nor the data change.
+// Returns a metric that depends neither on options nor on the data.
 template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Device) {
   return kMake();
 }
@@ -37,7 +37,7 @@ Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
   }
   return tensor_of(counts.data(), {std::ssize(counts)}, {.device = device});
 }
-// Bits per character.
+// Returns the metric bits per character.
 Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
   Metric m{.tasks = {Task::kLanguage}};
   const data::Tokenizer* tokenizer = data.tokenizer.get();

@@ -19,8 +19,8 @@ namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
 
-// The layers one after the other. Each is called once, on zeros, so that the next one knows its
-// input: there is no second account of what layers do to shapes.
+// Builds the layers in order. Each layer is called once on zeros to determine the next layer's
+// input shape, so that no second implementation of the layers' shape rules is needed.
 ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSite& site) {
   const auto& [data, device, model_place] = site;
   const NoGradGuard no_grad;
@@ -66,7 +66,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
               : "")));
 }
 
-// What a ready-made model takes.
+// Throws ConfigError that describes what a ready-made model takes, unless `fits`.
 void check(bool fits, const ModelSite& at, const char* takes) {
   require<ConfigError>(
       fits,
@@ -87,7 +87,7 @@ struct SequentialSpec {
   ModulePtr make(const ModelSite& at) const { return build_sequential(entries, at); }
 };
 
-// The layer of that name, its first options given.
+// Returns the layer of that name with its first options set to `values`.
 Component layer_of(const std::string& name, const auto&... values) {
   Component out = layers().component(name);
   std::size_t i = 0;
@@ -121,8 +121,8 @@ struct MlpSpec {
   }
 };
 
-// The network of PyTorch's MNIST example: two convolutions of 3 x 3, a pool of 2, two linear
-// layers.
+// The network of PyTorch's MNIST example: two convolutions with 3 x 3 kernels, a pooling layer of
+// size 2 and two linear layers.
 struct CnnSpec {
   std::array<int64_t, 2> channels = {32, 64};
   int64_t hidden = 128;
@@ -207,8 +207,8 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
-// The path of the module in whose forward the error began, or empty. An Error names it at the end
-// of its message.
+// Returns the path of the module in whose forward the error was thrown; empty if unknown. The
+// message of an Error ends with that path.
 static std::string path_of(const std::exception& error) {
   constexpr std::string_view kHead = " (in module ";
   const std::string_view text = error.what();
@@ -237,7 +237,7 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
                  const Tensor& x) try {
   const Tensor y = model(x);
   Shape needed = data.output_shape();
-  if (data.task == Task::kLanguage) needed[0] = x.size(1);  // which may be fewer than the data's
+  if (data.task == Task::kLanguage) needed[0] = x.size(1);  // can be shorter than the data's length
   needed.insert(0, x.size(0));
   const auto refuse = [&](const auto&... what) {
     throw ConfigError(
@@ -257,7 +257,7 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
 }
 
 void try_model(Module& model, const Component& config, const DataInfo& data, Device device) {
-  if (!models().is_added(config.type)) return;  // Taper's own are made to fit
+  if (!models().is_added(config.type)) return;  // built-in models fit by construction
   Generator apart(default_generator());
   const DrawGuard draws(apart);
   model.eval();

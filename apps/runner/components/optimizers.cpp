@@ -12,13 +12,14 @@ namespace {
 
 using Rules = std::vector<optim::GroupRule>;
 
-// Those of `no_decay: true`, where there is something that they match.
+// Returns the group of `no_decay: true` if any parameter belongs to it.
 Rules rules_for(bool no_decay, const std::vector<NamedTensor>& params) {
   const auto is_vector = [](const NamedTensor& p) { return p.tensor.dim() < 2; };
   return no_decay && std::ranges::any_of(params, is_vector) ? Rules{optim::no_decay()} : Rules{};
 }
 
-// Names of the weights that Muon is for: matrices of linear layers but the last.
+// Returns the names of the weights that Muon updates: the matrices of all linear layers except the
+// last.
 std::vector<std::string> hidden_weights(Module& model) {
   std::vector<std::string> names;
   for (const auto& [path, module] : model.named_modules()) {

@@ -10,8 +10,9 @@ namespace {
 namespace schedule = optim::schedule;
 using optim::Schedule;
 
-// What kMake gives for a site, whose steps are then the schedule's length. All of its numbers count
-// steps or epochs. One that has an end ends with the run where nothing else is said.
+// A schedule that kMake creates for a site. `at.steps` is the schedule's length, and all lengths
+// are in steps or in epochs. A schedule with an end (kHasEnd) ends with the run unless total_iters
+// is given.
 template <bool kHasEnd, auto kMake, class... Each> struct Counting : InlineFactory<kMake, Each...> {
   std::optional<int64_t> total_iters{};
   enum class Per { kStep, kEpoch } per = Per::kStep;
@@ -42,7 +43,7 @@ Schedule linear_lr(const ScheduleSite& at, double start_factor, double end_facto
                    (end_factor - start_factor) * double(std::min(t, total)) / double(total));
   }};
 }
-// Stays as it is at step `last`, where PyTorch's would rise again or refuse to go on.
+// Keeps the rate of step `last` from there on. PyTorch's schedules would rise again or throw.
 Schedule held(const Schedule& inner, int64_t last) {
   return {[=](int64_t t, double base) { return inner.lr(std::min(t, last), base); },
           inner.base_lrs};

@@ -1,6 +1,6 @@
-// The kinds of components that a config names, and what one of each is made for. A program adds its
-// own before it calls main (apps/runner/program.h); from then on they are known by name in
-// YAML, JSON Schema and the reference page as the built-in ones:
+// The registries of components that a config can name, and the arguments with which components are
+// created. A program registers its own components before it calls main() (apps/runner/program.h).
+// Configs, JSON Schema and the reference page then know them by name like the built-in ones:
 //
 //   register_layer<ScaleOptions>("scale", [](const ScaleOptions& o, const LayerSite& at) {
 //     return std::make_unique<Scale>(at.in.back(), o);
@@ -36,10 +36,10 @@ namespace taper::v0::runner {
 using data::DataInfo;
 using data::Task;
 
-// A layer of a sequential model.
+// The arguments for creating a layer of a sequential model.
 struct LayerSite {
-  Shape in;            // its input without the batch, which has at least one dimension
-  int64_t vocab_size;  // of the data; 0: they are no tokens
+  Shape in;            // shape of one sample of its input, at least one dimension
+  int64_t vocab_size;  // size of the data's vocabulary; 0: the data are not tokens
   Device device;
 };
 using Layers = Table<std::unique_ptr<Module>(const LayerSite&)>;
@@ -53,12 +53,12 @@ struct ModelSite {
 using Models = Table<std::unique_ptr<Module>(const ModelSite&)>;
 Models& models();
 
-// Those of layers() that are activations.
+// Returns the names of the layers that are activations.
 std::vector<std::string> activations();
 
 struct LossSite {
   Task task;
-  bool is_evaluation = false;  // measures: without label smoothing
+  bool is_evaluation = false;  // used in an evaluation: without label smoothing
 };
 struct Loss;
 using Losses = Table<Loss(const LossSite&)>;
@@ -66,28 +66,28 @@ Losses& losses();
 bool fits(const Component& loss, Task task);
 
 struct ScheduleSite {
-  double lr;  // the optimizer's
+  double lr;  // learning rate of the optimizer
   int64_t steps, steps_per_epoch;
 };
 using Schedules = Table<optim::Schedule(const ScheduleSite&)>;
 Schedules& schedules();
-// The metric that it goes by, if it does.
+// Returns the metric that a plateau schedule monitors; std::nullopt for other schedules.
 std::optional<std::string> metric_of(const Component& schedule);
 
 struct OptimizerSite {
   Module& model;
-  bool no_decay;  // biases and norms without weight decay
+  bool no_decay;  // no weight decay for biases and norms
 };
 using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)>;
 Optimizers& optimizers();
 
-// How well a model does, in evaluations.
+// Measures the quality of a model in evaluations.
 using data::Metric;
 using MetricTypes = Table<Metric(const DataInfo&, Device)>;
 MetricTypes& metric_types();
-// What a run may aim at: the loss, and the metrics that are a number.
+// Returns the names that a config may use as a goal: loss, and the metrics with a single value.
 std::vector<std::string> goals();
-// Whether a greater value of this goal is better.
+// Returns whether larger values of the goal are better.
 bool is_better_when_greater(const std::string& goal);
 
 using DataTypes = Table<std::unique_ptr<data::Source>()>;
@@ -96,23 +96,25 @@ template <class Options> std::unique_ptr<data::Source> make_source(const Options
   return std::make_unique<data::SourceOf<Options>>(options);
 }
 
-// What batches of training images go through (data/transforms.h).
+// Transforms a batch of training images (data/transforms.h).
 using ImageTransform = std::function<Tensor(const Tensor&, data::SampleRng&)>;
 using ImageTransforms = Table<ImageTransform()>;
 ImageTransforms& image_transforms();
 
-// Who looks on at a run, by the config's word (apps/runner/train/train.h).
+// The arguments for creating a callback that a config names (apps/runner/train/train.h).
 struct CallbackSite {
-  const std::filesystem::path& dir;  // the run's
+  const std::filesystem::path& dir;  // directory of the run
   const DataInfo& data;
-  bool is_first = true;  // of several ranks, which have one each that sees and does the same
+  // False on all ranks except the first. Each rank has its own callback; all of them are called
+  // alike and must act alike.
+  bool is_first = true;
 };
 struct Observer;
 using Callbacks = Table<std::unique_ptr<Observer>(const CallbackSite&)>;
 Callbacks& callbacks();
 
-// `make` gets the options, which describe themselves (framework/base/describe.h), and the site.
-// Throws ValueError for a name that is taken.
+// Registers a component. `make` is called with the options, which have describe()
+// (framework/base/describe.h), and the site. Throws ValueError if the name is taken.
 template <class Options, class Make> void register_layer(const std::string& name, Make make) {
   layers().add<Options>(name, std::move(make));
 }
@@ -126,7 +128,7 @@ template <class Options> ImageTransform make_transform(const Options& options) {
 template <class Options> void register_transform(const std::string& name) {
   image_transforms().add<Options>(name, make_transform<Options>);
 }
-// Options that load what they name (data/source.h).
+// Registers a type of data. Options must be able to load the data that they name (data/source.h).
 template <class Options> void register_data(const std::string& name) {
   data_types().add<Options>(name, make_source<Options>);
 }
