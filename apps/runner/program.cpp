@@ -21,7 +21,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// As `taper --help` lists them.
+// Returns the built-in commands in the order of `taper --help`.
 std::vector<Command> own_commands() {
   return {train_command(),    eval_command(),   verify_command(),    predict_command(),
           generate_command(), info_command(),   record_command(),    check_command(),
@@ -38,7 +38,8 @@ CLI::Option* add_words(CLI::App& app, const Field& field) {
   return field.name.starts_with('-') ? words->allow_extra_args(false) : words;
 }
 
-// A word is read as in a config: numbers strictly, finite, within their range.
+// Adds an option for a text or number, which is read as in a config: numbers must be finite and
+// within their range.
 CLI::Option* add_word(CLI::App& app, const Field& field, bool is_text) {
   const auto read = [field](const std::string& word) { read_word(field, word); };
   const std::string doc = is_text ? field.doc : concat_to_string(field.doc, "; ", expected(field));
@@ -55,7 +56,7 @@ CLI::Option* add_argument(CLI::App& app, const Field& field) {
   return add_word(app, field, std::holds_alternative<std::string*>(value.like));
 }
 
-// What every command takes besides its own options.
+// Options of every command.
 struct ConsoleOptions {
   std::string level;
   bool is_quiet = false;
@@ -73,7 +74,7 @@ struct ConsoleOptions {
   }
 };
 
-// What is wrong with a command line that the parser gave up on.
+// Returns the message for a command line that CLI11 rejected.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> begun = app.get_subcommands();
   const CLI::App& command = begun.empty() ? app : *begun[0];
@@ -141,7 +142,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw ConfigError(complaint(app, error));
-    std::ostringstream asked;  // --help, --version
+    std::ostringstream asked;  // the text of --help or --version
     app.exit(error, asked);
     return print(asked.str());
   }
@@ -150,7 +151,7 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
   return chosen->run();
 } catch (const std::exception& error) {
   const ExitCode code = exit_code_of(error);
-  if (*error.what() == '\0') return code;  // another rank says it
+  if (*error.what() == '\0') return code;  // another rank reports the error
   log_message(LogLevel::kError, message_of(error));
   return code;
 }

@@ -1,4 +1,4 @@
-// The program `taper` as a function, for programs that register parts of their own.
+// The program `taper` as a function, for programs that register their own components.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace taper::v0::runner {
 
-// The program: runs a command line, with Taper's own commands and those given. Returns the exit
-// code (docs/exit_codes.md). Log messages, and at the end what a command throws, are printed to
-// stderr, or go to the logger that the host has installed before (framework/base/log.h).
+// Parses and runs a command line with Taper's commands and those in `more`. Returns the exit code
+// (docs/exit_codes.md). Prints log messages, and the error that ends a command, to stderr, or
+// passes them to the logger that the host has installed (framework/base/log.h).
 int main(int argc, char** argv, const std::vector<Command>& more = {});
 
 }  // namespace taper::v0::runner

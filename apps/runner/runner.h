@@ -1,4 +1,5 @@
-// The program `taper` as a library, with parts of one's own: what such a program includes.
+// The public header of the runner: the program `taper` as a library, for programs that add their
+// own components or call train() themselves.
 #pragma once
 
 #include "apps/runner/base/errors.h"

@@ -1,4 +1,4 @@
-// What a command of the program is: its name, its arguments and what it runs.
+// A command of the program: its name, its arguments and its function.
 #pragma once
 
 #include <functional>
@@ -9,23 +9,23 @@
 
 namespace taper::v0::runner {
 
-// A command: `taper NAME`, with what it is told.
+// A command that runs as `taper NAME` with its arguments.
 struct Command {
   const char *name, *doc, *examples;
-  std::function<int()> run;  // gives the exit code
-  // Bound to what `run` uses: texts, lists of texts, numbers, and flags. A name that begins with
-  // '-' is an option's ("-o,--to"), another one an argument's in its place.
+  std::function<int()> run;  // returns the exit code
+  // The arguments, bound to variables that `run` reads: texts, lists of texts, numbers and flags. A
+  // name that begins with '-' is an option ("-o,--to"); other names are positional arguments.
   Schema arguments{};
 };
 
-// Of a struct that describes what it is told (framework/base/describe.h) and gives the exit code
-// when it is called then.
+// Creates a command from a struct with describe() (framework/base/describe.h) for its arguments and
+// an operator() that returns the exit code.
 template <class Told> Command command_of(const char* name, const char* doc, const char* examples) {
   const auto told = std::make_shared<Told>();
   return {name, doc, examples, [told] { return (*told)(); }, schema_of(*told)};
 }
 
-// Writes to stdout. Returns the exit code of what passed, or did not; throws DiskError.
+// Writes to stdout. Returns kExitOk if `passed`, otherwise kExitGate. Throws DiskError.
 int print(const std::string& text, bool passed = true);
 
 }  // namespace taper::v0::runner

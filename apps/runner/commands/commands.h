@@ -1,5 +1,5 @@
-// The program's commands, and what those that use a trained run do, as functions. These functions
-// return the text for stdout.
+// The built-in commands, and those commands that use a trained run as functions that return the
+// text for stdout.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,38 @@ namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     info_command(), schema_command(), report_command(), export_command();
-// The gate's (apps/runner/gate/gate.h).
+// Commands of the gate (apps/runner/gate/gate.h).
 Command record_command(), check_command(), reproduce_command(), diff_command();
 
-// predict()'s body, which may be traced.
+// Implements SavedRun::predict() without its guards, so that it can be traced.
 Tensor predict_raw(const SavedRun& run, const Tensor& raw);
 
-// The metrics on the run's test data or, where it is given, on a file of the same kind.
+// Returns the metrics on the run's test data or, if `data` is given, on that file of the same
+// format.
 std::string evaluate_run(const SavedRun& run, const fs::path& data = {});
 
-// CSV: for each row or image its prediction, and the probability of each class ("p_NAME"). Values
-// are in the unit of the training file.
+// Returns CSV text with the prediction for each row or image and the probability of each class
+// ("p_NAME"). Predicted values are in the unit of the training file.
 std::string predict(const SavedRun& run, const fs::path& file);
 
 struct GenerateOptions {
   std::string prompt;
   int64_t tokens = 200;
-  double temperature = 1;  // 0: always the likeliest token
-  int64_t top_k = 0;       // 0: all
+  double temperature = 1;  // 0: always the most likely token
+  int64_t top_k = 0;       // draw from the k most likely tokens; 0: from all
   uint64_t seed = 0;
 };
-// The prompt and what the model writes after it. Throws ConfigError for a model of anything but
-// text, and for a prompt that its vocabulary cannot spell.
+// Returns the prompt followed by the text that the model generates. Throws ConfigError if the run's
+// model is not a language model, or if the vocabulary cannot encode the prompt.
 std::string generate(const SavedRun& run, const GenerateOptions& options);
 
-// to "onnx": the model as an ONNX file that takes raw samples (data::Source::prepared) and gives
-// what `predict` does, or a language model's logits; "pt": its weights for PyTorch. Says what it
-// wrote. Throws ConfigError for another format, and as export_onnx and save_pt.
+// Writes the model to `file` and returns a message that names the file. For `to` = "onnx", writes
+// an ONNX model that takes raw samples (data::Source::prepared) and returns the results of
+// `predict`, or the logits of a language model. For "pt", writes the weights for PyTorch. Throws
+// ConfigError for other values of `to`, and the errors of export_onnx() and save_pt().
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file);
 
-// What a command is told of the run that it looks at.
+// Arguments of the commands that open a run.
 struct RunArguments {
   std::string run, weights;
   std::vector<std::string> overrides{};
@@ -56,7 +58,7 @@ struct RunArguments {
   void describe_overrides(Schema& v) {
     v("overrides", overrides, "settings over the run's, as device=cpu");
   }
-  // Opens the run and sets threads and precision for the process, which is the command's.
+  // Opens the run and sets the threads and the matmul precision of the process.
   SavedRun open() const;
 };
 

@@ -1,4 +1,4 @@
-// `taper export`: a run's model for other programs.
+// `taper export`: writes a run's model for other programs.
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/commands/commands.h"
@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Raw samples of every kind of value, so that what is constant can be told from what follows.
+// Returns raw samples with many different values, so that the tracer can distinguish constants from
+// values that depend on the input.
 Tensor example_of(const DataInfo& info, DType dtype, Device device) {
   constexpr int64_t kBatch = 2;
   Shape shape = info.input_shape;
@@ -24,7 +25,7 @@ Tensor example_of(const DataInfo& info, DType dtype, Device device) {
   return (is_floating_point(dtype) ? numbers / below : numbers).to(device, dtype);
 }
 
-// The names of a table's features in the order in which the model takes them.
+// Returns the names of a table's features in the order of the model's inputs.
 Json features_of(const data::CsvEncoding& table) {
   Json out = Json::array();
   for (size_t i = 0; i < table.feature_names.size(); ++i) {
@@ -58,7 +59,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
 
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) try {
   require<ConfigError>(to == "onnx" || to == "pt", "--to: expected onnx or pt, got '", to, "'");
-  AtomicFile(file.string(), 0);  // before the work
+  AtomicFile(file.string(), 0);  // fails early if the file cannot be written
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());
   return concat_to_string("wrote ", file.string(), "\n");

@@ -8,7 +8,7 @@ namespace {
 
 int print_verdict(const Verdict& verdict) { return print(verdict.text, verdict.passed); }
 
-// What record and check are told of tolerances.
+// The tolerances of record and check, as given on the command line.
 struct ToleranceWords {
   std::vector<std::string> words{};
   void describe(Schema& v) {

@@ -15,7 +15,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// The next token after `context`, the last of which the model sees.
+// Draws the next token after `context`. The model sees as many of the last tokens as it takes.
 int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const GenerateOptions& o,
                    Generator& generator) {
   const size_t seen = std::min(context.size(), size_t(run.info.input_shape[0]));
@@ -43,8 +43,8 @@ std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string&
   return failing_as<ConfigError>("the prompt: ", [&] { return tokenizer.encode(prompt); });
 }
 
-// The token that the model sees before the first one that it writes: a line's end, or the first
-// token of a vocabulary that has no line's end.
+// Returns the token that precedes the first generated one: a newline, or the first token if the
+// vocabulary has no newline.
 int64_t first_token(const data::Tokenizer& tokenizer) try {
   return tokenizer.encode("\n").at(0);
 } catch (const Error&) {
@@ -59,7 +59,7 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
   const data::Tokenizer& tokenizer = *run.info.tokenizer;
   Generator generator(o.seed);
   std::vector<int64_t> written = encode(tokenizer, o.prompt), context = written;
-  // A model of lines has learned that each line follows a line's end.
+  // A model of lines was trained with a newline before each line.
   const int64_t start = first_token(tokenizer);
   if (run.info.lines || context.empty()) context.insert(context.begin(), start);
   for (int64_t i = 0; i < o.tokens; ++i) {

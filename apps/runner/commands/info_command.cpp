@@ -1,4 +1,4 @@
-// `taper info`, `taper schema` and `taper verify`: what there is, may be said, and is whole.
+// `taper info`, `taper schema` and `taper verify`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }
 
-// A table in the manner of nvidia-smi.
+// Returns a table of the GPUs, similar to that of nvidia-smi.
 std::string gpu_lines() {
   if (!cuda::is_available())
     return concat_to_string("cuda     not used: ", cuda::unavailable_reason(), "\n");
@@ -40,7 +40,7 @@ std::string gpu_lines() {
   return out;
 }
 
-// Whether several ranks can run here, or why not.
+// Returns whether several ranks can run on this machine, and the reason if they cannot.
 std::string rank_lines() {
   const auto line = [](const char* name, Device device) {
     std::string state = distributed::Communicator::unavailable_reason(device);

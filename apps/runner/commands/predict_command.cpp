@@ -12,7 +12,7 @@
 
 namespace taper::v0::runner {
 
-// A cell of a CSV file.
+// Returns the text as a cell of a CSV file, in quotes if needed.
 static std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
@@ -20,8 +20,9 @@ static std::string cell(const std::string& text) {
   return out + '"';
 }
 
-// An output in the data's units, in as many digits as it has: float32 would drop those behind a
-// large offset, and double shows digits that a float32 output does not have.
+// Formats an output in the unit of the data with as many digits as are significant: float32 would
+// lose digits if the offset is large, and double would show digits that a float32 output does not
+// have.
 static std::string value_text(float output, const DataInfo& info) {
   constexpr double kRounding = 1e-6;
   const double value = output * info.target_std + info.target_mean;

@@ -1,4 +1,4 @@
-// A run's model as its directory has it.
+// Opens the model of a run from its directory.
 #include <algorithm>
 
 #include "apps/runner/base/string_utils.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kModel = "model.safetensors";
 
-// A step that exit.json names; -1: it does not, as in an older version.
+// Returns a step that exit.json contains; -1 if it is absent, as in runs of older versions.
 int64_t step_at_end(const fs::path& dir, const char* key) {
   const fs::path file = dir / "exit.json";
   if (!fs::exists(file)) return -1;
@@ -26,16 +26,18 @@ int64_t step_at_end(const fs::path& dir, const char* key) {
   return step ? read_scalar<int64_t>(*step).value.value_or(-1) : -1;
 }
 
-// A run, and which of its weights to take: "best", "last", the path of a checkpoint, or empty.
+// A run and the weights to load: "best", "last", the path of a checkpoint, or empty for the
+// default.
 struct Request {
   fs::path run;
   std::string weights;
 };
 
-// A path may also name one of a run's checkpoints, RUN/checkpoints/best and RUN/checkpoints/last
-// among them.
+// Splits a path that the user gave into run and weights. The path may also name a checkpoint of a
+// run, including the links RUN/checkpoints/best and RUN/checkpoints/last.
 Request request_of(const fs::path& given, const std::string& weights) {
-  const fs::path path = given.filename().empty() ? given.parent_path() : given;  // of "r/"
+  // Removes a trailing '/'.
+  const fs::path path = given.filename().empty() ? given.parent_path() : given;
   const fs::path all = fs::absolute(path).lexically_normal().parent_path();
   const std::string name = path.filename();
   const bool is_named = all.filename() == "checkpoints" && (name == "best" || name == "last");
@@ -66,14 +68,14 @@ fs::path checkpoint_of(const Request& request) {
 
 struct Weights {
   fs::path file;
-  int64_t step;  // -1: not known
+  int64_t step;  // -1: unknown
 };
 
 Weights weights_of(const Request& request) {
   const fs::path& run = request.run;
   const int64_t saved = step_at_end(run, "model_step");
   const bool has_model = fs::exists(run / kModel);
-  // Weights that a finished run has in model.safetensors need no checkpoint.
+  // If model.safetensors of a finished run holds the requested weights, no checkpoint is needed.
   const char* key = request.weights == "best" ? "best_step" : "step";
   const bool is_that = request.weights.empty() || (saved >= 0 && step_at_end(run, key) == saved);
   const bool is_by_path = request.weights.find('/') != std::string::npos;
@@ -88,8 +90,9 @@ Weights weights_of(const Request& request) {
   return {*newest / kModel, step_of(*newest)};
 }
 
-// Before a model is built for outputs that its weights cannot have: a last layer has a weight for
-// each, and what is small enough may be built to be refused by name.
+// Throws InputError if the model would have more outputs than its weights allow, before memory for
+// it is allocated: the last layer has at least one weight per output. A small model is built
+// anyway, as the error for its weights is more specific.
 void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& state,
                       const fs::path& data) {
   constexpr int64_t kSmall = 1 << 16;
@@ -100,7 +103,7 @@ void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& stat
                       " weights of the model");
 }
 
-// What overrides have made of the run's model, for the error of weights that do not fit.
+// Describes how the overrides changed the run's model, for the error about weights that do not fit.
 std::string other_model(const fs::path& dir, const std::vector<std::string>& overrides,
                         const RunConfig& config) {
   if (overrides.empty()) return "";
@@ -135,7 +138,7 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
   const std::vector<NamedTensor> state = tensors_of(weights);
   require_room_for(run.info, state, data);
   {
-    const kernels::SkipDrawsGuard uninitialised;  // the weights come from the file
+    const kernels::SkipDrawsGuard uninitialized;  // the weights are loaded from the file below
     run.model = build_model(run.config.model, run.info, run.device);
   }
   failing_as<InputError>(

@@ -1,4 +1,5 @@
-// A run that was trained, for programs that use its model: `taper predict` for tensors.
+// Opens a trained run, for programs that use its model. It does for tensors what `taper predict`
+// does for files.
 //
 //   const runner::SavedRun run = runner::open_run("runs/iris", {"device=cpu"});
 //   const Tensor p = run.predict(tensor({{5.1, 3.5, 1.4, 0.2}}));
@@ -17,30 +18,35 @@
 
 namespace taper::v0::runner {
 
-// Its directory is all that is needed.
+// A trained run, loaded from its directory alone.
 struct SavedRun {
   std::filesystem::path dir;
   RunConfig config;
-  DataInfo info;  // what samples and classes are
+  DataInfo info;  // describes samples and classes
   Device device;
-  std::unique_ptr<Module> model;  // in evaluation mode; takes samples that are prepared
-  int64_t step = -1;              // whose weights it has; -1: not known
+  std::unique_ptr<Module> model;  // in evaluation mode; takes prepared samples
+  int64_t step = -1;              // step after which the weights were saved; -1: unknown
 
-  // Of raw samples [N, ...info.input_shape] on any device, without gradients, on the run's device
-  // in float32: probabilities [N, classes], values [N, 1] in the unit of the training file, or of a
-  // text's tokens (int64) logits [N, T, vocabulary]. Raw are pixels as bytes, and of a table the
-  // columns info.table->feature_names as numbers, nan where one is missing; a column of words is
-  // one of 0 or 1 for each of info.table->categories. Throws ValueError for another shape,
-  // TypeError for another dtype (any floating one does where one does).
+  // Predicts from raw samples [N, ...info.input_shape] on any device. Returns a float32 tensor on
+  // the run's device: probabilities [N, classes], values [N, 1] in the unit of the training file,
+  // or for a language model logits [N, T, vocabulary]. Does not record gradients.
+  //
+  // Raw samples of images are pixels as bytes, those of text are tokens (int64). Those of tables
+  // are the columns info.table->feature_names as numbers, nan for missing values; a column of words
+  // is replaced by one column of 0 or 1 for each of info.table->categories.
+  //
+  // Throws ValueError for another shape and TypeError for another dtype. All floating-point dtypes
+  // are accepted where one of them is.
   Tensor predict(const Tensor& raw) const;
 };
 
-// Reads config.yaml (with overrides as device=cpu), data.json and the weights: those in
-// model.safetensors, or in the newest checkpoint of a run that did not end. `weights` asks for
-// others: "best" for those of the best evaluation, "last" for those after the last step. `dir` may
-// also be a checkpoint in its run's directory, as RUN/checkpoints/best. Throws InputError for what
-// is missing or damaged (verify_run), ConfigError for what the program has no part of, and
-// DeviceUnavailable.
+// Opens the run in `dir`: reads config.yaml (with overrides such as device=cpu), data.json and the
+// weights. These are in model.safetensors, or in the newest checkpoint if the run did not finish.
+// `weights` = "best" selects the weights of the best evaluation, "last" those after the last step.
+// `dir` may also be a checkpoint within the directory of its run, such as RUN/checkpoints/best.
+//
+// Throws InputError if a file is missing or damaged (verify_run), ConfigError if the config names a
+// component that this program does not have, and DeviceUnavailable.
 SavedRun open_run(const std::filesystem::path& dir, const std::vector<std::string>& overrides = {},
                   const std::string& weights = "");
 

@@ -16,22 +16,22 @@
 namespace taper::v0::runner {
 namespace {
 
-// runs/NAME/20260131-235959-1a2b
+// Returns runs/NAME/20260131-235959-1a2b.
 std::string default_directory(const std::string& name) {
   return fmt::format("runs/{}/{:%Y%m%d-%H%M%S}-{:04x}", name, fmt::gmtime(std::time(nullptr)),
                      std::random_device()() & 0xffff);
 }
 
-// Writes what a model of text generates, for the report of its run.
+// Writes a text that a language model generates, for the report of its run.
 void write_samples(const fs::path& dir) try {
   const SavedRun run = open_run(dir);
   apply_settings(run.config);
   write_file(dir / "samples.txt", generate(run, {}));
-} catch (const Error& error) {  // the run itself is whole
+} catch (const Error& error) {  // the run itself is complete
   warn(concat_to_string("no samples were written: ", error.what()));
 }
 
-// The numbers are those of the weights that were saved.
+// Returns the summary for stdout. Its metrics are those of the saved weights.
 std::string summary(const std::string& dir, const TrainConfig& config, const TrainResult& result) {
   std::string text =
       concat_to_string("run:             ", dir, "\nsteps:           ", result.steps, "\n");
@@ -76,7 +76,7 @@ struct Train : TrainOptions {
     v("--dry-run", is_dry, "two steps, an evaluation, a save, a reload, a comparison");
   }
 
-  // On each rank; what is odd about the config is reported on the first alone.
+  // Loads the config on each rank. Only the first rank logs warnings about it.
   RunConfig load() const {
     const LogGuard once([](LogLevel, const std::string&) { return !is_later_rank(); });
     RunConfig config;
@@ -89,7 +89,7 @@ struct Train : TrainOptions {
     const bool is_alone = prints_config || validates || is_dry;
     if (is_alone && is_later_rank()) return kExitOk;
     const RunConfig config = load();
-    if (ranks > 0 && !is_alone) launch(ranks);  // once it is known that the config is right
+    if (ranks > 0 && !is_alone) launch(ranks);  // after the config was found valid
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
     if (is_dry) return print(dry_run(config));

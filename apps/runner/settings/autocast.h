@@ -1,4 +1,4 @@
-// The half type that ops compute in, by a config's precision.
+// Selects the half-precision dtype of ops by the precision of a config.
 #pragma once
 
 #include "apps/runner/settings/run_config.h"
@@ -6,8 +6,8 @@
 
 namespace taper::v0::runner {
 
-// Until the end of the returned guard's scope, ops compute in the half type that the precision
-// names, if it names one.
+// Returns a guard. While it exists, ops compute in the half-precision dtype of `precision`, if it
+// has one.
 inline AutocastGuard autocast_of(Precision precision, DeviceType device) {
   return AutocastGuard(device, precision == Precision::kFp16 ? kFloat16 : kBFloat16,
                        precision == Precision::kFp16 || precision == Precision::kBf16);

@@ -1,4 +1,5 @@
-// From files and a command line to one tree, and from that to a config; and back to a text.
+// Merges files and command-line overrides into one tree, reads a config from it, and writes
+// configs.
 #include <algorithm>
 #include <array>
 #include <ranges>
@@ -34,8 +35,8 @@ the file: `train.epochs=3`, `model.layers.0.linear=64`, `optimizer={type: adam, 
   check it.
 )";
 
-// The child that a part of an override's path names; made when a map has none. Null when `node`
-// has no children by that name to give.
+// Returns the child of `node` for one part of an override's path, and creates it in a map that
+// lacks it. Returns null if `node` cannot have such a child.
 Node* child_of(Node& node, const std::string& part, const Place& place) {
   if (node.kind == Node::Kind::kSequence) {
     std::size_t i = 0;
@@ -49,7 +50,7 @@ Node* child_of(Node& node, const std::string& part, const Place& place) {
   return &node.children.emplace_back(Node{.place = place, .key = part, .key_place = place});
 }
 
-// Puts the value into the tree, under "a.b". Returns what is wrong, or nothing.
+// Sets the value at the path `keys`, such as "a.b". Returns an error message, or an empty string.
 std::string put(Node& root, std::string_view keys, Node value) {
   Node* at = &root;
   for (const auto key : keys | std::views::split('.')) {
@@ -74,7 +75,7 @@ std::string put(Node& root, std::string_view keys, Node value) {
   return "";
 }
 
-// Applies the override of that number. Returns what is wrong.
+// Applies the override with that number. Returns the problems.
 std::vector<Problem> apply(Node& root, const std::string& text, int number) {
   const std::size_t equals = text.find('=');
   const bool has_key = equals != std::string::npos && equals > 0;
@@ -100,7 +101,8 @@ std::string read_config(const fs::path& path) try {
   throw ConfigError(error.what());
 }
 
-// Lays `over` on `base`: maps key by key, where they are not of different types; all else as it is.
+// Merges two trees. Maps are merged key by key unless their types differ; other values of `over`
+// replace those of `base`.
 Node merged(Node base, Node over) {
   const auto is_map = [](const Node& n) { return n.kind == Node::Kind::kMap; };
   const Node *before = base.find("type"), *after = over.find("type");
@@ -122,7 +124,8 @@ class TreeReader {
  public:
   std::vector<Problem> problems;
 
-  // The file's tree, laid on those of the files that it includes. Nothing where one is broken.
+  // Returns the tree of the file, merged with those of the files that it includes. Returns
+  // std::nullopt if one of them cannot be parsed.
   std::optional<Node> read(const fs::path& path) {
     Document file = parse_yaml(read_config(path), {.name = path.string(), .number = -includes_});
     std::ranges::copy(file.problems, std::back_inserter(problems));
@@ -172,7 +175,7 @@ class TreeReader {
   }
 
   std::vector<fs::path> open_;
-  int includes_ = 0;  // so far; their sources count down from -1
+  int includes_ = 0;  // number of files included so far; their sources are numbered -1, -2, ...
 };
 
 }  // namespace
@@ -180,7 +183,7 @@ class TreeReader {
 RunConfig load_config(const fs::path& path, const std::vector<std::string>& overrides) {
   TreeReader reader;
   std::optional<Node> root = reader.read(path);
-  // With a tree in pieces, what else could be said of it would mislead.
+  // Further problems of an incomplete tree would be misleading.
   if (!root) throw ConfigError(report(reader.problems));
   std::vector<Problem> problems = std::move(reader.problems);
   for (std::size_t i = 0; i < overrides.size(); ++i) {

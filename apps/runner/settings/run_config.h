@@ -1,4 +1,5 @@
-// What one YAML file says of a training run: the keys, their defaults, ranges and meaning.
+// The config of a training run: the keys of a YAML file with their defaults, ranges and
+// descriptions.
 #pragma once
 
 #include <array>
@@ -21,14 +22,16 @@ namespace taper::v0::runner {
 using data::Batch;
 using data::DataLoader;
 
-// "90", "30m", "1.5h", "2d" in seconds; nothing for another text or a time that is not positive.
+// Returns the seconds in "90", "30m", "1.5h" or "2d"; std::nullopt for other texts and for times
+// that are not positive.
 std::optional<double> seconds_of(const std::string& time);
 inline bool is_time(const std::string& text) { return seconds_of(text).has_value(); }
 inline constexpr const char* kTime = "a time such as 90 (seconds), \"30m\" or \"1.5h\"";
 
 struct DataConfig : Component {
-  std::filesystem::path base{};  // not of the file: where relative paths begin, if there
-  int64_t workers = 0;           // threads that prefetch; 0: none
+  // Not a key of the file: relative paths of files that exist below it are resolved against it.
+  std::filesystem::path base{};
+  int64_t workers = 0;  // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;
   std::vector<Component> transforms{};
 
@@ -41,7 +44,7 @@ struct DataConfig : Component {
       "random transforms of the training images, in this order");
   }
 };
-// Where they come from, with the paths that are there below `base` found there.
+// Returns the data source, with relative paths resolved against `base` if the files exist there.
 std::unique_ptr<data::Source> source_of(const DataConfig& config);
 data::Task task_of(const DataConfig& config);
 
@@ -54,8 +57,8 @@ struct OptimizerConfig : Component {
 };
 
 struct ScheduleConfig : Component {
-  // The rate climbs along a line from lr / (warmup + 1), at step 0, to lr at step `warmup`, where
-  // the schedule begins.
+  // During the warmup, the rate increases linearly from lr / (warmup + 1) at step 0 to lr at step
+  // `warmup`, where the schedule begins.
   int64_t warmup = 0;
 
   template <class V> void describe(V& v) {
@@ -67,9 +70,9 @@ enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 enum class OnNan { kStop, kSkip, kRollback };
 enum class Graph { kAuto, kOn, kOff };
 enum class Reduce { kFp32, kBf16 };
-enum class Mode { kAuto, kMin, kMax };  // kAuto: by the metric
+enum class Mode { kAuto, kMin, kMax };  // kAuto: as the metric defines
 
-// A metric of evaluations, or "loss", and which way it is better.
+// A metric of evaluations or "loss", and whether smaller or larger values are better.
 struct GoalConfig {
   std::string metric = "loss";
   Mode mode = Mode::kAuto;
@@ -99,7 +102,7 @@ struct EmaConfig {
   }
 };
 
-// The steps from the first to the last of these are traced, from 1.
+// Traces the steps from steps[0] to steps[1], counted from 1, both included.
 struct ProfileConfig {
   std::array<int64_t, 2> steps = {10, 15};
 
@@ -110,7 +113,7 @@ struct ProfileConfig {
 };
 
 struct TrainConfig {
-  std::optional<int64_t> epochs, steps;  // exactly one is given
+  std::optional<int64_t> epochs, steps;  // exactly one of them is given
   int64_t batch_size = 128;
   bool shuffle = true, drop_last = false;
   int64_t accumulate = 1;
@@ -121,10 +124,10 @@ struct TrainConfig {
   int64_t log_every = 1;
   int64_t eval_every = 0;
   int64_t eval_batches = 0;
-  std::optional<int64_t> eval_batch_size;  // a run that has begun has it
+  std::optional<int64_t> eval_batch_size;  // always set in the config of a run that has started
   std::optional<EarlyStoppingConfig> early_stopping;
   std::optional<GoalConfig> best;
-  std::optional<std::string> time_limit;  // seconds_of() reads it
+  std::optional<std::string> time_limit;  // in the form that seconds_of() reads
   OnNan on_nan = OnNan::kStop;
   Graph graph = Graph::kAuto;
   std::optional<ProfileConfig> profile;
@@ -182,10 +185,11 @@ struct TrainConfig {
   }
 };
 
-// Which evaluation is the best: by train.best, else by train.early_stopping, else by the loss.
+// Returns the goal by which the best evaluation is chosen: train.best, else train.early_stopping,
+// else the smallest loss.
 GoalConfig best_goal(const TrainConfig& config);
 
-// Of runs on several ranks (docs/distributed.md).
+// Options of runs with several ranks (docs/distributed.md).
 struct DistributedConfig {
   double timeout = 600;
   int64_t bucket_mb = 25;
@@ -203,10 +207,10 @@ struct DistributedConfig {
   }
 };
 
-// When a run is saved, by steps or by time, and how many are kept.
+// When checkpoints are saved, by steps or by time, and how many are kept.
 struct CheckpointConfig {
   std::optional<int64_t> every;
-  std::string interval = "10m";  // seconds_of() reads it; means nothing when `every` is given
+  std::string interval = "10m";  // in the form that seconds_of() reads; unused if `every` is given
   int64_t keep = 2;
 
   template <class V> void describe(V& v) {
@@ -223,12 +227,12 @@ struct CheckpointConfig {
 
 enum class LogFormat { kText, kJson };
 
-// The words for a LogLevel in configs and on the command line, in the order of its values.
+// Returns the names of log levels in configs and on the command line, in the order of LogLevel.
 std::vector<std::string> log_level_names();
-// Whether a run may have a log file of this name: a plain file name that no other file of it has.
+// Returns whether a log file may have this name: a plain file name that no other file of a run has.
 bool is_log_file_name(const std::string& text);
 
-// What a run reports of itself, and where. It changes none of the run's numbers.
+// The log messages of a run: their level and destination. Does not affect the numbers of the run.
 struct LogConfig {
   LogLevel level = LogLevel::kInfo;
   bool console = true;
@@ -246,14 +250,14 @@ struct LogConfig {
   }
 };
 
-// All of a YAML file, as load_config reads it.
+// The whole config, as load_config() reads it.
 struct RunConfig {
   std::string name;
   uint64_t seed = 0;
-  std::string device = "auto";                   // or what Device reads: "cpu", "cuda", "cuda:1"
-  std::optional<std::string> visible_devices{};  // CUDA_VISIBLE_DEVICES: "0", "1,2"
-  int64_t threads = 0;                           // 0: all that the process may use
-  std::vector<std::string> include;              // empty once they are read
+  std::string device = "auto";  // "auto", or a name for Device: "cpu", "cuda", "cuda:1"
+  std::optional<std::string> visible_devices{};  // value of CUDA_VISIBLE_DEVICES: "0", "1,2"
+  int64_t threads = 0;                           // 0: all CPUs available to the process
+  std::vector<std::string> include;              // empty after the files were read
   DataConfig data{data_types().first()};
   Component model = models().first();
   Component loss = losses().first();
@@ -263,42 +267,47 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   LogConfig log;
   DistributedConfig distributed;
-  std::vector<std::string> metrics;  // empty: those usual for the task
-  std::vector<Component> callbacks;  // of a program that registers some
+  std::vector<std::string> metrics;  // empty: the default metrics of the task
+  std::vector<Component> callbacks;  // registered by the user's program
 
-  // Where each value that is not a default was written, by path ("train.epochs").
+  // The place of each value that is not a default, by its path ("train.epochs").
   std::map<std::string, Place> places;
 };
 
-// Returns where the value at `path` ("train.batch_size") or else its section was written; nowhere
-// for a default.
+// Returns the place of the value at `path` ("train.batch_size"), or else of its section. Returns an
+// empty place for a default.
 Place place_of(const RunConfig& config, std::string path);
 
-// The metrics that evaluations measure: those given, else those usual for the task.
+// Returns the metrics that evaluations measure: those of the config, or the default ones of the
+// task.
 std::vector<std::string> metrics_of(const RunConfig& config);
 
-// Reads the file and those that it includes, then applies the overrides "a.b=v" in turn (v is YAML;
-// a number in the path picks a list's entry; the last of two wins). `name` defaults to the file's
-// stem. Throws ConfigError with every problem found, each with its place and its source line.
+// Reads the file and the files that it includes, then applies the overrides "a.b=v" in order; later
+// ones win. The value v is YAML. A number in the path selects a list entry. `name` defaults to the
+// file name without its extension. Throws ConfigError with all problems, each with its place and
+// source line.
 RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// Returns train.eval_batch_size in the YAML that a run has written, or nothing where it has none.
+// Returns train.eval_batch_size from the YAML text that a run has written; std::nullopt if it is
+// absent.
 std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml);
 
-// The description that everything above follows from, bound to `config`.
+// Returns the schema from which everything above is derived, bound to `config`.
 Schema describe(RunConfig& config);
 
-// Every value in effect, defaults too; load_config of this text gives the same bytes again.
+// Returns all values, including defaults, as YAML. load_config() of this text gives the same bytes
+// again.
 std::string to_yaml(const RunConfig& config);
 
-// Returns what to_yaml() wrote in an earlier version with the keys that have been added since, at
-// their defaults; the text itself where it is no config of this program.
+// Completes a text that to_yaml() of an earlier version wrote: adds the keys that are new since
+// then, with their default values. Returns the text unchanged if it is not a config of this
+// program.
 std::string with_defaults(const std::string& yaml);
 
-// The same as to_yaml(), each value with a comment where it comes from: "default" or its place.
+// Like to_yaml(), with a comment after each value: "default", or the place where it was set.
 std::string to_yaml_with_origins(const RunConfig& config);
 
-// JSON Schema (draft 2020-12) of the file, for editors; and docs/configuration.md.
+// Returns the JSON Schema (draft 2020-12) of config files, for editors.
 std::string json_schema();
 std::string config_reference();
 
