@@ -68,6 +68,9 @@ class Error : public std::runtime_error {
   // calls them and rethrows the same object, so that the exception keeps its type.
   void add_prefix(const std::string& prefix);
   void add_note(const std::string& note);
+  // Returns the path of the module in whose call the error was thrown, such as "net.2". It is empty
+  // if no module was being called.
+  const std::string& module_path() const { return path_; }
 
  private:
   void compose();

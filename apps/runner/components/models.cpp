@@ -207,14 +207,11 @@ ModulePtr build_model(const Component& config, const DataInfo& data, Device devi
   return models().make(config, {data, device, config.place});
 }
 
-// Returns the path of the module in whose forward the error was thrown; empty if unknown. The
-// message of an Error ends with that path.
+// Returns the path of the module in whose forward() the error was thrown; empty if it was thrown
+// elsewhere.
 static std::string path_of(const std::exception& error) {
-  constexpr std::string_view kHead = " (in module ";
-  const std::string_view text = error.what();
-  const size_t at = text.rfind(kHead);
-  if (!is_any<Error>(error) || at == text.npos || !text.ends_with(')')) return module_of(error);
-  return std::string(text.substr(at + kHead.size(), text.size() - at - kHead.size() - 1));
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own ? own->module_path() : module_of(error);
 }
 
 void refuse_layer(Module& model, const Component& config, const std::exception& error) {
