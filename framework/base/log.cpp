@@ -25,13 +25,14 @@ Logger set_logger(Logger logger) {
   return std::exchange(installed().logger, std::move(logger));
 }
 
-LogGuard::LogGuard(Hear hear) : hear_(std::move(hear)), outer_(std::exchange(innermost, this)) {}
+LogGuard::LogGuard(Filter filter)
+    : filter_(std::move(filter)), outer_(std::exchange(innermost, this)) {}
 LogGuard::~LogGuard() { innermost = outer_; }
 
 void log_message(LogLevel level, const std::string& message) {
   std::string text = message;
   for (const LogGuard* scope = innermost; scope; scope = scope->outer_) {
-    if (!scope->hear_(level, text)) return;
+    if (!scope->filter_(level, text)) return;
   }
   const std::lock_guard lock(installed().mutex);
   if (installed().logger) installed().logger(level, text);

@@ -16,24 +16,26 @@ enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
 // Receives one message without a newline at its end.
 using Logger = std::function<void(LogLevel level, const std::string& message)>;
 
-// Installs the logger of this process and returns the one that was installed before. A logger is
-// called on any thread, one call at a time. It must neither throw nor log. It stays usable until
-// the process ends: destructors of static objects and threads that outlive main() may log.
+// Installs the logger of this process and returns the previous one. A logger is called on any
+// thread, but never by two threads at the same time. It must neither throw nor log. It must remain
+// usable until the process ends, because destructors of static objects and threads that outlive
+// main() may log.
 Logger set_logger(Logger logger);
 
-// Filters what the current thread logs, until the end of the scope. `hear` may change the message,
-// and returns whether the next scope, or at last the logger, gets it. The innermost scope hears a
-// message first. Scopes of a thread end in reverse order.
+// Filters the messages of the current thread until the end of the scope. The filter may change a
+// message and returns whether to pass it on: to the filter of the enclosing guard, or to the logger
+// if there is none. The innermost filter is called first. The guards of a thread must be destroyed
+// in reverse order.
 class LogGuard {
  public:
-  using Hear = std::function<bool(LogLevel level, std::string& message)>;
-  explicit LogGuard(Hear hear);
+  using Filter = std::function<bool(LogLevel level, std::string& message)>;
+  explicit LogGuard(Filter filter);
   ~LogGuard();
   LogGuard& operator=(LogGuard&&) = delete;  // neither copied nor moved
 
  private:
   friend void log_message(LogLevel level, const std::string& message);
-  const Hear hear_;
+  const Filter filter_;
   LogGuard* const outer_;
 };
 

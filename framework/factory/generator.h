@@ -35,19 +35,20 @@ class Generator {
   PhiloxKey key_;
 };
 
-// The generator of ops that are given none: one for all devices and threads of the process, with
-// seed 0 at first. Within a DrawGuard that names one, it is that.
+// Returns the generator of ops that are called without one. It is shared by all devices and threads
+// of the process and initially has seed 0. Within a DrawGuard it is the guard's generator, if that
+// has one.
 Generator& default_generator();
 void manual_seed(uint64_t seed);
 
-// Where the draws of this thread's ops that are given no generator come from until the end of the
+// Redirects the draws of ops that this thread calls without a generator, until the end of the
 // scope.
 class DrawGuard {
  public:
   explicit DrawGuard(Generator& generator) : DrawGuard(&generator, nullptr, false) {}
-  // From where they came before; their keys are put into `keys`.
+  // Draws as without the guard, and appends the key of each draw to `keys`.
   static DrawGuard record(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
-  // Those that were noted, once more, and then from where they came before.
+  // Repeats the draws with the recorded keys. Further draws are as without the guard.
   static DrawGuard replay(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
   ~DrawGuard();
   DrawGuard& operator=(DrawGuard&&) = delete;  // neither copied nor moved
