@@ -201,7 +201,7 @@ const std::vector<WrongRow> kWrong = {
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
      "optimizer.nesterov: needs a momentum above 0"},
     {2, "model: {type: sequential, layers: [conv2d: 8]}", "2:36",
-     "missing key 'kernel_size' in 'model.layers.0.conv2d' (height and width of the window)"},
+     "missing key 'kernel_size' in 'model.layers.0.conv2d' (size of the window)"},
     {2, "model: {type: sequential, layers: [max_pool2d: [2, 3, 4]]}", "2:48",
      "model.layers.0.max_pool2d.kernel_size: expected a list of 2 numbers, got a list; it has 3"},
     {2, "model: {type: sequential, layers: [max_pool2d: {kernel_size: 2, padding: same}]}", "2:74",
