@@ -90,8 +90,8 @@ TEST_F(Gate, ARecordingHasEveryStepAndTheRunMadeAgainAgrees) {
   save_recording(recording, dir_ / "again.json");
   EXPECT_EQ(read(dir_ / "again.json"), read(golden));
 
-  expect_says(check(a, golden), true, {"the same as recorded, to step 8"});
-  expect_says(check(golden, golden), true, {"the same as recorded, to step 8"});
+  expect_says(check(a, golden), true, {"the same as recorded, up to step 8"});
+  expect_says(check(golden, golden), true, {"the same as recorded, up to step 8"});
 }
 
 TEST_F(Gate, TheFirstSteps) {
@@ -103,7 +103,7 @@ TEST_F(Gate, TheFirstSteps) {
   EXPECT_EQ(recording.rows[1].count("state"), 1u);
   EXPECT_EQ(recording.rows[4].count("state"), 1u)
       << "the state of the last step is always recorded";
-  expect_says(check(a, golden), true, {"the same as recorded, to step 5"});
+  expect_says(check(a, golden), true, {"the same as recorded, up to step 5"});
 }
 
 TEST_F(Gate, AnotherLearningRateIsFoundInTheWeightsOfTheFirstStep) {
@@ -116,8 +116,8 @@ TEST_F(Gate, AnotherLearningRateIsFoundInTheWeightsOfTheFirstStep) {
   // With a tolerance the hash of the weights is not compared. The numbers differ from step 2 on.
   expect_says(check(b, golden, {{"", 1e-6}}), false, {"step 2:\n  ", "(0x1.", "allowed 1e-06"});
   expect_says(check(b, golden, {{"", 1e9}}), true,
-              {"the same as recorded, to step 8",
-               "the config is another, though the numbers are the same", "lr: 0.11 | 0.1"});
+              {"the same as recorded, up to step 8",
+               "the numbers are the same, but the config differs", "lr: 0.11 | 0.1"});
 }
 
 TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
@@ -142,7 +142,7 @@ TEST_F(Gate, ARecordingKnowsTheDataAndTheProgram) {
   Recording other = load_recording(golden);
   other.rows[0]["loss"] = "0x1p-9";
   save_recording(other, golden);
-  expect_says(check(c, golden), false, {"are as recorded: what is left is the program's code"});
+  expect_says(check(c, golden), false, {"are as recorded: the program's code has changed"});
   other.metadata.program["cpu"] = "Abacus";
   save_recording(other, golden);
   expect_says(check(c, golden), false, {"program or machine (the run | the recording): cpu: "});
@@ -177,12 +177,13 @@ TEST(Recordings, AreComparedStepByStep) {
     return [=](Recording& r) { r.rows[row].erase(metric); };
   };
   const Comparison rows[] = {
-      {"same", [](Recording&) {}, {}, true, "the same as recorded, to step 2"},
+      {"same", [](Recording&) {}, {}, true, "the same as recorded, up to step 2"},
       {"loss",
        set(1, "loss", "0x1.8p-1"),
        {},
        false,
-       "step 2:\n  loss is 0.75 (0x1.8p-1), recorded 0.5 (0x1p-1): off by 0.5 of it, allowed 0\n"},
+       "step 2:\n  loss is 0.75 (0x1.8p-1), recorded 0.5 (0x1p-1): relative difference 0.5, "
+       "allowed 0\n"},
       {"the last bit", set(1, "loss", "0x1.0000000000001p-1"), {}, false, "step 2:\n  loss is 0.5"},
       {"nan", set(1, "loss", "nan"), {{"", 1}}, false, "step 2:\n  loss is nan"},
       {"infinite", set(1, "loss", "-inf"), {{"", 1}}, false, "loss is -inf"},
@@ -215,14 +216,14 @@ TEST(Recordings, AreComparedStepByStep) {
        [](Recording& r) { r.rows.resize(1); },
        {},
        false,
-       "other lengths: the run ends after step 1, the recording after step 2"},
+       "the lengths differ: the run ends after step 1, the recording after step 2"},
       {"long",
        [](Recording& r) {
          r.rows.push_back({{"step", "3"}});
        },
        {},
        false,
-       "other lengths: the run ends after step 3, the recording after step 2"},
+       "the lengths differ: the run ends after step 3, the recording after step 2"},
   };
   for (const Comparison& row : rows) {
     Recording got = two_steps();
@@ -287,13 +288,13 @@ TEST_F(Gate, DiffNamesTheFirstThingThatDiffers) {
        {"in step 1: 1.weight before the step\n  float32 [16, 784] | float32 [17, 784]"}},
       {"hidden: [16]",
        "hidden: [16], activation: gelu",
-       {"in step 1: other computations\n  output of module 2 (ReLU)"}},
+       {"in step 1: different computations\n  output of module 2 (ReLU)"}},
       {"seed: 3",
        "seed: 4",
        {"seed: 3 | 4", "in step 1: 1.weight before the step\n  element [0, 0]: "}},
       {"test_size: 64",
        "test_size: 65",
-       {"metrics.jsonl, line 9", "the evaluation after step 8 has other data"}},
+       {"metrics.jsonl, line 9", "the evaluation after step 8 uses different data"}},
       {"test_size: 64", "test_size: 64, seed: 2", {"in step 1: the model's input"}},
   };
   for (const Difference& row : rows) {
@@ -317,7 +318,7 @@ TEST_F(Gate, DiffOfEqualRunsAndOfRunsFromElsewhere) {
   fs::remove(b / "CRC32");  // as in a run of an older version
   expect_says(diff(a, b), false,
               {"environment (A | B):\n  cpu: ", "metrics.jsonl, line 3:",
-               "made again here, both have the same", "to step 3: the machine"});
+               "repeated here, both runs have the same", "up to step 3: the machine"});
   expect_says(reproduce(b), false,
               {"environment (then | now):\n  cpu: Old ", "differs first in line 3:\n  then {"});
   write(b / "metrics.jsonl", metrics.substr(0, line3));
@@ -333,8 +334,7 @@ TEST_F(Gate, ARunIsReproducedByteForByte) {
   const fs::path a = run("a");
   expect_says(reproduce(a), true, {"the same metrics, byte for byte\n"});
   EXPECT_EQ(reproduce(a).text.find("environment"), std::string::npos);
-  EXPECT_TRUE(
-      test::refuses<InputError>([&] { reproduce(dir_ / "none"); }, "no run: there is no '"));
+  EXPECT_TRUE(test::refuses<InputError>([&] { reproduce(dir_ / "none"); }, "not a run: '"));
 }
 
 TEST_F(Gate, EnvSaysWhatTheRunStoodOn) {

@@ -1,5 +1,5 @@
-// The search for the first thing that differs between two runs: which step, by recordings of both;
-// then which tensor, by hooks on every module during that one step.
+// Finds the first difference between two runs: recordings of both give the step, and hooks on every
+// module during that step give the tensor.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -49,14 +49,15 @@ class Tracer : public Observer {
   bool on_step(int64_t step, double loss, double) override {
     done_ = step;
     if (step != step_) return true;
-    // It was computed between the last forward and the first gradient.
+    // The loss was computed after the last forward output and before the first gradient.
     traces.insert(traces.begin() + forward_end_,
                   {"the loss (targets or loss differ)", tensor({loss}, {.dtype = kFloat64})});
     keep_state("after the step (optimizer)");
     return false;
   }
 
-  std::vector<NamedTensor> traces;  // of the step, on the host, in the order of their making
+  // The tensors of the step on the host, in the order of their computation.
+  std::vector<NamedTensor> traces;
 
  private:
   bool is_on() const { return done_ + 1 == step_ && model_->is_training(); }
@@ -94,7 +95,7 @@ std::string index_of(int64_t flat, const Shape& shape) {
   return to_string(at);
 }
 
-// How two tensors differ, or nothing.
+// Returns how two tensors differ, or "" if they are equal bit by bit.
 std::string difference(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
     return concat_to_string(name_of(a.dtype()), " ", a.shape(), " | ", name_of(b.dtype()), " ",
@@ -115,7 +116,7 @@ std::string difference(const Tensor& a, const Tensor& b) {
                           name_of(a.dtype()), " ", a.shape(), ")");
 }
 
-// The run up to and with `step`.
+// Repeats the run until the observer ends it, and returns the observer.
 template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer) {
   const TemporaryDirectory scratch;
   run_again(run, scratch.path() / "run", &observer);
@@ -127,16 +128,17 @@ std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& 
   const std::string head = concat_to_string("first difference, in step ", step, ": ");
   for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
     if (left[i].name != right[i].name) {
-      return concat_to_string(head, "other computations\n  ", left[i].name, " | ", right[i].name,
-                              "\n");
+      return concat_to_string(head, "different computations\n  ", left[i].name, " | ",
+                              right[i].name, "\n");
     }
     const std::string found = difference(left[i].tensor, right[i].tensor);
     if (!found.empty()) return concat_to_string(head, left[i].name, "\n  ", found, "\n");
   }
-  return concat_to_string("step ", step, " differs, but no tensor that the modules show\n");
+  return concat_to_string("step ", step,
+                          " differs, but no input, output or gradient of a module does\n");
 }
 
-// Those of `rows` that `other` has too, by their keys.
+// Returns the elements of `rows` whose keys also occur in `other`.
 template <class Row, class Key>
 std::vector<Row> in_both(const std::vector<Row>& rows, const std::vector<Row>& other, Key key) {
   std::set<std::string> known;
@@ -147,23 +149,23 @@ std::vector<Row> in_both(const std::vector<Row>& rows, const std::vector<Row>& o
   return out;
 }
 
-// Runs both again, to the first row of their recordings that differs. A step more than `last`, so
-// that the evaluation after it is there.
+// Repeats both runs and compares their recordings up to the first difference. Records one step more
+// than `last`, so that the evaluation after step `last` is included.
 std::string search(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t last) {
   const auto first = watch(a, Recorder({{.steps = last + 1}})).taken.rows;
   const auto second = watch(b, Recorder({{.steps = last + 1}})).taken.rows;
-  const auto key = [](const Recording::Row& row) {  // of a step, or of the evaluation after it
+  const auto key = [](const Recording::Row& row) {  // separates a step from the evaluation after it
     return concat_to_string(row.contains("loss"), " ", row.at("step"));
   };
   const auto left = in_both(first, second, key), right = in_both(second, first, key);
   const auto [x, y] = std::ranges::mismatch(left, right);
   if (x == left.end() || y == right.end()) {
-    return concat_to_string("made again here, both have the same losses and weights to step ", last,
-                            ": the machine, the program or the data made the difference\n");
+    return concat_to_string("repeated here, both runs have the same losses and weights up to step ",
+                            last, ": the machine, the program or the data caused the difference\n");
   }
   if (x->contains("loss")) return first_tensor(a, b, std::stoll(x->at("step")));
   return concat_to_string("the weights are the same; the evaluation after step ", x->at("step"),
-                          " has other data or metrics\n");
+                          " uses different data or metrics\n");
 }
 
 // A line of metrics.jsonl.
@@ -187,7 +189,7 @@ std::vector<Line> all_parsed(const std::string& metrics) {
   return out;
 }
 
-// The lines whose step and kind the other run has logged too.
+// Returns the lines whose step and kind occur in both runs.
 std::string lines_of_both(const std::vector<Line>& lines, const std::vector<Line>& other) {
   std::string out;
   const auto key = [](const Line& line) { return concat_to_string(line.kind, " ", line.step); };
@@ -206,18 +208,19 @@ Verdict diff(const fs::path& a, const fs::path& b) {
   };
   list("config", config_differences(to_yaml(x), to_yaml(y)));
   list("environment", env_differences(a, b));
-  // Which steps are logged or followed by an evaluation is no difference in them.
+  // Steps that only one of the runs has logged or evaluated are not a difference.
   const bool is_sparse =
       x.train.log_every != y.train.log_every || x.train.eval_every != y.train.eval_every;
   if (is_sparse) {
     const std::vector<Line> lines = all_parsed(first), others = all_parsed(second);
     first = lines_of_both(lines, others);
     second = lines_of_both(others, lines);
-    text += "compared: the lines of metrics.jsonl that both have\n";
+    text += "compared: the lines of metrics.jsonl that both runs have\n";
   }
   const MetricsDifference found = compare_metrics(first, second);
   if (found.line == 0 && found.more == 0) return {true, text + "the same metrics, byte for byte\n"};
-  if (found.line == 0) return {false, text + "one run is longer; what both have is the same\n"};
+  if (found.line == 0)
+    return {false, text + "one run is longer; the lines that both have are the same\n"};
   text += concat_to_string("metrics.jsonl, line ", found.line, ":\n  A ", found.a, "\n  B ",
                            found.b, "\n");
   const int64_t last = std::min(parsed(found.a).step, parsed(found.b).step);

@@ -5,12 +5,13 @@
 
 namespace taper::v0::runner {
 
-// --- runs made again ---
+// --- repeating a run ---
 
 void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) {
   bool is_first = true;
   const LogGuard quiet([&](LogLevel level, const std::string&) {
-    return is_first && level == LogLevel::kWarning;  // that it goes on later is no news
+    // Later phases only warn that the config changes.
+    return is_first && level == LogLevel::kWarning;
   });
   for (const Phase& phase : phases) {
     const bool is_last = phase.until == 0;
@@ -43,22 +44,23 @@ std::string data_cause(const fs::path& run, const RunConfig& config) {
                 changed_data(run, config));
 }
 
-// Of the model.safetensors of two runs, in words; nothing where they are the same or one has none.
+// Compares model.safetensors of two runs. Returns a sentence, or "" if they are equal or one run
+// has none.
 std::string weights_difference(const fs::path& a, const fs::path& b) {
   const fs::path left = a / "model.safetensors", right = b / "model.safetensors";
   if (!fs::exists(left) || !fs::exists(right)) return "";
   const auto bytes = [](const fs::path& file) { return read_file(file, "weights of the run"); };
   if (bytes(left) == bytes(right)) return "";
-  return "model.safetensors of the run is not what the run made again has\n";
+  return "model.safetensors differs from that of the repeated run\n";
 }
 
-// What a recording knows of why its numbers are not the run's.
+// Returns what the recording shows about the cause of a difference.
 std::string causes(const Recording& got, const Recording& golden) {
   const std::string config =
       config_differences(with_defaults(got.config), with_defaults(golden.config));
   std::string out = headed("config (the run | the recording):", config);
   if (got.metadata.program.empty() || golden.metadata.program.empty())
-    return out;  // of an older version
+    return out;  // an older version has recorded it
   out += headed("data (the run | the recording):",
                 differences(got.metadata.data, golden.metadata.data));
   const auto versions = lines_of(differences(got.metadata.program, golden.metadata.program));
@@ -67,12 +69,12 @@ std::string causes(const Recording& got, const Recording& golden) {
     out += concat_to_string("program or machine (the run | the recording): ",
                             joined(versions | std::views::transform(inner)), "\n");
   }
-  return out.empty() ? "config, data files, versions and machine are as recorded: what is left is "
-                       "the program's code\n"
+  return out.empty() ? "config, data files, versions and machine are as recorded: the program's "
+                       "code has changed\n"
                      : out;
 }
 
-// As run_again(); what keeps the run from being made is told with its cause.
+// Calls run_again(). If that throws, adds the files of data that have changed to the message.
 void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
                 Observer* observer) try {
   run_again(phases, dir, observer);
@@ -86,7 +88,8 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
                        Recording like) {
   Recorder recorder(std::move(like));
   make_again(run, phases, dir, &recorder);
-  recorder.taken.config = to_yaml(load_run_config(dir));  // with what the run has chosen itself
+  // The directory has the config with the values that the run has chosen itself.
+  recorder.taken.config = to_yaml(load_run_config(dir));
   recorder.taken.metadata = metadata_of_run(dir);
   return std::move(recorder.taken);
 }
@@ -121,13 +124,13 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
     if (is_run) verdict.text += data_cause(run, phases.back().config);
     return verdict;
   }
-  // Of the first steps alone there are no last weights to compare.
+  // If only the first steps were recorded, there are no final weights to compare.
   const bool is_whole =
       is_run && golden.steps == 0 && compares_state(tolerances_of(golden, tolerances));
   const std::string weights = is_whole ? weights_difference(run, again) : "";
   if (!weights.empty()) return {false, verdict.text + weights};
   verdict.text +=
-      headed("the config is another, though the numbers are the same (the run | the recording):",
+      headed("the numbers are the same, but the config differs (the run | the recording):",
              config_differences(with_defaults(got.config), with_defaults(golden.config)));
   return verdict;
 }

@@ -1,5 +1,5 @@
-// The gate: does a training run still give the numbers that it gave? Recordings of its steps,
-// comparisons with them, and the search for the first thing that differs between two runs.
+// The gate: checks whether a training run still gives the same numbers. It records the steps of a
+// run, compares a run with a recording, and finds the first difference between two runs.
 #pragma once
 
 #include <map>
@@ -14,67 +14,71 @@
 
 namespace taper::v0::runner {
 
-// Relative tolerances by metric ("loss", "grad_norm", "state", "test.accuracy"); "" is for all that
-// are not named. 0 asks for the same bits. Of "state", a hash, any other value means "not
-// compared".
+// Relative tolerances by metric ("loss", "grad_norm", "state", "test.accuracy"). The key "" applies
+// to all metrics that are not named. 0 requires equal bits. "state" is a hash: with any tolerance
+// other than 0 it is not compared.
 using Tolerances = std::map<std::string, double>;
-// Of the command line's words: "1e-5", "loss=1e-4". Throws ConfigError.
+// Parses the arguments of --tolerance, such as "1e-5" or "loss=1e-4". Throws ConfigError.
 Tolerances parse_tolerances(const std::vector<std::string>& words);
 
 struct RecordOptions {
-  int64_t steps = 0;        // the run's first steps; 0: all
+  int64_t steps = 0;        // the number of first steps to record; 0: all
   int64_t state_every = 1;  // steps between two hashes of the state
   Tolerances tolerances = {};
 };
 
-// What a comparison found, as text for stdout; where it did not pass the exit code is 1
+// The result of a comparison, with text for stdout. If it did not pass, the exit code is 1
 // (kExitGate).
 struct Verdict {
   bool passed = false;
   std::string text;
 };
 
-// RUN in all of these: a run's directory, which is run again from its config.yaml, in a directory
-// of its own that goes afterwards; `check` takes a recording too. All throw InputError for a file
-// that is missing or damaged, and what train() throws.
+// In the functions below `run` is a run's directory, whose config.yaml is trained again in a
+// temporary directory; check() also takes a recording. All throw InputError for a file that is
+// missing or damaged, and what train() throws.
 
-// Writes each step's loss, gradient norm and state (a hash of all parameters and buffers), and each
-// evaluation, as hex floats.
+// Repeats the run and writes a recording to the file `to`: the loss, gradient norm and state of
+// each step (a hash of all parameters and buffers), and each evaluation, as hex floats.
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options = {});
-// Compares step by step with a recording, up to its length; `tolerances` go before its own. Without
-// any, the weights of a run recorded to its end are compared with those that it stored, too.
+// Repeats the run and compares it step by step with a recording, up to the recording's length.
+// `tolerances` override those of the recording. Without tolerances, and if the recording covers the
+// whole run, also compares the weights with those that the run has stored.
 Verdict check(const fs::path& run, const fs::path& golden, const Tolerances& tolerances = {});
-// Goes to the first step at which two runs differ, and names the module, op and element.
+// Finds the first step at which two runs differ, and the first module, op and element in it.
 Verdict diff(const fs::path& a, const fs::path& b);
-// Compares metrics.jsonl of the run with that of the run made again, byte for byte, as far as the
-// run went, and its weights. A run that went on with another config is made again so.
+// Repeats the run and compares its metrics.jsonl with the original, byte for byte up to the
+// original's length, and its weights. If the run was resumed with another config, the repeated run
+// changes its config at the same step.
 Verdict reproduce(const fs::path& run);
 
 // --- recordings ---
 struct Recording : RecordOptions {
-  // A step, or an evaluation after it: "step"; metrics as hex floats: "loss" and "grad_norm", or
-  // "test.loss" and its like; and "state", the hash after the step, where one was taken.
+  // The values of a step, or of an evaluation after it. "step" is its number; "loss", "grad_norm",
+  // "test.loss" and other metrics are hex floats; "state" is the hash after the step, if one was
+  // taken.
   using Row = std::map<std::string, std::string>;
-  std::string config{};    // of the run, resolved
-  RunMetadata metadata{};  // of the program, the machine and the data; empty in older ones
+  std::string config{};    // the resolved config of the run
+  RunMetadata metadata{};  // program, machine and data; empty in recordings of older versions
   std::vector<Row> rows{};
 };
 
-// Whether hashes of the state count: where nothing may be off, or where it is named with 0.
+// Returns whether hashes of the state are compared: if all tolerances are 0, or that of "state" is.
 bool compares_state(const Tolerances& tolerances);
-// The recording's own behind those given.
+// Returns the given tolerances, completed by those of the recording.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
 void save_recording(const Recording& recording, const fs::path& file);
-// InputError, naming the file: missing, damaged, or no recording.
+// Reads a recording. Throws InputError, with the name of the file, if it is missing, damaged, or
+// not a recording.
 Recording load_recording(const fs::path& file);
 
-// Step by step, up to the end of `golden`. Where a step is beyond the tolerances the text names it,
-// and the metrics with both numbers.
+// Compares step by step, up to the end of `golden`. The text names the first step beyond the
+// tolerances, and its metrics with both numbers.
 Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances);
 
-// Records the run that it watches, with the settings of `like`. The state's hash is the CRC-32 of
-// all parameters and buffers, in the order of the state dict.
+// Records the run that it observes, with the settings of `like`. The hash of the state is the
+// CRC-32 of all parameters and buffers, in the order of the state dict.
 class Recorder : public Observer {
  public:
   explicit Recorder(Recording like) : taken(std::move(like)) {}
@@ -88,17 +92,17 @@ class Recorder : public Observer {
   Module* model_ = nullptr;
 };
 
-// --- runs made again ---
+// --- repeating a run ---
 
-// Trains into `dir`, quietly, as the run did: where it went on with another config, so does this.
-// Only one phase's result counts: of the last, or of that which the observer ended.
+// Trains in `dir` and logs only the warnings of the first phase. If the run changed its config,
+// changes it at the same step. Ends when the observer ends a phase.
 void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer);
 
 std::string metrics_of(const fs::path& run);
-// Of the metrics.jsonl of two runs the first line that differs. A run that ended early differs
-// nowhere, but is shorter.
+// The first line that differs in the metrics.jsonl of two runs. If one run only ended early, there
+// is no such line.
 struct MetricsDifference : LineDifference {
-  int64_t more = 0;  // bytes for which b goes on behind a that differs nowhere; negative: a does
+  int64_t more = 0;  // the bytes by which b is longer than a, if no line differs; negative: shorter
 };
 MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 

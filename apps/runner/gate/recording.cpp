@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 
-// As C's %a: all bits of the number.
+// Formats all bits of the number, like C's %a.
 std::string hex(double value) { return fmt::format("{:a}", value); }
 
 double number(const std::string& metric, std::string text) {
@@ -46,8 +46,8 @@ std::string difference(const std::string& metric, const std::string& got, const 
   const double rtol = tolerance_of(tolerances, metric);
   if (x == y || off <= rtol * std::abs(y)) return "";
   return concat_to_string("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want,
-                          "): off by ", fmt::format("{:.2g}", off / std::abs(y)),
-                          " of it, allowed ", rtol, "\n");
+                          "): relative difference ", fmt::format("{:.2g}", off / std::abs(y)),
+                          ", allowed ", rtol, "\n");
 }
 
 std::string state_hash(const Module& model) {
@@ -96,10 +96,10 @@ void save_recording(const Recording& recording, const fs::path& file) {
                      {"steps", recording.steps},       {"state_every", recording.state_every},
                      {"rtol", recording.tolerances},   {"program", recording.metadata.program},
                      {"data", recording.metadata.data}};
-  // What is not UTF-8 (a path may be anything) is shown with a replacement character.
+  // Invalid UTF-8, which a path may have, is written as replacement characters.
   std::string text = head.dump(1, ' ', false, Json::error_handler_t::replace);
   text.replace(text.size() - 2, 2, ",\n \"rows\": [");
-  // A row a line, so that a version control system shows which steps moved.
+  // Writes one row per line, so that a version control system shows which steps changed.
   for (const auto& row : recording.rows) {
     text += concat_to_string(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
   }
@@ -110,14 +110,14 @@ Recording load_recording(const fs::path& file) {
   Recording out;
   int64_t version = 0;
   Schema schema;
-  schema("recording", version, {kVersion, kVersion}, "its version").required();
-  schema("config", out.config, "of the run").required();
-  schema("steps", out.steps, kNonNegative, "that were recorded").required();
+  schema("recording", version, {kVersion, kVersion}, "version of the format").required();
+  schema("config", out.config, "config of the run").required();
+  schema("steps", out.steps, kNonNegative, "recorded steps; 0: all").required();
   schema("state_every", out.state_every, kNonNegative, "steps between hashes").required();
   schema.field("rtol", value_in(out.tolerances), "tolerances").required();
-  schema.field("program", value_in(out.metadata.program), "and machine");
-  schema.field("data", value_in(out.metadata.data), "files");
-  schema.field("rows", value_in(out.rows), "of each step").required();
+  schema.field("program", value_in(out.metadata.program), "program and machine");
+  schema.field("data", value_in(out.metadata.data), "data files");
+  schema.field("rows", value_in(out.rows), "metrics of each step").required();
   const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
   schema("rows", "each needs a step", [&] { return std::ranges::all_of(out.rows, has_step); });
   read_json(read_file(file, "recording"), file.string(), schema);
@@ -138,10 +138,10 @@ Verdict compare(const Recording& got, const Recording& golden, const Tolerances&
   }
   if (got.rows.size() < golden.rows.size() ||
       (golden.steps == 0 && got.rows.size() > golden.rows.size())) {
-    return {false, concat_to_string("other lengths: the run ends after ", end_of(got),
+    return {false, concat_to_string("the lengths differ: the run ends after ", end_of(got),
                                     ", the recording after ", end_of(golden), "\n")};
   }
-  return {true, concat_to_string("the same as recorded, to ", end_of(golden), "\n")};
+  return {true, concat_to_string("the same as recorded, up to ", end_of(golden), "\n")};
 }
 
 bool Recorder::on_step(int64_t step, double loss, double grad_norm) {
