@@ -104,7 +104,7 @@ TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
        {"<figcaption>Loss (log)<", "<figcaption>Grad norm<", "<figcaption>Learning rate<",
         "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
         "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
-        "<tr><th>most memory</th><td>2.0 MiB</td>",
+        "<tr><th>peak memory</th><td>2.0 MiB</td>",
         "<tr><th>peak memory / estimate</th><td>1.05</td>",
         // A rate of a single epoch is drawn as a point. Each line has an entry in the legend.
         "<circle cx=\"337.0\" ", "<i class=\"key c0\"></i>", "<i class=\"key c1 sparse\"></i>",
@@ -125,7 +125,7 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   for (const char* row : {R"({"kind":"train"})", R"({"step":"<script>"})", R"({"step":1,"kind":3})",
                           R"({"step":1,"split":[]})", R"({"step":1,"confusion":[[1],["x"]]})"}) {
     write("a/metrics.jsonl", concat_to_string(row, "\n"));
-    EXPECT_TRUE(refuses("/metrics.jsonl:1: a damaged row")) << row;
+    EXPECT_TRUE(refuses("/metrics.jsonl:1: the line is damaged")) << row;
   }
   write("a/metrics.jsonl", concat_to_string(R"({"step":1,"step":2})", "\n"));
   EXPECT_TRUE(refuses("/metrics.jsonl:1: not valid JSON: the key \"step\" comes twice"));

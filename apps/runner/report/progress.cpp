@@ -17,14 +17,14 @@ namespace {
 
 constexpr size_t kMinBar = 10, kMaxBar = 26;  // columns, brackets included
 
-// The fields of the bar, in the order of the line. The number is the importance: 1 is shown first.
+// A field of the bar. rank: its importance; 1 is kept longest if the line is too short.
 struct Part {
   int rank;
   std::string text;
 };
 
-// Reads the width of the terminal each time, for the window may have been resized. A terminal that
-// does not know its width counts as 80 columns.
+// Returns the width of the terminal, or 80 if it is unknown. Reads it each time, because the window
+// may have been resized.
 size_t columns_now() {
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -36,8 +36,8 @@ bool wants_colors() {
   return !plain || !*plain;
 }
 
-// Clears the parts that do not fit into `columns`, by importance. Returns the columns that are
-// left.
+// Clears the parts that do not fit into `columns`, the least important ones first. Returns the
+// number of columns left.
 size_t drop_what_does_not_fit(std::vector<Part>& parts, size_t columns) {
   std::vector<Part*> by_rank;
   for (Part& part : parts) by_rank.push_back(&part);
@@ -82,7 +82,8 @@ std::string wrapped(const std::vector<std::string>& parts) {
 
 std::string bar_of(const ProgressSnapshot& at, size_t columns, bool has_colors) {
   const int64_t left = at.seconds_left;
-  constexpr size_t kBar = 1;  // its index: it grows into the room that the others leave
+  // The index of the bar, which grows into the columns that the other parts leave.
+  constexpr size_t kBar = 1;
   std::vector<Part> parts = {
       {6, fmt::format("epoch {}", at.epoch)},
       {4, std::string(kMinBar, ' ')},

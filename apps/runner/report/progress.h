@@ -1,4 +1,4 @@
-// Shows on the console how far a run is.
+// Shows the progress of a run on the console.
 #pragma once
 
 #include <chrono>
@@ -15,30 +15,31 @@ namespace taper::v0::runner {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point then);
 
-// What the console shows of a run at one moment.
+// The progress of a run at one moment.
 struct ProgressSnapshot {
-  int64_t step = 0, total = 0, epoch = 1;  // total: steps
+  int64_t step = 0, total = 0, epoch = 1;  // step: steps done; total: steps of the run
   double samples_per_second = 0;
   int64_t seconds_left = 0;
   std::optional<double> loss{};  // of the last step that was read; empty before the first
   double lr = 0;
 };
 
-// Joins the parts by spaces into lines of less than 80 columns. Lines after the first are indented.
+// Joins the parts by spaces into lines of at most 79 columns. Lines after the first are indented.
 std::string wrapped(const std::vector<std::string>& parts);
 
-// Returns a line of less than `columns` columns, so that no terminal breaks it. If not all fields
-// fit, the less important ones are left out.
+// Returns a line of less than `columns` columns, so that the terminal does not wrap it. Less
+// important fields are left out if not all fit.
 std::string bar_of(const ProgressSnapshot& at, size_t columns, bool has_colors);
 
 // Draws a bar on the terminal of the program and redraws it; messages are printed above it. If
-// there is no terminal, or a host calls train(), logs a message of key=value every ten seconds.
+// there is no terminal, or if a host program calls train(), logs a message with key=value fields
+// every ten seconds.
 class Progress {
  public:
   Progress();
   ~Progress();                               // removes the bar, also when an exception ends the run
   Progress& operator=(Progress&&) = delete;  // neither copied nor moved
-  // Whether enough time has passed since the last show().
+  // Returns whether enough time has passed since the last show().
   bool is_due() const;
   void show(const ProgressSnapshot& at);
   // Removes the bar.

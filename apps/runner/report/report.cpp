@@ -21,11 +21,11 @@ using Json = nlohmann::ordered_json;
 struct RunFiles {
   std::string name;
   std::vector<Json> metrics, timing;
-  Json env, data, end;  // {} where there is none
+  Json env, data, end;  // {} if the file is missing
   std::string config, samples;
 };
 
-// Whether a row has what the page takes for granted.
+// Returns whether the row has the keys and types that the page requires.
 bool is_sound(const Json& row) {
   const auto is = [&](const char* key, bool (Json::*has_kind)() const noexcept) {
     return !row.contains(key) || (row[key].*has_kind)();
@@ -40,7 +40,8 @@ bool is_sound(const Json& row) {
          (!row.contains("confusion") || std::ranges::all_of(row["confusion"], are_counts));
 }
 
-// A last line without its end is being written: it waits.
+// Returns the lines of a JSONL file. Ignores a last line without a line break, which is still being
+// written.
 std::vector<Json> read_lines(const fs::path& file) {
   std::vector<Json> out;
   const std::string text = read_file(file, "numbers of the run");
@@ -48,9 +49,8 @@ std::vector<Json> read_lines(const fs::path& file) {
     const std::string_view line = std::string_view(text).substr(at, end - at);
     out.push_back(json_value<Json>(line, file.string(), std::ssize(out) + 1));
     if (is_sound(out.back())) continue;
-    throw InputError(
-        concat_to_string(file.string(), ":", out.size(),
-                         ": a damaged row of numbers: ", escaped_for_display(line, 80)));
+    throw InputError(concat_to_string(file.string(), ":", out.size(),
+                                      ": the line is damaged: ", escaped_for_display(line, 80)));
   }
   return out;
 }
@@ -60,7 +60,7 @@ std::string read_text(const fs::path& file) {
 }
 
 Json read_metadata(const fs::path& file) {
-  return fs::exists(file) ? read_json_file<Json>(file, "facts of the run") : Json::object();
+  return fs::exists(file) ? read_json_file<Json>(file, "metadata of the run") : Json::object();
 }
 
 RunFiles read_run(const fs::path& dir) {
@@ -76,7 +76,7 @@ RunFiles read_run(const fs::path& dir) {
           read_text(dir / "samples.txt")};
 }
 
-// The element that `is_it` finds, or `made`, put at the end.
+// Returns the element for which is_it() is true. If there is none, appends and returns `made`.
 template <class T, class F> T& find_or_add(std::vector<T>& list, F is_it, T made) {
   const auto found = std::ranges::find_if(list, is_it);
   return found == list.end() ? list.emplace_back(std::move(made)) : *found;
@@ -89,14 +89,15 @@ std::string title_of(std::string key) {
   return key;
 }
 
-// Of the clock only the rates: what can be compared. Memory is a number of the run, not of a step.
+// Returns whether a key becomes a curve. Of timing.jsonl only rates do, because only they can be
+// compared. Memory is a number of the whole run, not of a step.
 bool is_shown(const Json& row, const std::string& key) {
   if (!row[key].is_number() || key == "step" || key == "epoch") return false;
   const std::string kind = row.value("kind", "");
   return kind != "memory" && (kind != "epoch" || key.ends_with("_per_second"));
 }
 
-// By title, in the order in which their numbers first appear.
+// Returns one chart per title, in the order in which the keys first appear.
 std::vector<Chart> charts_of(const std::vector<RunFiles>& runs) {
   std::vector<Chart> charts;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -127,10 +128,10 @@ std::string shown_value(const Json& value) {
   return escaped(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// A row for each key that one of the runs has, a column for each run.
+// Returns a table with one row for each key that a run has, and one column for each run.
 std::string table(const std::vector<RunFiles>& runs,
                   const std::function<Json(const RunFiles&)>& metadata) {
-  Json all = Json::object();  // by key, a list with a value for each run
+  Json all = Json::object();  // for each key an array with the value of each run
   std::string head;
   for (size_t i = 0; i < runs.size(); ++i) {
     head += fmt::format(R"(<th><i class="c{}">&#9632;</i> {}</th>)", i % 8, escaped(runs[i].name));
@@ -150,7 +151,7 @@ std::string table(const std::vector<RunFiles>& runs,
   return out + "</table>\n";
 }
 
-// How the run stands: its end, its last training row, its last evaluation.
+// Returns the state of the run: how it ended, its last training line, and its last evaluation.
 Json summary(const RunFiles& run) {
   Json out = {{"end", run.end.contains("reason") ? run.end["reason"] : Json("not yet")}};
   if (run.end.contains("warnings") && run.end["warnings"].is_array()) {
@@ -171,7 +172,7 @@ Json summary(const RunFiles& run) {
   for (const Json& row : run.timing) {
     seconds += row.value("seconds", 0.0);
     if (row.contains("ratio") && row.contains("peak_bytes")) {
-      out["most memory"] = fmt::format("{:.1f} MiB", row["peak_bytes"].get<double>() / (1 << 20));
+      out["peak memory"] = fmt::format("{:.1f} MiB", row["peak_bytes"].get<double>() / (1 << 20));
       out["peak memory / estimate"] = row["ratio"];
     }
   }
@@ -179,8 +180,8 @@ Json summary(const RunFiles& run) {
   return out;
 }
 
-// Rows are true classes, columns predicted ones; the darker, the larger the share of its row. What
-// is wrong is rare, and coloured three times as strongly.
+// Returns a table with a row for each true class and a column for each predicted class. The color
+// shows the share of the row. Errors are rare, so their color is three times as strong.
 std::string confusion(const RunFiles& run) {
   const auto last = std::find_if(run.metrics.rbegin(), run.metrics.rend(),
                                  [](const Json& row) { return row.contains("confusion"); });

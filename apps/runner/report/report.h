@@ -1,4 +1,4 @@
-// The report: training runs as one HTML page.
+// Writes the report: training runs on one HTML page.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace taper::v0::runner {
 
-// Curves of all runs over one another (from metrics.jsonl and timing.jsonl), the last confusion
-// matrix and samples of each (samples.txt), its env.json and its config.yaml. No script, nothing
-// fetched. A run that is still going is shown as far as it is. Throws InputError for a directory
-// that is no run's, and naming file and line for a damaged one.
+// Writes an HTML page with the curves of all runs in common charts (metrics.jsonl and
+// timing.jsonl), and for each run the last confusion matrix, samples (samples.txt), env.json and
+// config.yaml. The page has no scripts and loads nothing. A run that is still in progress is shown
+// up to its last complete line. Throws InputError for a directory that is not a run's, and, with
+// file and line, for a damaged file.
 void write_report(const std::vector<fs::path>& runs, const fs::path& to);
 
 }  // namespace taper::v0::runner

@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kWidth = 640, kHeight = 300, kLeft = 62, kRight = 28, kTop = 10, kBottom = 42;
 constexpr double kLogSpan = 30;
-constexpr double kLeast = 1e-300, kMost = 1e307;  // beyond them numbers are 0, or not drawn
-constexpr size_t kColumns = 500;                  // of points that are drawn
+// Numbers below kLeast count as 0; numbers above kMost are not drawn.
+constexpr double kLeast = 1e-300, kMost = 1e307;
+constexpr size_t kColumns = 500;  // maximum number of columns of points
 
 bool is_drawn(double x, double y) { return std::abs(x) < kMost && std::abs(y) < kMost; }
 
@@ -25,8 +26,8 @@ struct Axis {
     low = std::min(low, v);
     high = std::max(high, v);
   }
-  // A span of a few units in the last place, or of numbers without all their bits, has no ticks to
-  // count: it is widened.
+  // Chooses the scale. Widens a span that is too small to have ticks: a few units in the last
+  // place, or denormal numbers.
   void choose_scale(bool may_be_log) {
     is_log = may_be_log && low > kLeast && high / kLogSpan > low;
     const double size = std::max(std::abs(low), std::abs(high));
@@ -35,7 +36,7 @@ struct Axis {
     low -= margin;
     high += margin;
   }
-  // From 0 at the low end to 1.
+  // Returns the position of v from 0 (low) to 1 (high).
   double place(double v) const {
     if (is_log) return (std::log(v) - std::log(low)) / (std::log(high) - std::log(low));
     return (v - low) / (high - low);
@@ -48,7 +49,8 @@ struct Axis {
       const double step = power * (rough < 2 * power ? 2 : rough < 5 * power ? 5 : 10);
       for (double i = std::ceil(low / step); i * step <= high; ++i) out.push_back(i * step);
     }
-    const double stride = is_log ? std::ceil(std::log10(high / low) / 10) : 1;  // decades a line
+    // The number of decades between two ticks.
+    const double stride = is_log ? std::ceil(std::log10(high / low) / 10) : 1;
     for (; is_log && power <= high; power *= std::pow(10, stride)) {
       for (const double v : {power, 2 * power, 5 * power}) {
         if ((v == power || high / 1e4 < low) && v >= low && v <= high) out.push_back(v);
@@ -58,7 +60,7 @@ struct Axis {
   }
 };
 
-// 1.2345 as "1.234", 20000 as "20k": short enough for the margins.
+// Formats 1.2345 as "1.234" and 20000 as "20k", short enough for the margins.
 std::string number(double v) {
   for (const auto& [size, unit] : {std::pair(1e9, 'G'), {1e6, 'M'}, {1e3, 'k'}}) {
     const bool is_large = std::abs(v) >= std::max(size, 1e4) && std::abs(v) < 1e12;
@@ -93,7 +95,8 @@ std::string grid(const Frame& frame) {
   return out + fmt::format(R"(<text class="x" x="{}" y="{}">step</text>)", kWidth / 2, kHeight - 6);
 }
 
-// Of a long series the lowest and highest point of each column, so that no spike is lost.
+// Chooses the points that are drawn. Of a long series these are the lowest and the highest point of
+// each column, so that no spike is lost.
 std::vector<size_t> chosen(const std::vector<double>& y) {
   std::vector<size_t> out;
   const size_t each = y.size() / kColumns + 1;
@@ -111,7 +114,7 @@ std::vector<size_t> chosen(const std::vector<double>& y) {
 
 std::string line(const Frame& frame, const Series& series) {
   std::string points, marks;
-  // A line needs two points: a single one has a mark.
+  // A single point has a mark, because a line needs two points.
   const bool has_marks = series.is_sparse || series.y.size() == 1;
   for (const size_t i : chosen(series.y)) {
     if (!is_drawn(series.x[i], series.y[i])) continue;
@@ -163,7 +166,7 @@ std::string escaped(const std::string& text) {
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
-      // Other control characters are not allowed in XML in any spelling.
+      // XML does not allow other control characters, not even escaped.
       default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
     }
   }

@@ -1,4 +1,4 @@
-// Line charts as SVG, for a page that holds them inline.
+// Draws line charts as inline SVG.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace taper::v0::runner {
 
 struct Series {
-  std::string label;       // shown when the pointer rests on the line
-  int color = 0;           // which of the page's: class c0, c1, ... sets `color`
-  bool is_sparse = false;  // drawn over the others, with a mark for each point; class sparse
+  std::string label;       // shown while the pointer is on the line
+  int color = 0;           // number of the page's color: class c0, c1, ... sets `color`
+  bool is_sparse = false;  // drawn above other series, with a mark for each point; class "sparse"
   std::vector<double> x{}, y{};
 };
 
@@ -21,12 +21,12 @@ struct Chart {
   std::vector<Series> series{};
 };
 
-// Over steps. Both axes span the finite points. The vertical one is logarithmic where it may be,
-// all values are above zero and the largest is 30 times the smallest. Empty for a chart without
-// points.
+// Draws the chart over steps. Both axes span the finite points. The vertical axis is logarithmic if
+// may_be_log is set, all values are above zero, and the largest is more than 30 times the smallest.
+// Returns "" for a chart without points.
 std::string svg(const Chart& chart);
 
-// Text for the inside of an element or attribute.
+// Escapes text for an XML element or attribute.
 std::string escaped(const std::string& text);
 
 }  // namespace taper::v0::runner

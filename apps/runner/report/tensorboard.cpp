@@ -10,7 +10,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// CRC-32C (Castagnoli), reflected; zlib's is another polynomial.
+// CRC-32C (Castagnoli), reflected. zlib's CRC-32 has another polynomial.
 uint32_t crc32c(std::string_view bytes) {
   uint32_t crc = ~0u;
   for (const char c : bytes) {
@@ -20,17 +20,18 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-// TFRecord stores sums rotated and shifted, so that a sum over data with sums in it stays one.
+// Returns the checksum as TFRecord stores it: rotated and with an offset, so that checksums of data
+// with embedded checksums remain useful.
 uint32_t masked_crc(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
-// The low `size` bytes, the lowest first, as TFRecord and protobuf have numbers.
+// Returns the low `size` bytes in little-endian order, as in TFRecord and protobuf.
 std::string little_endian(uint64_t value, int size) {
   std::string out;
   for (int i = 0; i < size; ++i) out += char(value >> 8 * i & 255);
   return out;
 }
 
-// --- protobuf: a field is a varint of (number << 3 | kind), then the value ---
+// --- protobuf: a field is a varint of (number << 3 | wire type), followed by the value ---
 enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string varint(uint64_t value) {
@@ -52,7 +53,7 @@ std::string event_at(int64_t step) {
 }  // namespace
 
 EventWriter::EventWriter(const fs::path& dir) {
-  // Two starts within a second must not write over one another.
+  // Two starts within a second must not use the same file.
   for (auto second = int64_t(now()); file_.empty() || fs::exists(file_); ++second) {
     file_ = dir / concat_to_string("events.out.tfevents.", second, ".taper");
   }
@@ -66,7 +67,7 @@ void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
   write(event_at(step) + bytes(5, bytes(1, bytes(1, tag) + key(2, kFixed32) + number)));
 }
 
-// TFRecord: length, its sum, the event, its sum.
+// A TFRecord has the length, the length's checksum, the event, and the event's checksum.
 void EventWriter::write(std::string_view event) {
   const std::string length = little_endian(event.size(), 8);
   out_ << length << little_endian(masked_crc(crc32c(length)), 4) << event

@@ -1,4 +1,4 @@
-// TensorBoard's event files
+// Writes event files for TensorBoard
 // (https://github.com/tensorflow/tensorboard/blob/master/tensorboard/compat/proto/event.proto).
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace taper::v0::runner {
 
-// One file of scalars, DIR/events.out.tfevents.SECONDS.taper.
+// Writes scalars to a file DIR/events.out.tfevents.SECONDS.taper.
 class EventWriter {
  public:
-  // A file of its own for every start of a run: TensorBoard joins them by step. Throws DiskError
-  // when it cannot be written, as do the others.
+  // Creates a file for this start of the run; TensorBoard joins the files of all starts by step.
+  // Like the other functions, throws DiskError if the file cannot be written.
   explicit EventWriter(const fs::path& dir);
-  // Tags with a '/' are shown in groups: "train/loss".
+  // Adds a value. TensorBoard groups tags with a '/', such as "train/loss".
   void scalar(const std::string& tag, int64_t step, double value);
   void flush() { out_.flush(); }
 
