@@ -214,7 +214,7 @@ TEST_F(Guest, ReadsOfTrainOptionsAndNotOfACommandLine) {
   const std::string stopped = message([&] {
     runner::train(config(), at_ / "r", {.observer = &stopper, .stop = stopper.source.get_token()});
   });
-  EXPECT_NE(stopped.find("which is saved: TrainOptions.resume = \"auto\" goes on"),
+  EXPECT_NE(stopped.find("which is saved; continue with TrainOptions.resume = \"auto\""),
             std::string::npos)
       << stopped;
   write_bytes(at_ / "foreign", "");

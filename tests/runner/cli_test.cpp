@@ -616,7 +616,7 @@ TEST_F(CliRun, PrintConfigReadBackGivesTheSameBytes) {
 TEST_F(CliRun, ValidateAndDryRunLeaveNothing) {
   const Outcome validated = taper({"train", "run.yaml", "device=cuda:9", "--validate"});
   EXPECT_EQ(validated.code, 0) << validated.err;
-  EXPECT_NE(validated.out.find("steps: 8, 8 an epoch"), std::string::npos) << validated.out;
+  EXPECT_NE(validated.out.find("steps: 8, 8 per epoch"), std::string::npos) << validated.out;
   const Outcome dry = taper({"train", "run.yaml", "--dry-run"});
   EXPECT_EQ(dry.code, 0) << dry.err;
   EXPECT_NE(dry.out.find("same bits"), std::string::npos) << dry.out;

@@ -177,7 +177,7 @@ TEST_F(DataRuns, TheMemoryAtTheEndCountsReading) {
   for (std::string line; std::getline(lines, line);) last = line;
   const json row = json::parse(last);
   EXPECT_GT(row["process_peak_bytes"].get<double>(), 3 * row["peak_bytes"].get<double>()) << last;
-  EXPECT_NE(outcome.err.find(" MiB of the process, reading included"), std::string::npos)
+  EXPECT_NE(outcome.err.find(" MiB for the process, including data"), std::string::npos)
       << outcome.err;
 }
 

@@ -125,11 +125,11 @@ TEST_F(Identity, OnlyWhatARunMadeIsMovedAside) {
   const std::string here = "../" + (at_ / "r").parent_path().filename().string();
   for (const std::string& out : Words{"data", "data/", here, ".", "other"}) {
     const RunDirectory::Outcome end = train(out);
-    expect_says(end, 66, {"holds files that no run made", "--out"});
+    expect_says(end, 66, {"has files that are not from a run", "--out"});
     EXPECT_TRUE(fs::exists(at_ / "data/rows.csv"));
     EXPECT_FALSE(fs::exists(at_ / "data/run.lock"));
   }
-  expect_says(train("data", {"--resume", "auto"}), 66, {"holds files that no run made"});
+  expect_says(train("data", {"--resume", "auto"}), 66, {"has files that are not from a run"});
   // A run of an older version, one that was killed while it began, and an empty directory.
   expect_trains("old");
   fs::remove(at_ / "old/run.lock");
@@ -255,7 +255,7 @@ TEST_F(Identity, AResumedRunHasTheDataThatItBeganWith) {
   EXPECT_EQ(text("r/metrics.jsonl"), metrics);
   Words allowed = longer;
   allowed.push_back("--allow-changed-data");
-  expect_says(train("r", allowed), 0, {"the run goes on with them"});
+  expect_says(train("r", allowed), 0, {"the run continues with them"});
 }
 
 TEST_F(Identity, EvalSaysThatItsDataHaveChanged) {
@@ -287,8 +287,8 @@ TEST_F(Identity, ARunThatWentOnWithAnotherConfigIsReproduced) {
   expect_trains("r");
   const RunDirectory::Outcome end = train("r", {"train.epochs=3", "--resume", "auto"});
   expect_says(end, 0,
-              {"from step 10 on with another config", "train.epochs: 2 | 3",
-               "step 10 had the learning rate"});
+              {"the config changes after step 10", "train.epochs: 2 | 3",
+               "at step 10 the learning rate was"});
   // Resumes an earlier checkpoint with a third config.
   expect_trains("r", {"train.epochs=4", "--resume", "r/checkpoints/step-00000005"});
   const Json history = Json::parse(text("r/history.json"));
@@ -308,7 +308,7 @@ TEST_F(Identity, RunsThatLogOtherStepsAreTheSame) {
   expect_trains("a");
   expect_trains("b", {"train.log_every=3"});
   expect_says(at_.taper({"diff", "a", "b"}), 0,
-              {"train.log_every: 1 | 3", "the lines of metrics.jsonl that both have"});
+              {"train.log_every: 1 | 3", "the lines of metrics.jsonl that both runs have"});
   expect_trains("c", {"train.log_every=2", "optimizer.lr=0.06"});
   expect_says(at_.taper({"diff", "b", "c"}), 1, {"optimizer.lr: 0.05 | 0.06", "in step 1"});
   expect_trains("d", {"train.eval_every=4"});

@@ -320,7 +320,7 @@ TEST_F(LogFile, AFullDiskEndsTheFileWithAWarning) {
   }
   std::signal(SIGXFSZ, before);
   ASSERT_EQ(heard_.size(), 3u);
-  EXPECT_TRUE(contains(heard_[0], "the run goes on without its log file")) << heard_[0];
+  EXPECT_TRUE(contains(heard_[0], "the run continues without its log file")) << heard_[0];
   EXPECT_EQ(heard_[2], "and so does the next");
 }
 

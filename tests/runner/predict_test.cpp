@@ -157,7 +157,7 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
   const fs::path best = dir / "checkpoints/best";
   EXPECT_EQ(refusal_of<InputError>([&] { verify_run(best); }),
             concat_to_string("'", best.string(),
-                             "' is a checkpoint, not a run's directory: name the run, '",
+                             "' is a checkpoint, not a run's directory; give the run, '",
                              dir.string(), "'"));
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)open_run(directory_ / "none", {});
@@ -262,7 +262,7 @@ TEST_F(RunTest, ValidateCountsWhatTheRunWillTake) {
        {std::string("parameters: 1,199,882"), std::string("Conv2d 0     [2, 32, 26, 26]"),
         memory("gradients", "4.58"), memory("optimizer state", "9.15"), memory("averages", "4.58"),
         std::string("of 64 samples"), std::string("of 1000 training and 100 test samples"),
-        std::string("steps: 24, 8 an epoch")}) {
+        std::string("steps: 24, 8 per epoch")}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
   }
 }
@@ -293,7 +293,7 @@ TEST_F(RunTest, ValidateReadsOnlyTheHeadersOfMnist) {
                              "train: {steps: 7, batch_size: 100}\n")),
       {}));
   EXPECT_NE(text.find("5000 training"), std::string::npos) << text;
-  EXPECT_NE(text.find("steps: 7, 50 an epoch"), std::string::npos) << text;
+  EXPECT_NE(text.find("steps: 7, 50 per epoch"), std::string::npos) << text;
 }
 
 }  // namespace

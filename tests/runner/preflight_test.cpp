@@ -67,7 +67,7 @@ TEST_F(Preflight, WhatARunWouldFailWithLaterIsRefusedWithTheConfigsLine) {
         "got input size [1, 32, 1, 1]", "train.drop_last: true"}},
       {{"data.train_size=9", "train.batch_size=4", pooled},
        {"got input size [1, 4, 1, 1] (in module 2)", "train.drop_last: true"}},
-      {{"train.batch_size=1"}, {"a batch has 1 sample", "take another batch_size"}},
+      {{"train.batch_size=1"}, {"a batch has 1 sample", "choose another batch_size"}},
       {{"train.shards=8", "data.train_size=32"},
        {"a batch has 8 samples, and one of its 8 parts (train.shards) has 1", "fewer parts"}},
       {{"train.shards=4", "data.train_size=36"},
@@ -75,7 +75,7 @@ TEST_F(Preflight, WhatARunWouldFailWithLaterIsRefusedWithTheConfigsLine) {
         "(train.shards) has 1",
         "train.drop_last: true"}},
       {{"data.train_size=4", "train.drop_last=true"},
-       {"train.drop_last: leaves no batch, for the 4 training samples are fewer"}},
+       {"train.drop_last: leaves no batch, because the 4 training samples are fewer"}},
       {{"model={type: mlp, hidden: [8]}", "loss={type: bce}"},
        {"command line: loss={type: bce}: loss 'bce': all elements of input should be between 0 and "
         "1: bce takes probabilities; end the model with a sigmoid layer, or take bce_with_logits"}},

@@ -130,7 +130,7 @@ TEST(Profiler, ARunTracesTheStepsThatItsConfigNames) {
     const auto traced = at.taper(
         {"train", "run.yaml", here, "--out", "traced" + out, "train.profile={steps: [3, 6]}"});
     ASSERT_EQ(traced.code, 0) << traced.err;
-    EXPECT_NE(traced.err.find("traced steps to 6"), std::string::npos) << traced.err;
+    EXPECT_NE(traced.err.find("traced the steps up to 6"), std::string::npos) << traced.err;
     const Trace trace(at / concat_to_string("traced", out, "/trace.json"));
     trace.expect_nested();
     trace.expect_names({"ProfilerStep#3", "ProfilerStep#6", "forward", "backward", "nn.Module: 0",

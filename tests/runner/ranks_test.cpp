@@ -252,7 +252,7 @@ TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
     EXPECT_EQ(first, done.err.rfind(part)) << done.err;
   };
   says_once({"digits.yaml", "train.batch_size=33", "--ranks", "2", "--out", "a"}, kExitConfig,
-            "no multiple of the 2");
+            "not a multiple of the 2");
   says_once({"digits.yaml", "train.lr=3", "--ranks", "2", "--out", "a"}, kExitConfig, "train.lr");
   says_once({"digits.yaml", "train.shards=2", "--ranks", "4", "--out", "a"}, kExitConfig,
             "train.shards: 2 parts");

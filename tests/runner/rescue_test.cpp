@@ -164,7 +164,7 @@ TEST_F(Rescue, WhereSavingFailsTooBothAreSaid) {
                  "model.layers.4.failing={call: 14}"},
                 "trap '' XFSZ; ulimit -f 8;");
   EXPECT_EQ(end.code, kExitBug) << end.err;
-  const size_t cause = end.err.find("the run ends after step 5"),
+  const size_t cause = end.err.find("the run failed after step 5"),
                failure = end.err.find("that step is not saved: cannot save the checkpoint");
   EXPECT_NE(cause, std::string::npos) << end.err;
   EXPECT_NE(failure, std::string::npos) << end.err;
@@ -180,7 +180,7 @@ TEST_F(Rescue, AFailureWithinAnUpdateIsNotSaved) {
   const RunDirectory::Outcome end = train("r", settings);
   fs::remove(at_ / "fault");
   EXPECT_EQ(end.code, kExitBug);
-  for (const char* part : {"the run ends after step 6: ", "no such rows; that step is not saved",
+  for (const char* part : {"the run failed after step 6: ", "no such rows; that step is not saved",
                            "that step is not saved: the step that failed has changed weights",
                            "the newest checkpoint is r/checkpoints/step-00000004"}) {
     EXPECT_TRUE(contains(end.err, part)) << part << "\nis not in:\n" << end.err;

@@ -331,7 +331,7 @@ TEST_F(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsUsed) {
     write_bytes(newest / files[i], bytes);
     const RunDirectory::Outcome end = train("rows", "run", {"--resume", "auto"});
     EXPECT_EQ(end.code, 0) << end.err;
-    EXPECT_TRUE(contains(end.err, files[i]) && contains(end.err, "passed over")) << end.err;
+    EXPECT_TRUE(contains(end.err, files[i]) && contains(end.err, "was skipped")) << end.err;
     EXPECT_TRUE(contains(end.err, "resumed from")) << end.err;
     expect_same("whole", "run");
   }
@@ -359,7 +359,7 @@ TEST_F(Resume, FromTheLastTheBestOrAPath) {
 TEST_F(Resume, WhatIsNotThereIsNamed) {
   const RunDirectory::Outcome last = train("rows", "new", {"--resume", "last"});
   EXPECT_EQ(last.code, 66);
-  EXPECT_TRUE(contains(last.err, "no whole checkpoint in 'new'")) << last.err;
+  EXPECT_TRUE(contains(last.err, "no undamaged checkpoint in 'new'")) << last.err;
   const RunDirectory::Outcome path = train("rows", "new", {"--resume", "no/such/path"});
   EXPECT_EQ(path.code, 66);
   EXPECT_TRUE(contains(path.err, "no/such/path")) << path.err;

@@ -257,7 +257,7 @@ TEST_F(Train, ARunThatWasCutShortRollsBackToWhereTheWholeOneDoes) {
   const RunDirectory::Outcome whole = train("rows", "whole", settings);
   EXPECT_EQ(train("rows", "parts", cut).code, 0);
   EXPECT_EQ(train("rows", "parts", resumed).code, whole.code);
-  EXPECT_TRUE(contains(text("parts/log.txt"), "back to step 0")) << text("parts/log.txt");
+  EXPECT_TRUE(contains(text("parts/log.txt"), "rolled back to step 0")) << text("parts/log.txt");
   EXPECT_EQ(text("whole/metrics.jsonl"), text("parts/metrics.jsonl"));
 }
 
@@ -440,8 +440,8 @@ TEST_F(Train, RollbacksEndAfterFive) {
   write_bytes(at_ / "rows.csv", rows_with("3e38"));
   const RunDirectory::Outcome end = train("rows", "r", {"train.on_nan=rollback"});
   EXPECT_EQ(end.code, 65);
-  EXPECT_TRUE(contains(end.err, "(5 of 5 times)")) << end.err;
-  EXPECT_TRUE(contains(end.err, "after 5 returns to a checkpoint")) << end.err;
+  EXPECT_TRUE(contains(end.err, "(rollback 5 of at most 5)")) << end.err;
+  EXPECT_TRUE(contains(end.err, "after 5 rollbacks")) << end.err;
 }
 
 TEST(FirstBadTensor, IsNamedByItsPath) {

@@ -53,11 +53,10 @@ TEST_F(Transforms, AreForImages) {
       "run.yaml",
       concat_to_string("device: cpu\ndata: {type: csv, path: ", write("rows.csv", rows),
                        "}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}\n"));
-  EXPECT_EQ(
-      refusal_of<ConfigError>([&] {
-        train(load(file, "[cutout]", 0), directory_ / "run");
-      }).find("data.transforms: these are for images [C, H, W], but samples have the shape [1]"),
-      0u);
+  EXPECT_EQ(refusal_of<ConfigError>([&] {
+              train(load(file, "[cutout]", 0), directory_ / "run");
+            }).find("data.transforms: expected images [C, H, W], got samples of shape [1]"),
+            0u);
   EXPECT_NE(refusal_of<ConfigError>([&] {
               load(file, "[cutout: {size: 0}]", 0);
             }).find("data.transforms"),

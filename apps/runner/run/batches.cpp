@@ -20,9 +20,8 @@ static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sa
                               .on_device = c.data.on_device,
                               .drop_last = c.train.drop_last};
   if (c.data.transforms.empty()) return out;
-  require<ConfigError>(
-      sample.size() == 3,
-      "data.transforms: these are for images [C, H, W], but samples have the shape ", sample);
+  require<ConfigError>(sample.size() == 3,
+                       "data.transforms: expected images [C, H, W], got samples of shape ", sample);
   std::vector<std::pair<Component, ImageTransform>> steps;
   for (const Component& row : c.data.transforms) {
     steps.emplace_back(row, image_transforms().make(row));
@@ -59,7 +58,7 @@ RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ra
   if (c.drop_last && out.train_samples == 0) {
     throw ConfigError(located(
         place_of(config, "train.drop_last"),
-        concat_to_string("train.drop_last: leaves no batch, for the ", samples,
+        concat_to_string("train.drop_last: leaves no batch, because the ", samples,
                          " training samples are fewer than train.batch_size, ", c.batch_size)));
   }
   const data::DataLoaderOptions test{out.eval_batch_size, c.eval_batches > 0, c.eval_batches};
@@ -76,8 +75,8 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
   data::DataLoaderOptions options = whole_batches(config, data.input_shape);
   const int n = ranks.size();
   require<ConfigError>(batch_size_ % n == 0, "train.batch_size: ", batch_size_,
-                       " is the batch of all ranks together, and no multiple of the ", n,
-                       " that were started");
+                       " is divided among all ranks, but is not a multiple of the ", n,
+                       " ranks that were started");
   if (n > 1) {
     options.sampler = std::make_shared<data::DistributedSampler>(
         data.train->sampler(options, config.seed), batch_size_, ranks.rank(), n);

@@ -21,7 +21,7 @@ fs::path directory_of(const fs::path& run) { return run / "checkpoints"; }
 
 std::string name_of(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
-// Of every file but the list itself.
+// Returns the checksums of all files but the list itself.
 std::string sums_of_all(const fs::path& checkpoint) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
@@ -39,7 +39,7 @@ uint64_t bytes_of(const Checkpoint& checkpoint) {
 }
 
 void write_files(const fs::path& dir, const Checkpoint& checkpoint) {
-  fs::remove_all(dir);  // of a process that was killed
+  fs::remove_all(dir);  // left by a process that was killed
   fs::create_directories(dir);
   for (const auto& [name, tensors] : checkpoint.tensors) save_safetensors(dir / name, tensors);
   for (const auto& [name, text] : checkpoint.texts) write_file(dir / name, text);
@@ -47,7 +47,7 @@ void write_files(const fs::path& dir, const Checkpoint& checkpoint) {
   sync(dir);
 }
 
-// Out of sight at once, so that none is half there after a fault.
+// Renames the checkpoint before deleting it, so that a crash cannot leave half a checkpoint behind.
 void remove_checkpoint(const fs::path& checkpoint) {
   const fs::path gone = checkpoint.parent_path() / ".removed";
   fs::remove_all(gone);
@@ -72,23 +72,23 @@ fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& ch
                  final = checkpoint_of_step(run, step);
   try {
     write_files(unfinished, checkpoint);
-    remove_checkpoint(final);  // damaged, or of a future that was given up
+    remove_checkpoint(final);  // damaged, or written before a rollback
     fs::rename(unfinished, final);
     sync(all);
-    sync(run);  // `all` itself may be new
+    sync(run);  // the folder `checkpoints` may be new
     if (const std::string damage = damage_of(final); !damage.empty()) throw DiskError(damage);
     if (is_best) mark_best(run, step);
     prune(run, keep);
   } catch (const std::exception& error) {
     std::error_code ignored;
     fs::remove_all(unfinished, ignored);
-    // Memory that runs out, or a GPU that fails, while tensors are copied is no fault of the disk.
+    // If memory runs out or the GPU fails while tensors are copied, the disk is not the cause.
     if (!is_any<DiskError, OutputError, InputError, fs::filesystem_error>(error)) throw;
     const fs::space_info space = fs::space(run, ignored);
     throw DiskError(concat_to_string(
-        "cannot save the checkpoint '", final.string(), "': ", error.what(), ": it needs about ",
-        bytes_of(checkpoint), " bytes, ", space.available,
-        " are free there. Older checkpoints are whole: make room, then go on with ",
+        "cannot save the checkpoint '", final.string(), "': ", error.what(), "; it needs about ",
+        bytes_of(checkpoint), " bytes, and ", space.available,
+        " are free. Older checkpoints are intact: free some space, then resume with ",
         resume_auto()));
   }
   return final;
@@ -102,7 +102,7 @@ std::string damage_of(const fs::path& checkpoint) try {
   return sums_difference(read_file(checkpoint / kChecksums, "list of checksums"),
                          sums_of_all(checkpoint));
 } catch (const std::exception& error) {
-  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // which says nothing about the files
+  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // says nothing about the files
   return error.what();
 }
 
@@ -142,7 +142,8 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run) {
   for (const fs::path& checkpoint : list_checkpoints(run)) {
     const std::string damage = damage_of(checkpoint);
     if (damage.empty()) return checkpoint;
-    warn(concat_to_string("the checkpoint '", checkpoint.string(), "' is passed over: ", damage));
+    warn(concat_to_string("the checkpoint '", checkpoint.string(),
+                          "' is damaged and was skipped: ", damage));
   }
   return std::nullopt;
 }
@@ -155,7 +156,7 @@ fs::path checkpoint_of_step(const fs::path& run, int64_t step) {
 void mark_best(const fs::path& run, int64_t step) {
   const fs::path all = directory_of(run), unfinished = all / ".best";
   if (step_of(all / "best") == step || !fs::exists(all / name_of(step))) return;
-  // The link is replaced in one step, so that there is a best one at any time.
+  // rename() replaces the link atomically, so `best` exists at any time.
   fs::remove(unfinished);
   fs::create_directory_symlink(name_of(step), unfinished);
   fs::rename(unfinished, all / "best");

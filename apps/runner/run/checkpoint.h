@@ -1,7 +1,8 @@
-// Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a link to one of them.
+// Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a symbolic link to one of them.
 //
-// Each is a directory that is written under another name (".writing"), synced, renamed and read
-// again; its file CRC32 (checksums.h) lists all others, so that any damage is found and named.
+// A checkpoint is a directory. It is written under the name ".writing", synced, renamed, and read
+// again to verify it. Its file CRC32 (checksums.h) lists all other files, so that damage to any
+// file is found and reported by name.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +16,46 @@
 
 namespace taper::v0::runner {
 
-// By file name: "model.safetensors" and the like, "state.json" and the like.
+// The contents of a checkpoint by file name: tensors of files such as "model.safetensors", texts of
+// files such as "state.json".
 struct Checkpoint {
   std::map<std::string, std::vector<NamedTensor>> tensors;
   std::map<std::string, std::string> texts;
-  fs::path path{};  // where it was read, for messages
+  fs::path path{};  // the directory it was read from, for messages
 };
 
-// Writes the checkpoint of a step, which takes the place of an older one of the same step, and
-// returns its directory. Once it is found whole, the newest `keep` and the best one stay; others
-// are removed. Throws DiskError, with the bytes needed and free, when it cannot be written. Other
-// errors, such as OutOfMemoryError while tensors are copied from a GPU, keep their type. After an
-// error nothing of the new checkpoint remains, and older ones are whole.
+// Writes the checkpoint of a step and returns its directory. Replaces an older checkpoint of the
+// same step. After the new one is verified, keeps the newest `keep` checkpoints and the best one,
+// and removes the others. is_best: marks it as the best. Throws DiskError, with the bytes needed
+// and free, if it cannot be written. Other errors, such as OutOfMemoryError while tensors are
+// copied from a GPU, keep their type. After an error nothing of the new checkpoint remains, and
+// older checkpoints are intact.
 fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
                          int64_t keep, bool is_best = false);
 
-// Whether that is the directory of a checkpoint, or a link to one.
+// Returns whether `path` is the directory of a checkpoint, or a link to one.
 bool is_checkpoint(const fs::path& path);
-// What is wrong with a checkpoint, naming the file; empty when it is whole.
+// Returns what is damaged in a checkpoint, with the name of the file. Returns "" if it is intact.
 std::string damage_of(const fs::path& checkpoint);
 
-// Reads a safetensors file; InputError naming it.
+// Reads a safetensors file. Throws InputError, with the name of the file, if it is missing or
+// damaged.
 std::vector<NamedTensor> tensors_of(const fs::path& file);
-// Reads a whole checkpoint; InputError naming the damage of another.
+// Reads all files of a checkpoint. Throws InputError if it is damaged.
 Checkpoint load_checkpoint(const fs::path& checkpoint);
 
-// Of a run, the newest first; none where it has none.
+// Returns the checkpoints of a run, newest first. Returns an empty vector if there are none.
 std::vector<fs::path> list_checkpoints(const fs::path& run);
-// The newest that is whole; those before it in the list are named in warnings.
+// Returns the newest undamaged checkpoint. Logs a warning for each newer one that is damaged.
 std::optional<fs::path> newest_checkpoint(const fs::path& run);
 fs::path best_checkpoint(const fs::path& run);
-// Where the checkpoint of that step is, or would be.
+// Returns the path of the checkpoint of a step, whether or not it exists.
 fs::path checkpoint_of_step(const fs::path& run, int64_t step);
-// `best` becomes the checkpoint of that step, where there is one.
+// Makes `best` a link to the checkpoint of that step. Does nothing if there is no such checkpoint.
 void mark_best(const fs::path& run, int64_t step);
-// The step in a checkpoint's name, also of "best"; -1 where there is none.
+// Returns the step in a checkpoint's name, following the link "best". Returns -1 for other names.
 int64_t step_of(const fs::path& checkpoint);
-// Removes those of later steps: a run that goes back will write them anew.
+// Removes the checkpoints of later steps, which a run that was rolled back will write again.
 void drop_checkpoints_after(const fs::path& run, int64_t step);
 
 }  // namespace taper::v0::runner

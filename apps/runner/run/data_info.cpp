@@ -1,4 +1,4 @@
-// DataInfo as JSON.
+// Reads and writes DataInfo as JSON.
 #include "apps/runner/run/data_info.h"
 
 #include <algorithm>
@@ -35,24 +35,25 @@ using nlohmann::json;
 
 namespace {
 
-// More outputs, or pixels in a direction, than any model here can have.
+// Upper limits that no model reaches: outputs, and the size of one dimension of a sample.
 constexpr double kMaxOutputs = 1e8, kMaxSize = 1e6;
 
 const std::vector<std::string> kTasks = {"classification", "regression", "language"};
 
 Schema describe(Standardizer& s) {
   Schema out;
-  out.field("fill", value_in(s.fill), "what gaps become").required();
+  out.field("fill", value_in(s.fill), "replacement of missing values").required();
   out.field("mean", value_in(s.mean), "of each feature").required();
   out.field("std", value_in(s.std), "of each feature").required();
   out("std", "needs numbers above 0",
       [&s] { return std::ranges::all_of(s.std, [](double x) { return x > 0; }); });
-  // As the numbers that they were learned of.
+  // The statistics were computed from float32 values, so they must be in the range of float32.
   const auto fits = [](double x) {
     return std::abs(x) <= double{std::numeric_limits<float>::max()};
   };
   for (const auto& [key, list] : {std::pair("fill", &s.fill), {"mean", &s.mean}, {"std", &s.std}}) {
-    out(key, "needs numbers of float32's range", [=] { return std::ranges::all_of(*list, fits); });
+    out(key, "needs numbers in the range of float32",
+        [=] { return std::ranges::all_of(*list, fits); });
   }
   return out;
 }
@@ -72,7 +73,8 @@ Schema describe(CsvFormat& o) {
   return out;
 }
 
-// Features that the words of the columns make.
+// Returns the number of features that a row becomes: a column with categories becomes one feature
+// per category, any other column one feature.
 int64_t width_of(const CsvEncoding& r) {
   return std::accumulate(
       r.categories.begin(), r.categories.end(), int64_t(0),
@@ -88,7 +90,7 @@ Schema describe(CsvEncoding& r) {
   out.field("categories", value_in(r.categories), "words").required();
   out("label_name", r.label_name, "the label's column").required();
   out("label_column", r.label_column, kNonNegative, "its index").required();
-  out("columns", r.columns, {1, kMaxOutputs}, "but for the label").required();
+  out("columns", r.columns, {1, kMaxOutputs}, "number of columns without the label").required();
   out("width", r.width, {1, kMaxOutputs}, "features").required();
   out.field("classes", value_in(r.classes), "names").required();
   out.field("scale", Section{[&r] { return describe(r.scale); }}, "of the features").required();
@@ -96,8 +98,8 @@ Schema describe(CsvEncoding& r) {
       [&r] { return std::ssize(r.feature_names) == r.columns; });
   out("categories", "must have a list for each of 'columns'",
       [&r] { return std::ssize(r.categories) == r.columns; });
-  out("width", "is not what 'categories' make", [&r] { return width_of(r) == r.width; });
-  out("label_column", "lies outside of the file's columns",
+  out("width", "does not match 'categories'", [&r] { return width_of(r) == r.width; });
+  out("label_column", "is not one of the file's columns",
       [&r] { return r.label_column <= r.columns; });
   out("scale", "must have a number for each of 'width' features", [&r] {
     const auto fits = [&r](const std::vector<double>& list) { return std::ssize(list) == r.width; };
@@ -106,7 +108,8 @@ Schema describe(CsvEncoding& r) {
   return out;
 }
 
-// As the schema reads it: a Shape is made of it once its rank is known to be right.
+// DataInfo as the schema reads it. `input_shape` becomes a Shape only after its rank was checked,
+// because a Shape has a maximum rank.
 struct Draft {
   DataInfo info;
   std::vector<int64_t> input_shape;
@@ -142,7 +145,8 @@ json json_of(const Tokenizer& tokenizer) {
   return out;
 }
 
-// A scale of arrays has numbers for each element of a sample; tables have their own.
+// Returns whether the scale of array data has a number for each element of a sample. A table has a
+// scale of its own.
 bool has_its_scale(const Draft& d) {
   if (!d.scale) return true;
   double numel = 1;
@@ -151,7 +155,7 @@ bool has_its_scale(const Draft& d) {
   return !d.table && fits(d.scale->fill) && fits(d.scale->mean) && fits(d.scale->std);
 }
 
-// What a kind of data has in addition to what all have.
+// Returns whether exactly those optional parts are present that the kind of data has.
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();
@@ -183,9 +187,9 @@ Schema describe(Draft& d) {
   out.field("table", optional_section(d.table, describe), "of a CSV file");
   out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
-  out("input_shape", "is not what data of this task have, with their table, scale or tokenizer",
+  out("input_shape", "does not match the task, table, scale or tokenizer",
       [&d] { return has_its_parts(d); });
-  out("outputs", "is not the number of classes, values or tokens that the data have",
+  out("outputs", "is not the number of classes, values or tokens of the data",
       [&d] { return !has_its_parts(d) || has_its_outputs(d); });
   return out;
 }
@@ -224,7 +228,7 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
 
 namespace {
 
-constexpr double kRounding = 1e-6;  // some units in the last place of float32
+constexpr double kRounding = 1e-6;  // a few units in the last place of float32
 
 bool are_close(double mean_a, double std_a, double mean_b, double std_b) {
   const double most = kRounding * (std::abs(mean_a) + std_a);
@@ -241,7 +245,7 @@ bool are_close(const Standardizer* a, const Standardizer* b) {
   return out;
 }
 
-// All but the statistics.
+// Returns all fields but the statistics.
 json names_of(const DataInfo& info) {
   json out = json::parse(to_json(info));
   for (const char* key : {"target_mean", "target_std", "scale"}) out.erase(key);

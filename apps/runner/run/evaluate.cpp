@@ -44,7 +44,7 @@ static Tensor predicted_classes(const MetricBatch& batch, int64_t classes) {
   return sum(best * batch.counts.unsqueeze(1), {0});
 }
 
-// Returns f(), which calls the metric, and names the metric where that throws.
+// Returns f(), which calls the metric. If that throws, the error names the metric.
 template <class F> static auto call_metric(const Component& row, F f) try {
   return f();
 } catch (const std::exception& error) {
@@ -109,7 +109,7 @@ std::vector<std::string> Evaluator::names() const {
 
 // --- all batches of an evaluation ---
 
-// Measures the next batch of this rank; undefined after the last one.
+// Returns the sums of this rank's next batch. Returns an undefined tensor after the last one.
 using NextSums = std::function<Tensor()>;
 
 static void measure_alone(Evaluator& evaluator, const NextSums& next,
@@ -120,8 +120,8 @@ static void measure_alone(Evaluator& evaluator, const NextSums& next,
   }
 }
 
-// Adds the sums of `count` batches, one of each rank, on rank 0, in the order in which one rank
-// alone would add them. `numel`: elements of the sums.
+// Adds the sums of `count` batches on rank 0, one batch of each rank, in the order in which a
+// single rank would add them. numel: the number of elements of the sums.
 static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, int64_t numel,
                         const Communicator& ranks) {
   const TensorOptions doubles{.dtype = kFloat64, .device = ranks.device()};
@@ -132,11 +132,11 @@ static void add_in_turn(Evaluator& evaluator, const Tensor& own, int64_t count, 
   }
 }
 
-// `batches`: of this rank.
+// batches: the number of batches of this rank.
 static void measure_on_ranks(Evaluator& evaluator, const NextSums& next,
                              const std::function<void()>& end_batch, int64_t batches,
                              const Communicator& ranks) {
-  // All ranks need the number of batches and the length of their sums. Rank 0 has a batch for sure.
+  // All ranks need the number of batches and the length of their sums. Rank 0 always has a batch.
   Tensor own = next();
   const int64_t known[] = {batches, ranks.rank() == 0 ? own.numel() : 0};
   const Tensor sent = tensor_of(known, {2}, {.device = ranks.device()});

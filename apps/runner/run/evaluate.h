@@ -70,9 +70,11 @@ class Evaluator {
 
 // Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in
 // the config's precision. Then restores the mode of the model. With several ranks each measures
-// some of the batches, and all return the numbers that one rank alone would compute. Calls
-// after_batch with the number of batches that this rank has measured so far, on all ranks after the
-// same number; it may end the evaluation by an exception. By default it is check_stop().
+// some of the batches, and all return the numbers that a single rank would compute.
+//
+// after_batch is called with the number of batches that this rank has measured so far. All ranks
+// call it after the same numbers, and it may end the evaluation by throwing. By default it is
+// check_stop().
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t batches)>& after_batch = {});

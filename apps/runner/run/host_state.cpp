@@ -15,8 +15,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// "auto" takes the current GPU, or the CPU where no GPU can be used; anything else is taken as
-// named.
+// Returns the current GPU for "auto", or the CPU if no GPU can be used. Any other name is the
+// device itself.
 Device choose_device(const std::string& name) {
   if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::kCuda) : Device();
   const Device device(name);
@@ -58,7 +58,7 @@ void report_device(const RunConfig& config, Device device) {
                             ")"));
 }
 
-// Nsight Systems and its like set this variable for the programs that they start.
+// Nsight Systems and similar profilers set this variable for the programs that they start.
 static bool begin_nvtx() {
   const bool is_on = (detail::observers.load() & detail::kMarked) != 0;
   if (is_on || std::getenv("NVTX_INJECTION64_PATH") == nullptr) return false;

@@ -12,11 +12,12 @@
 
 namespace taper::v0::runner {
 
-// Sets the threads and the precision of float32 products, and finds the device: "auto" is the
-// current GPU, or the CPU where no GPU can be used. Throws DeviceUnavailable with the reason for a
-// GPU that cannot be used; also where it is too late for `visible_devices`, which is applied first.
+// Sets the threads and the precision of float32 products, and returns the device: for "auto" the
+// current GPU, or the CPU if no GPU can be used. Applies `visible_devices` first. Throws
+// DeviceUnavailable, with the reason, for a GPU that cannot be used, and if CUDA was already
+// initialized so that `visible_devices` cannot be applied.
 Device set_up(const RunConfig& config);
-// Sets the threads and the precision alone.
+// Sets only the threads and the precision.
 void apply_settings(const RunConfig& config);
 // Logs in one line which device "auto" has chosen and why.
 void report_device(const RunConfig& config, Device device);
@@ -26,9 +27,10 @@ using MatmulPrecisionGuard =
     ThreadStateGuard<get_float32_matmul_precision, set_float32_matmul_precision>;
 std::string matmul_precision_of(const RunConfig& config);
 
-// Gives a host back what a run changes: the number of threads, the precision of float32 products,
-// and NVTX ranges, which a run emits under a profiler that asks for them. Until the end of the
-// scope gradients are recorded, autocast is off, and draws come from a generator of the scope.
+// Restores at the end of the scope what a run changes in its host: the number of threads, the
+// precision of float32 products, and whether NVTX ranges are emitted (a run emits them under a
+// profiler that asks for them). Within the scope gradients are recorded, autocast is off, and
+// random numbers are drawn from a generator of the scope.
 class HostStateGuard {
  public:
   HostStateGuard();

@@ -1,5 +1,5 @@
-// The one source that includes spdlog. Its loggers are objects of this file and in none of spdlog's
-// registries.
+// The only source that includes spdlog. Its loggers are owned by this file and are not in spdlog's
+// registry.
 #include "apps/runner/run/log_sink.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/files.h"
 
-#define SPDLOG_PREVENT_CHILD_FD  // log files are not inherited by processes that are started
+#define SPDLOG_PREVENT_CHILD_FD  // processes that Taper starts do not inherit log files
 #include <spdlog/formatter.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
@@ -39,7 +39,7 @@ void append(spdlog::memory_buf_t& to, std::string_view text) {
   to.append(text.data(), text.data() + text.size());
 }
 
-// What spdlog takes as a message; a std::string might be taken as a format.
+// Returns a message for spdlog, which might interpret a std::string as a format.
 spdlog::string_view_t view_of(const std::string& text) { return {text.data(), text.size()}; }
 
 std::string_view text_of(const spdlog::details::log_msg& message) {
@@ -48,7 +48,7 @@ std::string_view text_of(const spdlog::details::log_msg& message) {
 
 // --- the console ---
 
-// "warning: the message", of which the severity is what is colored.
+// Formats "warning: the message"; only the severity is colored.
 class ConsoleFormatter : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& to) override {
@@ -64,7 +64,8 @@ class ConsoleFormatter : public spdlog::formatter {
   }
 };
 
-// stderr with one line below the messages that gives way to each.
+// Writes messages to stderr, above a status line that is removed for each message and drawn again
+// later.
 class ConsoleSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   ConsoleSink() : stderr_(color_mode()) {
@@ -115,10 +116,11 @@ struct Console {
     const char* term = std::getenv("TERM");
     is_terminal = isatty(STDERR_FILENO) != 0 && (!term || std::strcmp(term, "dumb") != 0);
     logger.set_level(spdlog::level::info);
-    logger.set_error_handler([](const std::string&) {});  // where stderr is gone, nobody reads it
+    // If stderr is closed, nobody can read the error.
+    logger.set_error_handler([](const std::string&) {});
   }
 };
-// Never destroyed, as the logger that it is.
+// Never destroyed, because destructors of other static objects may still log.
 Console& console() {
   static Console& one = *new Console;
   return one;
@@ -126,7 +128,7 @@ Console& console() {
 
 // --- the file ---
 
-// {"time":"2026-01-31T23:59:59.123Z","level":"info","rank":0,"message":"..."}
+// Formats {"time":"2026-01-31T23:59:59.123Z","level":"info","rank":0,"message":"..."}.
 class JsonFormatter : public spdlog::formatter {
  public:
   explicit JsonFormatter(int rank) : rank_(rank) {}
@@ -214,7 +216,7 @@ struct RunLog::File {
     logger->log(time, spdlog::source_loc{}, level_of(level), view_of(text));
     if (failure.empty()) return;
     logger.reset();
-    warn(concat_to_string(std::exchange(failure, ""), "; the run goes on without its log file"));
+    warn(concat_to_string(std::exchange(failure, ""), "; the run continues without its log file"));
   }
 };
 

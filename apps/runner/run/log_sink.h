@@ -1,4 +1,4 @@
-// Where log messages go: to the console of the program, and to the log file of a run.
+// The destinations of log messages: the console of the program, and the log file of a run.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 namespace taper::v0::runner {
 
-// --- the console: stderr, written by the program and not by a host ---
+// --- the console: stderr, used by the program but not by a host program ---
 
-// Makes the console the logger of this process (set_logger), unless the host has installed one.
-// An info message is printed as it is, any other behind its severity, an error behind "taper: ".
-// Severities are colored on a terminal, unless NO_COLOR is set.
+// Makes the console the logger of this process (set_logger), unless the host program has installed
+// one. Info messages are printed without a prefix, errors with the prefix "taper: ", others with
+// their severity. Severities are colored on a terminal, unless NO_COLOR is set.
 void install_console();
-// Sets the least severity that the console prints, whatever a config asks for.
+// Sets the lowest severity that the console prints. Overrides the config.
 void set_console_level(LogLevel level);
 
-// Applies `log.level` and `log.console` to the console until the end of the scope. Without a scope
+// Applies `log.level` and `log.console` to the console until the end of the scope. Without a guard
 // the console prints info messages and above. set_console_level() overrides it.
 class ConsoleGuard {
  public:
@@ -31,32 +31,35 @@ class ConsoleGuard {
   const int previous_;
 };
 
-// Whether a line can be redrawn in place: the console is the logger, its stderr is a terminal, and
-// it prints info messages.
+// Returns whether a line can be redrawn in place: the console is the logger, its stderr is a
+// terminal, and it prints info messages.
 bool has_status_line();
-// Draws the line in place of the last one. The next message replaces it.
+// Draws the line in place of the last one. The next message removes it.
 void show_status_line(const std::string& line);
 void clear_status_line();
 
 // --- the log file of a run ---
 
-// Writes what its thread logs to the run's log file, in the format and from the severity that the
-// config asks for. Messages that come before open() are kept until then. The messages go on to the
-// logger of the process whatever their severity.
+// Writes the messages that its thread logs to the run's log file, in the config's format and from
+// the config's severity on. Messages logged before open() are kept until then. All messages are
+// also passed on to the logger of the process, whatever their severity.
 //
-// Of later ranks, messages before open() are dropped: every rank prepares the run alike, and the
-// first one reports it. Of what they log afterwards, warnings and errors are kept, which begin with
-// "[rank 2] ". So report on the first rank alone what all ranks know.
+// On ranks other than the first, messages before open() are dropped: every rank prepares the run in
+// the same way, and the first one reports it. After open() only their warnings and errors are kept,
+// with the prefix "[rank 2] ". Therefore log messages that are the same on all ranks only on the
+// first rank.
 class RunLog {
  public:
   explicit RunLog(const LogConfig& config, int rank = 0);
   ~RunLog();
   RunLog& operator=(RunLog&&) = delete;  // neither copied nor moved
 
-  // Opens the file in the directory and appends to it; on later ranks only where the first rank's
-  // file is there. Throws DiskError. A later failure to write ends the file with a warning.
+  // Opens the file in the directory and appends to it. Ranks other than the first open it only if
+  // the first rank has created it. Throws DiskError. If a later write fails, logs a warning and
+  // closes the file.
   void open(const std::filesystem::path& dir);
-  // Writes to the file alone: what the logger of the process gets from elsewhere.
+  // Writes to the file only. Use it for messages that reach the logger of the process by another
+  // way.
   void write(LogLevel level, const std::string& message);
 
  private:

@@ -47,8 +47,8 @@ struct BatchSize {
   int64_t samples, tokens;
 };
 
-// Measures the memory of small batches on the CPU. Memory after each op grows linearly with the
-// batch, so that two small batches give that of a large one.
+// Measures the memory of small batches on the CPU. The memory after each op grows linearly with the
+// batch, so that two small batches are enough to compute the memory of a large one.
 class Probe {
  public:
   Probe(const RunConfig& config, const DataInfo& info, Module& model)
@@ -65,10 +65,10 @@ class Probe {
     const double times = double(samples * tokens) / double(2 * probed) - 1;
     const uint64_t copies = low_precision_changes();
     std::vector<int64_t> a = run({2, text}, trains);
-    // The first step makes low-precision copies of the weights, and later ones do not.
+    // The first step creates low-precision copies of the weights, and later steps reuse them.
     if (low_precision_changes() != copies) a = run({2, text}, trains);
     std::vector<int64_t> b = run({4, text}, trains);
-    if (a.size() != b.size()) {  // the model calls other ops for another size
+    if (a.size() != b.size()) {  // the model calls other ops for this batch size
       a = {std::ranges::max(a)};
       b = {std::ranges::max(b)};
     }
@@ -80,13 +80,14 @@ class Probe {
   }
 
  private:
-  // Returns the tokens of a whole sample, and of the samples that are run. 1 and 1: not a text.
+  // Returns the tokens of a whole sample, and the tokens of the samples that are measured. Returns
+  // 1 and 1 for data other than text.
   std::pair<int64_t, int64_t> tokens_of_sample(bool on_gpu) const {
     constexpr int64_t kTokens = 8, kCheap = 200'000'000;
     if (info_.vocab_size() == 0) return {1, 1};
     const int64_t block = info_.input_shape[0];
-    // Memory grows linearly with the length on a GPU alone, where attention does not store a square
-    // of it; elsewhere short texts would show too little of that.
+    // Memory grows linearly with the length only on a GPU, where attention does not store a square
+    // of it. On the CPU short samples would hide the quadratic part.
     const bool is_whole =
         !takes_any_length(model_) || (!on_gpu && block * model_.num_parameters() < kCheap);
     return {block, is_whole ? block : std::min(kTokens, block)};
@@ -125,15 +126,15 @@ class Probe {
   const Loss loss_;
 };
 
-// Returns the bytes of the optimizer's state after a step. One parameter of each number of
-// dimensions is stepped: an optimizer treats all of them alike.
+// Returns the bytes of the optimizer's state after a step. Takes a step with one parameter of each
+// number of dimensions, because an optimizer treats all of these in the same way.
 int64_t state_bytes(const OptimizerConfig& config, Module& model) {
-  constexpr int64_t kLeast = 16;  // elements, so that the counter of steps does not matter
+  constexpr int64_t kLeast = 16;  // elements, so that the step counter does not matter
   const auto optimizer = build_optimizer(config, {model, config.no_decay});
   std::map<int, std::vector<Tensor>> by_dim;
   for (const Tensor& p : model.parameters()) by_dim[p.dim()].push_back(p);
   int64_t total = 0, before = tensor_bytes(optimizer->state_dict(), "state.");
-  if (before > 0) return before;  // the optimizer was constructed with its state
+  if (before > 0) return before;  // the constructor of the optimizer has allocated its state
   for (const auto& [dim, params] : by_dim) {
     const auto size = [](const Tensor& p) {
       return p.numel() < kLeast ? int64_t(1) << 62 : p.numel();
@@ -149,13 +150,13 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   return total;
 }
 
-// What an estimate is made for.
+// The conditions of an estimate.
 struct EstimateSite {
   bool holds_data, on_gpu;
   int64_t ranks;
 };
 
-// Adds what is allocated during the whole run, except for the data.
+// Estimates the memory that is allocated during the whole run, except for the data.
 MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t optimizer_state,
                               int64_t ranks) {
   const TrainConfig& c = config.train;
@@ -174,13 +175,13 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
   out.add("optimizer state",
           config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
   if (c.ema) out.add("averages", gradients);
-  if (buckets > 0) out.add("buckets", buckets, "  of gradients that travel");
+  if (buckets > 0) out.add("buckets", buckets, "  for reducing gradients over ranks or shards");
   return out;
 }
 
-// Estimates all parts. The model is on the CPU and loses its gradients. Memory that is allocated
-// for a while counts with its maximum: activations and what a backward pass needs in addition to
-// gradients, or an evaluation, or a checkpoint, whichever is more.
+// Estimates all parts. The model must be on the CPU; its gradients are freed. Temporary memory is
+// counted by its maximum: activations and what a backward pass needs besides gradients, or an
+// evaluation, or a checkpoint, whichever is largest.
 MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data, Module& model,
                               const EstimateSite& site) {
   const TrainConfig& c = config.train;
@@ -208,8 +209,8 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   return out;
 }
 
-// Builds a model for an estimate: its weights are not initialized, and the default generator stays
-// as it was until the end of the scope.
+// Skips the initialization of weights and restores the default generator at the end of the scope,
+// so that a model can be built for an estimate.
 struct EstimateGuard {
   Generator generator{default_generator()};
   DrawGuard draws{generator};
@@ -261,14 +262,15 @@ int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
     return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
                                    [&] { return total_memory(ranks.device()); });
   } catch (const std::exception&) {
-    // The model runs on GPUs only, or is wrong: then the run reports it.
+    // The model runs on GPUs only, or the config is wrong. In that case the run itself reports the
+    // error.
     return std::min(usual, config.train.batch_size);
   }
 }
 
 std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
                             int64_t ranks) {
-  // Asking CUDA would take longer than everything else here.
+  // Initializing CUDA would take longer than everything else in this function.
   const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
   const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
   if (!config.train.eval_batch_size && data.vocab_size() == 0) {
@@ -280,7 +282,7 @@ std::string describe_memory(RunConfig config, const data::Splits& data, Module& 
   }
   const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
   MemoryEstimate memory = estimate_parts(config, data, model, {holds_data, on_gpu, ranks});
-  memory.add("together", memory.total,
+  memory.add("total", memory.total,
              concat_to_string(on_gpu ? "  on the GPU" : "",
                               ranks > 1 ? concat_to_string("  of each of ", ranks, " ranks") : ""));
   return memory.lines;

@@ -11,7 +11,7 @@
 
 namespace taper::v0::runner {
 
-// Memory by its parts (parameters, gradients, ...).
+// The memory of a run, by part (parameters, gradients, ...).
 struct MemoryEstimate {
   std::string lines{};  // one for each part: name, MiB, note
   int64_t total = 0;    // bytes
@@ -19,31 +19,33 @@ struct MemoryEstimate {
   void add(const char* name, int64_t bytes, const std::string& note = "");
 };
 
-// Returns the bytes that a run takes on the device of `ranks`; with several ranks, on each.
-// holds_data: the samples are on the device, too. The estimate is made on the CPU from two small
-// steps. The default generator stays as it was.
+// Returns an estimate of the bytes that a run allocates on the device of `ranks`; with several
+// ranks, on each device. holds_data: the samples are stored on the device, too. The estimate is
+// computed on the CPU from two small steps. The default generator is not changed.
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks);
 
-// Returns the text of `taper train --validate` about memory: a line for each part on the config's
-// device, with the evaluation batch size that a run there would choose. The model must be on the
+// Returns the memory section of `taper train --validate`: a line for each part on the config's
+// device, with the evaluation batch size that a run would choose there. The model must be on the
 // CPU.
 std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
                             int64_t ranks);
 
-// Returns the largest power of two up to 1024 with which an evaluation and the state of the run
-// take at most half of the device's memory on one rank; the result does not depend on the number of
-// ranks. The model must be on the CPU. total() returns the size of the memory and is called only if
-// it matters.
+// Returns the largest power of two up to 1024 for which an evaluation and the state of the run take
+// at most half of the device's memory on one rank. The result does not depend on the number of
+// ranks. The model must be on the CPU. total() returns the size of the memory, and is called only
+// if more than 1 GiB may be needed.
 int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, Module& model,
                                 bool on_gpu, const std::function<int64_t()>& total);
-// Returns the batch size of evaluations: that of the config; otherwise eval_batch_size_of() for a
-// text, and fitting_eval_batch_size() of the device's total memory for other data. How much of the
-// memory is free does not matter, so that all runs of a config choose the same.
+// Returns the batch size of evaluations: train.eval_batch_size if the config gives it; otherwise
+// eval_batch_size_of() for text, and fitting_eval_batch_size() of the device's total memory for
+// other data. It does not depend on how much memory is free, so that all runs of a config choose
+// the same.
 int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
                                const distributed::Communicator& ranks);
 
-// Returns the most bytes that tensors of the device have held since reset_peak_memory().
+// Returns the maximum number of bytes that tensors of the device have used since
+// reset_peak_memory().
 int64_t peak_memory(Device device);
 void reset_peak_memory(Device device);
 

@@ -27,7 +27,7 @@ template <size_t N> int number_of(const char* const (&names)[N], int otherwise) 
   return otherwise;
 }
 
-// All ranks throw it, and the first says it.
+// An error that all ranks throw. The first rank prints it.
 struct SharedError : RunError {
   using RunError::RunError;
 };
@@ -38,7 +38,7 @@ Communicator rendezvous(Device device, double timeout) try {
   throw RunError(kExitRanks, error.what());
 }
 
-// The first rank's on all.
+// Returns the first rank's file names on all ranks.
 template <class T>
 std::vector<std::string> names_from_first(const Communicator& ranks,
                                           const std::map<std::string, T>& files) {
@@ -57,17 +57,17 @@ Communicator set_up_ranks(const RunConfig& config) {
   const Device kind = on_gpu ? DeviceType::kCuda : DeviceType::kCpu;
   run_on_all_ranks(config.distributed.timeout, [&] {
     RunConfig on_cpu = config;
-    on_cpu.device = "cpu";  // all but the device, of which each rank takes another
+    on_cpu.device = "cpu";  // each rank chooses its own device below
     set_up(on_cpu);
     require<ConfigError>(!config.device.starts_with("cuda:"), "device: ", config.device,
-                         " is one GPU, but several ranks were ",
-                         "started: with 'cuda' each takes the GPU of its number on its host");
+                         " is one GPU, but several ranks were started; with device: cuda each ",
+                         "rank uses the GPU of its own number on its host");
     if (const std::string why = Communicator::unavailable_reason(kind); !why.empty()) {
       throw DeviceUnavailable(why);
     }
   });
   Communicator ranks = rendezvous(kind, config.distributed.timeout);
-  if (config.threads == 0) {  // ranks of a host share its cores
+  if (config.threads == 0) {  // the ranks of a host share its cores
     const int here = number_of(kLocalSizes, ranks.size());
     set_num_threads(std::max(1, get_num_threads() / std::max(here, 1)));
   }
@@ -183,13 +183,13 @@ void launch(int64_t ranks) {
       words.push_back(own[i]);
     }
   }
-  // What the user set stays. Ranks of one host share it, each with threads on all of its cores; and
-  // when one is lost the others have time to say so, or to save.
+  // Variables that the user has set are kept. The defaults: ranks may share one host, threads are
+  // not bound to cores, and if a rank is lost, the others have 5 seconds to report that or to save.
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
-  setenv("OMPI_MCA_orte_execute_quiet", "1", 0);  // the ranks themselves say what is wrong
+  setenv("OMPI_MCA_orte_execute_quiet", "1", 0);  // the ranks themselves report errors
   setenv("OMPI_MCA_odls_base_sigkill_timeout", "5", 0);
-  if (::geteuid() == 0) {  // as in a container
+  if (::geteuid() == 0) {  // root, as in a container
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
@@ -197,7 +197,8 @@ void launch(int64_t ranks) {
   for (std::string& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
-  throw ConfigError("--ranks: there is no mpirun on PATH: scripts/install.sh distributed");
+  throw ConfigError(
+      "--ranks: mpirun is not on PATH; install it with scripts/install.sh distributed");
 }
 
 }  // namespace taper::v0::runner

@@ -1,5 +1,5 @@
-// The ranks of a run: one process, or as many as a launcher started, each with a part of every
-// batch. The first alone writes files and logs.
+// The ranks of a run: one process, or as many as a launcher has started. Each computes a part of
+// every batch. Only the first rank writes files and logs.
 #pragma once
 
 #include <functional>
@@ -15,37 +15,39 @@ namespace taper::v0::runner {
 
 using distributed::Communicator;
 
-// Whether this process is one of several, and not the first: by the launcher's environment alone,
-// so that errors before the ranks have met are printed once.
+// Returns whether this process is one of several ranks and not the first. Reads only the launcher's
+// environment, so that errors before the ranks are connected are printed once.
 bool is_later_rank();
 
-// What set_up() does (process.h), for the ranks that were launched, or for this process alone; on
-// several each has a GPU of its own.
+// Does what set_up() does (host_state.h), for the ranks that were launched, or for this process
+// alone. With several ranks each uses a GPU of its own.
 Communicator set_up_ranks(const RunConfig& config);
 
-// Throws on all ranks, saying how, when they differ in program, config (ConfigError) or data files
-// (InputError).
+// Throws on all ranks, with the differences, if ranks differ in program or config (ConfigError) or
+// in data files (InputError). Every rank calls it.
 void require_equal_ranks(const RunConfig& config, const Communicator& ranks);
 
-// Runs f on every rank. Where it throws on some, all throw the first's error, which names the ranks
-// unless it is that of all. f calls no collective.
+// Runs f on every rank. If f throws on some ranks, all ranks throw an error with the exit code of
+// the first of them. Its message names the failed ranks, unless all failed with the same error. f
+// must not call collectives.
 void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f);
 
-// The same before they have their devices; afterwards they meet within the timeout, which f may
-// set. Under a launcher that is no MPI each says its own.
+// Does the same before the ranks have devices. Afterwards the ranks synchronize within `timeout`
+// seconds, which f may set. Without MPI each rank throws its own error.
 void run_on_all_ranks(const double& timeout, const std::function<void()>& f);
 
-// The first rank's on all.
+// Returns the first rank's value on all ranks. Every rank calls it.
 std::string from_first(const Communicator& ranks, const std::string& text);
 std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Checkpoint> given);
 
-// Ends a rank whose run threw `error` after `step`: rethrows what all ranks throw, said by the
-// first alone (an empty message means that nothing is to be said); says which rank and where for
-// the loss of another one; and for what befell this rank alone says so and ends all.
+// Terminates this rank after a failed run; `step` is the last step. Rethrows an error that all
+// ranks share; only the first rank's has a message, so that it is printed once. If another rank was
+// lost, throws an error with the name of this rank and the step. If only this rank failed, logs the
+// error and aborts the job.
 [[noreturn]] void abort_rank(const Communicator& ranks, const std::exception& error, int64_t step);
 
-// `taper ... --ranks N`: this process becomes mpirun, which starts the program N times on this host
-// with these words. Throws ConfigError where there is no mpirun, or no MPI to use.
+// Implements `taper ... --ranks N`: replaces this process by mpirun, which starts the program N
+// times on this host with the same arguments. Throws ConfigError if mpirun or MPI is missing.
 [[noreturn]] void launch(int64_t ranks);
 
 }  // namespace taper::v0::runner

@@ -25,7 +25,7 @@ namespace taper::v0::runner {
 namespace {
 
 constexpr const char* kLock = "run.lock";
-// Of every run from its start; and what else is listed where it is there.
+// The checksum list always has the first three files, and the others once the run is finished.
 constexpr const char* kAlways[] = {"config.yaml", "data.json", "env.json"};
 constexpr const char* kAtTheEnd[] = {"exit.json", "metrics.jsonl", "model.safetensors"};
 
@@ -41,7 +41,7 @@ std::string this_process() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
-// (Not by way of /proc, which need not be there.)
+// Does not use /proc, which may not be mounted.
 bool is_same_file(int file, const fs::path& path) {
   struct stat a, b;
   return ::fstat(file, &a) == 0 && ::stat(path.c_str(), &b) == 0 && a.st_ino == b.st_ino &&
@@ -53,14 +53,15 @@ bool is_same_file(int file, const fs::path& path) {
 bool is_run(const fs::path& dir) {
   if (fs::exists(dir / kLock)) return true;
   if (!fs::exists(dir / "env.json")) return false;
-  const Document env = parse_json(read_file(dir / "env.json", "facts of the run"), {});
+  const Document env = parse_json(read_file(dir / "env.json", "metadata of the run"), {});
   return env.root && env.root->find("taper");
 }
 
 // --- the lock ---
 
-// A process that was killed may hold its lock for some seconds, while the system takes back its
-// memory. Sets errno.
+// Tries to lock the file for some time: a process that was killed keeps its lock until the system
+// has freed its memory, which may take seconds. Returns false, with errno set, if the file cannot
+// be locked.
 static bool lock_within(int file, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kPause(20);
   for (;; patience -= kPause) {
@@ -73,14 +74,14 @@ static bool lock_within(int file, std::chrono::milliseconds patience) {
 
 RunLock::RunLock(const fs::path& dir) {
   const fs::path path = dir / kLock;
-  do {  // again where the directory was moved aside meanwhile
+  do {  // repeats if the directory was renamed meanwhile
     file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (file_ < 0) cannot_write(path);
     const bool is_locked = lock_within(file_, std::chrono::seconds(5));
     if (!is_locked && errno == EWOULDBLOCK) {
       throw InputError(concat_to_string(
           "'", dir.string(), "' is in use by ", read_file(path, "lock"),
-          ": wait for its end, or name another directory", for_caller(" with --out", "")));
+          "; wait until it ends, or choose another directory", for_caller(" with --out", "")));
     }
     if (!is_locked)
       warn(concat_to_string("cannot lock '", path.string(), "': ", std::strerror(errno)));
@@ -101,7 +102,7 @@ void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
   require<InputError>(fs::is_directory(dir), head, "is a file");
   if (fs::is_empty(dir)) return;
   require<InputError>(is_run(dir), head,
-                      "holds files that no run made; name a new or an empty directory",
+                      "has files that are not from a run; choose a new or empty directory",
                       for_caller(" with --out", ""));
   lock.emplace(dir);
 }
@@ -115,14 +116,15 @@ void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
   };
   for (;; lock.reset()) {
     fs::create_directories(dir, error);
-    check("make the run's directory");
+    check("create the run's directory");
     if (!lock) lock.emplace(dir);
     if (is_empty_but_for_lock(dir)) break;
-    const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;  // of "runs/m/"
+    // for a path such as "runs/m/"
+    const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;
     int i = 1;
     while (fs::exists(fs::symlink_status(concat_to_string(name.string(), ".", i)))) ++i;
     fs::rename(name, concat_to_string(name.string(), ".", i), error);
-    check("move aside the earlier run in");
+    check("rename the earlier run");
   }
   sync(fs::canonical(dir).parent_path());
 }
@@ -137,7 +139,7 @@ void write_run_checksums(const fs::path& dir, bool is_finished) {
   write_file(dir / kChecksums, sums_of(dir, names));
 }
 
-// What is wrong with the files that are listed; nothing where there is no list.
+// Returns what is damaged among the listed files. Returns "" if nothing is, or if there is no list.
 static std::string damage_of_run(const fs::path& dir) try {
   const fs::path list = dir / kChecksums;
   if (!fs::exists(list)) return "";
@@ -150,11 +152,11 @@ static std::string damage_of_run(const fs::path& dir) try {
   }
   return sums_difference(listed, sums_of(dir, names));
 } catch (const std::exception& error) {
-  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // which says nothing about the files
-  return concat_to_string(kChecksums, " lists what cannot be read: ", error.what());
+  if (is_any<OutOfMemoryError, std::bad_alloc>(error)) throw;  // says nothing about the files
+  return concat_to_string(kChecksums, " lists a file that cannot be read: ", error.what());
 }
 
-// RUN of RUN/checkpoints/NAME.
+// Returns RUN of RUN/checkpoints/NAME.
 static fs::path run_of_checkpoint(const fs::path& checkpoint) {
   const fs::path whole = checkpoint.filename().empty() ? checkpoint.parent_path() : checkpoint;
   const fs::path run = whole.parent_path().parent_path();
@@ -164,19 +166,20 @@ static fs::path run_of_checkpoint(const fs::path& checkpoint) {
 void verify_run(const fs::path& dir) {
   if (is_checkpoint(dir)) {
     throw InputError(concat_to_string("'", dir.string(),
-                                      "' is a checkpoint, not a run's directory: name the run",
-                                      ", '", run_of_checkpoint(dir).string(), "'"));
+                                      "' is a checkpoint, not a run's directory; give the run, '",
+                                      run_of_checkpoint(dir).string(), "'"));
   }
   require<InputError>(fs::exists(dir / "config.yaml"), "'", dir.string(),
-                      "' is no run's directory: it has no config.yaml");
+                      "' is not a run's directory: it has no config.yaml");
   if (!fs::exists(dir / kChecksums)) {
-    warn(concat_to_string("'", dir.string(),
-                          "' has no checksums, as runs of older versions: it is taken as it is"));
+    warn(concat_to_string(
+        "'", dir.string(),
+        "' has no checksums, as in runs of older versions: its files are not verified"));
   }
   const std::string damage = damage_of_run(dir);
   require<InputError>(damage.empty(), "the run in '", dir.string(),
                       "' is damaged, or was changed by hand: ", damage, "; ", resume_auto(),
-                      " makes its files anew from a checkpoint");
+                      " writes its files again from a checkpoint");
 }
 
 std::string verify(const fs::path& path) {
@@ -188,12 +191,12 @@ std::string verify(const fs::path& path) {
   if (is_checkpoint(path)) {
     note(path.string(), damage_of(path));
   } else {
-    if (!fs::exists(path / "config.yaml")) verify_run(path);  // which says so
+    if (!fs::exists(path / "config.yaml")) verify_run(path);  // throws, with the reason
     if (fs::exists(path / kChecksums)) {
       const std::string listed = read_file(path / kChecksums, "list of checksums");
       note(joined(names_in(listed)), damage_of_run(path));
     } else {
-      out = "no checksums of the run's own files, as in runs of older versions\n";
+      out = "no checksums for the run's own files, as in runs of older versions\n";
     }
     for (const fs::path& checkpoint : list_checkpoints(path)) {
       note(concat_to_string("checkpoints/", checkpoint.filename().string()), damage_of(checkpoint));

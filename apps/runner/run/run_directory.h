@@ -1,4 +1,4 @@
-// The directory of a run: who writes in it, whether a run made it, whether its files are whole.
+// The directory of a run: its lock, its creation, and the checksums of its files.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,19 @@
 
 namespace taper::v0::runner {
 
-// Where its config changed, all of them (run_metadata.h).
+// All configs of a run whose config has changed (run_metadata.h).
 inline constexpr const char* kHistory = "history.json";
 
-// Whether a run made what is in the directory.
+// Returns whether the files in the directory were written by a run.
 bool is_run(const fs::path& dir);
 
-// The lock of the process that writes in a run's directory. It is released at the end of the scope
-// or of the process; the file DIR/run.lock stays.
+// The lock of the process that writes to a run's directory. It is released at the end of the scope
+// or of the process. The file DIR/run.lock is not removed.
 class RunLock {
  public:
-  // Waits up to five seconds for another process that holds the lock: one that was killed keeps it
-  // until the system has torn it down. Throws InputError, with the id, host and start of the
-  // holder, if it still has the lock then.
+  // Waits up to five seconds if another process holds the lock, because a process that was killed
+  // keeps it until the system has freed its memory. Throws InputError, with the process id, host
+  // and start time of the holder, if the lock is still held after that.
   explicit RunLock(const fs::path& dir);
   ~RunLock();
 
@@ -29,22 +29,24 @@ class RunLock {
   Descriptor file_;
 };
 
-// Whether a run can be made there: nothing is there, an empty directory, or that of an earlier run,
-// which is then locked. InputError: anything else.
+// Checks that a run can write to `dir`: the path does not exist, or is an empty directory, or is
+// the directory of an earlier run, which is then locked. Throws InputError otherwise.
 void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock);
-// Makes the directory, locked and else empty. An earlier run is kept: renamed to DIR.1, DIR.2, ...
-// first. Throws DiskError when it cannot be made.
+// Creates and locks an empty directory. An earlier run is renamed to DIR.1, DIR.2, ... first.
+// Throws DiskError if the directory cannot be created.
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock);
 
 // --- checksums ---
 
-// Lists the run's files in DIR/CRC32; those that grow or come at its end when it is finished.
+// Writes the checksums of the run's files to DIR/CRC32. Files that change until the end of the run
+// are listed only if is_finished.
 void write_run_checksums(const fs::path& dir, bool is_finished);
-// Every verb that reads a run calls this first. InputError: it is none, or a file is not as the run
-// wrote it. Of one without a list (of an older version) it says so and goes on.
+// Throws InputError if `dir` is not a run's directory, or if a file differs from its checksum.
+// Every command that reads a run calls this first. If there are no checksums, as in runs of older
+// versions, logs a warning and returns.
 void verify_run(const fs::path& dir);
-// `taper verify`: text for stdout on a run and all its checkpoints, or on one checkpoint;
-// InputError that names all that is damaged.
+// Implements `taper verify` for a run and all its checkpoints, or for one checkpoint. Returns text
+// for stdout. Throws InputError, with all damaged files, if there are any.
 std::string verify(const fs::path& path);
 
 }  // namespace taper::v0::runner

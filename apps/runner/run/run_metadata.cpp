@@ -27,7 +27,7 @@ RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& o
   const bool sets_data = std::ranges::any_of(
       overrides, [](const std::string& text) { return text.starts_with("data"); });
   if (sets_data || !is_run(dir) || !fs::exists(dir / "env.json")) return config;
-  const Json env = read_json_file<Json>(dir / "env.json", "facts of the run");
+  const Json env = read_json_file<Json>(dir / "env.json", "metadata of the run");
   const auto started = env.find("started_in");
   if (started == env.end() || !started->is_string()) return config;
   const fs::path base = (fs::canonical(dir) / started->get<std::string>()).lexically_normal();
@@ -36,7 +36,7 @@ RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& o
   return config;
 }
 
-// Of a run's directory; one phase has its step and its YAML.
+// Returns the history of a run: for each phase the number of steps before it and its YAML.
 static Json history_of(const fs::path& run) {
   const fs::path file = run / kHistory;
   if (!fs::exists(file)) return Json::array();
@@ -47,7 +47,7 @@ std::vector<Phase> phases_of_run(const fs::path& run) try {
   const bool is_directory = fs::is_directory(run);
   const fs::path yaml = is_directory ? run / "config.yaml" : run;
   if (!fs::exists(yaml))
-    throw InputError(concat_to_string("no run: there is no '", yaml.string(), "'"));
+    throw InputError(concat_to_string("not a run: '", yaml.string(), "' does not exist"));
   if (is_directory) verify_run(run);
   RunConfig last = load_run_config(run);
   const Json history = is_directory ? history_of(run) : Json::array();
@@ -62,7 +62,7 @@ std::vector<Phase> phases_of_run(const fs::path& run) try {
   out.push_back({std::move(last)});
   return out;
 } catch (const Json::exception&) {
-  throw InputError(concat_to_string((run / kHistory).string(), ": damaged"));
+  throw InputError(concat_to_string("'", (run / kHistory).string(), "' is damaged"));
 }
 
 void note_phase(const fs::path& dir, int64_t step, const std::string& before,
@@ -78,7 +78,7 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
     fs::remove(dir / kHistory);
   }
 } catch (const Json::exception&) {
-  throw InputError(concat_to_string((dir / kHistory).string(), ": damaged"));
+  throw InputError(concat_to_string("'", (dir / kHistory).string(), "' is damaged"));
 }
 
 // --- program, machine and data ---
@@ -97,14 +97,16 @@ std::string cpu_name() {
   return "unknown processor";
 }
 
-// Of the files that are there: who reads another says so.
+// Returns name, size and checksum of each data file. Skips missing files: the code that reads them
+// reports the error.
 static Json data_metadata(const DataConfig& data) {
   Json out = Json::array();
   for (const data::DataFile& file : source_of(data)->files()) {
     if (!std::ranges::all_of(file.parts, [](const fs::path& part) { return fs::exists(part); })) {
       continue;
     }
-    // Named as the config names them, wherever the run is looked at from.
+    // The name is relative to data.base as in the config, so that it does not depend on the current
+    // directory.
     const fs::path path = file.name, below = path.lexically_relative(data.base);
     const bool is_below = !data.base.empty() && !below.empty() && *below.begin() != "..";
     uint64_t bytes = 0;
@@ -141,12 +143,12 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   }
   env["seed"] = config.seed;
   env["data"] = data_metadata(config.data);
-  // Seen from the run's directory, so that both may move together.
+  // Relative to the run's directory, so that both may be moved together.
   const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
   env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
-  // A fact that no run needs: /proc may not be mounted.
+  // No run needs this value, so it is left out if /proc is not mounted.
   if (fs::exists("/proc/self/cmdline")) env["command"] = command_line();
-  // What is not UTF-8 (a path may be anything) is shown with a replacement character.
+  // Invalid UTF-8, which a path may have, is written as replacement characters.
   write_file(dir / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -161,7 +163,7 @@ static MetadataMap shown(const Json& files) {
 
 RunMetadata metadata_of_run(const fs::path& run) try {
   RunMetadata out;
-  const Json env = read_json_file<Json>(run / "env.json", "facts of the run");
+  const Json env = read_json_file<Json>(run / "env.json", "metadata of the run");
   for (const auto& [key, value] : env.items()) {
     if (key == "data") {
       out.data = shown(value);
@@ -171,7 +173,7 @@ RunMetadata metadata_of_run(const fs::path& run) try {
   }
   return out;
 } catch (const Json::exception&) {
-  throw InputError(concat_to_string((run / "env.json").string(), ": damaged"));
+  throw InputError(concat_to_string("'", (run / "env.json").string(), "' is damaged"));
 }
 
 std::string changed_data(const fs::path& run, const RunConfig& config) {
@@ -182,7 +184,7 @@ std::string changed_data(const fs::path& run, const RunConfig& config) {
   return differences(then, now);
 }
 
-// --- what differs ---
+// --- differences ---
 
 std::string differences(const MetadataMap& a, const MetadataMap& b, const std::string& none) {
   MetadataMap all = a;
@@ -209,9 +211,9 @@ std::string config_differences(const std::string& a, const std::string& b) {
   const auto flat = [](const std::string& yaml) {
     MetadataMap out;
     if (const Document doc = parse_yaml(yaml, {}); doc.root) flatten(*doc.root, "", out);
-    std::erase_if(out, [](const auto& fact) {
-      return fact.first.starts_with("command.") || fact.first == "started_in" ||
-             fact.first.starts_with("log.");
+    std::erase_if(out, [](const auto& entry) {
+      return entry.first.starts_with("command.") || entry.first == "started_in" ||
+             entry.first.starts_with("log.");
     });
     return out;
   };
@@ -220,7 +222,7 @@ std::string config_differences(const std::string& a, const std::string& b) {
 
 std::string env_differences(const fs::path& a, const fs::path& b) {
   const auto env = [](const fs::path& run) {
-    return read_file(run / "env.json", "facts of the run");
+    return read_file(run / "env.json", "metadata of the run");
   };
   return config_differences(env(a), env(b));
 }

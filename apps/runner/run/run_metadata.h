@@ -1,5 +1,5 @@
-// What a run stood on: its config, or one after another (config.yaml, history.json), the program,
-// machine and data (env.json), and what is known of the data (data.json).
+// What a run was made from: its configs (config.yaml, history.json), and the program, machine and
+// data files (env.json).
 #pragma once
 
 #include <cstdint>
@@ -15,64 +15,67 @@ namespace taper::v0::runner {
 
 // --- configs ---
 
-// The config in a run's directory, or in a YAML file (which may be a run's), with overrides. Paths
-// of data are looked for in the folder where the run was started, unless an override sets data.
+// Loads the config in a run's directory, or in a YAML file (which may be a run's), and applies the
+// overrides. Relative paths of data are resolved against the folder where the run was started,
+// unless an override sets `data`.
 RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides = {});
 
-// A part of a run: its config, and the step before which another one took over; 0: none did.
+// A part of a run that had one config. until: the last step of the part; 0 in the last part.
 struct Phase {
   RunConfig config;
   int64_t until = 0;
 };
-// All parts, the last of which has the config of config.yaml; of a run's directory, whose files are
-// verified, or of a YAML file.
+// Returns all phases of a run, the last of which has the config of config.yaml. `run` is a run's
+// directory, whose files are verified, or a YAML file.
 std::vector<Phase> phases_of_run(const fs::path& run);
-// A run whose steps so far had the YAML `before` goes on after `step` with `after`: both are kept
-// in DIR/history.json.
+// Records in DIR/history.json that a run continues after `step` with the YAML `after`, and had
+// `before` until then.
 void note_phase(const fs::path& dir, int64_t step, const std::string& before,
                 const std::string& after);
 
 // --- program, machine and data ---
 
-// What the program was made of; the commit is the version where it was built from an archive.
+// How the program was built. The commit is the version if it was built from an archive.
 struct BuildInfo {
   std::string version, commit, compiler, onednn;
 };
 BuildInfo build_info();
-// "AMD EPYC 9654 96-Core Processor".
+// Returns the name of the processor, such as "AMD EPYC 9654 96-Core Processor".
 std::string cpu_name();
 
-// YAML of what the ranks of a run must have in common: program, config, data files.
+// Returns YAML of what must be equal on all ranks of a run: program, config and data files.
 std::string metadata_of_rank(const RunConfig& config);
 
 // Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
-// threads, device, the data files with their sizes and CRC-32, seed, where it was started, and
-// command line. Nothing of its own names the machine or its user.
+// threads, device, the data files with their sizes and CRC-32, the seed, the folder where the run
+// was started, and the command line. Apart from these paths and arguments, nothing in it identifies
+// the machine or its user.
 void write_env(const fs::path& dir, const RunConfig& config, Device device);
 
-// Texts by names or paths ("train.epochs").
+// Texts by name or path ("train.epochs").
 using MetadataMap = std::map<std::string, std::string>;
 
-// Contents of DIR/env.json in addition to the run's own settings: values of program and machine by
-// their names, and "N bytes, CRC-32 X" by data file. InputError: missing or damaged.
+// The contents of DIR/env.json without the run's own settings: values of program and machine by
+// name, and "N bytes, CRC-32 X" by data file. metadata_of_run() throws InputError if the file is
+// missing or damaged.
 struct RunMetadata {
   MetadataMap program{}, data{};
 };
 RunMetadata metadata_of_run(const fs::path& dir);
 
-// A line for each data file that is no longer what DIR/env.json says: "  FILE: then | now"; nothing
-// where all are, or where it says nothing.
+// Returns a line "  FILE: then | now" for each data file that differs from DIR/env.json. Returns ""
+// if all are the same, or if env.json is missing.
 std::string changed_data(const fs::path& dir, const RunConfig& config);
 
-// --- what differs ---
+// --- differences ---
 
-// A line for each value that differs, "  train.epochs: 3 | 5"; nothing where none does. `none`
-// stands for what one side has not.
+// Returns a line "  train.epochs: 3 | 5" for each value that differs, or "" if none does. none: the
+// text for a value that one side lacks.
 std::string differences(const MetadataMap& a, const MetadataMap& b,
                         const std::string& none = "not there");
-// Of YAML, which JSON is too.
+// Returns the differences of two YAML or JSON texts.
 std::string config_differences(const std::string& a, const std::string& b);
-// Of the env.json of two runs, without their command lines.
+// Returns the differences of the env.json of two runs, without their command lines.
 std::string env_differences(const fs::path& a, const fs::path& b);
 
 }  // namespace taper::v0::runner

@@ -17,16 +17,17 @@
 namespace taper::v0::runner {
 namespace {
 
-// The last one is ignored: a file over the limit of `ulimit -f` is a failed write with a message.
+// SIGXFSZ is ignored, so that a file above the limit of `ulimit -f` is a failed write with a
+// message.
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXFSZ};
 
 bool listens = false;  // between the constructor and the destructor of a SignalGuard
 volatile std::sig_atomic_t last_signal = 0, asked_to_end = 0, quiet = 0;
-timespec asked_at;  // when the first SIGINT or SIGTERM came
+timespec asked_at;  // the time of the first SIGINT or SIGTERM
 struct sigaction previous[std::size(kSignals)];
 void (*previous_check)() = nullptr;
 
-// What the handler prints, prepared beforehand: it may not allocate.
+// Texts that the handler prints. They are set beforehand, because a handler must not allocate.
 constexpr const char* kStopping = "stopping";
 std::atomic<const char*> plan{kStopping}, newest{nullptr}, line_start{"taper: "};
 
@@ -39,7 +40,7 @@ const char* name_of_signal(int number) {
   }
 }
 
-// Async-signal-safe. One write, so that lines of several processes do not mix.
+// Async-signal-safe. Writes the line in one call, so that lines of several processes do not mix.
 void print_line(std::initializer_list<const char*> parts) {
   if (quiet != 0) return;
   char line[PATH_MAX + 512];
@@ -58,7 +59,8 @@ void print_line(std::initializer_list<const char*> parts) {
   ::_exit(128 + number);
 }
 
-// `timeout` sends SIGTERM to its child and, right after that, to the child's process group.
+// Returns whether this SIGTERM repeats the last one: `timeout` sends SIGTERM to its child and,
+// right after that, to the child's process group.
 bool is_echo(int number) {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -67,7 +69,7 @@ bool is_echo(int number) {
   return number == SIGTERM && last_signal == SIGTERM && seconds < 0.1;
 }
 
-// The handler of all of these signals.
+// The handler of all signals but SIGXFSZ.
 void note(int number) {
   const int saved_errno = errno;
   const bool ends = number == SIGINT || number == SIGTERM;
@@ -77,7 +79,7 @@ void note(int number) {
   if (ends) asked_to_end = 1;
   last_signal = number;
   const char* again = number == SIGINT    ? "; press Ctrl-C again to end at once"
-                      : number == SIGTERM ? "; a second SIGTERM ends it at once"
+                      : number == SIGTERM ? "; a second SIGTERM ends the run at once"
                                           : "";
   if (is_news) print_line({line_start, name_of_signal(number), ": ", plan, again});
   errno = saved_errno;
@@ -98,7 +100,8 @@ SignalGuard::SignalGuard(bool is_quiet) {
   plan = kStopping;
   newest = nullptr;
   listens = true;
-  line_start = ::isatty(STDERR_FILENO) != 0 ? "\r\033[Ktaper: " : "taper: ";  // over a bar
+  // The escape sequence removes a progress bar from the line.
+  line_start = ::isatty(STDERR_FILENO) != 0 ? "\r\033[Ktaper: " : "taper: ";
   previous_check = detail::stop_check.exchange(stop_if_asked);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action {};
@@ -128,8 +131,9 @@ std::string SignalGuard::received() {
 void SignalGuard::set_plan(const char* text) { plan = text; }
 
 void SignalGuard::set_newest(const std::string& checkpoint) {
-  if (!listens) return;  // a program's own runs may be in several threads
-  // A handler may just read the path before, which stays until the next but one.
+  if (!listens) return;  // several threads of a host program may train
+  // The handler may be reading the previous path, which is therefore kept until the call after the
+  // next one.
   static std::string paths[2];
   static size_t next = 0;
   std::string& path = paths[next++ % 2];

@@ -1,4 +1,4 @@
-// The signals that end or save a run of the program.
+// Handles the signals that end or save a run of the program.
 #pragma once
 
 #include <string>
@@ -7,11 +7,10 @@
 
 namespace taper::v0::runner {
 
-// Receives SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
-// handlers from before. The first signal prints a line on stderr at once, says what happens next,
-// and makes check_stop() (framework/base/cancel.h) throw Interrupted. A second SIGINT or SIGTERM
-// ends the process at once, with exit code 130 or 143, after a line that names the newest
-// checkpoint.
+// Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
+// previous handlers. The first signal prints a line on stderr, which says what happens next, and
+// makes check_stop() (framework/base/cancel.h) throw Interrupted. A second SIGINT or SIGTERM prints
+// the newest checkpoint and ends the process at once, with exit code 130 or 143.
 class SignalGuard {
  public:
   // is_quiet: prints no lines, as on all ranks but the first.
@@ -19,12 +18,12 @@ class SignalGuard {
   ~SignalGuard();
   SignalGuard& operator=(SignalGuard&&) = delete;  // neither copied nor moved
 
-  // The name of the signal that came, as "SIGTERM"; empty: none.
+  // Returns the name of the signal that was received, such as "SIGTERM", or "" if there was none.
   static std::string received();
-  // What the line of the first signal says will happen, such as "stopping after this step". The
-  // text must live as long as the process.
+  // Sets what the line of the first signal announces, such as "stopping after this step". The text
+  // must live as long as the process.
   static void set_plan(const char* plan);
-  // The checkpoint that the line of a second signal names.
+  // Sets the checkpoint that is printed when a second signal ends the process.
   static void set_newest(const std::string& checkpoint);
 };
 

@@ -16,7 +16,8 @@ Tensor as_float64(const Tensor& x) {
   return from_blob(x.data_ptr(), x.shape(), {.dtype = kFloat64, .device = x.device()});
 }
 
-// to[i] = from[i], in one launch. `zero` makes the first update of an average of them: a copy.
+// Copies from[i] to to[i], in one launch. The kernel updates averages; with a count of `zero` it
+// makes the first update, which is a copy.
 void copy_list(const std::vector<Tensor>& to, const std::vector<Tensor>& from, const Tensor& zero) {
   if (to.empty()) return;
   const kernels::Average copies{{}, kernels::pointer<int64_t>(zero), 0, false};

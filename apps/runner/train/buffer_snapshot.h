@@ -11,16 +11,16 @@ namespace taper::v0::runner {
 
 // Undoes what a forward pass has done to buffers. Only buffers that some earlier step has changed
 // are copied, floating-point ones and counters in one launch each, so that a step of a model
-// without running statistics costs nothing. Versions of the tensors say which ones have changed.
-// The model must outlive the snapshot.
+// without running statistics costs nothing. The tensors' version counters show which ones have
+// changed. The model must outlive the snapshot.
 class BufferSnapshot {
  public:
-  // copies_all: from the first step on, whether or not a buffer changes.
+  // copies_all: copies every buffer from the first step on, even if it never changes.
   explicit BufferSnapshot(Module& model, bool copies_all = false);
 
-  // Buffers were written by something else than a step, such as a checkpoint that was loaded.
+  // Call it after anything but a step has written to buffers, such as loading a checkpoint.
   void accept();
-  // A step or an evaluation begins: notes the versions of all buffers, and does nothing on the GPU.
+  // Call it before a step or an evaluation. Notes the versions of all buffers; launches nothing.
   void begin();
   // Copies the buffers before the forward pass changes them. Does not synchronize, so that a step
   // with this call can be captured in a CUDA graph.

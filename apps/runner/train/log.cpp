@@ -94,12 +94,13 @@ void Log::memory(int64_t step, int64_t peak, int64_t estimate) {
       fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the estimate)", mib(peak), ratio)};
   if (resident > 0) {  // 0: /proc does not report it
     parts[0] += ",";
-    parts.push_back(fmt::format("{:.1f} MiB of the process, reading included", mib(resident)));
+    parts.push_back(fmt::format("{:.1f} MiB for the process, including data", mib(resident)));
   }
   log_info(wrapped(parts));
 }
 
-// The time that is left includes the evaluations to come, and checkpoints as often as so far.
+// The estimate of the time left includes the evaluations that remain, and assumes that checkpoints
+// stay as frequent as they were so far.
 void Log::show(const RunState& state, int64_t total, int64_t evaluations, double lr) {
   if (is_mute_ || !progress_.is_due()) return;
   const double training = timings.training();

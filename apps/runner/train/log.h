@@ -26,6 +26,7 @@ struct Timings {
   double training() const { return seconds_since(start) - evaluating - saving; }
 };
 
+// The log of a run. In the functions below `state` is the progress of the run.
 class Log {
  public:
   // Writes the files of `dir`, and nothing if is_mute (ranks other than the first). The config must
@@ -36,8 +37,9 @@ class Log {
   // Removes the lines of metrics.jsonl after those of the state: the run was rolled back to it.
   void go_back(const RunState& state);
 
-  // loss, norm: of the step, the norm before clipping. lr: the rate with which it was taken.
+  // Logs a step. norm: of all gradients, before clipping. lr: the learning rate of the step.
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
+  // Logs the last evaluation of the state.
   void evaluation(const RunState& state);
   // An epoch begins with its sample `first_sample`: not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);

@@ -110,7 +110,7 @@ MicroBatches::MicroBatches(const RunConfig& config, const DataInfo& data, const 
       parts_(all_parts_ / ranks.size()),
       first_part_(parts_ * ranks.rank()) {
   require<ConfigError>(all_parts_ % ranks.size() == 0, "train.shards: ", all_parts_,
-                       " parts are no multiple of the ", ranks.size(), " ranks that were started");
+                       " is not a multiple of the ", ranks.size(), " ranks that were started");
 }
 
 void MicroBatches::begin() {
@@ -233,7 +233,7 @@ Batch MicroBatches::slice(const StepBatches& step, int64_t i, int64_t part) cons
   if (parts_ == 1) return batch;
   const int64_t from = begin_of(part, step.first + i),
                 n = begin_of(part + 1, step.first + i) - from;
-  // Copies: the alignment of the memory may decide how a product is computed.
+  // The samples are copied, because the alignment of memory may decide how a product is computed.
   const auto samples_of = [&](const Tensor& x) { return x.narrow(0, from, n).clone(); };
   return {samples_of(batch.inputs), samples_of(batch.targets)};
 }

@@ -80,7 +80,7 @@ class Preflight {
     return std::min(samples, std::max<int64_t>(2, kCheap / std::max<int64_t>(1, sample_cost_)));
   }
 
-  // Texts are cut short if whole ones are not cheap and the model takes any length.
+  // Samples of a text are shortened if whole ones are not cheap and the model takes any length.
   Batch batch_of(int64_t samples) const {
     constexpr int64_t kFewTokens = 8;
     Shape shape = data_.input_shape;
@@ -121,7 +121,7 @@ bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
   return config.distributed.sync_batch_norm && sizes.ranks > 1;
 }
 
-// Returns in words which call the model does not take.
+// Returns a sentence about the call with which the model has failed.
 std::string description(const CallSize& call, const RunConfig& config, const RunSizes& sizes) {
   const TrainConfig& c = config.train;
   const std::string out =
@@ -139,9 +139,9 @@ std::string description(const CallSize& call, const RunConfig& config, const Run
                                    const RunSizes& sizes, const std::string& why) {
   const bool is_cut = config.train.shards || sizes.ranks > 1;
   const char* remedy =
-      call.is_last ? "; leave that batch out with train.drop_last: true, or take another batch_size"
-      : is_cut     ? "; take a larger batch_size or fewer parts"
-                   : "; take another batch_size";
+      call.is_last ? "; skip that batch with train.drop_last: true, or choose another batch_size"
+      : is_cut     ? "; choose a larger batch_size or fewer parts"
+                   : "; choose another batch_size";
   throw ConfigError(located(
       place_of(config, "train.batch_size"),
       concat_to_string("train.batch_size: ", description(call, config, sizes), "; ", why, remedy)));
@@ -154,7 +154,7 @@ void check_call(Preflight& preflight, Module& model, const CallSize& call, const
   } catch (const std::exception& error) {
     if (is_refusal(error)) {
       refuse_call_size(call, config, sizes,
-                       concat_to_string("the model does not take that: ", error.what()));
+                       concat_to_string("the model does not accept that: ", error.what()));
     }
     refuse_layer(model, config.model, error);
     throw;
@@ -188,7 +188,7 @@ void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
   const int64_t last = sizes.train_samples % config.train.batch_size;
   if (sees_whole_batch(config, sizes) && last > 0 && last < sizes.ranks) {
     refuse_call_size({last, last, sizes.train_samples > last}, config, sizes,
-                     "some ranks get none of it, and distributed.sync_batch_norm needs all");
+                     "distributed.sync_batch_norm needs at least one sample on each rank");
   }
   Preflight preflight(model, config, data, device);
   try {

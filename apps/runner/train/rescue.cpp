@@ -18,7 +18,7 @@ std::string what_of(const std::exception_ptr& error) try {
 } catch (const std::exception& e) {
   return e.what();
 } catch (...) {
-  return "an exception that is no std::exception";
+  return "an exception that is not a std::exception";
 }
 
 template <class... E> bool is_one_of(const std::exception_ptr& error) try {
@@ -60,21 +60,22 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   }
   if (!is_first_) return;
   if (!why.empty()) {
-    warn(concat_to_string("the run ends after step ", state_.step, ": ", what_of(cause),
+    warn(concat_to_string("the run failed after step ", state_.step, ": ", what_of(cause),
                           "; that step is not saved: ", why, "; ", newest_in(dir_)));
     return;
   }
   const std::string text = concat_to_string("step ", state_.step, " is saved in ",
                                             checkpoint_of_step(dir_, state_.step).string());
-  if (is_signal) log_info(concat_to_string(text, ": ", resume_auto(), " goes on"));
-  if (!is_signal) warn(concat_to_string("the run failed; ", text, ": ", resume_auto(), " goes on"));
+  if (is_signal) log_info(concat_to_string(text, "; continue with ", resume_auto()));
+  if (!is_signal)
+    warn(concat_to_string("the run failed; ", text, "; continue with ", resume_auto()));
 } catch (...) {
   return;  // there is not even memory for a message; the cause itself reaches the caller
 }
 
 std::string Trainer::why_lost(const std::exception_ptr& cause) {
   if (ranks_.size() > 1 && training_.shards && !is_one_of<Interrupted>(cause)) {
-    return "the optimizer's state is spread over the ranks";
+    return "the optimizer's state is sharded over the ranks";
   }
   if (ranks_.device().is_cuda() && may_be_late(cause)) {
     return "the GPU reports this error after later kernels have run, so that weights may be wrong";
@@ -84,7 +85,8 @@ std::string Trainer::why_lost(const std::exception_ptr& cause) {
   if (missing_lines_ > 0) return "lines of metrics.jsonl could not be written";
   if (pending_.empty()) return "";
   // Alone, this rank cannot ask the others which tensor became bad first.
-  if (ranks_.size() > 1 && has_bad_step()) return "a loss or gradient before is not finite";
+  if (ranks_.size() > 1 && has_bad_step())
+    return "a loss or gradient of an earlier step is not finite";
   read_losses();  // may roll back to a checkpoint, whose step is then the last whole one
   return "";
 }

@@ -15,10 +15,10 @@
 namespace taper::v0::runner {
 namespace {
 
-// A key that may differ in a resumed run: how long, where or how observed it is.
+// A key that may differ in a resumed run. These keys control its length, device, files and logs.
 struct MayDiffer {
   std::string_view key;
-  bool changes_numbers = false;  // after the step, so that the run keeps both configs
+  bool changes_numbers = false;  // of later steps, so history.json records both configs
 };
 constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
                                     {"train.steps", true},
@@ -49,7 +49,7 @@ std::optional<fs::path> checkpoint_for(const std::string& resume, const fs::path
   if (resume == "last") {
     if (const auto newest = newest_checkpoint(dir)) return newest;
     throw InputError(concat_to_string(for_caller("--resume", "TrainOptions.resume:"),
-                                      " last: there is no whole checkpoint in '", dir.string(),
+                                      " last: there is no undamaged checkpoint in '", dir.string(),
                                       "'"));
   }
   const fs::path path = resume == "best" ? best_checkpoint(dir) : fs::path(resume);
@@ -74,7 +74,7 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
   if (found.empty()) return changes;
   throw ConfigError(concat_to_string(
       "'", saved.path.string(), "' was saved with another config (saved | now):", found,
-      "\nTake the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
+      "\nUse the saved values, or ", for_caller("--resume no", "TrainOptions.resume = \"no\""),
       " for a new run; only ", joined(kMayDiffer | std::views::transform(&MayDiffer::key)),
       " may differ"));
 }
@@ -84,10 +84,10 @@ void check_same_data(const fs::path& run, const RunConfig& config, bool is_allow
   if (changed.empty()) return;
   const std::string what = concat_to_string("the data have changed since the run in '",
                                             run.string(), "' began (then | now):\n", changed);
-  require<InputError>(is_allowed, what, "Bring them back, or go on with others: ",
+  require<InputError>(is_allowed, what, "Restore the files, or accept the change with ",
                       for_caller("--allow-changed-data", "TrainOptions.allow_changed_data = true"));
-  warn(concat_to_string(what,
-                        "the run goes on with them; `reproduce` cannot give its numbers again"));
+  warn(
+      concat_to_string(what, "the run continues with them; `reproduce` cannot repeat its numbers"));
 }
 
 }  // namespace
@@ -117,23 +117,23 @@ Checkpoint target_of_rollback(const fs::path& run) {
     if (!is_extra) break;
   }
   if (target) return *target;
-  throw InputError(concat_to_string("no checkpoint is left in '", run.string(), "' to go back to"));
+  throw InputError(
+      concat_to_string("'", run.string(), "' has no undamaged checkpoint to roll back to"));
 }
 
 void report_resumed(const Resumed& from, int64_t step, double lr) {
   log_info(concat_to_string("resumed from ", from.checkpoint.path.string()));
   if (from.changes.empty()) return;
-  warn(concat_to_string("from step ", step,
-                        " on with another config (before | now):", from.changes));
+  warn(concat_to_string("the config changes after step ", step, " (before | now):", from.changes));
   const auto& rest = from.checkpoint.tensors.at("optimizer.safetensors");
   const auto last = std::ranges::find(rest, "schedule._last_lr", &NamedTensor::name);
   if (last == rest.end() || last->tensor.numel() == 0) return;
   const double before = last->tensor.to(kFloat64).data<double>()[0];
   if (before == lr) return;
   warn(
-      fmt::format("the schedule depends on it: step {} had the learning rate {:.4g} and would have "
-                  "{:.4g} now, from where it goes on; a run that is planned so from its start has "
-                  "other numbers",
+      fmt::format("the schedule depends on this change: at step {} the learning rate was {:.4g}, "
+                  "and the run continues with {:.4g}; a run with the new config from its start "
+                  "gives other numbers",
                   step, before, lr));
 }
 
@@ -158,7 +158,7 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
     copy_best(from.run, dir, step);
   }
   drop_checkpoints_after(dir, step);
-  // These are written again at the end. Until then the checkpoint is what can be used.
+  // These files are written again at the end of the run. Until then only checkpoints can be used.
   for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
 }
 

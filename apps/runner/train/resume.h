@@ -1,4 +1,4 @@
-// The checkpoint from which a run is resumed, and what may differ since then.
+// Finds the checkpoint from which a run is resumed, and checks that config and data match it.
 #pragma once
 
 #include <optional>
@@ -11,6 +11,7 @@
 
 namespace taper::v0::runner {
 
+// A checkpoint from which a run is resumed.
 struct Resumed {
   Checkpoint checkpoint;
   fs::path run{};         // the directory of the run that wrote it

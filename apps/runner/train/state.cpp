@@ -83,8 +83,8 @@ TrainingState::TrainingState(const RunConfig& config, const DataInfo& data, RunL
   if (config.distributed.sync_batch_norm) {
     require<ConfigError>(
         !config.train.shards,
-        "distributed.sync_batch_norm: the parts of train.shards have statistics of "
-        "their own, whatever the number of ranks; leave out one of the two keys");
+        "distributed.sync_batch_norm: with train.shards each part has its own statistics, for any "
+        "number of ranks; remove one of the two keys");
   }
   params = model->parameters();
   optimizer = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay});
@@ -199,7 +199,7 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
   s.evaluated_step = json.contains("evaluated_step") ? count(json, "evaluated_step") : 0;
   return s;
 } catch (const Json::exception&) {
-  throw InputError(concat_to_string(kState, " is not of this version"));
+  throw InputError(concat_to_string(kState, " was not written by this version"));
 }
 
 }  // namespace taper::v0::runner

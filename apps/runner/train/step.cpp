@@ -34,10 +34,10 @@ void Step::run(int64_t steps_done) {
   at_->batch += batches_from(at_->batch);
 }
 
-// What the device does in a step. It never waits for the device, so that it can be captured as a
-// CUDA graph. Two layers are around the lines in the middle: micro_batches_ divides the batches of
+// Launches all that the device computes in a step. Never synchronizes, so that it can be captured
+// as a CUDA graph. Two layers wrap the lines in the middle: micro_batches_ divides the batches of
 // the step over ranks, shards and accumulation (without these there is one micro-batch), and
-// replay_graph() repeats the whole function.
+// replay_graph() replays the whole function.
 void Step::train_on(const NextBatch& next) {
   begin_undoable();
   training_.optimizer->zero_grad();
@@ -77,7 +77,7 @@ Tensor Step::clip_gradients() const {
   return norm;
 }
 
-// Notes loss and norm for the log. Returns a 0-dim tensor that is not 0 if this step must not
+// Stores loss and norm for the log. Returns a 0-dim tensor that is not 0 if this step must not
 // change the weights.
 Tensor Step::find_non_finite(const Tensor& loss, const Tensor& norm) const {
   loss_and_norm_.select(0, 0).copy_(loss);
@@ -178,16 +178,16 @@ void Step::release_memory() {
 
 // --- the step as a CUDA graph ---
 
-// The inputs of a graph are on the device all at once: at most so many batches.
+// The maximum number of batches that a graph takes, because all of them are on the device at once.
 static constexpr int64_t kMaxGraphBatches = 64;
 
 std::string Step::why_no_graph() const {
   const TrainConfig& c = config_.train;
   if (c.graph == Graph::kOff) return "train.graph is off";
   if (device_.is_cpu()) return "the run is on the CPU";
-  if (is_observed_) return "an observer may hook into them";
+  if (is_observed_) return "an observer may register hooks";
   if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
-    return "a custom model may do other things each time; train.graph=on says that it does not";
+    return "a custom model may change from step to step; train.graph=on asserts that it does not";
   }
   if (c.accumulate > kMaxGraphBatches)
     return concat_to_string("train.accumulate is above ", kMaxGraphBatches);

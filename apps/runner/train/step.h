@@ -16,6 +16,7 @@
 
 namespace taper::v0::runner {
 
+// Takes the steps of a run, on one rank.
 class Step {
  public:
   // On a GPU the step is captured once as a CUDA graph and replayed, unless the config or the model

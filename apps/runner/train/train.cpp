@@ -75,8 +75,8 @@ class TrainingRun {
   // Reads the checkpoint and the data, builds the model and makes the directory. A run that cannot
   // begin leaves the directory of an earlier one as it was.
   void prepare();
-  // Writes what describes the run, trains, and seals the files. If that fails, exit.json says why,
-  // and steps_done is set.
+  // Writes the descriptions of the run, trains, and seals the files. If that fails, writes the
+  // reason to exit.json and sets steps_done.
   TrainResult run_and_seal(int64_t& steps_done);
   // Calls the observers. What they throw reaches the caller of train(), but the run stays finished.
   void report(const TrainResult& result) { observers_->on_end(result); }
@@ -149,7 +149,7 @@ void TrainingRun::load_checkpoint() {
     if (checkpoint) trainer_->load(*checkpoint);
     require<ConfigError>(trainer_->step() <= trainer_->steps(), "the checkpoint has ",
                          trainer_->step(), " steps and the run only ", trainer_->steps(),
-                         ": nothing is left to train; take more train.epochs or train.steps");
+                         ": nothing is left to train; increase train.epochs or train.steps");
     if (is_first_) make_directory();
   });
 }

@@ -44,7 +44,7 @@ struct TrainOptions {
   // of a checkpoint: resumes from that one.
   std::string resume = "no";
   bool allow_changed_data = false;  // resumes although the data files have changed
-  int64_t stop_at = -1;             // saves and ends after this step; -1: does not
+  int64_t stop_at = -1;             // saves and ends the run after this step; -1: off
   Observer* observer = nullptr;
   std::stop_token stop{};  // when a stop is requested, the run is saved and ends
 };
@@ -60,7 +60,7 @@ struct TrainResult {
   int64_t best_step = 0;      // the step with the best value of best_goal(config.train); 0: none
   double best = 0;            // that value
   bool is_first_rank = true;  // the rank that prints the result
-  std::vector<std::string> warnings{};  // of doubtful results; also in exit.json
+  std::vector<std::string> warnings{};  // about doubtful results; also in exit.json
 };
 
 // Trains in the directory `dir`, which then has config.yaml, env.json, data.json, metrics.jsonl,

@@ -23,7 +23,7 @@ constexpr int64_t kMaxRollbacks = 5;
 constexpr const char* kPlan = "stopping after this step";
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
-    "train.on_nan=skip or rollback the run goes on";
+    "train.on_nan=skip or rollback the run continues";
 
 }  // namespace
 
@@ -43,7 +43,8 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
       step_(config, data, loader_, training_, ranks_, observer != nullptr),
       log_(config, dir_, !is_first_),
       window_(zeros({kWindow, 2}, {.device = ranks.device()})) {
-  const Evaluator measurable(config, data, ranks.device());  // refuses here what cannot be measured
+  // Throws if a metric cannot be computed.
+  const Evaluator measurable(config, data, ranks.device());
 }
 
 // --- the loop ---
@@ -87,7 +88,7 @@ TrainResult Trainer::end() {
   log_.end_bar();
   if (profiler_) end_trace();
   require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
-                    " steps were skipped, their losses or gradients no finite numbers: nothing was "
+                    " steps were skipped because a loss or gradient was not finite, so nothing was "
                     "learned; lower optimizer.lr, or check the data for extreme values");
   TrainResult result{.steps = state_.step,
                      .reason = state_.reason,
@@ -173,7 +174,7 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
 void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
   require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
                        " at step ", state_.step, " of ", length_.steps,
-                       ", which is saved: ", resume_auto(), " goes on");
+                       ", which is saved; continue with ", resume_auto());
   if (plan.stops && !has_ended()) end_early("another config");
   if (!control.is_late || plan.run_ends || has_ended()) return;
   // The checkpoint does not have this evaluation, so a resumed run does not know of it.
@@ -234,10 +235,11 @@ void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm
     return;
   }
   require<Diverged>(state_.rollbacks != kMaxRollbacks, what, ", after ", kMaxRollbacks,
-                    " returns to a checkpoint", kAdvice);
+                    " rollbacks", kAdvice);
   roll_back();
-  report(concat_to_string(what, "; back to step ", state_.step, " with half the learning rate (",
-                          state_.rollbacks, " of ", kMaxRollbacks, " times)"));
+  report(concat_to_string(what, "; rolled back to step ", state_.step,
+                          " with half the learning rate (rollback ", state_.rollbacks,
+                          " of at most ", kMaxRollbacks, ")"));
 }
 
 void Trainer::roll_back() {
@@ -321,7 +323,7 @@ void Trainer::save(bool is_best, bool is_extra) {
   log_.timings.saving += seconds_since(start);
 }
 
-// The checkpoint has no reason for an end, because a run that is resumed from it goes on.
+// The checkpoint stores no reason for the end, because a run that is resumed from it continues.
 void Trainer::save_ended_by_observer() {
   const std::string reason = std::exchange(state_.reason, "");
   save(false, true);
@@ -395,8 +397,9 @@ void Trainer::end_trace() {
   const std::string file = dir_ / "trace.json";
   failing_as<DiskError>("", [&] { profiler_->export_chrome_trace(file); });
   profiler_.reset();
-  log_info(concat_to_string("traced steps to ", state_.step,
-                            step_.is_graph() ? ", which ran without a graph" : "", ": ", file));
+  log_info(concat_to_string("traced the steps up to ", state_.step,
+                            step_.is_graph() ? ", which ran without a CUDA graph" : "", ": ",
+                            file));
 }
 
 void Trainer::log_memory() try {
@@ -405,7 +408,7 @@ void Trainer::log_memory() try {
   log_.memory(state_.step, peak, estimate_memory(config_, data_, holds_data, ranks_));
 } catch (const std::exception& error) {
   warn(concat_to_string("memory could not be estimated: ",
-                        error.what()));  // the run is whole without it
+                        error.what()));  // the run is complete without it
 }
 
 }  // namespace taper::v0::runner

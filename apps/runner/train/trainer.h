@@ -52,6 +52,7 @@ struct LoopControl {
   bool requests_anything() const { return ends_run() || saves || reads; }
 };
 
+// The training loop of a run, on one rank.
 class Trainer {
  public:
   // Writes the files of a run to `dir`. config and data must outlive the object.
@@ -80,17 +81,17 @@ class Trainer {
   Metrics evaluate();
   // Every rank calls it.
   Checkpoint checkpoint();
-  // Restores the state of a checkpoint, from which run() then goes on. lr_scale: replaces the
-  // factor of the schedule's rates that the checkpoint has.
+  // Restores the state of a checkpoint, from which run() then continues. lr_scale: replaces the
+  // checkpoint's factor of the schedule's rates.
   void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {});
 
  private:
-  // What is due after a step according to the config.
+  // The actions that the config requires after a step.
   struct Plan {
     bool epoch_ends = false, run_ends = false, evaluates = false, saves = false;
     bool stops = false;  // the step is `stop_at`
   };
-  // A step whose loss is still on the device, and what it takes to repeat it.
+  // A step whose loss is still on the device, with the state from which it can be repeated.
   struct Pending {
     Position at;
     PhiloxKey random;

@@ -64,11 +64,11 @@ std::string validate(const RunConfig& config, int64_t ranks) {
       summary_of(*model, config, data) + describe_memory(config, data, *model, ranks);
   const auto [steps, per_epoch] = length_of(config.train, loader.steps_per_epoch());
   (void)build_schedule(config.schedule, config.schedule.warmup,
-                       {lr, steps, per_epoch});  // warns of what is odd about it
+                       {lr, steps, per_epoch});  // logs warnings about the schedule
   const std::string unread =
       data.unread.empty() ? "" : concat_to_string("not checked: ", data.unread, "\n");
   const std::string note = data.note.empty() ? "" : concat_to_string("data: ", data.note, "\n");
-  return parts + concat_to_string("steps: ", steps, ", ", per_epoch, " an epoch\n", note, unread);
+  return parts + concat_to_string("steps: ", steps, ", ", per_epoch, " per epoch\n", note, unread);
 }
 
 std::string dry_run(const RunConfig& asked) {
@@ -96,7 +96,8 @@ std::string dry_run(const RunConfig& asked) {
   again.open_files();
   const fs::path other = save_checkpoint(dir.path() / "b", again.step(), again.checkpoint(), 1);
   const auto sums = [](const fs::path& at) { return read_file(at / kChecksums, "checksums"); };
-  require(sums(saved) == sums(other), "reloaded with other bits:\n", sums(saved), "became\n",
+  require(sums(saved) == sums(other),
+          "the checkpoint changed when it was reloaded and saved again:\n", sums(saved), "became\n",
           sums(other));
   return out + "OK  reloaded with the same bits\n";
 }
