@@ -17,7 +17,7 @@
 namespace taper::v0::optim {
 namespace {
 
-// x in its own memory, off the tape.
+// Returns a copy of x off the tape.
 Tensor copy_of(const Tensor& x, DType dtype) { return x.detach().to(dtype, {.copy = true}); }
 
 void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
@@ -27,21 +27,23 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   }
 }
 
-// Of all models that are swapped now: each parameter that has averages in it, and whose.
+// The parameters of all models that hold averages now, with the name of the class that swapped them
+// in.
 struct Registry {
   std::mutex mutex;
   std::multimap<const TensorImpl*, const char*> names;
 };
 Registry& registry() {
-  static Registry* const kAll = new Registry;  // never destroyed, for models may be so after it
+  // Never destroyed, because models may be destroyed later.
+  static Registry* const kAll = new Registry;
   return *kAll;
 }
-std::atomic<size_t> num_swapped = 0;  // elements of the registry, to look without its mutex
+std::atomic<size_t> num_swapped = 0;  // number of elements of the registry, read without the mutex
 
 }  // namespace
 
-// Parameters that averages are in for as long as this lives. It holds them, so that no other tensor
-// can have their address.
+// Registers parameters as holding averages until it is destroyed. It keeps them alive, so that no
+// other tensor can get their address.
 class SwappedParameters {
  public:
   SwappedParameters(const std::vector<Tensor>& params, const char* name) : params_(params) {
@@ -107,7 +109,8 @@ void AveragedModel::update() {
   follow();
   const EMAOptions o = options_;
   const auto averages = by_device(averages_), params = by_device(params_);
-  // The count is where the first list is, and goes up with it: after the others have read it.
+  // The count is on the device of the first list and is incremented with it, so it is updated last,
+  // after the other lists have read it.
   for (size_t i = params.size(); i-- > 0;) {
     const Tensor n = n_averaged_.to(params[i][0].device());
     const kernels::Average rule{{}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !is_ema_};

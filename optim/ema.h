@@ -1,6 +1,7 @@
-// Averages of weights: equal ones (stochastic weight averaging, https://arxiv.org/abs/1803.05407)
-// and exponential moving ones (PyTorch: AveragedModel, and that with get_ema_multi_avg_fn,
-// https://pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema):
+// Averages of weights: equally weighted averages (stochastic weight averaging,
+// https://arxiv.org/abs/1803.05407) and exponential moving averages. PyTorch: AveragedModel, the
+// latter with get_ema_multi_avg_fn
+// (https://pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema).
 //
 //   EMA ema(model.named_parameters(), {.decay = 0.999});  // or AveragedModel average(...)
 //   for (...) { ...; optimizer.step(); ema.update(); }
@@ -17,27 +18,30 @@ namespace taper::v0::optim {
 
 struct EMAOptions {
   double decay = 0.999;
-  bool warm_up = false;  // a decay of at most (1 + n) / (10 + n) after n updates
+  bool warm_up = false;  // after n updates the decay is at most (1 + n) / (10 + n)
 };
 
 class SwappedParameters;  // ema.cpp
 
 class AveragedModel {
  public:
-  // Averages are float32, or float64 for double; they follow their parameters to other devices.
+  // Creates the averages: float32, or float64 for double parameters. At each update they follow the
+  // parameters to their device. Throws ValueError for an empty list and for parameters that are not
+  // floating point.
   explicit AveragedModel(const std::vector<NamedTensor>& params);
 
-  // average += (param - average) * share, all in one launch; the first update copies. The share is
-  // 1 / (number of updates), or EMA's 1 - decay. Throws Error while swapped.
+  // Sets average += (param - average) * share, in one launch per device. The first update copies
+  // the parameters. The share is 1 / (number of updates), or 1 - decay for EMA. Does not
+  // synchronize. Throws Error while the averages are swapped in.
   void update();
   const std::vector<Tensor>& averages() const { return averages_; }
 
-  // Puts the averages into the parameters or, called again, restores what was there, bit by bit.
+  // Writes the averages into the parameters. The next call restores the original values bit by bit.
   // In between, optimizers refuse to step these parameters.
   void swap();
   bool is_swapped() const { return !originals_.empty(); }
-  // Swaps the averages in until the end of the scope. The AveragedModel must not be moved
-  // meanwhile.
+  // Swaps the averages in until the end of the scope. The AveragedModel must not be moved or
+  // destroyed in between.
   class Guard {
    public:
     explicit Guard(AveragedModel& model) : model_(model) { model.swap(); }
@@ -48,12 +52,13 @@ class AveragedModel {
     AveragedModel& model_;
   };
 
-  // "n_averaged" (int64), and the averages as "module.NAME"; they share memory.
+  // Returns "n_averaged" (int64), and the averages as "module.NAME". The tensors share memory with
+  // this object.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
-  // Without options: equal averages.
+  // options: null for equally weighted averages.
   AveragedModel(const std::vector<NamedTensor>& params, const EMAOptions* options);
 
  private:
@@ -62,9 +67,9 @@ class AveragedModel {
 
   std::vector<std::string> names_;
   std::vector<Tensor> params_, averages_;
-  std::vector<Tensor> originals_;  // while swapped
+  std::vector<Tensor> originals_;  // the values of params_ while the averages are swapped in
   std::shared_ptr<SwappedParameters> swapped_;
-  Tensor n_averaged_;  // 0-dim, where the first parameter is
+  Tensor n_averaged_;  // 0-dim, on the device of the first parameter
   EMAOptions options_;
   bool is_ema_;
 };

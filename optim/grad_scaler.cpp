@@ -23,7 +23,8 @@ Tensor GradScaler::scale(const Tensor& outputs) {
   if (!options_.enabled) return outputs;
   scale_ = scale_.to(outputs.device());
   growth_tracker_ = growth_tracker_.to(outputs.device());
-  // outputs * scale_, which this layer does not know.
+  // Computes outputs * scale_. That operator belongs to autograd, which this folder may not
+  // include.
   const DType dtype = kernels::result_type({&outputs, &scale_});
   return outputs.to(dtype, {.copy = true}).mul_(scale_);
 }
@@ -41,8 +42,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
     require<ValueError>(grad.dtype() != kFloat16, "Attempting to unscale FP16 gradients.");
     require(grad.device() == scale_.device(), "Attempted unscale_ of gradients on ", grad.device(),
             " but _scale is on ", scale_.device(),
-            ".  This may indicate your script did not use "
-            "scaler.scale(loss or outputs) earlier in the iteration.");
+            "; call scaler.scale(loss) on the same device before backward()");
   }
   const kernels::Unscale rule{{}, pointer<float>(scale_)};
   jobs_[&optimizer] = {kernels::join_list("unscale_", rule, grads)};

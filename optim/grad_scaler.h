@@ -1,13 +1,14 @@
-// Loss scaling, which keeps small gradients of half types from vanishing
+// Loss scaling, which keeps small gradients of half types from becoming 0
 // (https://pytorch.org/docs/stable/amp.html#gradient-scaling):
 //
 //   scaler.scale(loss).backward();
-//   scaler.unscale_(optimizer);  // only where gradients are looked at: clip_grad_norm_(...)
-//   scaler.step(optimizer);      // changes nothing where a gradient was inf or nan
+//   scaler.unscale_(optimizer);  // only if gradients are read or clipped: clip_grad_norm_(...)
+//   scaler.step(optimizer);      // changes nothing if a gradient was infinite or NaN
 //   scaler.update();
 //
-// The scale, its growth tracker and what was found live where the loss does, and gradients must be
-// there too. Nothing waits but get_scale, state_dict and the step of a user's optimizer.
+// The scale and its growth tracker are on the device of the loss, and all gradients must be on that
+// device. Only get_scale(), state_dict(), load_state_dict() and the step of a custom optimizer
+// synchronize.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ namespace taper::v0::optim {
 struct GradScalerOptions {
   double init_scale = 65536;
   double growth_factor = 2, backoff_factor = 0.5;
-  int64_t growth_interval = 2000;  // steps without inf or nan until the scale grows
-  bool enabled = true;             // else everything passes through
+  int64_t growth_interval = 2000;  // finite steps until the scale grows
+  bool enabled = true;             // if false, all functions pass their arguments through
 };
 
 class GradScaler {
@@ -29,18 +30,19 @@ class GradScaler {
   explicit GradScaler(GradScalerOptions options = {});
 
   Tensor scale(const Tensor& outputs);
-  // Divides the gradients by the scale and notes whether any was inf or nan. Throws Error in
-  // PyTorch's words when called twice or after step, ValueError for float16 gradients.
+  // Divides the gradients by the scale and records whether any was infinite or NaN. Throws Error if
+  // it is called twice or after step(), and ValueError for float16 gradients.
   void unscale_(Optimizer& optimizer);
-  // unscale_ where that was not called, then optimizer.step_unless(what was found): an optimizer of
-  // your own is asked on the host whether to step.
+  // Calls unscale_() if you have not, then optimizer.step_unless(found_inf). A custom optimizer
+  // that cannot skip its step on the device waits for found_inf on the host.
   void step(Optimizer& optimizer);
-  // Once after the steps of all optimizers.
+  // Adjusts the scale. Call it once, after the steps of all optimizers.
   void update();
 
   double get_scale() const;
   bool is_enabled() const { return options_.enabled; }
-  // scale, growth_factor, backoff_factor, growth_interval, _growth_tracker; empty when disabled.
+  // Returns scale, growth_factor, backoff_factor, growth_interval and _growth_tracker, or an empty
+  // vector if disabled. Synchronizes.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 

@@ -13,7 +13,8 @@
 namespace taper::v0::optim {
 namespace {
 
-// State that is missing starts at its initial value; state that was left behind follows.
+// Creates a missing state with its initial value, or moves an existing one to the parameter's
+// device.
 void prepare_state(Tensor& state, const Tensor& param, double initial) {
   if (state.defined()) {
     state = matching_layout(param, state, state_dtype(param));
@@ -63,7 +64,8 @@ std::vector<std::vector<Group::Slot*>> Group::parts() {
   for (Slot& slot : slots) {
     const Device device = slot.param.device();
     if (const Tensor old = slot.step; old.defined() && old.device() != device) {
-      // The count follows; who shared it still does.
+      // The count moves with the parameters: slots that shared it on the old device share it on the
+      // new one.
       const Tensor there = kernels::make_step(device, old);
       for (Slot& other : slots) {
         const bool shares = other.step.defined() && other.step.is_same(old);
@@ -85,7 +87,7 @@ Tensor Group::own_count(const std::vector<Slot*>& part) const {
   const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(shared); };
   const auto sharers = std::count_if(slots.begin(), slots.end(), shares);
   if (shared.defined() && size_t(sharers) == part.size()) return shared;
-  // The others stay behind with the old count.
+  // The slots that do not step now keep the old count.
   return kernels::make_step(part[0]->param.device(), shared);
 }
 
@@ -93,8 +95,8 @@ void Group::prepare(Slot& slot) const {
   for (size_t k = 0; k < slot.states.size(); ++k) {
     prepare_state(slot.states[k], slot.param, k == 0 ? traits.initial.value_or(0) : 0);
   }
-  // The kernel finds that a new master is not what the parameter says. A parameter that is no
-  // longer half needs none.
+  // A new master differs from the parameter; the kernel notices that and copies the parameter. A
+  // parameter that is no longer of a half type needs no master.
   if (trains_master(slot)) {
     prepare_state(slot.master, slot.param, 0);
   } else {
@@ -120,7 +122,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   options->update(updates, scalars);
   for (size_t i = 0; i < part.size(); ++i) {
     const Tensor& p = part[i]->param;
-    // A graph that saved the old values must notice the step.
+    // A graph that has saved the old values must be able to detect the change.
     p.storage()->version.fetch_add(1);
     const Tensor& low = updates[i].low;
     if (low.defined() && !low.is_same(p)) low_precision_copy_updated(p);
@@ -139,13 +141,13 @@ std::string group_key(size_t group, const char* name) {
   return concat_to_string("param_groups.", group, ".", name);
 }
 
-// Entries "state.ID.NAME" of the group's parameters, numbered from `id`.
+// Appends the entries "state.ID.NAME" of the group's parameters, whose ids start at `id`.
 void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
   const OptimizerTraits& traits = group.traits;
   for (const Group::Slot& slot : group.slots) {
     const std::string key = concat_to_string("state.", id++, ".");
     if (slot.master.defined()) out.push_back({key + "master_param", slot.master});
-    // Updates that all overflowed leave no trace, though their zeros are there.
+    // If all updates so far have overflowed, the states are allocated but must not be saved.
     const bool counts = traits.count == OptimizerTraits::kCounted && slot.step.defined();
     const bool begun = slot.states.empty() ? slot.step.defined() : slot.states[0].defined();
     if (!begun || (counts && slot.step.item<double>() == 0)) continue;
@@ -163,18 +165,19 @@ void save_slots(const Group& group, int64_t id, std::vector<NamedTensor>& out) {
   }
 }
 
-// A state dict that is being read, and all that does not fit.
+// A state dict that is being loaded, and everything in it that does not fit.
 struct Reader {
   std::map<std::string, Tensor> given = {};
   std::vector<std::string> missing = {};
   std::string problems = {};
 
-  // Whether a name begins so.
+  // Returns whether a name starts with the prefix.
   bool has(const std::string& prefix) const {
     const auto it = given.lower_bound(prefix);
     return it != given.end() && it->first.starts_with(prefix);
   }
-  // The tensor of a name, of this shape unless that is null; undefined, and noted, when not there.
+  // Removes and returns the tensor of that name. shape: its required shape; null: any. If it is
+  // missing or of another shape, records that and returns an undefined tensor.
   Tensor take(const std::string& name, const Shape* shape) {
     const auto entry = given.extract(name);
     if (entry.empty() || !entry.mapped().defined()) return missing.push_back(name), Tensor();
@@ -185,7 +188,7 @@ struct Reader {
         " from checkpoint, the shape in current optimizer is ", *shape, ".");
     return {};
   }
-  // Throws ValueError for what was missing, is left over or does not fit.
+  // Throws ValueError if anything was missing, unexpected, or of another shape.
   void finish(const char* optimizer) const {
     std::vector<std::string> unexpected;
     for (const auto& [name, tensor] : given) unexpected.push_back(name);
@@ -195,7 +198,8 @@ struct Reader {
   }
 };
 
-// What was saved under `key` of a parameter. Those who have counted as far share their count.
+// Loads the entries of a parameter, whose names start with `key`. Parameters with the same count
+// share one tensor.
 void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Reader& saved,
                std::map<std::pair<double, std::string>, Tensor>& counts) {
   const OptimizerTraits& traits = group.traits;
@@ -223,7 +227,7 @@ void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Re
   slot.step = shared;
 }
 
-// The same parameters with what was saved of group g.
+// Returns a group with the parameters of `own` and what was saved for group g.
 Group loaded_group(const Group& own, size_t g, Reader& saved) {
   const size_t size = own.slots.size();
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);

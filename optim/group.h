@@ -1,4 +1,4 @@
-// Parameters that share their settings, and what an optimizer remembers of each.
+// A parameter group: parameters with common options, and their optimizer state.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,13 @@ class Group {
 
   void add(const Tensor& param);
   void set_lr(double lr);
-  // One launch for each device and count of updates, with states made or moved where needed.
+  // Updates the parameters that have gradients, in one launch for each device and number of
+  // updates. Creates missing states, and moves states whose parameter has moved. found_inf: see
+  // Optimizer::set_found_inf().
   void step(const Tensor& found_inf);
 
-  // One parameter and what is remembered of it. Parameters that have always been updated together
-  // share `step`, a 0-dim float64 tensor that counts their updates.
+  // A parameter and its optimizer state. Parameters that have always been updated together share
+  // `step`, a 0-dim float64 tensor that counts their updates.
   struct Slot {
     Tensor param;
     std::vector<Tensor> states;
@@ -33,10 +35,11 @@ class Group {
   OptimizerTraits traits;
 
  private:
-  // The slots that have gradients, by device and count of updates.
+  // Returns the slots that have gradients, by device and number of updates.
   std::vector<std::vector<Slot*>> parts();
   Tensor device_lr(Device device);
-  // The count that a part shares from now on, whoever else shared it.
+  // Returns a count that only the slots of `part` share: their own one, or a copy if other slots
+  // share it.
   Tensor own_count(const std::vector<Slot*>& part) const;
   void step(const std::vector<Slot*>& part, const Tensor& found_inf);
   void prepare(Slot& slot) const;
@@ -44,9 +47,10 @@ class Group {
   std::vector<Tensor> device_lrs_;  // 0-dim float64, one for each device of the parameters
 };
 
-// Optimizer::state_dict.
+// Implements Optimizer::state_dict().
 std::vector<NamedTensor> state_of(const std::vector<Group>& groups);
-// The same parameters with what was saved: Optimizer::load_state_dict.
+// Implements Optimizer::load_state_dict(): returns groups with the same parameters and the saved
+// state.
 std::vector<Group> loaded(const std::vector<Group>& groups, const std::vector<NamedTensor>& state);
 
 }  // namespace taper::v0::optim

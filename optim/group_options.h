@@ -24,17 +24,18 @@ namespace taper::v0::optim {
 // A setting of a group: its name in PyTorch and the address of its field in the options.
 struct Setting {
   const char* name;
-  Shape shape;  // [n] of an array, else 0-dim
+  Shape shape;  // [n] for an array, otherwise 0-dim
   DType dtype;
   void* place;
   Range range;
 
   Tensor value() const;
-  // The value has the setting's shape.
+  // Writes the value, which has the setting's shape, into the field.
   void assign(const Tensor& value) const;
 };
 
-// The settings that options describe, but for master_weights, which says how to compute.
+// Collects the settings that options describe, except for master_weights, which is not saved
+// because it only controls how updates are computed.
 struct SettingList {
   std::vector<Setting> all;
 
@@ -103,13 +104,15 @@ class GroupOptions {
  public:
   virtual ~GroupOptions() = default;
   virtual std::unique_ptr<GroupOptions> clone() const = 0;
-  // In the order of the description.
+  // Returns the settings in the order of the description.
   virtual std::vector<Setting> settings() = 0;
   virtual double& lr() = 0;
   virtual bool trains_masters() const = 0;
-  // Throws ValueError, in PyTorch's words, for settings that do not fit or are out of range.
+  // Returns the traits. Throws ValueError, in PyTorch's words, for settings that contradict each
+  // other or are out of range.
   virtual OptimizerTraits traits() const = 0;
-  // One step of parameters with a common count of updates, on one device; never waits for the GPU.
+  // Updates parameters on one device that have been updated the same number of times. Does not
+  // synchronize.
   virtual void update(const std::vector<kernels::Update>& updates,
                       const kernels::StepScalars& scalars) const = 0;
 };

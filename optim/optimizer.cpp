@@ -13,7 +13,7 @@
 namespace taper::v0::optim {
 namespace {
 
-// `*` stands for any text; the pattern has no `|`.
+// Returns whether the pattern matches the whole name. `*` matches any text; the pattern has no `|`.
 bool matches_one(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] != '*') {
@@ -34,8 +34,8 @@ void assign_by_name(GroupOptions& options, const std::string& name, double value
     if (setting.name == name && setting.shape.empty()) return setting.assign(wrap_scalar(value));
     known += concat_to_string(known.empty() ? "" : ", ", setting.name);
   }
-  throw ValueError("a group of ", options.traits().optimizer, " has no single number \"", name,
-                   "\" among its settings: ", known);
+  throw ValueError(options.traits().optimizer, " has no setting \"", name,
+                   "\" that is a single number; its settings are ", known);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ void Optimizer::add_groups(const std::vector<NamedTensor>& params, const GroupOp
     require<ValueError>(
         !members[i + 1].empty(), "no parameter matches the pattern \"", pattern, "\"",
         max_dim < kMaxDims ? concat_to_string(" with dimensions up to ", max_dim) : "",
-        i > 0 ? ", or an earlier pattern has it" : "");
+        i > 0 ? ", or earlier patterns match all of its parameters" : "");
     std::unique_ptr<GroupOptions> own = options.clone();
     for (const auto& [name, value] : settings) assign_by_name(*own, name, value);
     add_group(members[i + 1], std::move(own));
@@ -121,8 +121,8 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params,
 void Optimizer::check_step() const {
   require(
       !was_moved_,
-      "this optimizer was moved from: its parameters and state are where it was moved to. It may "
-      "be destroyed or assigned to");
+      "this optimizer was moved from: the optimizer that it was moved to has its parameters and "
+      "state; this one may only be destroyed or assigned to");
   if (const char* name = swapped_by(*this)) {
     throw Error(name,
                 ": step() while the averages are in the model; the step would be lost when they "

@@ -1,15 +1,18 @@
-// Optimizers (https://pytorch.org/docs/stable/optim.html). They hold handles of the parameters, so
-// that a model may be moved (in C++, or to a device) before or after one is created; state follows
-// its parameter at the next step. An optimizer may be moved, too: `return optimizer;`. Schedulers
-// and StateShards refer to the optimizer object that they were given: create them after that.
+// Optimizers (https://pytorch.org/docs/stable/optim.html).
 //
 //   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
 //   optim::AdamW optimizer(model.named_parameters(), {.lr = 1e-3}, {optim::no_decay()});
 //   optim::SGD optimizer(model.named_parameters(), {.lr = 0.1, .momentum = 0.9},
 //                        {{"*.bias|norm*", {{"weight_decay", 0}, {"lr", 0.2}}}});
 //
-// To write an optimizer, write an options struct (optim/group_options.h) and name the type:
-// using MyOptimizer = OptimizerOf<MyOptions>.
+// An optimizer holds references to the parameters, so a model may be moved (as a C++ object, or to
+// a device) before or after the optimizer is created. State moves to the device of its parameter at
+// the next step. An optimizer may also be moved, as in `return optimizer;`. Schedulers and
+// StateShards refer to the optimizer object: create them after it was moved.
+//
+// For an optimizer of your own, write an options struct (optim/group_options.h):
+//
+//   using Mine = optim::OptimizerOf<MyOptions>;
 #pragma once
 
 #include <functional>
@@ -25,23 +28,24 @@ namespace taper::v0::optim {
 
 class Group;  // optim/group.h
 
-// Parameters that share their settings.
+// Parameters with common options.
 template <class Options> struct ParamGroup {
   std::vector<Tensor> params;
   Options options;
 };
 
-// A group of its own for the parameters whose names match one of the patterns, written with `*`
-// (any text) and `|` (or), and that have at most max_dim dimensions. Settings that are not named
-// are those of all.
+// Puts the parameters whose names match the pattern, and that have at most max_dim dimensions, into
+// a group of their own. A pattern has `*` (any text) and `|` (or). Settings that are not listed are
+// those of the optimizer.
 struct GroupRule {
   std::string pattern;
   std::vector<std::pair<std::string, double>> settings;
   int max_dim = kMaxDims;
 };
-// Parameters whose names nobody asks for.
+// Returns the parameters with empty names, for callers that have no names.
 std::vector<NamedTensor> unnamed(const std::vector<Tensor>& params);
-// No weight decay on biases and the weights of norms: on what has less than two dimensions.
+// Sets weight_decay to 0 for parameters with fewer than two dimensions: biases and the weights of
+// norms.
 GroupRule no_decay();
 const std::vector<GroupRule>& no_rules();
 
@@ -49,23 +53,25 @@ class Optimizer {
  public:
   virtual ~Optimizer();
 
-  // Updates every parameter that has a gradient, with one launch for each group (of one device and
-  // count of updates). Never waits for the GPU; unless parameters were moved since, or have their
-  // first gradient, it allocates nothing and takes nothing from the host, so that a CUDA graph can
-  // replay it. Throws Error while an EMA or AveragedModel has put its averages into a parameter:
-  // the step would be lost when they are swapped back. (A replay of a CUDA graph does not check
-  // that.)
+  // Updates every parameter that has a gradient, with one launch for each device and number of
+  // updates in a group. Throws Error while an EMA or AveragedModel has swapped its averages into a
+  // parameter, because the update would be lost when they are swapped back. A replayed CUDA graph
+  // does not check this.
+  //
+  // Does not synchronize. It allocates memory and copies from the host only in the first step of a
+  // parameter and after parameters were moved, so that other steps can be captured in a CUDA graph.
   virtual void step();
-  // The loss, from which the closure has computed the gradients; then steps by them. LBFGS calls it
-  // several times.
+  // Calls the closure, which computes gradients and returns the loss, then steps. LBFGS calls it
+  // several times. Returns the loss of the first call.
   Tensor step(const std::function<Tensor()>& closure) { return step_by(closure); }
-  // Drops the gradients of all parameters.
+  // Releases the gradients of all parameters.
   void zero_grad();
 
-  // All parameters, each in the group of the first rule that it matches, the others in a group of
-  // their own, before those. Refuses a rule that matches none; and, naming the parameter, none at
-  // all, one twice, one that is no leaf, not dense, or of no floating dtype. Groups of one
-  // optimizer may have options of several types.
+  // Adds the parameters. Each becomes part of the group of the first rule that it matches; the
+  // other parameters form a group before those. Groups of an optimizer may have different types of
+  // options. Throws ValueError for a rule without a match and for an empty list, and, with the
+  // parameter's name, for a parameter that occurs twice, is not a leaf, not dense, or not floating
+  // point.
   template <class Options>
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
                        const std::vector<GroupRule>& rules = no_rules()) {
@@ -73,40 +79,41 @@ class Optimizer {
   }
 
   size_t num_groups() const;
-  // Throws IndexError for a group that there is not.
+  // Throws IndexError if there is no such group.
   double lr(size_t group = 0) const;
-  // Takes effect at the next step, a replayed one too: the rate is in the parameters' device
+  // Takes effect at the next step, also in a replayed CUDA graph: the rate is stored in device
   // memory.
   void set_lr(double lr);
-  // Throws IndexError for a group that there is not.
+  // Throws IndexError if there is no such group.
   void set_lr(size_t group, double lr);
-  // Of all groups, in order.
+  // Returns the parameters of all groups, in order.
   std::vector<Tensor> parameters() const;
-  // A 0-dim float32 tensor where the parameters are: while it is not 0, a step changes nothing.
-  // Undefined: there is none.
+  // Sets a 0-dim float32 tensor on the device of the parameters. While it is not 0, steps change
+  // nothing. An undefined tensor removes it.
   void set_found_inf(const Tensor& found_inf) { found_inf_ = found_inf; }
-  // step(), or nothing where found_inf is not 0. Waits for the GPU unless skips_on_device().
+  // Calls step() if found_inf is 0. Synchronizes unless skips_on_device().
   void step_unless(const Tensor& found_inf);
-  // Whether all that step() does is left undone on the device while found_inf is not 0. A derived
-  // class whose step() changes nothing but by Optimizer::step() may say so.
+  // Returns whether step() obeys found_inf on the device, without reading it on the host. A derived
+  // class may return true if its step() changes nothing except by calling Optimizer::step().
   virtual bool skips_on_device() const { return false; }
 
-  // State and settings under PyTorch's names: "state.0.exp_avg", "param_groups.0.lr" (float64),
-  // "param_groups.0.params" (int64, the numbers behind "state."). Steps are 0-dim float32, masters
-  // of half parameters are "master_param". Other tensors share memory with the optimizer's.
+  // Returns state and settings under PyTorch's names: "state.0.exp_avg", "param_groups.0.lr"
+  // (float64), "param_groups.0.params" (int64, the ids in "state.ID"). Steps are 0-dim float32. The
+  // masters of half parameters are "master_param". Tensors other than steps and settings share
+  // memory with the optimizer.
   virtual std::vector<NamedTensor> state_dict() const;
-  // The saved run goes on with the same bits. Throws ValueError, saying all that does not fit, in
-  // PyTorch's words where groups differ; then nothing was changed.
+  // Restores a state, so that training continues with the same bits. Throws ValueError, with
+  // everything that does not fit, and changes nothing then.
   virtual void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
   Optimizer();
-  // What was moved from may be destroyed or assigned to; a step of it throws Error.
+  // The source may only be destroyed or assigned to; its step() throws Error.
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
   virtual Tensor step_by(const std::function<Tensor()>& closure);
-  // What every step begins with. Throws Error where a step would be lost (see step()), and for an
-  // optimizer that was moved from.
+  // Call it at the start of each step. Throws Error if the step would be lost (see step()), or if
+  // the optimizer was moved from.
   void check_step() const;
 
   std::vector<Group> groups_;
@@ -118,10 +125,10 @@ class Optimizer {
                   const std::vector<GroupRule>& rules);
   void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<GroupOptions> options);
 
-  bool was_moved_ = false;  // from
+  bool was_moved_ = false;  // whether it was moved from
 };
 
-// The optimizer whose groups have Options.
+// An optimizer whose groups have options of type Options.
 template <class Options> class OptimizerOf : public Optimizer {
  public:
   explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {})
@@ -135,8 +142,8 @@ template <class Options> class OptimizerOf : public Optimizer {
     add_param_group(params, options, rules);
   }
   using Optimizer::add_param_group;
-  // optimizer.add_param_group(head.parameters(), {.lr = 1e-2}); without options: those of the
-  // constructor.
+  // Example: optimizer.add_param_group(head.parameters(), {.lr = 1e-2}). Without options it uses
+  // those of the constructor.
   void add_param_group(const std::vector<Tensor>& params, const Options& options) {
     add_param_group(unnamed(params), options);
   }

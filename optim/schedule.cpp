@@ -18,17 +18,17 @@ void check_positive(const char* name, int64_t value) {
   require<ValueError>(value > 0, "Expected positive integer ", name, ", but got ", value);
 }
 
-// base_lr times a function of the step.
+// Returns a schedule that multiplies base_lr by a function of the step.
 template <class F> Schedule scaled(F factor) {
   return {[factor](int64_t t, double base) { return base * factor(t); }};
 }
 
-// How much of `total` steps is over; PyTorch stays at the start for ever when total is 0.
+// Returns the part of `total` steps that is over. With total 0 PyTorch stays at the start forever.
 double share(int64_t t, int64_t total) {
   return total <= 0 ? 0 : double(std::min(t, total)) / double(total);
 }
 
-// From start to end as part goes from 0 to 1.
+// Interpolates from start to end while part goes from 0 to 1.
 double annealed(Anneal way, double start, double end, double part) {
   if (way == Anneal::kLinear) return (end - start) * part + start;
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * part));
@@ -82,7 +82,7 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
 
 Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
 
-// The products so far are kept, so that each factor is asked for once.
+// Keeps the products so far, so that each factor is computed once.
 Schedule multiplicative(std::function<double(int64_t)> factor) {
   const auto products = std::make_shared<std::vector<double>>(1, 1.0);
   return scaled([=](int64_t t) {
@@ -125,7 +125,7 @@ Schedule one_cycle(const OneCycleOptions& o) {
     const double t = double(step), total = double(o.total_steps), peak = o.pct_start * total - 1;
     const double top = base * o.div_factor, low = base / o.final_div_factor;
     const auto phase = [&](double first, double last, double start, double end) {
-      // One without length is over at once.
+      // A phase without length is over at once.
       const double part = last == first ? 1 : (t - first) / (last - first);
       return annealed(o.anneal_strategy, start, end, part);
     };
@@ -199,7 +199,8 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
   return rates;
 }
 
-// One for all groups, or one for each.
+// Repeats a single value for all groups. Throws ValueError if there is neither one value nor one
+// for each group.
 template <class T> void spread(std::vector<T>& values, size_t groups, const std::string& refusal) {
   require<ValueError>(values.size() == 1 || values.size() == groups, refusal);
   values.resize(groups, T(values[0]));

@@ -1,11 +1,10 @@
-// Learning rates over time
-// (https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate):
+// Learning rate schedules (https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate):
 //
 //   LRScheduler schedule(optimizer, schedule::warm_up(100, schedule::cosine_annealing(900)));
 //   for (...) { ...; optimizer.step(); schedule.step(); }
 //
-// A schedule is a function in closed form, so that a step may be jumped to. The rates are those
-// that PyTorch's optimizers see. Each argument is PyTorch's, with its default.
+// A schedule is a function of the step in closed form, so that any step can be jumped to. It gives
+// the rates that PyTorch's schedulers give. Arguments and defaults are PyTorch's.
 #pragma once
 
 #include <functional>
@@ -18,42 +17,51 @@
 namespace taper::v0::optim {
 
 struct Schedule {
-  // The rate of a step (from 0) for a group that began with base_lr.
+  // Returns the rate of a step (counted from 0) for a group whose initial rate is base_lr.
   std::function<double(int64_t step, double base_lr)> lr;
-  // Replace the rates that the groups began with: none, one for all, or one for each group.
+  // Replaces the initial rates of the groups. Empty: no change; otherwise one rate for all groups,
+  // or one for each.
   std::vector<double> base_lrs = {};
 };
 
 namespace schedule {
 
-// base_lr * factor for total_iters steps, then base_lr.
+// Each function returns a schedule. Its comment gives the rate at step t, and PyTorch's name of it.
+
+// base_lr * factor for total_iters steps, then base_lr (ConstantLR).
 Schedule constant(double factor = 1.0 / 3, int64_t total_iters = 5);
-// The factor goes straight from start_factor to end_factor, where it stays.
+// base_lr * factor, where the factor changes linearly from start_factor to end_factor in
+// total_iters steps and stays there (LinearLR).
 Schedule linear(double start_factor = 1.0 / 3, double end_factor = 1, int64_t total_iters = 5);
-// gamma to the power of the number of whole step_sizes, or of milestones, passed.
+// base_lr * gamma^n, where n is the number of completed periods of step_size steps (StepLR), or of
+// milestones reached (MultiStepLR), or of steps (ExponentialLR).
 Schedule step(int64_t step_size, double gamma = 0.1);
 Schedule multi_step(const std::vector<int64_t>& milestones, double gamma = 0.1);
 Schedule exponential(double gamma);
-// (1 - t / total_iters)^power, then 0.
+// base_lr * (1 - t / total_iters)^power, and 0 after total_iters steps (PolynomialLR).
 Schedule polynomial(int64_t total_iters = 5, double power = 1);
-// Half a cosine from base_lr at 0 to eta_min at T_max; beyond, it rises again.
+// Half a cosine from base_lr at step 0 to eta_min at step T_max (CosineAnnealingLR). After T_max it
+// rises again.
 Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
-// factor(t), or the product of factor(1) ... factor(t).
+// base_lr * factor(t) (LambdaLR), or base_lr * factor(1) * ... * factor(t) (MultiplicativeLR).
 Schedule lambda(std::function<double(int64_t step)> factor);
 Schedule multiplicative(std::function<double(int64_t step)> factor);
-// To swa_lr, where it stays, in anneal_epochs steps (PyTorch: SWALR).
+// Changes the rate from base_lr to swa_lr in anneal_epochs steps, then keeps it (SWALR).
 enum class Anneal : uint8_t { kCos, kLinear };
 Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::kCos);
-// Begins again after T_0 steps, each period T_mult times as long as the one before.
+// Like cosine_annealing(), but restarts at base_lr after T_0 steps. Each period is T_mult times as
+// long as the one before (CosineAnnealingWarmRestarts).
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0);
 
-// Up to max_lr and down again. PyTorch's cycle_momentum is not there: momentum stays as it is.
+// Rises to max_lr and falls to nearly 0 (OneCycleLR). PyTorch's cycle_momentum is not supported:
+// momentum does not change.
 struct OneCycleOptions {
   std::vector<double> max_lr;  // one for all groups, or one for each
-  int64_t total_steps = 0;     // the scheduler refuses to go beyond
-  double pct_start = 0.3;      // the rising part
+  int64_t total_steps = 0;     // later steps throw ValueError
+  double pct_start = 0.3;      // fraction of the steps in which the rate rises
   Anneal anneal_strategy = Anneal::kCos;
-  double div_factor = 25, final_div_factor = 1e4;  // begins at max / div, ends at that / final_div
+  // The rate starts at max_lr / div_factor and ends at that / final_div_factor.
+  double div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false;
 
   template <class V> void describe(V& v) {
@@ -67,13 +75,14 @@ struct OneCycleOptions {
 };
 Schedule one_cycle(const OneCycleOptions& options);
 
-// From base_lr straight to max_lr in step_size_up steps and back in step_size_down, again and again
-// (Smith, 2015, https://arxiv.org/abs/1506.01186). Momentum stays as it is.
+// Rises linearly from base_lr to max_lr in step_size_up steps, falls back in step_size_down steps,
+// and repeats (CyclicLR; Smith, 2015, https://arxiv.org/abs/1506.01186). Momentum does not change.
 struct CyclicOptions {
   double base_lr = 0, max_lr = 0;
   int64_t step_size_up = 2000;
-  std::optional<int64_t> step_size_down = std::nullopt;  // none: step_size_up
-  // What a cycle's height is multiplied by: nothing, half of the cycle's before, gamma^step.
+  std::optional<int64_t> step_size_down = std::nullopt;  // default: step_size_up
+  // The factor of the amplitude: 1, 0.5 to the power of the completed cycles, or gamma to the power
+  // of the step.
   enum class Mode : uint8_t { kTriangular, kTriangular2, kExpRange } mode = Mode::kTriangular;
   double gamma = 1;
 
@@ -87,29 +96,32 @@ struct CyclicOptions {
 };
 Schedule cyclic(const CyclicOptions& options);
 
-// Each one's rate is the base_lr of the next: of multiples of base_lr the product
-// (ChainedScheduler).
+// Applies the schedules one after another, each to the rate of the one before. Schedules that
+// multiply base_lr give the product of their factors (ChainedScheduler).
 Schedule chained(const std::vector<Schedule>& schedules);
-// One schedule after another; each counts its steps from its own milestone (SequentialLR).
+// Runs one schedule after another. Each counts its steps from its own milestone (SequentialLR).
 Schedule sequential(const std::vector<Schedule>& schedules, const std::vector<int64_t>& milestones);
-// In front of any other: from start_factor * base_lr straight up to base_lr in `steps` steps.
+// Rises linearly from start_factor * base_lr to base_lr in `steps` steps, then runs another
+// schedule.
 Schedule warm_up(int64_t steps, const Schedule& then, double start_factor = 1.0 / 3);
 
 }  // namespace schedule
 
-// Sets the rates of an optimizer, which must outlive it: those of step 0 when it is made.
+// Sets the learning rates of an optimizer, which must outlive it. The constructor sets those of
+// step 0.
 class LRScheduler {
  public:
   LRScheduler(Optimizer& optimizer, Schedule schedule);
-  // One for each group.
+  // schedules: one for each group. Throws ValueError for another number.
   LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules);
 
-  // Call after optimizer.step().
+  // Sets the rates of the next step. Call it after optimizer.step().
   void step() { go_to(last_epoch_ + 1); }
   int64_t last_epoch() const { return last_epoch_; }
   std::vector<double> get_last_lr() const;
 
-  // last_epoch, base_lrs, _step_count, _last_lr. Loading also sets the optimizer's rates.
+  // Returns last_epoch, base_lrs, _step_count and _last_lr. load_state_dict() also sets the rates
+  // of the optimizer.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 
@@ -129,11 +141,11 @@ struct PlateauOptions {
   double threshold = 1e-4;
   enum class ThresholdMode : uint8_t { kRel, kAbs } threshold_mode = ThresholdMode::kRel;
   int64_t cooldown = 0;
-  std::vector<double> min_lr = {};  // one for all groups, or one for each; none: 0
+  std::vector<double> min_lr = {};  // one for all groups, or one for each; empty: 0
   double eps = 1e-8;
 
   template <class V> void describe(V& v) {
-    v("factor", factor, kBetweenZeroAndOne, "of a cut");
+    v("factor", factor, kBetweenZeroAndOne, "factor by which the rate is multiplied");
     v("patience", patience, kCountOrNone, "evaluations without improvement that are tolerated");
     v("threshold", threshold, kNonNegative, "smallest change that counts as an improvement");
     v("threshold_mode", threshold_mode, {"rel", "abs"},
@@ -143,8 +155,8 @@ struct PlateauOptions {
   }
 };
 
-// Multiplies the rates by `factor` when a metric has not become better for more than `patience`
-// steps, then waits `cooldown` steps.
+// Multiplies the rates by `factor` if a metric has not improved for more than `patience` steps,
+// then waits `cooldown` steps (ReduceLROnPlateau).
 class ReduceLROnPlateau {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options = {});
@@ -152,8 +164,8 @@ class ReduceLROnPlateau {
   void step(double metric);
   std::vector<double> get_last_lr() const;
 
-  // best, cooldown_counter, num_bad_epochs, last_epoch, _last_lr. Loading also sets the optimizer's
-  // rates.
+  // Returns best, cooldown_counter, num_bad_epochs, last_epoch and _last_lr. load_state_dict() also
+  // sets the rates of the optimizer.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 

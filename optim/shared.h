@@ -1,4 +1,5 @@
-// What clipping, scaling, averaging and schedules share: a check of states, and lists of tensors.
+// Helpers of clipping, scaling, averaging and schedules: reading a state dict, and grouping
+// tensors.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 
 namespace taper::v0::optim {
 
-// Throws Error, naming the owner, for an entry that is missing or of another shape.
+// Reads entries of a state dict. Throws Error, with the name of the owner, if an entry is missing
+// or of another shape.
 struct StateReader {
   const std::vector<NamedTensor>& state;
   const char* owner;
@@ -29,11 +31,11 @@ struct StateReader {
 
 class Optimizer;
 
-// The name of the EMA or AveragedModel whose averages are in a parameter of the optimizer now; null
-// where there is none.
+// Returns the name of the class, EMA or AveragedModel, whose averages are swapped into a parameter
+// of the optimizer. Returns null if there is none.
 const char* swapped_by(const Optimizer& optimizer);
 
-// The gradients that there are.
+// Returns the gradients that are defined.
 inline std::vector<Tensor> grads_of(const std::vector<Tensor>& params) {
   std::vector<Tensor> grads;
   for (const Tensor& p : params) {
@@ -42,7 +44,7 @@ inline std::vector<Tensor> grads_of(const std::vector<Tensor>& params) {
   return grads;
 }
 
-// One list for each device, in order of appearance.
+// Groups tensors by device, in order of first appearance.
 inline std::vector<std::vector<Tensor>> by_device(const std::vector<Tensor>& tensors) {
   std::vector<std::vector<Tensor>> lists;
   for (const Tensor& x : tensors) {

@@ -9,7 +9,8 @@
 namespace taper::v0::optim {
 namespace {
 
-// "state.12.exp_avg" is of parameter 12; -1 for what is of none.
+// Returns the parameter's id in a name, 12 for "state.12.exp_avg". Returns -1 for entries that
+// belong to no parameter.
 int64_t number_in(const std::string& name) {
   return name.starts_with("state.") ? std::atoll(name.c_str() + 6) : -1;
 }
@@ -19,8 +20,10 @@ int64_t number_in(const std::string& name) {
 StateShards::StateShards(Optimizer& optimizer, distributed::Communicator ranks)
     : optimizer_(optimizer), ranks_(std::move(ranks)), params_(optimizer.parameters()) {
   for (const NamedTensor& entry : optimizer.state_dict()) {
-    require<ValueError>(number_in(entry.name) < 0, "StateShards: the optimizer has state already (",
-                        entry.name, "): shard it before its first step; Adagrad's begins at once");
+    require<ValueError>(number_in(entry.name) < 0, "StateShards: the optimizer already has state (",
+                        entry.name,
+                        "); shard it before its first step. Adagrad cannot be sharded, ",
+                        "because it has state from the start");
   }
   std::vector<size_t> order(params_.size());
   std::iota(order.begin(), order.end(), size_t(0));
@@ -39,7 +42,8 @@ void StateShards::step() {
 }
 
 void StateShards::step(const std::function<void()>& step) {
-  // An optimizer passes over what has no gradient.
+  // Hides the gradients of other ranks' parameters, because an optimizer skips parameters without a
+  // gradient.
   struct Hidden {
     std::vector<std::pair<Tensor, Tensor>> grads;
     ~Hidden() {

@@ -1,10 +1,10 @@
-// The state of an optimizer in shards, one a rank (ZeRO stage 1, https://arxiv.org/abs/1910.02054;
-// PyTorch: ZeroRedundancyOptimizer). Every parameter has an owner, which alone keeps its state and
-// float32 master, updates it, and sends it to the others.
+// Shards the state of an optimizer over ranks (ZeRO stage 1, https://arxiv.org/abs/1910.02054;
+// PyTorch: ZeroRedundancyOptimizer). Every parameter has an owner: only this rank keeps its state
+// and float32 master, updates it, and broadcasts it to the others.
 //
 //   optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-3});
 //   optim::StateShards shards(optimizer, world);
-//   for (...) { ...; loss.backward(); shards.step(); }   // in place of optimizer.step()
+//   for (...) { ...; loss.backward(); shards.step(); }   // instead of optimizer.step()
 #pragma once
 
 #include <functional>
@@ -17,27 +17,32 @@ namespace taper::v0::optim {
 
 class StateShards {
  public:
-  // Parameters go to the rank that has least so far, the largest first. The optimizer has all its
-  // groups. Throws ValueError when it has state: before its first step it has none (but Adagrad).
+  // Assigns the parameters to ranks: the largest first, each to the rank that has the fewest
+  // elements so far. The optimizer must have all its groups. Throws ValueError if the optimizer has
+  // state already, which it has after its first step; Adagrad has state from the start and cannot
+  // be sharded.
   StateShards(Optimizer& optimizer, distributed::Communicator ranks);
 
-  // With gradients that are equal on all ranks: the same as optimizer.step() on each, bit by bit.
+  // Updates all parameters. Gradients must be equal on all ranks. The result is the same as of
+  // optimizer.step() on each rank, bit by bit. Every rank calls it.
   void step();
-  // Another way to it: shards.step([&] { scaler.step(optimizer); }).
+  // Does the same with another call of the optimizer's step: shards.step([&] {
+  // scaler.step(optimizer); }).
   void step(const std::function<void()>& step);
-  // Elements of the parameters that this rank owns.
+  // Returns the number of elements of the parameters that this rank owns.
   int64_t num_owned() const;
 
-  // optimizer.state_dict() with the shards of all ranks, on the CPU. All ranks call it.
+  // Returns optimizer.state_dict() with the shards of all ranks, on the CPU. Every rank calls it.
   std::vector<NamedTensor> state_dict() const;
-  // What state_dict() gave with any number of ranks, or an optimizer alone.
+  // Loads what state_dict() has returned for any number of ranks, or the state dict of an optimizer
+  // without shards.
   void load_state_dict(const std::vector<NamedTensor>& state);
 
  private:
   Optimizer& optimizer_;
   distributed::Communicator ranks_;
   std::vector<Tensor> params_;
-  std::vector<int> owners_;  // of each
+  std::vector<int> owners_;  // the rank that owns each parameter
 };
 
 }  // namespace taper::v0::optim

@@ -1,7 +1,6 @@
-// Gradients over the root of their squares' sum or mean: Adagrad, Adadelta, RMSprop
-// (https://pytorch.org/docs/stable/generated/torch.optim.Adagrad.html,
-// .../torch.optim.Adadelta.html,
-// .../torch.optim.RMSprop.html).
+// Adagrad, Adadelta and RMSprop, which divide gradients by the root of the sum or mean of their
+// squares (https://pytorch.org/docs/stable/generated/torch.optim.Adagrad.html,
+// .../torch.optim.Adadelta.html, .../torch.optim.RMSprop.html).
 #pragma once
 
 #include "optim/optimizer.h"

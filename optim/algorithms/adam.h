@@ -1,6 +1,6 @@
-// Running means of gradients and of their size: Adam, AdamW, Adamax, NAdam, RAdam
-// (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html, .../torch.optim.Adamax.html,
-// .../torch.optim.NAdam.html, .../torch.optim.RAdam.html).
+// Adam, AdamW, Adamax, NAdam and RAdam, which keep running means of gradients and of their
+// magnitude (https://pytorch.org/docs/stable/generated/torch.optim.Adam.html,
+// .../torch.optim.Adamax.html, .../torch.optim.NAdam.html, .../torch.optim.RAdam.html).
 #pragma once
 
 #include "framework/base/host_device.h"
@@ -8,7 +8,8 @@
 
 namespace taper::v0::optim {
 
-// They differ in what weight_decay does: it is added to the gradient, or shrinks the weight itself.
+// Options of Adam and AdamW. Adam adds weight_decay * param to the gradient; AdamW shrinks the
+// parameter itself.
 template <bool kDecoupled> struct AdamOptionsOf {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -42,7 +43,8 @@ using AdamWOptions = AdamOptionsOf<true>;
 using Adam = OptimizerOf<AdamOptions>;
 using AdamW = OptimizerOf<AdamWOptions>;
 
-// Adam by the largest gradient so far instead of the root of their squares' mean.
+// Adam that divides by the largest gradient so far, with decay, instead of the root of the mean of
+// squares.
 struct AdamaxOptions {
   double lr = 2e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -62,7 +64,7 @@ struct AdamaxOptions {
 };
 using Adamax = OptimizerOf<AdamaxOptions>;
 
-// Adam with Nesterov's momentum, whose share grows with the steps.
+// Adam with Nesterov momentum, whose coefficient grows with the steps.
 struct NAdamOptions {
   double lr = 2e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -80,13 +82,15 @@ struct NAdamOptions {
     describe_common_options(v, *this);
   }
   OptimizerTraits traits() const;
-  // The momentum of a step, and the product of those up to it, which is 0 once it no longer counts.
+  // Return the momentum coefficient of a step, and the product of the coefficients up to it. The
+  // product is cut off below 1e-20, where it no longer has an effect.
   TAPER_HD double mu(double step) const;
   TAPER_HD double mu_product(double step) const;
 };
 using NAdam = OptimizerOf<NAdamOptions>;
 
-// Adam whose first steps, too few to know the size of gradients, go by the momentum alone.
+// Adam whose first steps use only the momentum, because their estimate of the gradients' variance
+// is too uncertain.
 struct RAdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

@@ -29,19 +29,20 @@ double dot(const Tensor& a, const Tensor& b) {
 Tensor times(const Tensor& x, double factor) {
   return kernels::binary(BinaryOp::kMul, x, wrap_scalar(factor));
 }
-// a + factor * b
+// Returns a + factor * b.
 Tensor sum(const Tensor& a, const Tensor& b, double factor) {
   return kernels::binary(BinaryOp::kAdd, a, b, {.a = factor});
 }
 
-// The loss a step of t away, with its gradient and the gradient's part along the direction.
+// A point at distance t along the direction: the loss f, its gradient g, and the directional
+// derivative gtd.
 struct Point {
   double t, f;
   Tensor g;
   double gtd;
 };
 
-// Where the cubic through two points with slopes is least, within [low, high].
+// Returns the minimum within [low, high] of the cubic through two points with derivatives.
 double cubic_minimum(const Point& a, const Point& b, double low, double high) {
   const double d1 = a.gtd + b.gtd - 3 * (a.f - b.f) / (a.t - b.t);
   const double square = d1 * d1 - a.gtd * b.gtd;
@@ -53,14 +54,15 @@ double cubic_minimum(const Point& a, const Point& b, double low, double high) {
   return std::min(std::max(least, low), high);
 }
 
-// A point that meets the strong Wolfe conditions (Nocedal and Wright, 2006, algorithms 3.5 and
-// 3.6), or the lowest one found after max_ls evaluations. `at` evaluates; `size`: the direction's.
+// Returns a point that meets the strong Wolfe conditions (Nocedal and Wright, 2006, algorithms 3.5
+// and 3.6), or the lowest one that was found after max_ls evaluations. at(t) evaluates a point;
+// size: the largest element of the direction.
 template <class At>
 Point strong_wolfe(const At& at, const Point& start, double t, double size, double tolerance_change,
                    int64_t max_ls) {
   const auto is_high = [&](const Point& p) { return p.f > start.f + 1e-4 * p.t * start.gtd; };
   const auto is_flat = [&](const Point& p) { return std::abs(p.gtd) <= -0.9 * start.gtd; };
-  // First an interval that holds such a point, in growing steps.
+  // First finds an interval that contains such a point, with growing steps.
   Point now = at(t), before = start;
   std::vector<Point> bracket;
   bool done = false;
@@ -75,7 +77,7 @@ Point strong_wolfe(const At& at, const Point& start, double t, double size, doub
     before = std::exchange(now, at(t));
   }
   if (k == max_ls) bracket = {start, now};
-  // Then the interval shrinks around the point.
+  // Then shrinks the interval around the point.
   const auto lowest = [&] { return bracket.size() == 1 || bracket[0].f <= bracket[1].f ? 0u : 1u; };
   size_t low = lowest();
   bool stuck = false;
@@ -84,7 +86,7 @@ Point strong_wolfe(const At& at, const Point& start, double t, double size, doub
     const double end = std::max(bracket[0].t, bracket[1].t), edge = 0.1 * (end - begin);
     if ((end - begin) * size < tolerance_change) break;
     t = cubic_minimum(bracket[0], bracket[1], begin, end);
-    // Twice near the same end is no progress.
+    // Two points in a row near the same end are no progress.
     const bool near = std::min(end - t, t - begin) < edge;
     const bool moves = near && (stuck || t >= end || t <= begin);
     if (moves) t = std::abs(t - end) < std::abs(t - begin) ? end - edge : begin + edge;
@@ -103,7 +105,8 @@ Point strong_wolfe(const At& at, const Point& start, double t, double size, doub
   return bracket[low];
 }
 
-// f(part, p) for each parameter, which lie one after the other in `flat`.
+// Calls f(part, p) for each parameter p and its part of `flat`, which holds all parameters one
+// after another.
 void each_part(const Tensor& flat, const std::vector<Tensor>& params, const auto& f) {
   int64_t at = 0;
   for (const Tensor& p : params) {
@@ -115,7 +118,7 @@ void each_part(const Tensor& flat, const std::vector<Tensor>& params, const auto
 }  // namespace
 
 void LBFGSOptions::update(const std::vector<kernels::Update>&, const kernels::StepScalars&) const {
-  throw TypeError("LBFGS.step() missing 1 required positional argument: 'closure'");
+  throw TypeError("LBFGS::step() needs a closure: optimizer.step([&] { ...; return loss; })");
 }
 
 LBFGS::LBFGS(const std::vector<Tensor>& params, LBFGSOptions options)
@@ -127,7 +130,7 @@ LBFGS::LBFGS(const std::vector<NamedTensor>& params, LBFGSOptions options) {
 
 void LBFGS::step() { LBFGSOptions().update({}, {}); }
 
-// All gradients (zeros where there is none) or all parameters.
+// Returns all gradients (0 for parameters without one) or all parameters as one vector.
 Tensor LBFGS::flat(bool gradients) const {
   const std::vector<Tensor> params = parameters();
   int64_t n = 0;
@@ -147,8 +150,8 @@ void LBFGS::set_params(const Tensor& flat) const {
   });
 }
 
-// Takes the new gradient into memory and gives minus its product with the inverse Hessian, by the
-// two loops of Nocedal, 1980.
+// Adds the new gradient to the history and returns the direction: minus the product of the
+// approximate inverse Hessian and the gradient, by the two-loop recursion (Nocedal, 1980).
 Tensor LBFGS::direction(const Tensor& grad, int64_t history_size) {
   auto& [func_evals, n_iter, d, before, dirs, steps, ro, t, H_diag, prev_loss] = memory_;
   if (n_iter == 1) return times(grad, -1);
@@ -215,7 +218,7 @@ Tensor LBFGS::step_by(const std::function<Tensor()>& closure) {
       grad = found.g;
       move(m.t);
     } else if (i == o.max_iter) {
-      move(m.t);  // nobody asks for the loss there
+      move(m.t);  // the loss at the last point is not needed
     } else {
       const Point next = evaluate(m.t);
       loss = next.f;

@@ -23,8 +23,11 @@ Tensor transposed(const Tensor& x) {
   return view_as(x, {b, n, m}, {m * n, 1, n}, x.storage_offset());
 }
 
-// x [b, m, n], which is overwritten: of every matrix U S V^T about U V^T, in `dtype`.
-// X = X / |X|; then a X + (b A + c A^2) X with A = X X^T, or the same with A = X^T X on the right.
+// Replaces every matrix U S V^T in x [b, m, n] by about U V^T, computed in `dtype`, and returns the
+// result. Overwrites x.
+//
+// X = X / |X|; then X = a X + (b A + c A^2) X with A = X X^T, or A = X^T X and its products on the
+// right.
 Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
   const Tensor norm = kernels::reduce(kernels::ReductionOp::kSum,
                                       unary(kernels::UnaryOp::kSquare, x), {1, 2}, true);
@@ -48,7 +51,8 @@ Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
   return x;
 }
 
-// Matrices of one shape, as they lie in memory: a transposed one is the transpose's problem.
+// Matrices of one shape, with rows and columns in the order of memory: the transpose of an
+// orthogonalized matrix is the orthogonalized transpose, so a transposed parameter needs no copy.
 struct Bucket {
   int64_t rows, cols;
   DType dtype;   // of the gradients

@@ -1,22 +1,22 @@
 // Muon (https://pytorch.org/docs/stable/generated/torch.optim.Muon.html): momentum whose singular
-// values are driven towards 1, for the matrices of hidden layers. Give biases, norms, embeddings
-// and the head to AdamW.
+// values are moved towards 1, for the matrices of hidden layers. Use AdamW for biases, norms,
+// embeddings and the head.
 //
-// Newton-Schulz iterations run in the parameter's dtype, half ones in bfloat16. (PyTorch takes
-// bfloat16 for all, so its float32 runs differ from these by that rounding.) Matrices of one shape
-// are multiplied together.
+// Newton-Schulz iterations are computed in the parameter's dtype, or in bfloat16 for half types.
+// PyTorch uses bfloat16 for all types, so its float32 results differ by that rounding. Matrices of
+// the same shape are multiplied in one batch.
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
 
-// How Muon's lr follows a matrix [A, B]: times sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
+// The factor of lr for a matrix [A, B]: sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
 enum class AdjustLr : int64_t { kOriginal, kMatchRmsAdamw };
 
 struct MuonOptions {
   double lr = 1e-3;
-  double weight_decay = 0.1;  // shrinks the weight itself
+  double weight_decay = 0.1;  // decoupled: shrinks the weight itself
   double momentum = 0.95;
   bool nesterov = true;
   std::array<double, 3> ns_coefficients = {3.4445, -4.7750, 2.0315};

@@ -1,5 +1,5 @@
-// Steps along the gradient or its running mean: SGD
-// (https://pytorch.org/docs/stable/generated/torch.optim.SGD.html) and Lion.
+// SGD (https://pytorch.org/docs/stable/generated/torch.optim.SGD.html) and Lion, which step along
+// the gradient or its running mean.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -8,7 +8,7 @@ namespace taper::v0::optim {
 
 struct SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;  // needs momentum and no dampening
+  bool nesterov = false;  // requires momentum above 0 and dampening 0
   bool maximize = false, master_weights = false;
   static constexpr int kMinStates = 0, kMaxStates = 1;
 
@@ -27,12 +27,12 @@ struct SGDOptions {
 };
 using SGD = OptimizerOf<SGDOptions>;
 
-// Only the sign of the smoothed gradient counts (Chen et al., 2023, "Symbolic Discovery of
+// Lion, which uses only the sign of the running mean (Chen et al., 2023, "Symbolic Discovery of
 // Optimization Algorithms", algorithm 2). PyTorch does not have it.
 struct LionOptions {
   double lr = 1e-4;
   std::array<double, 2> betas = {0.9, 0.99};
-  double weight_decay = 0;  // shrinks the weight itself
+  double weight_decay = 0;  // decoupled: shrinks the weight itself
   bool maximize = false, master_weights = false;
   static constexpr int kMinStates = 1, kMaxStates = 1;
 

@@ -6,7 +6,7 @@ OptimizerTraits SGDOptions::traits() const {
   require<ValueError>(!nesterov || (momentum != 0 && dampening == 0),
                       "Nesterov momentum requires a momentum and zero dampening");
   if (momentum == 0) return {"SGD"};
-  // Dampening does not count in the first step.
+  // The first step is without dampening, so updates must be counted.
   return {"SGD",
           {"momentum_buffer"},
           dampening != 0 ? OptimizerTraits::kCounted : OptimizerTraits::kUncounted};

@@ -1,5 +1,5 @@
-// The formulas of the optimizers for one element (framework/kernels/optim/formula.h), and the list
-// of those that the library holds compiled.
+// The update formulas of the optimizers for one element (framework/kernels/optim/formula.h), and
+// the list of optimizers whose formulas are compiled into the library.
 #pragma once
 
 #include <tuple>
@@ -9,7 +9,7 @@
 
 namespace taper::v0::optim {
 
-// buf is 0 at the first step, where dampening does not count.
+// In the first step buf is 0 and dampening is not applied.
 template <class C> struct SgdStep {
   C lr, momentum, rest, weight_decay, sign, nesterov;
   TAPER_HD void operator()(C& p, C grad, C& buf, C&, C&) const {
@@ -24,7 +24,7 @@ template <class C> TAPER_HD SgdStep<C> prepare(const SGDOptions& a, double lr, d
                                    a.maximize ? -1 : 1, a.nesterov);
 }
 
-// p -= lr * sign(beta1 m + (1 - beta1) g), with decay as in AdamW.
+// p -= lr * sign(beta1 m + (1 - beta1) g), with weight decay as in AdamW.
 template <class C> struct LionStep {
   C lr, beta1, beta2, rest1, rest2, keep, sign;
   TAPER_HD void operator()(C& p, C grad, C& m, C&, C&) const {
@@ -39,11 +39,13 @@ template <class C> TAPER_HD LionStep<C> prepare(const LionOptions& a, double lr,
                                     1 - lr * a.weight_decay, a.maximize ? -1 : 1);
 }
 
-// p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps); lr is the whole first factor.
+// p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). The member `lr` is the whole
+// first factor.
 template <class C> struct AdamStep {
-  C beta1, beta2, rest1, rest2;  // rest: 1 - beta, before it is rounded to C
+  C beta1, beta2, rest1, rest2;  // rest: 1 - beta, computed before the rounding to C
   C eps, lr, root2, sign, amsgrad;
-  C keep, decay;  // what weight decay leaves of p (AdamW) or adds to the gradient (Adam)
+  // The factor of p (AdamW), and the factor of p that is added to the gradient (Adam).
+  C keep, decay;
   TAPER_HD void operator()(C& p, C grad, C& m, C& v, C& v_max) const {
     const C g = sign * grad + decay * p;
     m = beta1 * m + rest1 * g;
@@ -62,7 +64,7 @@ TAPER_HD AdamStep<C> prepare(const AdamOptionsOf<kDecoupled>& a, double lr, doub
                                     a.decoupled_weight_decay ? 0 : a.weight_decay);
 }
 
-// u = max(beta2 u, |g| + eps), where nan wins; p -= lr / (1 - beta1^t) * m / u.
+// u = max(beta2 u, |g| + eps), where NaN is the maximum; p -= lr / (1 - beta1^t) * m / u.
 template <class C> struct AdamaxStep {
   C beta1, beta2, rest1, eps, lr, weight_decay, sign;
   TAPER_HD void operator()(C& p, C grad, C& m, C& u, C&) const {
@@ -93,7 +95,8 @@ TAPER_HD double NAdamOptions::mu_product(double step) const {
 }
 
 // p -= lr ((1 - mu) / (1 - M) g + mu' / (1 - M mu') m) / (sqrt(v) / sqrt(1 - beta2^t) + eps), where
-// mu' is the next step's and M the product of all mu so far; `lr` and `smooth` hold the factors.
+// mu' is the coefficient of the next step and M the product of all coefficients so far. The members
+// `lr` and `smooth` are the factors of g and m.
 template <class C> struct NAdamStep {
   C beta1, beta2, rest1, rest2, eps, lr, smooth, root2, sign, keep, decay;
   TAPER_HD void operator()(C& p, C grad, C& m, C& v, C&) const {
@@ -112,7 +115,7 @@ template <class C> TAPER_HD NAdamStep<C> prepare(const NAdamOptions& a, double l
       a.maximize ? -1 : 1, apart ? 1 - lr * a.weight_decay : 1, apart ? 0 : a.weight_decay);
 }
 
-// p -= lr / (1 - beta1^t) m, times rect / (sqrt(v) + eps) where rect is not 0.
+// p -= lr / (1 - beta1^t) m, multiplied by rect / (sqrt(v) + eps) unless rect is 0.
 template <class C> struct RAdamStep {
   C beta1, beta2, rest1, rest2, eps, lr, rect, sign, keep, decay;
   TAPER_HD void operator()(C& p, C grad, C& m, C& v, C&) const {
@@ -180,7 +183,7 @@ template <class C> TAPER_HD RmspropStep<C> prepare(const RMSpropOptions& a, doub
                                        a.maximize ? -1 : 1, a.centered);
 }
 
-// The first half of a step: `direction` receives the matrix to be made orthogonal.
+// The first half of a step: `direction` receives the matrix that is then orthogonalized.
 template <class C> struct MuonStep {
   C lr, momentum, rest, nesterov;
   TAPER_HD void operator()(C& direction, C grad, C& buf, C&, C&) const {
@@ -195,7 +198,8 @@ template <class C> TAPER_HD MuonStep<C> prepare(const MuonOptions& a, double lr,
 template <class Device, class... Rules> auto formulas() {
   return std::tuple(&Device::template update<Rules>...);
 }
-// Instantiates the updates of kernels::OnCpu (formulas_cpu.cpp) and OnGpu (formulas.cu).
+// Instantiates the updates of kernels::OnCpu (update_formulas_cpu.cpp) and OnGpu
+// (update_formulas.cu).
 template <class Device> auto all_formulas() {
   return formulas<Device, SGDOptions, AdamOptions, AdamWOptions, AdamaxOptions, NAdamOptions,
                   RAdamOptions, AdagradOptions, AdadeltaOptions, RMSpropOptions, LionOptions,

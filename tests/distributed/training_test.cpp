@@ -361,7 +361,7 @@ TEST(StateShards, EachRankKeepsItsOwnPart) {
   world().all_reduce(sum).wait();
   EXPECT_EQ(sum.item<int64_t>(), all);
   EXPECT_TRUE(refuses<ValueError>([&] { optim::StateShards(optimizer, world()); },
-                                  "StateShards: the optimizer has state already"));
+                                  "StateShards: the optimizer already has state"));
 }
 
 // --- the whole step as one CUDA graph ---

@@ -120,12 +120,12 @@ TEST(ParamGroups, WrongRulesAreRefused) {
       refuses<ValueError>(make({{"bias", {}}}), "no parameter matches the pattern \"bias\""));
   EXPECT_TRUE(
       refuses<ValueError>(make({{"*", {}}, {"b", {}}}),
-                          "no parameter matches the pattern \"b\", or an earlier pattern has it"));
+                          "no parameter matches the pattern \"b\", or earlier patterns match"));
   EXPECT_TRUE(refuses<ValueError>(
       make({{"w", {}, 0}}), "no parameter matches the pattern \"w\" with dimensions up to 0"));
   EXPECT_TRUE(refuses<ValueError>(
       make({{"w", {{"decay", 0}}}}),
-      "a group of SGD has no single number \"decay\" among its settings: lr, momentum, "));
+      "SGD has no setting \"decay\" that is a single number; its settings are lr, momentum, "));
   EXPECT_TRUE(refuses<ValueError>(make({{"w", {{"lr", -1}}}}), "Invalid learning rate: -1"));
   EXPECT_TRUE(refuses<ValueError>([] { return Muon(named({"w"}), MuonOptions{}).num_groups(); },
                                   "Muon only supports 2D parameters whereas we found a parameter "
