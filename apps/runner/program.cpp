@@ -63,8 +63,8 @@ struct ConsoleOptions {
 
   void describe(Schema& v) {
     v("--log-level", level, log_level_names(),
-      "least severity of messages on stderr: trace, debug, info (the default), warn or error");
-    v("--quiet", is_quiet, "print warnings and errors alone, as --log-level warn");
+      "lowest level of messages on stderr: trace, debug, info (the default), warn or error");
+    v("--quiet", is_quiet, "print only warnings and errors, like --log-level warn");
   }
   void apply() const {
     const std::vector<std::string> names = log_level_names();
@@ -84,7 +84,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::Option* o : command.get_options()) options.push_back(o->get_name());
     std::string hint = did_you_mean(nearest(extra[0], options));
     if (hint.empty() && extra[0].starts_with("--") && command.get_option_no_throw("overrides")) {
-      hint = "; settings go without dashes, as train.epochs=3";
+      hint = "; write settings without dashes, such as train.epochs=3";
     }
     text = concat_to_string("unexpected argument ", in_quotes(extra[0]), hint);
   }
@@ -105,10 +105,11 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
                        concat_to_string("taper ", built.version,
                                         built.commit.empty() ? "" : ", commit ", built.commit));
   app.footer(
-      "Each command has a --help with examples. Exit codes: 0 done; 1 numbers differ; 2 the "
-      "command\nline or the config is wrong; 65 data that teach nothing; 66 what is to be read is "
-      "missing or\ndamaged; 69 no such device; 70 a bug; 71 memory; 74 what is to be written "
-      "cannot be; 75 ended by\na signal, and saved; 76 another rank ended.");
+      "COMMAND --help describes the options of a command and shows examples.\n\nExit codes: 0 "
+      "success; 1 numbers differ; 2 invalid command line or config; 65 unusable data or a\nloss "
+      "that is not finite; 66 an input is missing or damaged; 69 device not available; 70 a "
+      "bug;\n71 out of memory; 74 an output cannot be written; 75 stopped by a signal after "
+      "saving; 76 another\nrank failed.");
   std::vector<Command> commands = own_commands();
   std::ranges::copy(more, std::back_inserter(commands));
   const Command* chosen = nullptr;

@@ -94,7 +94,7 @@ TEST_F(Guest, ALoggerOfTheProgramGetsWhatMainWouldPrint) {
   set_logger(nullptr);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard[0].first, LogLevel::kError);
-  EXPECT_NE(heard[0].second.find("key 'hidden' is not for model"), std::string::npos)
+  EXPECT_NE(heard[0].second.find("key 'hidden' is not valid for model"), std::string::npos)
       << heard[0].second;
 }
 

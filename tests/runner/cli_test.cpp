@@ -164,7 +164,8 @@ TEST_F(Cli, WrongCommandsExitWith2AndSayWhatIsMeant) {
       {{"zzzzzzz"}, {"unknown command 'zzzzzzz'; commands: "}},
       {{"train"}, {"config is required; see taper train --help"}},
       {{"train", "run.yaml", "--frobnicate"},
-       {"unexpected argument '--frobnicate'; settings go without dashes, as train.epochs=3; see "
+       {"unexpected argument '--frobnicate'; write settings without dashes, such as "
+        "train.epochs=3; see "
         "taper train"}},
       {{"train", "run.yaml", "--resum", "auto"}, {"'--resum'; did you mean '--resume'?"}},
       {{"info", "now"}, {"unexpected argument 'now'; see taper info --help"}},
@@ -582,7 +583,9 @@ TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
        {table("real.csv", ", label: id, categories: one_hot")},
        {"column 'id' has 24 different values in 24 rows, and each is a class: task: regression?"}},
       {0, {table("real.csv", ", label: name")}, {"'name' has 24 different", "is it the label?"}},
-      {0, {"schedule={type: cosine, warmup: 100}"}, {"warmup has 100 steps and the run 8"}},
+      {0,
+       {"schedule={type: cosine, warmup: 100}"},
+       {"warmup is 100 steps, but the run has only 8"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     std::vector<std::string> words = {"train", "run.yaml", "--out", concat_to_string("taught", i)};
@@ -647,7 +650,7 @@ TEST_F(CliRun, AFinishedRunIsUsedByItsDirectory) {
   EXPECT_EQ(lines_of(predicted.out).size(), 3u) << predicted.out;
   EXPECT_TRUE(predicted.out.starts_with("prediction,p_0,p_1,")) << predicted.out;
   expect_refusal(taper({"predict", "r", "nothing"}), 66, {"nothing"});
-  expect_refusal(taper({"generate", "r"}), 2, {"no model of text"});
+  expect_refusal(taper({"generate", "r"}), 2, {"is not a language model"});
 }
 
 TEST_F(CliRun, ATextModelWrites) {
@@ -673,7 +676,7 @@ TEST_F(CliRun, ATextModelWrites) {
 TEST_F(CliRun, AModelOtherThanTheRunsIsNamed) {
   train("run.yaml", "a");
   expect_refusal(taper({"eval", "a", "model.hidden=[3]"}), 66,
-                 {"the run was trained with another model (then | now):\n  model.hidden.0: "});
+                 {"the run was trained with a different model (then | now):\n  model.hidden.0: "});
 }
 
 TEST_F(CliRun, TheGateGoesThroughTheProgram) {
@@ -704,9 +707,9 @@ TEST_F(CliRun, AProgramWithItsOwnModelIsTheWholeProgram) {
   const Outcome trained = taper({"train", "own.yaml", "--out", "own"}, kCustomProgram);
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(taper({"eval", "own"}, kCustomProgram).code, 0);
-  expect_refusal(
-      taper({"eval", "own"}), 2,
-      {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'", "registers it"});
+  expect_refusal(taper({"eval", "own"}), 2,
+                 {"own/config.yaml:", "model.type: expected one of mlp", "'mixer'",
+                  "that a program registers"});
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "momentun: 0.9", "4:1", "did you mean 'optimizer.momentum'?"},
     {4, "lr_scheduler: {type: step}", "4:1", "did you mean 'schedule'?"},
     {4, "train: {zzzzzz: 3}", "4:9", "unknown key 'zzzzzz' in 'train'; known keys: epochs"},
-    {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first in line 5"},
-    {4, "data: {type: digits}", "4:1", "duplicate key 'data', first in line 1"},
+    {4, "train:\n  epochs: 1\n  epochs: 2", "6:3", "duplicate key 'epochs', first used in line 5"},
+    {4, "data: {type: digits}", "4:1", "duplicate key 'data', first used in line 1"},
     {1, "", "2:1",
      "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
      "csv, text, npy)"},
@@ -102,14 +102,14 @@ const std::vector<WrongRow> kWrong = {
      "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
-     "key 'root' is not for data of type digits but for type mnist"},
+     "key 'root' is not valid for data of type digits, only for type mnist"},
     {3, "optimizer: {type: sgd, betas: [0.9, 0.99]}", "3:24",
-     "but for type adam, adamw, adamax, nadam, radam, lion"},
+     "only for type adam, adamw, adamax, nadam, radam, lion"},
     {1, "data: {type: csv, path: a, test_path: b, test_fraction: 0.1}", "1:42",
-     "has no meaning when test_path is given"},
+     "has no effect if test_path is given"},
     {4, "train: &t {epochs: 1}\ncheckpoint: {<<: *t}", "5:14", "unknown key '<<' in 'checkpoint'"},
-    {4, "train: {? [a] : 1}", "4:11", "a key must be a single word"},
-    {4, "train: {~: 1}", "4:9", "a key must be a single word"},
+    {4, "train: {? [a] : 1}", "4:11", "a key must be a string"},
+    {4, "train: {~: 1}", "4:9", "a key must be a string"},
     // Names.
     {1, "data: {type: digit}", "1:14",
      "expected one of digits, mnist, idx, cifar, images, csv, text, npy, got 'digit'; did you mean "
@@ -155,7 +155,8 @@ const std::vector<WrongRow> kWrong = {
     {3, "optimizer: {type: sgd, lr: .inf}", "3:28", "it must be finite"},
     {3, "optimizer: {type: sgd, lr: nan}", "3:28", "it must be finite"},
     {3, "optimizer: {type: sgd, lr: 1e999}", "3:28", "does not fit in a double"},
-    {3, "optimizer: {type: sgd, lr: 1e-400}", "3:28", "it is so small that it is 0 as a double"},
+    {3, "optimizer: {type: sgd, lr: 1e-400}", "3:28",
+     "it is so small that a double rounds it to 0"},
     {3, "optimizer: {type: sgd, lr: 1e}", "3:28", "expected a number"},
     {3, "optimizer: {type: sgd, lr: 0.1x}", "3:28", "expected a number"},
     {3, "optimizer: {type: sgd, momentum: 1}", "3:34", "at least 0 and below 1"},
@@ -175,7 +176,7 @@ const std::vector<WrongRow> kWrong = {
     // Layers.
     {2, "model: {type: sequential}", "2:1", "missing key 'layers' in 'model'"},
     {2, "model: {type: sequential, layers: []}", "2:35",
-     "a list of at least one entry, each on a line as '- name', got an empty list"},
+     "a list of at least one entry, such as a line '- name', got an empty list"},
     {2, "model: {type: sequential, layers: relu}", "2:35", "a list of at least one entry"},
     {2, "model: {type: sequential, layers: [liner: 3]}", "2:36",
      "model.layers.0: expected one of relu, gelu"},
@@ -185,14 +186,14 @@ const std::vector<WrongRow> kWrong = {
      "model.layers.0.linear.out_features"},
     {2, "model: {type: sequential, layers: [linear: {outfeatures: 3, out_features: 2}]}", "2:45",
      "did you mean 'out_features'?"},
-    {2, "model: {type: sequential, layers: [relu: 3]}", "2:42", "write the name alone"},
+    {2, "model: {type: sequential, layers: [relu: 3]}", "2:42", "write only the name"},
     {2, "model: {type: sequential, layers: [dropout: 1]}", "2:45", "below 1"},
     {2, "model:\n  type: sequential\n  layers:\n    - linear: 3\n      relu:", "5:7",
-     "it has 2 keys; one entry names one thing"},
+     "it has 2 keys, but an entry has a single name"},
     {2, "model: {type: sequential, layers: [[relu]]}", "2:36", "got a list"},
     // Sections and rules.
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
-    {4, "train:\n  epochs:3", "5:3", "a space belongs after ':'"},
+    {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
     {1, "data: digits", "1:7",
      "data: expected a map with a type, as `data: {type: digits}`, got 'digits'"},
     {1, "data: numbers", "1:7",
@@ -215,7 +216,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {}", "4:1", "train.epochs: give the run's length: 'epochs: 5' or 'steps: 1000'"},
     {4, "train: {epochs: 1, steps: 2}", "4:20",
      "train.steps: give either epochs or steps, not both"},
-    {4, "train: {steps: 2, clip_norm: 1, clip_value: 1}", "4:33", "train.clip_value: clip either"},
+    {4, "train: {steps: 2, clip_norm: 1, clip_value: 1}", "4:33", "train.clip_value: give either"},
     {4, "train: {steps: 2, time_limit: 2 hours}", "4:31", "expected a time such as 90 (seconds)"},
     {4, "train: {steps: 2, time_limit: -1h}", "4:31", "expected a time"},
     {4, "train: {steps: 2, precision: float16}", "4:30", "expected one of fp32, tf32, bf16, fp16"},
@@ -223,7 +224,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {steps: 2, ema: {decay: 1}}", "4:32", "train.ema.decay: expected a number"},
     {4, "train: {steps: 2, early_stopping: {metric: acuracy}}", "4:44", "did you mean 'accuracy'?"},
     {4, "train: {steps: 2, early_stopping: {metric: top5}}", "4:36",
-     "train.early_stopping.metric: is not measured: name it in 'metrics' too"},
+     "train.early_stopping.metric: is not measured; add it to 'metrics'"},
     {4, "train: {steps: 2, best: {metric: rmse}}", "4:26", "train.best.metric: is not measured"},
     {4, "train: {steps: 2}\nmetrics: [accuracy, rmse]", "5:1", "metrics: not all fit the data"},
     {4, "train: {steps: 2}\nmetrics: [accurate]", "5:11", "did you mean 'accuracy'?"},
@@ -241,8 +242,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {steps: 2}\ncheckpoint: {keep: 0}", "5:20", "checkpoint.keep: expected an integer"},
     {1, "data: {type: csv, path: a, scale_target: true}", "1:28", "is for 'task: regression' only"},
     {1, "data: {type: text, path: a, tokenizer: gpt2}", "1:29", "needs a 'vocabulary'"},
-    {1, "data: {type: text, path: a, vocabulary: b}", "1:29",
-     "no meaning when the tokenizer is not"},
+    {1, "data: {type: text, path: a, vocabulary: b}", "1:29", "no effect if the tokenizer is not"},
     {1, "data: {type: digits, workers: 5000}", "1:31", "at most 1024"},
     // YAML itself.
     {4, "---\ntrain: {}", "4:1", "second document"},
@@ -274,7 +274,7 @@ TEST_F(ConfigTest, WrongInputPointsAtItsPlace) {
 }
 
 TEST_F(ConfigTest, ATypeThatIsNotThereMayBeOfAnotherProgram) {
-  const std::string own = "; a type of a program's own needs the program that registers it";
+  const std::string own = "; a type that a program registers is only known to that program";
   for (const char* text : {"data: {type: moons}", "model: {type: mixer}", "loss: {type: focal}",
                            "optimizer: {type: sophia}", "schedule: {type: zigzag}",
                            "model: {type: sequential, layers: [swish]}"}) {
@@ -348,7 +348,7 @@ TEST_F(ConfigTest, AbsurdSizesAreRefused) {
     for (int k = 0; k < 10; ++k) bomb += concat_to_string(k ? ", " : "", "*a", i - 1);
     bomb += "]\n";
   }
-  EXPECT_NE(error_of(bomb).find("aliases expanded"), std::string::npos);
+  EXPECT_NE(error_of(bomb).find("after the expansion of aliases"), std::string::npos);
   std::string many;
   for (int i = 0; i < 40000; ++i) many += concat_to_string("unknown_key_", i, ": 1\n");
   EXPECT_NE(error_of(many).find("more"), std::string::npos);
@@ -526,11 +526,11 @@ TEST_F(ConfigTest, IncludedFilesAreLaidBelow) {
   }
   EXPECT_EQ(to_yaml(load(origins)), to_yaml(c));
   const std::string both = error_of(text, {"train.steps=9"});
-  EXPECT_NE(both.find("'epochs: null' (train.epochs=null) takes it back"), std::string::npos)
+  EXPECT_NE(both.find("'epochs: null' (train.epochs=null) removes a value"), std::string::npos)
       << both;
   EXPECT_EQ(load(text, {"train.steps=9", "train.epochs=null"}).train.steps, 9);
   EXPECT_EQ(error_of(text, {"include=base.yaml"}),
-            "override: include=base.yaml: include stands in a file");
+            "override: include=base.yaml: include can only be used in a file");
 }
 
 TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
@@ -561,8 +561,9 @@ TEST_F(ConfigTest, WrongIncludesPointAtTheirPlace) {
       {"''", {"run.yaml:1:10: include: expected a file or a list of files, got ''"}},
       {"{a: 1}", {"run.yaml:1:10: include: expected a file or a list of files, got a map"}},
       {"[wrong.yaml, [1]]", {"run.yaml:1:23: include: expected a file"}},
-      {"run.yaml", {"run.yaml:1:10: include: a loop: ", "run.yaml -> "}},
-      {"a.yaml", {"b.yaml:3:5: include: a loop: ", "a.yaml -> ", "b.yaml -> "}},
+      {"run.yaml", {"run.yaml:1:10: include: the files include each other: ", "run.yaml -> "}},
+      {"a.yaml",
+       {"b.yaml:3:5: include: the files include each other: ", "a.yaml -> ", "b.yaml -> "}},
       {"deep0.yaml", {"deep7.yaml:1:10: include: files are nested deeper than 8"}},
       {"wide0.yaml", {"include: more than 64 files"}},
   };
@@ -610,13 +611,14 @@ TEST_F(ConfigTest, OverridesGoThroughTheSameChecks) {
       {"train.epochs", "expected key=value"},
       {"=3", "expected key=value"},
       {"train..epochs=3", "joined by single dots"},
-      {"data.type.x=3", "'data.type' is 'digits', not a map: there is no 'x' in it"},
-      {"model.layers.2=relu", "'model.layers' is a list of 2 entries, from 0: there is no '2'"},
+      {"data.type.x=3", "'data.type' is 'digits', not a map, so it has no 'x'"},
+      {"model.layers.2=relu",
+       "'model.layers' is a list of 2 entries, counted from 0, so it has no '2'"},
       {"model.layers.1=rleu", "did you mean 'relu'?"},
       {"train.epochs=[1", "not valid YAML"},
       {"train={epochs: 1, epochs: 2}", "duplicate key 'epochs'"},
       {"train=3", "expected a map"},
-      {"data.root=x", "key 'root' is not for data of type digits but for type mnist"},
+      {"data.root=x", "key 'root' is not valid for data of type digits, only for type mnist"},
       {"optimizer.nesterov=true", "needs a momentum above 0"},
   };
   for (const Row& row : rows) {

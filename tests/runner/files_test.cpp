@@ -135,7 +135,7 @@ TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
   } rows[] = {
       {"/class_names", "[]", "outputs: is not the number"},
       {"/class_names", "\"ab\"", "class_names: expected a list, got 'ab'"},
-      {"/class_names", "[1, 2]", "class_names: expected a text, got '1'"},
+      {"/class_names", "[1, 2]", "class_names: expected a string, got '1'"},
       {"/outputs", "1000000000", "outputs: expected an integer, at least 1 and at most"},
       {"/outputs", "3", "outputs: is not the number"},
       {"/outputs", "\"2\"", "outputs: expected an integer"},

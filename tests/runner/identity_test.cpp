@@ -233,7 +233,7 @@ TEST_F(Identity, MetricsThatWereChangedAreNotGoneOnBehind) {
   metrics[metrics.find("\"loss\":") + 8] ^= 1;
   write_bytes(at_ / "r/metrics.jsonl", metrics);
   expect_says(train("r", {"train.epochs=3", "--resume", "auto"}), 66,
-              {"metrics.jsonl", "damaged, or was changed by hand"});
+              {"metrics.jsonl", "is damaged or was modified"});
 }
 
 TEST_F(Identity, ARunOfAnOlderVersionIsTakenAsItIs) {
@@ -262,10 +262,10 @@ TEST_F(Identity, EvalSaysThatItsDataHaveChanged) {
   write_bytes(at_ / "data/test.csv", rows(20));
   expect_trains("r", {"data.test_path=data/test.csv"});
   const RunDirectory::Outcome same = at_.taper({"eval", "r"});
-  EXPECT_EQ(same.err.find("not those"), std::string::npos) << same.err;
+  EXPECT_EQ(same.err.find("have changed"), std::string::npos) << same.err;
   write_bytes(at_ / "data/test.csv", rows(21));
   expect_says(at_.taper({"eval", "r"}), 0,
-              {"the data are not those that the run had", "data/test.csv"});
+              {"the data files have changed since the run was trained", "data/test.csv"});
 }
 
 TEST_F(Identity, CheckNamesChangedDataAsTheCause) {
@@ -344,9 +344,9 @@ TEST_F(Identity, TheSummarySaysWhichWeightsAreSaved) {
   const int64_t step = exit["best_step"], epoch = step / 5;
   expect_says(
       end, 0,
-      {concat_to_string("saved weights:   of step ", step, " in epoch ", epoch, ", the best\n"),
+      {concat_to_string("saved weights:   step ", step, " in epoch ", epoch, ", the best\n"),
        concat_to_string("at step ", step, ", in checkpoints/best")});
-  expect_says(at_.taper({"eval", "r"}), 0, {concat_to_string("weights:         of step ", step)});
+  expect_says(at_.taper({"eval", "r"}), 0, {concat_to_string("weights:         step ", step)});
 }
 
 // Returns the line "test loss:       0.1234" of a command's output.
@@ -395,15 +395,15 @@ TEST_F(Identity, TheSavedWeightsAreTheBestWhereverTheConfigAsksForThem) {
 TEST_F(Identity, WeightsThatAreNotThereAreNamed) {
   expect_trains("r");
   fs::copy(fs::canonical(best_checkpoint(at_ / "r")), at_ / "elsewhere");
-  expect_says(at_.taper({"eval", "elsewhere"}), 66, {"outside of its run's directory"});
+  expect_says(at_.taper({"eval", "elsewhere"}), 66, {"outside of the directory of its run"});
   expect_says(at_.taper({"eval", "r", "--weights", "newest"}), 2, {"expected best or last"});
   expect_says(at_.taper({"eval", "r/checkpoints/best", "--weights", "last"}), 2,
-              {"names the weights already"});
+              {"already selects the weights"});
   expect_says(at_.taper({"report", "r/checkpoints/best", "-o", "page"}), 66, {"is a checkpoint"});
   fs::remove_all(at_ / "r/checkpoints");
   // The run's own weights are the last ones.
-  expect_says(at_.taper({"eval", "r", "--weights", "last"}), 0, {"weights:         of step 10"});
-  expect_says(at_.taper({"eval", "r/checkpoints/best"}), 0, {"weights:         of step 10"});
+  expect_says(at_.taper({"eval", "r", "--weights", "last"}), 0, {"weights:         step 10"});
+  expect_says(at_.taper({"eval", "r/checkpoints/best"}), 0, {"weights:         step 10"});
 }
 
 TEST_F(Identity, ABranchOfARunKeepsTheBestWeightsSoFar) {
@@ -448,7 +448,8 @@ TEST_F(Identity, LinksInARunAreNotFollowed) {
   for (const char* name : {"timing.jsonl", "log.txt", "metrics.jsonl"}) {
     fs::rename(at_ / concat_to_string("r/", name), at_ / "kept");
     fs::create_symlink(at_ / "precious", at_ / concat_to_string("r/", name));
-    expect_says(train("r", {"train.epochs=4", "--resume", "auto"}), 74, {name, "it is a link"});
+    expect_says(train("r", {"train.epochs=4", "--resume", "auto"}), 74,
+                {name, "it is a symbolic link"});
     fs::rename(at_ / "kept", at_ / concat_to_string("r/", name));
   }
   EXPECT_EQ(text("precious"), "precious");

@@ -51,7 +51,7 @@ class LogOfRun : public testing::Test {
 TEST_F(LogOfRun, TheFileHasWarningsThatCameBeforeItsDirectory) {
   const auto done = train({});
   ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_TRUE(contains(done.err, "warning: schedule.warmup has 1000 steps")) << done.err;
+  EXPECT_TRUE(contains(done.err, "warning: schedule.warmup is 1000 steps")) << done.err;
   const std::vector<std::string> lines = lines_of(text("r/log.txt"));
   const auto is_warning = [](const std::string& line) {
     return line.substr(19, 26) == " warning: schedule.warmup ";
@@ -302,7 +302,7 @@ TEST_F(LogFile, ALinkIsRefused) {
   RunLog log{LogConfig()};
   EXPECT_TRUE(test::refuses<DiskError>(
       [&] { log.open(at_ / ""); },
-      concat_to_string("cannot write '", (at_ / "log.txt").string(), "': it is a link")));
+      concat_to_string("cannot write '", (at_ / "log.txt").string(), "': it is a symbolic link")));
 }
 
 TEST_F(LogFile, AFullDiskEndsTheFileWithAWarning) {

@@ -231,10 +231,10 @@ TEST_F(ModelTest, ShapesThatDoNotFitAreRefusedAtTheLayer) {
        {"run.yaml:2:47", "shape [4]", "conv2d"}},
       {"{type: sequential, layers: [flatten, linear: 4]}",
        values({1, 2, 3}, 3),
-       {"run.yaml:2:45", "gives shape [4]", "need [3]", "`linear: 3`"}},
+       {"run.yaml:2:45", "returns shape [4]", "need shape [3]", "`linear: 3`"}},
       {"{type: sequential, layers: [linear: 3]}",
        values({1, 2, 6}, 3),
-       {"run.yaml:2:36", "gives shape [1, 2, 3]", "flatten"}},
+       {"run.yaml:2:36", "returns shape [1, 2, 3]", "flatten"}},
       {"{type: sequential, layers: [group_norm: 4]}",
        values({6, 2, 2}, 3),
        {"run.yaml:2:36", "divisible"}},
@@ -291,7 +291,7 @@ TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
   const Row rows[] = {
       {[](const Tensor& y) { return y; }, 1,
        "shape [2, 4] for a batch of shape [2, 5], but the "
-       "data need [2, 3]"},
+       "data need shape [2, 3]"},
       {[](const Tensor& y) { return y; }, -1, "shape [2, 2] for"},
       {[](const Tensor& y) { return sum(y, {1}); }, 0, "shape [2] for"},
       {[](const Tensor& y) { return y.narrow(0, 0, 1); }, 0, "shape [1, 3] for"},
@@ -309,7 +309,7 @@ TEST_F(ModelTest, AModelOfItsOwnThatDoesNotFitTheDataIsNamedWithBothShapes) {
     const auto model = build_model(c, data, DeviceType::kCpu);
     const std::string refusal =
         refusal_of<ConfigError>([&] { try_model(*model, c, data, DeviceType::kCpu); });
-    EXPECT_NE(refusal.find(concat_to_string("run.yaml:2:8: model '", name, "' gives ", says)),
+    EXPECT_NE(refusal.find(concat_to_string("run.yaml:2:8: model '", name, "' returns ", says)),
               std::string::npos)
         << refusal;
   }
@@ -350,8 +350,10 @@ TEST_F(ModelTest, OptionsThatNoConfigCanHaveAreRefusedAtRegistration) {
           "wrong", [](const auto&, const ModelSite&) { return std::make_unique<Sequential>(); });
     });
   };
-  EXPECT_EQ(refusal(WrongOptionsOf<0>()), "model 'wrong': the key 'width' is taken");
-  EXPECT_EQ(refusal(WrongOptionsOf<1>()), "model 'wrong': the key 'type' is taken");
+  EXPECT_EQ(refusal(WrongOptionsOf<0>()),
+            "model 'wrong': the key 'width' is reserved or used twice");
+  EXPECT_EQ(refusal(WrongOptionsOf<1>()),
+            "model 'wrong': the key 'type' is reserved or used twice");
   EXPECT_EQ(refusal(WrongOptionsOf<2>()),
             "model 'wrong': the default of 'width' must be an integer, at least 1 and at most "
             "16777216");
@@ -403,14 +405,14 @@ TEST_F(ModelTest, AWrongLayerOfItsOwnIsNamed) {
                                throw std::runtime_error("my factory");
                              });
   const std::vector<std::tuple<const char*, ExitCode, const char*>> rows = {
-      {"odd_scalar", kExitConfig, "layer 0 (odd_scalar) gives a tensor of shape []"},
-      {"odd_flat", kExitConfig, "layer 0 (odd_flat) gives a tensor of shape [1]"},
-      {"odd_nothing", kExitConfig, "layer 0 (odd_nothing) gives an undefined tensor"},
+      {"odd_scalar", kExitConfig, "layer 0 (odd_scalar) returns a tensor of shape []"},
+      {"odd_flat", kExitConfig, "layer 0 (odd_flat) returns a tensor of shape [1]"},
+      {"odd_nothing", kExitConfig, "layer 0 (odd_nothing) returns an undefined tensor"},
       {"odd_throws", kExitBug,
        "an exception of type std::runtime_error from the layer 'odd_throws', which is not part of "
        "Taper: my own"},
       {"odd_null", kExitBug,
-       "layer 'odd_null', which is not part of Taper: its factory gave nothing"},
+       "layer 'odd_null', which is not part of Taper: its factory returned null"},
       {"odd_factory", kExitBug,
        "an exception of type std::runtime_error from the layer 'odd_factory', which is not part of "
        "Taper: my factory"},

@@ -81,7 +81,7 @@ TEST_F(RunTest, ARunPredictsOfTensors) {
   EXPECT_EQ(kinds.predict(zeros({0, 2})).shape(), (Shape{0, 3}));
   for (const Tensor& wrong : {zeros({2}), zeros({1, 3}), zeros({1, 2, 1}), zeros({})}) {
     const std::string said = refusal_of<ValueError>([&] { (void)kinds.predict(wrong); });
-    EXPECT_NE(said.find("expected samples of shape [2] behind their number"), said.npos) << said;
+    EXPECT_NE(said.find("expected a batch of samples of shape [2], but got"), said.npos) << said;
   }
   const std::string said = refusal_of<TypeError>([&] {
     (void)kinds.predict(zeros({1, 2}, {.dtype = kInt64}));
@@ -226,7 +226,7 @@ TEST_F(TextRunTest, RefusesAModelThatGivesNan) {
     const GenerateOptions o{.prompt = "ab", .tokens = 4, .temperature = temperature};
     EXPECT_NE(refusal_of<DataError>([&] {
                 (void)generate(run, o);
-              }).find("gives nan or inf for the next token"),
+              }).find("returns nan or inf for the next token"),
               std::string::npos);
   }
 }

@@ -78,7 +78,7 @@ TEST_F(Preflight, WhatARunWouldFailWithLaterIsRefusedWithTheConfigsLine) {
        {"train.drop_last: leaves no batch, because the 4 training samples are fewer"}},
       {{"model={type: mlp, hidden: [8]}", "loss={type: bce}"},
        {"command line: loss={type: bce}: loss 'bce': all elements of input should be between 0 and "
-        "1: bce takes probabilities; end the model with a sigmoid layer, or take bce_with_logits"}},
+        "1: bce takes probabilities; end the model with a sigmoid layer or use bce_with_logits"}},
       {{"model={type: mlp}", "loss={type: bce}", "train.precision=bf16"},
        {"loss 'bce'", "unsafe to autocast", "bce_with_logits"}},
       {{words,

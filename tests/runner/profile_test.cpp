@@ -142,7 +142,8 @@ TEST(Profiler, ARunTracesTheStepsThatItsConfigNames) {
   }
   const auto refused = at.taper({"train", "run.yaml", "train.profile={steps: [6, 3]}"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("the first comes after the last"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("the first step must not come after the last"), std::string::npos)
+      << refused.err;
 }
 
 }  // namespace

@@ -284,7 +284,7 @@ TEST_F(Train, AWarmUpLongerThanTheRunIsNamed) {
     EXPECT_EQ(end.code, 0) << end.err;
     return end.err;
   };
-  const std::string says = "schedule.warmup has 8 steps and the run 8";
+  const std::string says = "schedule.warmup is 8 steps, but the run has only 8";
   EXPECT_TRUE(contains(err("8", {}), says));
   EXPECT_TRUE(contains(err("8", {"--validate"}), says));
   EXPECT_FALSE(contains(err("7", {}), "schedule.warmup"));

@@ -30,8 +30,8 @@ std::string message_of(const std::exception& error) {
   }
   if (is_refusal(error)) return concat_to_string("a bug in Taper: ", error.what());
   return concat_to_string(
-      "a bug in Taper, or in what this program adds to it: an exception of type ", type_of(error),
-      ": ", error.what());
+      "a bug in Taper or in the program that uses it: an unexpected exception of type ",
+      type_of(error), ": ", error.what());
 }
 
 }  // namespace taper::v0::runner

@@ -42,7 +42,7 @@ static Descriptor open_to_append(const fs::path& file) {
   Descriptor out(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   require<DiskError>(out >= 0 || errno != ELOOP, "cannot write '", file.string(),
-                     "': it is a link");
+                     "': it is a symbolic link; remove it");
   if (out < 0) cannot_write(file);
   return out;
 }
@@ -70,8 +70,8 @@ TemporaryDirectory::TemporaryDirectory() {
   remove_left_behind(all);
   do {  // retries if another process removed the directory before it was locked
     std::string name = (all / concat_to_string(kScratch, "XXXXXX")).string();
-    require<InputError>(mkdtemp(name.data()), "cannot make a temporary directory '", name,
-                        "': set TMPDIR");
+    require<InputError>(mkdtemp(name.data()), "cannot create the temporary directory '", name,
+                        "': set TMPDIR to a writable directory");
     path_ = name;
     lock_ = Descriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock_ >= 0) (void)::flock(lock_, LOCK_EX);
@@ -90,11 +90,12 @@ void JsonLines::open(const fs::path& file, uint64_t keep, std::optional<uint32_t
   file_ = open_to_append(file);
   const uint64_t size = fs::file_size(file);
   require<InputError>(size >= keep, "'", file.string(), "' has ", size,
-                      " bytes, but the checkpoint goes on behind ", keep, ": it was shortened");
+                      " bytes, but the checkpoint was saved when it had ", keep,
+                      "; the file was truncated");
   crc_ = file_crc32(file, keep);
   require<InputError>(!crc || crc_ == *crc, "'", file.string(),
-                      "' is damaged, or was changed by hand: its first ", keep,
-                      " bytes, behind which the checkpoint goes on, are not those of the run");
+                      "' is damaged or was modified: the checksum of its first ", keep,
+                      " bytes differs from the one in the checkpoint");
   if (::ftruncate(file_, off_t(keep)) != 0) cannot_write(path_);
   size_ = keep;
 }
@@ -154,8 +155,8 @@ std::string sums_difference(const std::string& listed, const std::string& found)
   const auto [line, before, now] = first_difference(listed, found);
   if (line == 0) return "";
   const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
-  return concat_to_string(kChecksums, " lists '", shown(before), "', but there is '", shown(now),
-                          "'");
+  return concat_to_string(kChecksums, " lists '", shown(before), "', but the directory has '",
+                          shown(now), "'");
 }
 
 }  // namespace taper::v0::runner

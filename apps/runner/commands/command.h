@@ -20,9 +20,10 @@ struct Command {
 
 // Creates a command from a struct with describe() (framework/base/describe.h) for its arguments and
 // an operator() that returns the exit code.
-template <class Told> Command command_of(const char* name, const char* doc, const char* examples) {
-  const auto told = std::make_shared<Told>();
-  return {name, doc, examples, [told] { return (*told)(); }, schema_of(*told)};
+template <class Options>
+Command command_of(const char* name, const char* doc, const char* examples) {
+  const auto options = std::make_shared<Options>();
+  return {name, doc, examples, [options] { return (*options)(); }, schema_of(*options)};
 }
 
 // Writes to stdout. Returns kExitOk if `passed`, otherwise kExitGate. Throws DiskError.

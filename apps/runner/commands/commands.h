@@ -50,13 +50,13 @@ struct RunArguments {
   std::string run, weights;
   std::vector<std::string> overrides{};
   void describe_run(Schema& v) {
-    v("run", run, "the run's directory, or one of its checkpoints").required();
+    v("run", run, "directory of the run, or one of its checkpoints").required();
     v("--weights", weights,
-      "best or last: of the best evaluation, or after the last step; without it, those that the "
-      "run saved in model.safetensors");
+      "which weights to use: best (of the best evaluation) or last (after the last step); default: "
+      "those in model.safetensors");
   }
   void describe_overrides(Schema& v) {
-    v("overrides", overrides, "settings over the run's, as device=cpu");
+    v("overrides", overrides, "settings that replace those of the run, such as device=cpu");
   }
   // Opens the run and sets the threads and the matmul precision of the process.
   SavedRun open() const;

@@ -16,16 +16,18 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   data::DatasetPtr rows;
   if (!file.empty()) {
     rows = source->more(run.info, file);
-    require<InputError>(std::ranges::count(rows->fields(), "targets") > 0, file.string(),
-                        ": has no labels; `taper predict` needs none");
+    require<InputError>(
+        std::ranges::count(rows->fields(), "targets") > 0, file.string(),
+        ": has no labels, which an evaluation needs; `taper predict` works without them");
   } else {
     const data::Splits whole = source->load(run.config.seed);
     require<InputError>(are_same_data(whole, run.info),
-                        "the training data are no longer those of the run (data.json): classes, "
-                        "columns, scales or the vocabulary differ; use --data FILE");
+                        "the training data differ from those of the run (data.json) in classes, "
+                        "columns, scales or vocabulary; use --data FILE");
     rows = whole.test;
     if (const std::string changed = changed_data(run.dir, run.config); !changed.empty()) {
-      warn(concat_to_string("the data are not those that the run had (then | now):\n", changed));
+      warn(concat_to_string("the data files have changed since the run was trained (then | now):\n",
+                            changed));
     }
   }
   DataLoader batches(rows,
@@ -33,7 +35,7 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
                       .on_device = run.config.data.on_device},
                      run.device, run.config.seed);
   const std::string weights =
-      run.step < 0 ? "" : concat_to_string("weights:         of step ", run.step, "\n");
+      run.step < 0 ? "" : concat_to_string("weights:         step ", run.step, "\n");
   const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
                                    distributed::Communicator::alone(run.device));
   std::string text = concat_to_string(weights, "samples:         ", rows->size(), "\n",
@@ -50,11 +52,11 @@ Command eval_command() {
     void describe(Schema& v) {
       describe_run(v);
       describe_overrides(v);
-      v("--data", data, "a CSV file with labels, in place of the run's test data");
+      v("--data", data, "CSV file with labels to use instead of the run's test data");
     }
     int operator()() const { return print(evaluate_run(open(), data)); }
   };
-  return command_of<Eval>("eval", "Measure a run's model on its test data, or on other data",
+  return command_of<Eval>("eval", "Evaluate a run's model on its test data or on other data",
                           "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");
 }
 

@@ -72,9 +72,10 @@ Command export_command() {
     std::string to, out;
     void describe(Schema& v) {
       describe_run(v);
-      v("--to", to, "onnx: the model with its inputs' scaling; pt: the weights, for PyTorch")
+      v("--to", to,
+        "onnx: the model, including the scaling of its inputs; pt: the weights, for PyTorch")
           .required();
-      v("-o,--out", out, "the file; without it model.onnx or model.pt in the run's directory");
+      v("-o,--out", out, "output file; default: model.onnx or model.pt in the run's directory");
       describe_overrides(v);
     }
     int operator()() const {
@@ -84,7 +85,7 @@ Command export_command() {
       return print(export_run(saved, to, file));
     }
   };
-  return command_of<Export>("export", "Write a run's model for other programs",
+  return command_of<Export>("export", "Export a run's model for other programs",
                             "taper export runs/iris --to onnx\n"
                             "taper export runs/mnist --to pt --out mnist.pt");
 }

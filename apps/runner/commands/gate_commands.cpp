@@ -13,8 +13,8 @@ struct ToleranceWords {
   std::vector<std::string> words{};
   void describe(Schema& v) {
     v("--tolerance,--rtol", words,
-      "how far off numbers may be, as a part of them: all metrics (1e-5) or one (loss=1e-4); may "
-      "be repeated; 0 without it: the same bits");
+      "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be repeated; default: "
+      "0, which requires identical bits");
   }
 };
 
@@ -25,10 +25,11 @@ Command record_command() {
     std::string run, to;
     ToleranceWords rtol;
     void describe(Schema& v) {
-      v("run", run, "the run's directory").required();
-      v("--to", to, "the recording, a JSON file").required();
-      v("--steps", steps, Range{1}, "the first steps alone, not all");
-      v("--state-every", state_every, Range{1}, "steps between two checksums of the weights (1)");
+      v("run", run, "directory of the run").required();
+      v("--to", to, "JSON file for the recording").required();
+      v("--steps", steps, Range{1}, "number of steps to record; default: all");
+      v("--state-every", state_every, Range{1},
+        "steps between two checksums of the weights; default: 1");
       rtol.describe(v);
     }
     int operator()() {
@@ -36,7 +37,7 @@ Command record_command() {
       return print_verdict(record(run, to, *this));
     }
   };
-  return command_of<Record>("record", "Run again and record the numbers of every step",
+  return command_of<Record>("record", "Run again and record the metrics of every step",
                             "taper record runs/d --to golden.json --tolerance loss=1e-5");
 }
 Command check_command() {
@@ -44,8 +45,8 @@ Command check_command() {
     std::string run, golden;
     ToleranceWords rtol;
     void describe(Schema& v) {
-      v("run", run, "the run's directory, or another recording of it").required();
-      v("--against", golden, "the recording").required();
+      v("run", run, "directory of the run, or another recording of it").required();
+      v("--against", golden, "recording to compare with").required();
       rtol.describe(v);
     }
     int operator()() const {
@@ -53,26 +54,26 @@ Command check_command() {
     }
   };
   return command_of<Check>("check",
-                           "Run again and compare with a recording; exit code 1 where they differ",
+                           "Run again and compare with a recording; exit code 1 if they differ",
                            "taper check runs/d --against golden.json");
 }
 Command reproduce_command() {
   struct Reproduce {
     std::string run;
-    void describe(Schema& v) { v("run", run, "the run's directory").required(); }
+    void describe(Schema& v) { v("run", run, "directory of the run").required(); }
     int operator()() const { return print_verdict(reproduce(run)); }
   };
-  return command_of<Reproduce>("reproduce",
-                               "Run again from the directory of a run and compare byte for byte",
-                               "taper reproduce runs/d");
+  return command_of<Reproduce>(
+      "reproduce", "Repeat a run from its directory and compare the results byte for byte",
+      "taper reproduce runs/d");
 }
 
 Command diff_command() {
   struct Diff {
     std::string run, other;
     void describe(Schema& v) {
-      v("run", run, "the run's directory").required();
-      v("other", other, "another run's directory").required();
+      v("run", run, "directory of the run").required();
+      v("other", other, "directory of another run").required();
     }
     int operator()() const { return print_verdict(diff(run, other)); }
   };

@@ -27,8 +27,8 @@ int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const 
                       .to(kFloat32);
   if (!all(lt(logits, kInfinity)).item<bool>()) {
     throw DataError(run.dir.string(),
-                    ": the model gives nan or inf for the next token, so there is nothing to draw "
-                    "from; its training diverged: train again, with a smaller learning rate");
+                    ": the model returns nan or inf for the next token, because its training "
+                    "diverged; train again with a smaller learning rate");
   }
   if (o.temperature == 0) return argmax(logits).item<int64_t>();
   logits = logits / o.temperature;
@@ -54,7 +54,8 @@ int64_t first_token(const data::Tokenizer& tokenizer) try {
 }  // namespace
 
 std::string generate(const SavedRun& run, const GenerateOptions& o) {
-  if (!run.info.tokenizer) throw ConfigError("this run's model is no model of text");
+  if (!run.info.tokenizer)
+    throw ConfigError("the model of this run is not a language model, so it cannot generate text");
   const NoGradGuard no_grad;
   const data::Tokenizer& tokenizer = *run.info.tokenizer;
   Generator generator(o.seed);
@@ -79,17 +80,18 @@ Command generate_command() {
       describe_run(v);
       describe_overrides(v);
       v("--prompt", prompt,
-        "what the text begins with; without it a line's end, or the first token of the vocabulary");
-      v("--tokens", tokens, Range{1, 1'000'000}, "how many to add (200)");
+        "beginning of the text; default: a newline, or the first token of the vocabulary");
+      v("--tokens", tokens, Range{1, 1'000'000}, "number of tokens to generate; default: 200");
       v("--temperature", temperature, kNonNegative,
-        "1: as learned (the default), 0: the likeliest");
-      v("--top-k", top_k, kNonNegative, "draw from the k likeliest, 0: from all (the default)");
-      v("--seed", seed, "another one writes another text (0)");
+        "1: sample from the model's probabilities (the default); 0: always the most likely token");
+      v("--top-k", top_k, kNonNegative,
+        "sample from the k most likely tokens only; 0: from all (the default)");
+      v("--seed", seed, "seed of the sampling; default: 0");
     }
     int operator()() const { return print(generate(open(), *this)); }
   };
   return command_of<Generate>(
-      "generate", "Let a model of text write",
+      "generate", "Generate text with a language model",
       "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");
 }
 

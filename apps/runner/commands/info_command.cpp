@@ -19,7 +19,7 @@ std::string gib(size_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) /
 // Returns a table of the GPUs, similar to that of nvidia-smi.
 std::string gpu_lines() {
   if (!cuda::is_available())
-    return concat_to_string("cuda     not used: ", cuda::unavailable_reason(), "\n");
+    return concat_to_string("cuda     not available: ", cuda::unavailable_reason(), "\n");
   constexpr const char* kRow = "{:<8} {:<31} {:<5} {:<5} {:<23} {}\n";
   const auto mib = [](size_t bytes) {
     return fmt::format("{:.0f} MiB", double(bytes) / (1 << 20));
@@ -34,7 +34,7 @@ std::string gpu_lines() {
         concat_to_string(gib(p.total_memory - p.free_memory), " / ", gib(p.total_memory)),
         concat_to_string(mib(cuda::memory_allocated(i)), " of ", mib(cuda::memory_reserved(i))));
   }
-  out += "         used: by all programs; by taper: in tensors, of what is reserved here\n";
+  out += "         used: by all programs; by taper: allocated of reserved, in this process\n";
   if constexpr (kHasCuda)
     out += distributed::link_lines(cuda::device_count(), distributed::link_between);
   return out;
@@ -82,24 +82,24 @@ Command schema_command() {
   struct Schemas {
     bool markdown = false;
     void describe(Schema& v) {
-      v("--markdown", markdown, "the reference page of the documentation");
+      v("--markdown", markdown, "print the reference page of the documentation in Markdown");
     }
     int operator()() const { return print(markdown ? config_reference() : json_schema()); }
   };
   return command_of<Schemas>(
-      "schema", "Print what a YAML file may say, as JSON Schema for editors",
+      "schema", "Print the JSON Schema of config files, for editors",
       "taper schema > taper.schema.json\ntaper schema --markdown > configuration.md");
 }
 Command verify_command() {
   struct Verify {
     std::string path;
     void describe(Schema& v) {
-      v("run", path, "the run's directory, or a checkpoint's").required();
+      v("run", path, "directory of the run, or of a checkpoint").required();
     }
     int operator()() const { return print(verify(path)); }
   };
   return command_of<Verify>("verify",
-                            "Compare a run's files and its checkpoints with their checksums",
+                            "Verify the files of a run and its checkpoints by their checksums",
                             "taper verify runs/d");
 }
 

@@ -37,8 +37,8 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   Shape wanted = info.input_shape;
   wanted.insert(0, raw.dim() > 0 ? raw.size(0) : 0);
   require<ValueError>(raw.dim() > 0 && raw.shape() == wanted,
-                      "predict(): expected samples of shape ", info.input_shape,
-                      " behind their number, but got ", raw.shape());
+                      "predict(): expected a batch of samples of shape ", info.input_shape,
+                      ", but got a tensor of shape ", raw.shape());
   const bool fits = raw.dtype() == dtype || (raw.is_floating_point() && is_floating_point(dtype));
   require<TypeError>(fits, "predict(): expected raw samples of ", dtype, ", but got ", raw.dtype());
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
@@ -89,12 +89,12 @@ Command predict_command() {
     std::string file;
     void describe(Schema& v) {
       describe_run(v);
-      v("file", file, "a CSV file of rows, or an IDX file of images").required();
+      v("file", file, "CSV file with rows, or IDX file with images").required();
       describe_overrides(v);
     }
     int operator()() const { return print(predict(open(), file)); }
   };
-  return command_of<Predict>("predict", "Predict rows or images: CSV on stdout",
+  return command_of<Predict>("predict", "Predict rows or images, and print the predictions as CSV",
                              "taper predict runs/iris new.csv > predictions.csv\n"
                              "taper predict runs/mnist t10k-images-idx3-ubyte.gz");
 }

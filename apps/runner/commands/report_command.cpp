@@ -9,15 +9,15 @@ Command report_command() {
     std::vector<std::string> runs;
     std::string page = "report.html";
     void describe(Schema& v) {
-      v("runs", runs, "directories of runs").required();
-      v("-o,--to", page, "the HTML file (report.html)");
+      v("runs", runs, "directories of the runs").required();
+      v("-o,--to", page, "HTML file to write; default: report.html");
     }
     int operator()() const {
       write_report({runs.begin(), runs.end()}, page);
       return print(page + "\n");
     }
   };
-  return command_of<Report>("report", "Write runs as one HTML file",
+  return command_of<Report>("report", "Write a report of runs as one HTML file",
                             "taper report runs/a runs/b --to report.html");
 }
 

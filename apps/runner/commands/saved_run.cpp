@@ -43,11 +43,12 @@ Request request_of(const fs::path& given, const std::string& weights) {
   const bool is_named = all.filename() == "checkpoints" && (name == "best" || name == "last");
   if (!is_named && !is_checkpoint(path)) return {given, weights};
   const fs::path run = (is_named ? all : fs::canonical(path).parent_path()).parent_path();
-  require<InputError>(is_run(run), "'", given.string(),
-                      "' is a checkpoint outside of its run's directory, which says what data and ",
-                      "model it is of: name RUN or RUN/checkpoints/NAME");
+  require<InputError>(
+      is_run(run), "'", given.string(),
+      "' is a checkpoint outside of the directory of its run, which describes its data and ",
+      "model; pass RUN or RUN/checkpoints/NAME");
   require<ConfigError>(weights.empty(), "--weights: '", given.string(),
-                       "' names the weights already");
+                       "' already selects the weights; leave out --weights");
   return {run, is_named ? name : path.string()};
 }
 
@@ -99,7 +100,7 @@ void require_room_for(const DataInfo& info, const std::vector<NamedTensor>& stat
   int64_t weights = 0;
   for (const NamedTensor& t : state) weights += t.tensor.numel();
   require<InputError>(info.outputs <= std::max(weights, kSmall), data.string(),
-                      ": outputs: ", info.outputs, " are more than the ", weights,
+                      ": outputs: ", info.outputs, " is more than the ", weights,
                       " weights of the model");
 }
 
@@ -114,7 +115,7 @@ std::string other_model(const fs::path& dir, const std::vector<std::string>& ove
   }
   return out.empty()
              ? ""
-             : concat_to_string("the run was trained with another model (then | now):\n", out);
+             : concat_to_string("the run was trained with a different model (then | now):\n", out);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void write_samples(const fs::path& dir) try {
   apply_settings(run.config);
   write_file(dir / "samples.txt", generate(run, {}));
 } catch (const Error& error) {  // the run itself is complete
-  warn(concat_to_string("no samples were written: ", error.what()));
+  warn(concat_to_string("cannot write samples of generated text: ", error.what()));
 }
 
 // Returns the summary for stdout. Its metrics are those of the saved weights.
@@ -37,17 +37,18 @@ std::string summary(const std::string& dir, const TrainConfig& config, const Tra
       concat_to_string("run:             ", dir, "\nsteps:           ", result.steps, "\n");
   if (!result.reason.empty()) text += concat_to_string("ended by:        ", result.reason, "\n");
   const bool has_last = result.saved_step == result.steps;
-  text += concat_to_string("saved weights:   of step ", result.saved_step, " in epoch ",
+  text += concat_to_string("saved weights:   step ", result.saved_step, " in epoch ",
                            result.saved_epoch, has_last ? ", the last\n" : ", the best\n");
   if (!has_last)
-    text += concat_to_string("last weights:    of step ", result.steps, ", by --weights last\n");
+    text += concat_to_string("last weights:    step ", result.steps,
+                             "; use them with --weights last\n");
   if (result.best_step > 0 && result.best_step != result.steps) {
     text += concat_to_string("best:            test ", best_goal(config).metric, " ",
                              float(result.best), " at step ", result.best_step,
                              ", in checkpoints/best\n");
   }
   const bool is_measured = !result.saved_metrics.values.empty();
-  if (!is_measured) text += "                 not evaluated; the last evaluation gave\n";
+  if (!is_measured) text += "                 not evaluated; results of the last evaluation:\n";
   text += to_text(is_measured ? result.saved_metrics : result.metrics, {});
   for (const std::string& warning : result.warnings) {
     text += concat_to_string("warning:         ", warning, "\n");
@@ -62,18 +63,20 @@ struct Train : TrainOptions {
   bool prints_config = false, validates = false, is_dry = false;
 
   void describe(Schema& v) {
-    v("config", file, "the YAML file that says what the run is").required();
-    v("overrides", overrides, "settings over the file's, as train.epochs=3");
-    v("--out", out, "directory of the run (default: runs/NAME/DATE-ID)");
+    v("config", file, "YAML file that describes the run").required();
+    v("overrides", overrides, "settings that replace those of the file, such as train.epochs=3");
+    v("--out", out, "directory of the run; default: runs/NAME/DATE-ID");
     v("--resume", resume,
-      "go on in --out: auto (where it can), last, best, a checkpoint's path; or no");
+      "continue the run in --out: auto (if it has a checkpoint), last, best, the path of a "
+      "checkpoint, or no (the default)");
     v("--allow-changed-data", allow_changed_data,
-      "with --resume: go on though the data files are not those of the run");
+      "with --resume: continue although the data files have changed");
     v("--ranks", ranks, {0, 4096},
-      "start so many processes on this host, each with a part of every batch");
-    v("--print-config", prints_config, "print every setting and where it comes from");
-    v("--validate", validates, "print shapes, parameters, memory and steps; needs no GPU");
-    v("--dry-run", is_dry, "two steps, an evaluation, a save, a reload, a comparison");
+      "start this many processes on this host; each computes a part of every batch");
+    v("--print-config", prints_config, "print every setting and its source, and exit");
+    v("--validate", validates,
+      "print shapes, parameters, memory and steps, and exit; needs no GPU");
+    v("--dry-run", is_dry, "test the config: run two steps, evaluate, save, reload and compare");
   }
 
   // Loads the config on each rank. Only the first rank logs warnings about it.
@@ -93,8 +96,9 @@ struct Train : TrainOptions {
     if (prints_config) return print(to_yaml_with_origins(config));
     if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
     if (is_dry) return print(dry_run(config));
-    require<ConfigError>(resume == "no" || !out.empty(),
-                         "--resume goes on in a run's directory: name it with --out");
+    require<ConfigError>(
+        resume == "no" || !out.empty(),
+        "--resume continues the run in a directory; pass the directory with --out");
     const std::string dir = out.empty() ? default_directory(config.name) : out;
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;
@@ -106,7 +110,7 @@ struct Train : TrainOptions {
 }  // namespace
 
 Command train_command() {
-  return command_of<Train>("train", "Train as a YAML file says",
+  return command_of<Train>("train", "Train a model as described in a YAML file",
                            "taper train digits.yaml\n"
                            "taper train digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
                            "taper train digits.yaml --out runs/d --resume auto\n"

@@ -58,7 +58,7 @@ template <class M> struct Conv {
   template <class V> void describe(V& v) {
     v("out_channels", out_channels, kWidth, "channels of the output").required();
     v("kernel_size", kernel_size, kWidth, "size of the window").required();
-    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
+    v("stride", stride, kWidth, "step of the window; default: 1");
     v("padding", padding, kWidthOrNone, "zeros added on each side; same: as many as keep the size");
     v("dilation", options.dilation, kWidth, "distance between elements of the window");
     v("groups", options.groups, kWidth,
@@ -264,7 +264,8 @@ constexpr Layers::Entry kActivations[] = {
 };
 constexpr Layers::Entry kLayers[] = {
     {"prelu", made<parametric_relu,
-                   Option<"num_parameters", int64_t, kWidth, "1, or the number of channels", 1>,
+                   Option<"num_parameters", int64_t, kWidth,
+                          "number of slopes: 1, or the number of channels", 1>,
                    AllOf<PReLUOptions>>},
     {"glu", layer<Plain<GLU>>},
     {"softmax", made<New<Softmax>{}, Dim>},

@@ -29,9 +29,9 @@ Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
   return binary_cross_entropy(x, wanted, {.reduction = r});
 } catch (const Error& error) {
   if (!is_refusal(error)) throw;
-  throw ValueError(concat_to_string(error.what(),
-                                    ": bce takes probabilities; end the model with a sigmoid "
-                                    "layer, or take bce_with_logits"));
+  throw ValueError(concat_to_string(
+      error.what(),
+      ": bce takes probabilities; end the model with a sigmoid layer or use bce_with_logits"));
 }
 
 // Computes the binary cross-entropy of each class independently, from logits or from probabilities.

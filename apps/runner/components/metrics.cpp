@@ -24,7 +24,7 @@ Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accur
 Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
 Metric confusion(const NoOptions&, const DataInfo& data, Device) {
   require<ConfigError>(data.outputs <= kMaxConfusion, "metrics: a confusion matrix of ",
-                       data.outputs, " classes is too large; the most is ", kMaxConfusion);
+                       data.outputs, " classes is too large; the maximum is ", kMaxConfusion);
   return data::confusion_matrix(data.outputs);
 }
 

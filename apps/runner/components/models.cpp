@@ -39,7 +39,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
     } catch (const Error& error) {
       if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
       throw ConfigError(located(place, concat_to_string(name, " does not fit its input of shape ",
-                                                        in, " (a sample's): ", error.what())));
+                                                        in, " (one sample): ", error.what())));
     } catch (const std::exception& error) {
       layers().refuse(entry, error);
       throw;
@@ -49,31 +49,32 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
     throw ConfigError(located(
         place,
         concat_to_string(
-            name, " gives ",
+            name, " returns ",
             x.defined() ? concat_to_string("a tensor of shape ", x.shape()) : "an undefined tensor",
-            " for one sample of shape ", in, ": its result must begin with the batch",
-            is_last ? "" : " and have a dimension for the next layer")));
+            " for one sample of shape ", in,
+            ": the first dimension of its result must be the batch",
+            is_last ? "" : " and at least one more must remain for the next layer")));
   }
   const Shape out = data::sample_shape(x);
   if (out == data.output_shape()) return model;
   throw ConfigError(located(
-      place,
-      concat_to_string(
-          "the model's last layer gives shape ", out, ", but the data need ", data.output_shape(),
-          out.size() > data.output_shape().size() ? ": put a flatten layer before it" : "",
-          out.size() == data.output_shape().size()
-              ? concat_to_string(": end with `linear: ", data.outputs, "`")
-              : "")));
+      place, concat_to_string(
+                 "the model's last layer returns shape ", out, ", but the data need shape ",
+                 data.output_shape(),
+                 out.size() > data.output_shape().size() ? ": put a flatten layer before it" : "",
+                 out.size() == data.output_shape().size()
+                     ? concat_to_string(": end with `linear: ", data.outputs, "`")
+                     : "")));
 }
 
 // Throws ConfigError that describes what a ready-made model takes, unless `fits`.
 void check(bool fits, const ModelSite& at, const char* takes) {
   require<ConfigError>(
       fits,
-      located(at.place,
-              concat_to_string("this model takes ", takes, ", but the data have samples of shape ",
-                               at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
-                               " and targets that need ", at.data.output_shape())));
+      located(at.place, concat_to_string(
+                            "this model takes ", takes, ", but the data have samples of shape ",
+                            at.data.input_shape, at.data.vocab_size() > 0 ? " (tokens)" : "",
+                            " and targets that need an output of shape ", at.data.output_shape())));
 }
 bool are_tokens(const DataInfo& data) {
   return data.vocab_size() > 0 && data.input_shape.size() == 1;
@@ -238,11 +239,11 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
   needed.insert(0, x.size(0));
   const auto refuse = [&](const auto&... what) {
     throw ConfigError(
-        located(config.place, concat_to_string("model '", config.type, "' gives ", what...)));
+        located(config.place, concat_to_string("model '", config.type, "' returns ", what...)));
   };
   if (!y.defined() || y.shape() != needed) {
     refuse(y.defined() ? concat_to_string("shape ", y.shape()) : "an undefined tensor",
-           " for a batch of shape ", x.shape(), ", but the data need ", needed);
+           " for a batch of shape ", x.shape(), ", but the data need shape ", needed);
   }
   if (is_grad_enabled() && !y.requires_grad()) {
     refuse("a result that does not require grad: it is detached from the model's parameters");

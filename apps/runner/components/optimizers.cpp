@@ -35,10 +35,9 @@ std::unique_ptr<optim::Optimizer> muon(const optim::MuonOptions& o, const Optimi
   for (const NamedTensor& p : at.model.named_parameters()) {
     (std::ranges::count(names, p.name) > 0 ? hidden : rest).push_back(p);
   }
-  require<ConfigError>(
-      !hidden.empty(),
-      "optimizer 'muon' is for the weights of linear layers but the last, of which "
-      "this model has none: take adamw");
+  require<ConfigError>(!hidden.empty(),
+                       "optimizer 'muon' updates the weights of all linear layers except the last, "
+                       "but this model has none; use adamw");
   auto made = std::make_unique<optim::Muon>(hidden, o);
   const optim::AdamWOptions adamw{
       .lr = o.lr, .weight_decay = o.weight_decay, .master_weights = o.master_weights};

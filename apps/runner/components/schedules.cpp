@@ -89,11 +89,15 @@ constexpr Schedules::Entry kSchedules[] = {
     {"linear",
      bounded<linear_lr, Option<"start_factor", double, kNonNegative, "initial factor of lr", 1>,
              Option<"end_factor", double, kNonNegative, "final factor of lr", 0>>},
-    {"step", endless<schedule::step,
-                     Option<"step_size", int64_t, kCount, "length between two reductions">, Gamma>},
-    {"multi_step",
-     endless<schedule::multi_step,
-             Option<"milestones", std::vector<int64_t>, kCount, "when to reduce the rate">, Gamma>},
+    {"step",
+     endless<
+         schedule::step,
+         Option<"step_size", int64_t, kCount, "number of steps or epochs between two reductions">,
+         Gamma>},
+    {"multi_step", endless<schedule::multi_step,
+                           Option<"milestones", std::vector<int64_t>, kCount,
+                                  "steps or epochs at which the rate is reduced">,
+                           Gamma>},
     {"exponential", endless<schedule::exponential, Gamma>},
     {"cosine", bounded<cosine, MinLr>},
     {"cosine_restarts",
@@ -119,7 +123,7 @@ Schedules& schedules() { return Schedules::registry("schedule", {kSchedules}); }
 
 optim::Schedule build_schedule(const Component& config, int64_t warmup, const ScheduleSite& at) {
   if (warmup >= at.steps && warmup > 0) {
-    warn(concat_to_string("schedule.warmup has ", warmup, " steps and the run ", at.steps,
+    warn(concat_to_string("schedule.warmup is ", warmup, " steps, but the run has only ", at.steps,
                           ": the learning rate never reaches ", at.lr));
   }
   const int64_t rest = std::max<int64_t>(at.steps - warmup, 1);

@@ -121,6 +121,6 @@ void take(const Node& node, double& out, Problems& problems) {
   take_scalar(node, out, problems, "a number");
 }
 void take(const Node& node, std::string& out, Problems& problems) {
-  take_scalar(node, out, problems, "a text", node.is_quoted);
+  take_scalar(node, out, problems, "a string", node.is_quoted);
 }
 }  // namespace taper::v0::runner

@@ -60,7 +60,7 @@ template <class T> void take(const Node& node, std::vector<T>& out, Problems& pr
 }
 template <class A, class B> void take(const Node& node, std::pair<A, B>& out, Problems& problems) {
   const bool is_pair = node.kind == Node::Kind::kSequence && node.children.size() == 2;
-  if (!expect(is_pair, node, "a list of two", problems)) return;
+  if (!expect(is_pair, node, "a list of two entries", problems)) return;
   take(node.children[0], out.first, problems);
   take(node.children[1], out.second, problems);
 }

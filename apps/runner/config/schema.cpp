@@ -30,7 +30,7 @@ std::string text_of(const Range& range) {
 
 // The words for the alternatives of Scalar, in their order.
 constexpr const char* kScalars[] = {"true or false", "an integer", "an integer of 0 or more",
-                                    "a number",      "a text",     ""};
+                                    "a number",      "a string",   ""};
 
 bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;

@@ -200,11 +200,11 @@ std::string entries_of(const TypedSectionList& list, const std::string& path) {
 std::string part_of(const TypedSection& tagged, const std::string& path) {
   std::string out = table_of(tagged, "type");
   std::set<std::pair<std::string, const ComponentRegistry*>>
-      told;  // lists that several types share are described once
+      described;  // lists that several types share are described once
   for (const Alternative& a : tagged.alternatives()) {
     for (const Field& field : a.fields) {
       const auto* list = std::get_if<TypedSectionList>(&field.target);
-      if (list == nullptr || !told.emplace(field.name, list->kind).second) continue;
+      if (list == nullptr || !described.emplace(field.name, list->kind).second) continue;
       out += entries_of(*list, concat_to_string(path, ".", field.name));
     }
   }

@@ -144,7 +144,7 @@ struct Reader {
   void not_a_map(const Node& node, const std::string& path, const std::string& expected) {
     const bool is_glued = node.kind == Node::Kind::kScalar && !node.is_quoted &&
                           node.text.find(':') != std::string::npos;
-    mismatch(node, path, expected, is_glued ? "; a space belongs after ':'" : "");
+    mismatch(node, path, expected, is_glued ? "; put a space after ':'" : "");
   }
 
   // Reads the keys of a map. `owner` is given if the map is a typed section.
@@ -180,9 +180,9 @@ struct Reader {
       known.insert(known.begin(), "type");
       if (const auto types = types_with(*owner, child.key); !types.empty()) {
         return problem(child.key_place,
-                       concat_to_string("key '", child.key, "' is not for ", path, " of type ",
-                                        owner->chosen->type, " but for type ", joined(types),
-                                        "; remove it or change the type"));
+                       concat_to_string("key '", child.key, "' is not valid for ", path,
+                                        " of type ", owner->chosen->type, ", only for type ",
+                                        joined(types), "; remove it or change the type"));
       }
     }
     problem(child.key_place,
@@ -237,7 +237,7 @@ struct Reader {
                   tagged ? concat_to_string(", with a type: ", joined(tagged->kind->names())) : "",
                   ")"));
     } else if (field.is_idle && field.is_idle()) {
-      problem(node->key_place, concat_to_string("key '", here, "' has no meaning when ",
+      problem(node->key_place, concat_to_string("key '", here, "' has no effect if ",
                                                 field.idle_reason, "; remove it"));
     } else {
       result.places[here] = node->place;
@@ -321,7 +321,7 @@ struct Reader {
   // Sets the chosen type with its defaults. Returns false after reporting a problem if the type is
   // unknown.
   bool choose(const TypedSection& out, const Node& tag, const std::string& path) {
-    constexpr const char* kOwn = "a type of a program's own needs the program that registers it";
+    constexpr const char* kOwn = "a type that a program registers is only known to that program";
     if (!read_name(out.kind->names(), tag, path, kOwn)) return false;
     const Place place = out.chosen->place;
     *out.chosen = out.kind->component(tag.text);
@@ -335,11 +335,11 @@ struct Reader {
     out.chosen->place = node.place;
     if (node.kind != Node::Kind::kMap) {
       const bool is_name = std::ranges::count(types, node.text) > 0;
-      return not_a_map(
-          node, path,
-          concat_to_string("a map with a type",
-                           is_name ? concat_to_string(", as `", path, ": {type: ", node.text, "}`")
-                                   : concat_to_string(": ", joined(types))));
+      return not_a_map(node, path,
+                       concat_to_string("a map with a type",
+                                        is_name ? concat_to_string(", such as `", path,
+                                                                   ": {type: ", node.text, "}`")
+                                                : concat_to_string(": ", joined(types))));
     }
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");
@@ -365,7 +365,7 @@ struct Reader {
     if (n > kMaxEntries)
       return mismatch(node, path, concat_to_string("at most ", kMaxEntries, " entries"));
     if (!is_list(node) || n == 0) {
-      return mismatch(node, path, "a list of at least one entry, each on a line as '- name'");
+      return mismatch(node, path, "a list of at least one entry, such as a line '- name'");
     }
     out.list->assign(n, out.kind->first());
     for (std::size_t i = 0; i < n; ++i) {
@@ -382,7 +382,7 @@ struct Reader {
     if (is_map ? node.children.size() != 1 : node.kind != Node::Kind::kScalar) {
       return mismatch(node, path, "a name or one 'name: arguments'",
                       is_map ? concat_to_string("; it has ", node.children.size(),
-                                                " keys; one entry names one thing")
+                                                " keys, but an entry has a single name")
                              : "");
     }
     Node tag = node, arguments{.place = node.place, .key_place = node.place};
@@ -395,7 +395,7 @@ struct Reader {
     const std::string here = join_path(path, tag.text);
     if (arguments.kind == Node::Kind::kScalar || is_list(arguments)) {
       if (schema.fields.empty()) {
-        return mismatch(arguments, here, "no arguments", "; write the name alone");
+        return mismatch(arguments, here, "no arguments", "; write only the name");
       }
       Node first = arguments;
       first.key = schema.fields[0].name;

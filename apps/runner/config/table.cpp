@@ -19,7 +19,7 @@ const ComponentRegistry::Row& ComponentRegistry::row(const std::string& name) co
   for (const Row& row : rows_) {
     if (row.component.type == name) return row;
   }
-  throw ValueError(concat_to_string("there is no ", what_, " '", name, "'"));
+  throw ValueError(concat_to_string("unknown ", what_, " '", name, "'"));
 }
 
 void ComponentRegistry::refuse(const Component& c, const std::exception& error,
@@ -42,10 +42,10 @@ void ComponentRegistry::refuse_call(const Component& c, const std::exception& er
 }
 
 void ComponentRegistry::refuse_nothing(const Component& c) const {
-  throw RunError(
-      kExitBug, located(c.place, concat_to_string(what_, " '", c.type,
-                                                  "', which is not part of Taper: its factory gave "
-                                                  "nothing")));
+  throw RunError(kExitBug,
+                 located(c.place, concat_to_string(
+                                      what_, " '", c.type,
+                                      "', which is not part of Taper: its factory returned null")));
 }
 
 bool ComponentRegistry::is_added(const std::string& name) const {
@@ -53,11 +53,11 @@ bool ComponentRegistry::is_added(const std::string& name) const {
 }
 
 void ComponentRegistry::add_row(const std::string& name, Row row) {
-  require<ValueError>(!name.empty() && yaml_text(name) == name, "'", name, "' is no name for a ",
-                      what_, ": it must be a plain word");
+  require<ValueError>(!name.empty() && yaml_text(name) == name, "'", name,
+                      "' cannot be the name of a ", what_, ": it must be a plain word");
   const std::vector<std::string> taken = names();
   require<ValueError>(std::ranges::find(taken, name) == taken.end(), "the ", what_, " '", name,
-                      "' is there already; register yours by another name");
+                      "' is already registered; use another name");
   row.component.type = name;
   rows_.push_back(std::move(row));
 }
@@ -76,7 +76,7 @@ void ComponentRegistry::check_options(const std::string& name, const Schema& opt
   std::set<std::string> keys = {"type"};
   for (const Field& f : options.fields) {
     require<ValueError>(keys.insert(f.name).second, what_, " '", name, "': the key '", f.name,
-                        "' is taken");
+                        "' is reserved or used twice");
     const auto* v = std::get_if<Value>(&f.target);
     if (!v || f.is_required || (v->is_given && !v->is_given())) continue;
     for (const Scalar& each : v->scalars({})) {

@@ -85,7 +85,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& at) override {
     if (!is_second_) return;
     throw Problem{place_of(at),
-                  "a second document or stray text begins here; one file holds one document"};
+                  "a second document or stray text begins here; a file must contain one document"};
   }
   void OnDocumentEnd() override { is_second_ = true; }
 
@@ -133,14 +133,14 @@ class YamlTreeBuilder : public YAML::EventHandler {
 
   void check_tag(const YAML::Mark& at, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    problems.push_back({place_of(at), "tags (!name) are not allowed; write the value alone"});
+    problems.push_back({place_of(at), "tags (!name) are not allowed; write only the value"});
   }
 
   void spend(const Place& place, std::size_t nodes) {
     nodes_ += nodes;
     if (nodes_ <= kMaxYamlNodes) return;
-    throw Problem{place,
-                  concat_to_string("more than ", kMaxYamlNodes, " values, aliases expanded")};
+    throw Problem{place, concat_to_string("more than ", kMaxYamlNodes,
+                                          " values after the expansion of aliases")};
   }
 
   void open(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
@@ -168,12 +168,12 @@ class YamlTreeBuilder : public YAML::EventHandler {
     for (std::size_t i = 0; i + 1 < children.size(); i += 2) {
       const Node& key = children[i];
       if (key.kind != Node::Kind::kScalar) {
-        problems.push_back({key.place, "a key must be a single word or text"});
+        problems.push_back({key.place, "a key must be a string"});
       }
       const auto [first, is_new] = lines.emplace(key.text, key.place.line);
       if (!is_new) {
         problems.push_back({key.place, concat_to_string("duplicate key ", in_quotes(key.text),
-                                                        ", first in line ", first->second)});
+                                                        ", first used in line ", first->second)});
         continue;
       }
       Node& child = map.children.emplace_back(children[i + 1]);

@@ -45,7 +45,7 @@ template <class T> Reading<T> read_number(const Node& node) {
   if (error == std::errc()) {
     const bool is_tiny =
         value == T() && node.text.find_first_of("123456789") < node.text.find_first_of("eE");
-    return {value, is_tiny ? "it is so small that it is 0 as a double" : ""};
+    return {value, is_tiny ? "it is so small that a double rounds it to 0" : ""};
   }
   if (error == std::errc::result_out_of_range) {
     return {std::nullopt, concat_to_string("it does not fit in ",

@@ -64,9 +64,9 @@ std::string put(Node& root, std::string_view keys, Node value) {
           is_root ? "the file"
                   : concat_to_string("'", std::string_view(keys.begin(), key.begin() - 1), "'"),
           " is ",
-          is_list ? concat_to_string("a list of ", at->children.size(), " entries, from 0")
+          is_list ? concat_to_string("a list of ", at->children.size(), " entries, counted from 0")
                   : concat_to_string(describe_node(*at), ", not a map"),
-          ": there is no '", part, "' in it");
+          ", so it has no '", part, "'");
     }
     at = child;
   }
@@ -94,8 +94,8 @@ std::vector<Problem> apply(Node& root, const std::string& text, int number) {
 
 std::string read_config(const fs::path& path) try {
   const std::string text = read_file(path, "YAML file", kMaxYamlBytes + 1);
-  require<ConfigError>(text.size() <= kMaxYamlBytes, path.string(), ": over ", kMaxYamlBytes,
-                       " bytes: not a configuration");
+  require<ConfigError>(text.size() <= kMaxYamlBytes, path.string(), ": more than ", kMaxYamlBytes,
+                       " bytes, too large for a configuration");
   return text;
 } catch (const InputError& error) {
   throw ConfigError(error.what());
@@ -162,7 +162,8 @@ class TreeReader {
     if (first != open_.end()) {
       std::string loop;
       for (auto at = first; at != open_.end(); ++at) loop += concat_to_string(at->string(), " -> ");
-      throw ConfigError(concat_to_string("include: a loop: ", loop, first->string()));
+      throw ConfigError(
+          concat_to_string("include: the files include each other: ", loop, first->string()));
     }
     require<ConfigError>(open_.size() <= kMaxIncludeDepth, "include: files are nested deeper than ",
                          kMaxIncludeDepth);
@@ -190,7 +191,7 @@ RunConfig load_config(const fs::path& path, const std::vector<std::string>& over
     std::ranges::copy(apply(*root, overrides[i], int(i) + 1), std::back_inserter(problems));
   }
   if (const Node* include = root->find("include")) {
-    problems.push_back({include->key_place, "include stands in a file"});
+    problems.push_back({include->key_place, "include can only be used in a file"});
   }
   RunConfig config;
   config.name = path.stem().string();

@@ -109,7 +109,7 @@ Schema describe(RunConfig& c) {
   const auto is_measured = [&c](const std::string& metric) {
     return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
   };
-  constexpr const char* kMeasured = "is not measured: name it in 'metrics' too";
+  constexpr const char* kMeasured = "is not measured; add it to 'metrics'";
   v.rules = {
       {"loss.type",
        "does not fit the data: cross_entropy is for classes and text, bce and bce_with_logits are "

@@ -108,7 +108,8 @@ struct ProfileConfig {
 
   template <class V> void describe(V& v) { v("steps", steps, kCount, "first and last step"); }
   template <class V> void rules(V& v) {
-    v("steps", "the first comes after the last", [this] { return steps[0] <= steps[1]; });
+    v("steps", "the first step must not come after the last",
+      [this] { return steps[0] <= steps[1]; });
   }
 };
 
@@ -142,8 +143,8 @@ struct TrainConfig {
     v("drop_last", drop_last, "leave out an epoch's last batch if it is not full");
     v("accumulate", accumulate, {1, 1 << 20}, "batches whose gradients are averaged for one step");
     v("shards", shards, {1, 1 << 16},
-      "number of parts of a batch that are computed separately, a power of two; results are then "
-      "the same for any number of ranks up to it");
+      "number of separately computed parts of each batch, a power of two; the results are "
+      "identical for every number of ranks up to it");
     v("clip_norm", clip_norm, kPositive, "clip the norm of all gradients to this value");
     v("clip_value", clip_value, kPositive, "clip the elements of gradients to this absolute value");
     v("precision", precision, {"fp32", "tf32", "bf16", "fp16"},
@@ -164,23 +165,23 @@ struct TrainConfig {
     v("on_nan", on_nan, {"stop", "skip", "rollback"},
       "what to do if a loss or gradient is not finite");
     v("graph", graph, {"auto", "on", "off"},
-      "replay steps as a CUDA graph; auto: on a GPU, except for models that your program adds, "
-      "whose forward must do the same in each step");
+      "replay steps as a CUDA graph; auto: on a GPU, unless your program registered the model; its "
+      "forward must do the same in each step");
     v("profile", profile,
       "trace some steps, without a CUDA graph, into trace.json for ui.perfetto.dev");
     v("tensorboard", tensorboard, "also write an event file for TensorBoard");
   }
   template <class V> void rules(V& v) {
     v("steps",
-      "give either epochs or steps, not both; 'epochs: null' (train.epochs=null) takes it back",
+      "give either epochs or steps, not both; 'epochs: null' (train.epochs=null) removes a value",
       [this] { return !(epochs && steps); });
     v("epochs", "give the run's length: 'epochs: 5' or 'steps: 1000'",
       [this] { return epochs || steps; });
-    v("shards", "give a power of two, of which batch_size is a multiple",
+    v("shards", "must be a power of two that divides batch_size",
       [this] { return !shards || ((*shards & (*shards - 1)) == 0 && batch_size % *shards == 0); });
-    v("accumulate", "shards are computed one after another themselves: leave accumulate at 1",
+    v("accumulate", "must be 1 with train.shards, which already computes a batch in parts",
       [this] { return !shards || accumulate == 1; });
-    v("clip_value", "clip either clip_norm or clip_value, not both",
+    v("clip_value", "give either clip_norm or clip_value, not both",
       [this] { return !(clip_norm && clip_value); });
   }
 };
@@ -240,7 +241,7 @@ struct LogConfig {
   LogFormat format = LogFormat::kText;
 
   template <class V> void describe(V& v) {
-    v("level", level, log_level_names(), "least severity of messages, on stderr and in the file");
+    v("level", level, log_level_names(), "lowest level of messages, on stderr and in the file");
     v("console", console, "print messages to stderr");
     v("file", file, "log file in the run's directory; null: none")
         .of_form("a plain file name that no other file of a run has", is_log_file_name)
