@@ -57,10 +57,10 @@ __device__ uint32_t draw(PhiloxKey key, uint32_t threshold, uint64_t first, uint
   return bits;
 }
 
-// Bit 4 * n + e states whether element e of tile n is kept, for scores that start at query i and key
-// j of batch element b. kTransposed: keys are rows. A block of four random words serves four
-// adjacent keys. If S is a multiple of 4, these are in one tile. Each lane then draws for one of the
-// rows or columns that it shares with its neighbors, and the lanes exchange the bits.
+// Bit 4 * n + e states whether element e of tile n is kept, for scores that start at query i and
+// key j of batch element b. kTransposed: keys are rows. A block of four random words serves four
+// adjacent keys. If S is a multiple of 4, these are in one tile. Each lane then draws for one of
+// the rows or columns that it shares with its neighbors, and the lanes exchange the bits.
 template <bool kTransposed, int kTiles, class T>
 __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, int j) {
   const uint64_t S = in.S, row = uint64_t(b * in.T_ + i);
