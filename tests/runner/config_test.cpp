@@ -195,7 +195,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
     {1, "data: digits", "1:7",
-     "data: expected a map with a type, as `data: {type: digits}`, got 'digits'"},
+     "data: expected a map with a type, such as `data: {type: digits}`, got 'digits'"},
     {1, "data: numbers", "1:7",
      "data: expected a map with a type: digits, mnist, idx, cifar, images, csv, text, npy, got "
      "'numbers'"},
@@ -233,7 +233,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {steps: 2}\nloss: {type: l1}", "5:8",
      "bce and bce_with_logits are for classes, mse, l1 and huber for 'task: regression'"},
     {4, "train: {steps: 2}\nloss: mse", "5:7",
-     "loss: expected a map with a type, as `loss: {type: mse}`, got "},
+     "loss: expected a map with a type, such as `loss: {type: mse}`, got "},
     {4, "train: {steps: 2}\nschedule: {type: cosine, eta_min: 0}", "5:26",
      "did you mean 'min_lr'?"},
     {4, "train: {steps: 2}\nschedule: {type: step}", "5:1", "missing key 'step_size'"},
