@@ -70,7 +70,8 @@ struct OneCycleOptions {
     v("div_factor", div_factor, kPositive, "the initial rate is max_lr / div_factor");
     v("final_div_factor", final_div_factor, kPositive,
       "the final rate is the initial rate / final_div_factor");
-    v("three_phase", three_phase, "fall as slowly as the rise, then down to the final rate");
+    v("three_phase", three_phase,
+      "let the fall mirror the rise, and add a third phase down to the final rate");
   }
 };
 Schedule one_cycle(const OneCycleOptions& options);

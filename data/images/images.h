@@ -64,10 +64,11 @@ struct Idx {
   std::string train_images, train_labels, test_images, test_labels;
 
   template <class V> void describe(V& v) {
-    v("train_images", train_images, kPath, "IDX file, plain or .gz").required();
-    v("train_labels", train_labels, kPath, "IDX file of the labels").required();
-    v("test_images", test_images, kPath, "the same for testing").required();
-    v("test_labels", test_labels, kPath, "IDX file of the labels").required();
+    v("train_images", train_images, kPath, "IDX file of the training images, plain or .gz")
+        .required();
+    v("train_labels", train_labels, kPath, "IDX file of the training labels").required();
+    v("test_images", test_images, kPath, "IDX file of the test images").required();
+    v("test_labels", test_labels, kPath, "IDX file of the test labels").required();
   }
 
   Splits load(uint64_t seed) const;

@@ -24,7 +24,7 @@ struct Npy {
   template <class V> void describe(V& v) {
     v("inputs", inputs, kPath, ".npy array of samples [N, ...]").required();
     v("targets", targets, kPath, ".npy array with a class or a number for each sample").required();
-    v("test_inputs", test_inputs, kPath, "the same for testing");
+    v("test_inputs", test_inputs, kPath, ".npy array of test samples");
     v("test_targets", test_targets, kPath, "targets of test_inputs");
     v("test_fraction", test_fraction, kBetweenZeroAndOne, "fraction of the samples for testing")
         .idle_when("test_inputs are given", [this] { return test_inputs.has_value(); });

@@ -37,7 +37,8 @@ using AlphaOption =
     Option<"alpha", double, kPositive, "negated limit for large negative inputs", 1>;
 using ELU = FunctionLayer<"ELU", elu, AlphaOption>;
 using CELU = FunctionLayer<"CELU", celu, AlphaOption>;
-using Lambd = Option<"lambd", double, kNonNegative, "inputs of at most this size become 0", 1, 2>;
+using Lambd =
+    Option<"lambd", double, kNonNegative, "inputs of at most this absolute value become 0", 1, 2>;
 template <LayerName kName, auto kFunction>
 struct Shrink : Cloneable<Shrink<kName, kFunction>, FunctionLayer<kName, kFunction, Lambd>> {
   using Shrink::Cloneable::Cloneable;
@@ -52,7 +53,7 @@ using Hardtanh =
                   Option<"max_val", double, kAny, "upper bound", 1>>;
 using Softplus = FunctionLayer<
     "Softplus", softplus, Option<"beta", double, kPositive, "steepness", 1>,
-    Option<"threshold", double, kAny, "input from which on the function is linear", 20>>;
+    Option<"threshold", double, kAny, "input above which the function is linear", 20>>;
 using DimOption = Option<"dim", int64_t, kAnyDim, "dimension whose values sum to 1">;
 using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
 using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;

@@ -38,8 +38,7 @@ struct LionOptions {
 
   template <class V> void describe(V& v) {
     v("lr", lr, kPositive, "learning rate");
-    v("betas", betas, kBelowOne,
-      "decay rates of the running mean: in the update, and of the mean itself");
+    v("betas", betas, kBelowOne, "decay rates used for the update and for the running mean");
     describe_common_options(v, *this, "decoupled weight decay, multiplied by lr");
   }
   OptimizerTraits traits() const { return {"Lion", {"exp_avg"}}; }

@@ -24,7 +24,7 @@ struct MaxPoolOptions {
   bool ceil_mode = false;
 
   template <class V> void describe(V& v) {
-    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
+    v("stride", stride, kWidth, "step of the window; default: the size of the window");
     v("padding", padding, kWidthOrNone, "rows and columns added on each side of the input");
     v("dilation", dilation, kWidth, "distance between elements of the window");
     v("ceil_mode", ceil_mode, "let windows extend past the edge");
@@ -56,7 +56,7 @@ struct AvgPoolOptions {
   bool count_include_pad = true;  // the mean includes the zeros of the padding
 
   template <class V> void describe(V& v) {
-    v("stride", stride, kWidth, "step of the window; default: 1, or the window's size for pooling");
+    v("stride", stride, kWidth, "step of the window; default: the size of the window");
     v("padding", padding, kWidthOrNone, "rows and columns added on each side of the input");
     v("ceil_mode", ceil_mode, "let windows extend past the edge");
     v("count_include_pad", count_include_pad, "include the padding in the mean");
