@@ -402,7 +402,10 @@ TEST(StepGraphs, HoldStepsOfSeveralRanksWithTheSameBits) {
   EXPECT_TRUE(same({}, false));
   EXPECT_TRUE(same({.bucket_bytes = 1000}, true));
   EXPECT_TRUE(same({.reduce_dtype = kBFloat16}, true));
-  EXPECT_TRUE(same({.bucket_bytes = 1000, .order = ReduceOrder::kTree}, true));
+  // A tree has a power of two of leaves, one for each rank here.
+  if (std::has_single_bit(unsigned(world().size()))) {
+    EXPECT_TRUE(same({.bucket_bytes = 1000, .order = ReduceOrder::kTree}, true));
+  }
 }
 
 // --- samples ---
