@@ -12,7 +12,7 @@
 
 namespace taper::v0::data {
 
-// Counts what a reader of folders skips, by kind: ".webp", "broken link", "hidden".
+// Counts the entries that a reader of folders skips, by kind: ".webp", "broken link", "hidden".
 class SkippedFiles {
  public:
   // A kind of several words is given in the singular and printed with an s if there are several.

@@ -30,7 +30,7 @@ bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
 }  // namespace
 
 // Workers claim batches in order and put batch i into slot i % size of a ring, at most `size`
-// batches ahead of the consumer. Thus batches come in order, whichever worker is faster.
+// batches ahead of the consumer. Therefore batches come in order, whichever worker is faster.
 struct DataLoader::State {
   State(DatasetPtr whole, std::function<SampleStream(int64_t)> streams, const DataLoaderOptions& o,
         Device to, uint64_t seeds)

@@ -1,5 +1,5 @@
 // Images in PNG and JPEG files, and folders of them. Requires libpng and libjpeg, which CMake looks
-// for (TAPER_IMAGES); otherwise the functions throw an Error that says so.
+// for (TAPER_IMAGES); otherwise the functions throw Error.
 #pragma once
 
 #include <filesystem>

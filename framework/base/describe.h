@@ -29,7 +29,7 @@ namespace taper::v0 {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The interval that a number, or each number of a list, must lie in.
+// The allowed range of a number, or of each number of a list.
 struct Range {
   double low = -kInfinity;
   double high = kInfinity;

@@ -22,7 +22,7 @@ namespace taper::v0::distributed {
 // For bools, sum and max are "or", min is "and". avg requires floating-point tensors.
 enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAvg };
 
-// The source location of a call. It stands in for std::source_location, which clang 14 lacks.
+// The source location of a call. It replaces std::source_location, which clang 14 lacks.
 // `file` must have static lifetime.
 struct SourceLocation {
   const char* file;

@@ -12,7 +12,7 @@ namespace taper::v0::distributed {
 // directly between the two devices or through the host. Requires a build with CUDA and existing
 // devices.
 std::string link_between(int a, int b);
-// Returns one line for each pair of GPUs, or a single line if all links are alike. Empty for one
+// Returns one line for each pair of GPUs, or a single line if all links are the same. Empty for one
 // GPU.
 std::string link_lines(int gpus, const std::function<std::string(int, int)>& between);
 // Returns for example "2.28.9". Requires a build with NCCL and that NCCL can be loaded.

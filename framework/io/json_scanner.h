@@ -32,7 +32,7 @@ struct JsonEvent {
   size_t at;              // offset of its first byte
 };
 
-// What is wrong with a text, and at which byte.
+// An error in a text, and its byte.
 struct JsonFault {
   size_t at;
   std::string what;
