@@ -21,8 +21,7 @@ struct Joined {
 bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
 
 Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  if (tensors.empty())
-    throw ValueError("taper::concat_to_string(): expected a non-empty list of Tensors");
+  if (tensors.empty()) throw ValueError("taper::cat(): expected a non-empty list of Tensors");
   Joined y{tensors[0].dtype()};
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];

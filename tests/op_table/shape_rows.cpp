@@ -442,8 +442,7 @@ std::vector<Row> joins() {
        {{2, 1025}, {2, 3}}},
       [](const std::vector<Array>& x) { return joined(x[0], x[1], 1); });
   cat_row.refusals = {
-      {"none", failing({}, 0, cat),
-       "taper::concat_to_string(): expected a non-empty list of Tensors"},
+      {"none", failing({}, 0, cat), "taper::cat(): expected a non-empty list of Tensors"},
       {"0-dim", failing({{}, {1}}, 0, cat),
        "zero-dimensional tensor (at position 0) cannot be concatenated"},
       {"ranks", failing({{2, 3}, {2}}, 0, cat),
