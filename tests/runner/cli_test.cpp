@@ -238,7 +238,7 @@ TEST_F(Cli, InfoShowsVersionsAndDevices) {
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("oneDNN [0-9]+\\.[0-9]+")));
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cpu .*threads, memory .*GiB")));
   // Shows a GPU with its memory, or the reason why there is none.
-  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cuda:0 .* GiB|not used: .+")))
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("cuda:0 .* GiB|not available: .+")))
       << outcome.out;
 }
 

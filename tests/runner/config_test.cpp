@@ -339,7 +339,7 @@ TEST_F(ConfigTest, MissingFilesAndDirectoriesAreRefused) {
 }
 
 TEST_F(ConfigTest, AbsurdSizesAreRefused) {
-  EXPECT_NE(error_of(std::string(kMaxYamlBytes + 1, '#')).find("over 1048576 bytes"),
+  EXPECT_NE(error_of(std::string(kMaxYamlBytes + 1, '#')).find("more than 1048576 bytes"),
             std::string::npos);
   EXPECT_NE(error_of(std::string(100000, '[')).find("nested deeper than 64"), std::string::npos);
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";

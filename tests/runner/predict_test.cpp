@@ -161,7 +161,7 @@ TEST_F(RunTest, WithoutItsFilesARunIsRefusedByName) {
                              dir.string(), "'"));
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)open_run(directory_ / "none", {});
-            }).find("no run's directory"),
+            }).find("is not a run's directory"),
             std::string::npos);
   fs::remove(dir / "model.safetensors");
   EXPECT_NE(refusal().find("model.safetensors"), std::string::npos) << refusal();

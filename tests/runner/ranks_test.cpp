@@ -255,7 +255,7 @@ TEST_F(Ranks, WhatIsWrongIsSaidOnce) {
             "not a multiple of the 2");
   says_once({"digits.yaml", "train.lr=3", "--ranks", "2", "--out", "a"}, kExitConfig, "train.lr");
   says_once({"digits.yaml", "train.shards=2", "--ranks", "4", "--out", "a"}, kExitConfig,
-            "train.shards: 2 parts");
+            "train.shards: 2 is not a multiple of the 4 ranks");
   says_once({"digits.yaml", "train.shards=2", "distributed.sync_batch_norm=true", "--ranks", "2",
              "--out", "a"},
             kExitConfig, "distributed.sync_batch_norm");
