@@ -32,8 +32,8 @@ namespace taper::v0 {
 // input is not copied again if it is the same tensor as in the previous replay and no function of
 // Taper has written to it since.
 //
-// A call that cannot be captured runs `step` normally, without effect on later calls: one without
-// inputs, with inputs that are not all on one GPU, under a Profiler, or under a sanitizer
+// These calls cannot be captured and run `step` normally; they do not affect later calls: a call
+// without inputs, with inputs that are not all on one GPU, under a Profiler, or under a sanitizer
 // (TAPER_ALLOCATOR=plain). Capture is not retried for inputs for which it has failed.
 class StepGraph {
  public:

@@ -90,7 +90,8 @@ class Meter {
   // Waits for the device. Returns nan without batches. Throws Error if the metric has no single
   // value.
   double value() const;
-  // Returns the sums (float64, on the device), as a confusion matrix; undefined without batches.
+  // Returns the sums, such as a confusion matrix (float64, on the device); undefined without
+  // batches.
   Tensor sums() const;
   void reset();  // removes all batches
 

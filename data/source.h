@@ -116,8 +116,8 @@ class Source {
   // none. Throws what load() throws, and InputError for a category, class or size that the training
   // data do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // The dtype of raw samples [N, ...] that prepared() converts for a model by ops: bytes of pixels,
-  // or numbers of a table with nan for missing values.
+  // The dtype of the raw samples [N, ...] that prepared() accepts: uint8 for images, float32 or
+  // float64 for tables, with nan for missing values, and int64 for tokens.
   virtual DType raw_dtype(const DataInfo& info) const {
     return info.vocab_size() > 0 ? kInt64 : kFloat32;
   }

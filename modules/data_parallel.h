@@ -43,7 +43,8 @@ struct DataParallelOptions {
   // backward pass.
   bool allow_unused = false;
   ReduceOrder order = ReduceOrder::kFastest;
-  // for a tree: a power of two and a multiple of the number of ranks; 0: one per rank
+  // With ReduceOrder::kTree: the number of leaves, a power of two and a multiple of the number of
+  // ranks; 0: one per rank.
   int shards = 0;
 };
 

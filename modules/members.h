@@ -87,8 +87,8 @@ concept TakesModules = requires {
 template <class M, class D>
 concept GivenAs = std::derived_from<D, M> && !TakesModules<M>;
 
-// Creates M(args...), or takes ownership of the given M; for M = Module, of a module of any type.
-// An invalid program gets a compile error of one sentence.
+// Creates M(args...). If the only argument is an M, takes ownership of it; for M = Module it may be
+// of any module type. An invalid program gets a compile error of one sentence.
 template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... args) {
   constexpr bool is_given = sizeof...(Args) == 1 && (GivenAs<M, std::remove_cvref_t<Args>> && ...);
   constexpr bool slices =

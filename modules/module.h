@@ -224,7 +224,8 @@ class Module {
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
-    // Within a catch block: adds this module's place in its caller to the exception.
+    // Call it in a catch block: adds this module's path, relative to the module that called it, to
+    // the exception.
     void locate() const;
 
    private:

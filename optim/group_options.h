@@ -158,7 +158,7 @@ template <class Options> class TypedGroupOptions : public GroupOptions {
   Options options_;
 };
 
-// --- memory of states, gradients and copies that a kernel reads together with a parameter ---
+// --- dtype and layout of states, gradients and copies that a kernel reads with a parameter ---
 
 inline DType state_dtype(const Tensor& param) {
   return param.dtype() == kFloat64 ? kFloat64 : kFloat32;

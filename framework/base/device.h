@@ -17,7 +17,7 @@ enum class DeviceType : int8_t { kCpu, kCuda };
 class Device {
  public:
   static constexpr int kNoIndex = -1;
-  // More GPUs than one process can see. The constructor refuses larger indices.
+  // The largest index that the constructor accepts. No process sees that many GPUs.
   static constexpr int kMaxIndex = 63;
 
   // Throws Error for a negative index ("Device index must not be negative") or one out of range.

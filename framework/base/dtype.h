@@ -62,7 +62,7 @@ const char* cpp_name(DType t);
 // for any other text.
 DType parse_dtype(std::string_view name);
 
-// Returns the dtype of the result of two tensors that both have dimensions.
+// Returns the dtype of an op's result for two tensors that are both not 0-dim.
 DType promote_types(DType a, DType b);
 
 // Returns the dtype of computation: float for half types, int64 for integers and bool.

@@ -49,8 +49,8 @@ const Cudnn& cudnn();
 // Throws AcceleratorError with the name of the call if the status is not success.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
-// Returns this thread's handle on a device, set to the current stream. The caller has made the
-// device current (Launch). The handle lives until the thread ends.
+// Returns this thread's handle on a device, set to the current stream. The device must be current
+// on this thread, as within the scope of a Launch. The handle lives until the thread ends.
 cudnnHandle_t cudnn_handle(int device);
 
 // Owns a descriptor: CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDescriptor>.

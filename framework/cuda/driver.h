@@ -1,6 +1,6 @@
 // The calls of the CUDA runtime on which framework/cuda/cuda.h is built. Streams and events are
-// void*, so that a build without CUDA can include this header; it links none of these functions.
-// Device indices must be valid.
+// void*, so that a build without CUDA can include this header. Such a build calls only the
+// functions that framework/cuda/cuda.cpp defines. Device indices must be valid.
 #pragma once
 
 #include <memory>

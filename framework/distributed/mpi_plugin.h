@@ -10,8 +10,8 @@
 namespace taper::v0::distributed {
 
 // One MPI communicator. Functions throw Error with MPI's message. Only split() waits for other
-// ranks. A request is null when it is complete; otherwise the caller passes it to test() until
-// test() returns true.
+// ranks. start(), send() and receive() return null if the operation is already complete; otherwise
+// the caller passes the request to test() until test() returns true.
 class MpiRanks {
  public:
   struct Request;

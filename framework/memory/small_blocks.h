@@ -14,11 +14,11 @@ namespace taper::v0 {
 void* allocate_block(size_t bytes);
 void free_block(void* block, size_t bytes) noexcept;
 
-// Returns whether each tensor, storage and node has its own allocation of exactly its size, on
-// every device, which is returned to the system as soon as it is freed. This lets sanitizers find
-// errors. It is the mode of builds with a sanitizer, and of TAPER_ALLOCATOR=plain in the
-// environment (the other value is caching; ValueError for anything else). It is slow, because
-// freeing waits for the GPU, and no CUDA graphs are captured.
+// Returns whether every tensor, storage and node gets an allocation of exactly its size, on every
+// device, and returns it to the system when it is freed. Sanitizers then find errors. This is the
+// mode of builds with a sanitizer and of TAPER_ALLOCATOR=plain in the environment. (The default is
+// caching; any other value throws ValueError.) It is slow, because freeing waits for the GPU, and
+// no CUDA graphs are captured.
 bool uses_uncached_allocator();
 
 }  // namespace taper::v0

@@ -22,8 +22,8 @@
 namespace taper::v0 {
 
 namespace detail {
-// Flags of active recording: traced by a Profiler, or passed on to a tool of NVIDIA's. Usually
-// neither is set.
+// Bits of `observers`: a Profiler records, and ranges are passed to NVTX (Nsight). Usually none is
+// set.
 inline constexpr int kTraced = 1, kMarked = 2;
 inline std::atomic<int> observers{0};
 }  // namespace detail

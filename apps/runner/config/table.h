@@ -61,9 +61,9 @@ class ComponentRegistry {
   // component's place. For such an exception of a built-in component, throws RunError that reports
   // a bug. Appends `where` to the message. Returns for all other errors, such as std::bad_alloc.
   void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
-  // Like refuse(), for an exception thrown while the component is called. In addition, turns an
-  // error by which an op rejects its arguments (is_refusal) into ForeignError, or into ConfigError
-  // for a built-in component, because its options do not fit.
+  // Like refuse(), for an exception thrown while the component is called. If the error is an op's
+  // refusal of its arguments (is_refusal), throws ConfigError for a built-in component, whose
+  // options do not fit, and ForeignError for one of the user's.
   void refuse_call(const Component& c, const std::exception& error,
                    const std::string& where = "") const;
   // Throws RunError for a component whose factory returned null.

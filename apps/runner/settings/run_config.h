@@ -29,7 +29,8 @@ inline bool is_time(const std::string& text) { return seconds_of(text).has_value
 inline constexpr const char* kTime = "a time such as 90 (seconds), \"30m\" or \"1.5h\"";
 
 struct DataConfig : Component {
-  // Not a key of the file: relative paths of files that exist below it are resolved against it.
+  // The folder against which relative paths are resolved if the file exists there. Not a key of the
+  // YAML file.
   std::filesystem::path base{};
   int64_t workers = 0;  // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;

@@ -72,8 +72,9 @@ class MicroBatches {
   Tensor run(int64_t first, const NextBatch& next, const TrainOn& train_on);
   // Returns the mean loss of the step, 0-dim, on all ranks. Every rank calls it.
   Tensor mean_loss(const Tensor& losses) const;
-  // Copies the running statistics of rank 0 to all ranks, unless they are equal by themselves.
-  // Returns whether it has. Every rank calls it.
+  // Copies the running statistics of rank 0 to all ranks and returns true. Returns false without
+  // copying if they are equal on all ranks anyway: if the batch is not divided, and with
+  // train.shards. Every rank calls it.
   bool share_buffers();
 
  private:

@@ -46,7 +46,8 @@ struct TrainingState {
   // Adds model.safetensors and optimizer.safetensors to a checkpoint. has_begun: a step was taken,
   // so that there are averages. If the optimizer's state is sharded, every rank calls it.
   void save(Checkpoint& out, bool has_begun);
-  // Restores what save() has added. `lr_factor` multiplies the rates that a plateau has reached.
+  // Restores what save() has added. With a plateau schedule, the loaded learning rates are
+  // multiplied by `lr_factor`.
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
 
   std::unique_ptr<Module> model;
@@ -92,8 +93,8 @@ struct RunState {
   // from here begins with that.
   bool is_unfinished = false;
 
-  // Compares the last evaluation with the best one so far. If it is better, replaces that and
-  // returns true; otherwise counts a miss.
+  // Compares the last evaluation with the best one so far. If it is better, stores it in `so_far`
+  // and returns true. Otherwise, or if it is nan, counts a miss.
   bool update_best(Best& so_far, const GoalConfig& goal) const;
 };
 

@@ -37,7 +37,8 @@
 
 namespace taper::v0::runner {
 
-// Losses stay on the device and are read together: after kReadSeconds, and after kWindow steps.
+// Losses stay on the device and are read together, after kReadSeconds or kWindow steps, whichever
+// comes first.
 inline constexpr int64_t kWindow = 64;
 inline constexpr double kReadSeconds = 0.5;
 
@@ -112,7 +113,7 @@ class Trainer {
   TrainResult end();
   void show_progress();
   Plan plan_after_step(bool stops) const;
-  // Reads, logs, evaluates, saves and ends the run, whatever of that is due after a step.
+  // Does what is due after a step: reads losses, logs, evaluates, saves a checkpoint, ends the run.
   void after_step(bool stops);
   void finish_step(const Plan& plan, const LoopControl& control);
   void end_if_requested(const Plan& plan, const LoopControl& control);

@@ -15,8 +15,8 @@ struct Rows {
 };
 
 bool is_index(const Tensor& index);
-// Throws Error unless index has a valid shape for selecting elements of x, or of src. `self` is x's
-// name in messages.
+// Throws Error unless index has a valid shape for selecting elements of x. `self` is the name of
+// that argument in messages: input, self or src.
 void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index);
 // Returns the first dimension other than apart_from in which x is larger than limit, or -1.
 int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from);

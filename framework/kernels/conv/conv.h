@@ -73,7 +73,8 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 namespace cuda {
 // Uses cuDNN.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-// Our own kernels for float32, which multiply in float32 precision.
+// Our own float32 kernels, without TF32. Returns false without writing anything if TF32 is allowed,
+// for groups, and for sizes that the kernels do not support.
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Adds t.bias if it is defined and applies t.relu, in place in t.y.
 void add_bias(const ConvTensors& t);

@@ -7,8 +7,8 @@
 
 namespace taper::v0::kernels::cpu {
 
-// Converts n elements. Strides are in elements. framework/kernels/elementwise/copy.h states the
-// rules.
+// Converts n elements. Strides are in elements. framework/kernels/elementwise/copy.h states how
+// values are rounded and saturated.
 using ConvertFn = void (*)(const void* src, int64_t src_stride, void* dst, int64_t dst_stride,
                            int64_t n);
 

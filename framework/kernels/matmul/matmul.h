@@ -55,10 +55,10 @@ struct Epilogue {
 
 namespace cpu {
 void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
-// One float product (no batch; k > 0) on one thread, plus `bias` [n] on every row if not null. Each
-// element is a chain of fused multiply-adds in the order of k, in blocks whose size depends only on
-// k. Therefore a part of C has the same bits as within the whole, and AVX2 and AVX-512 give the
-// same bits.
+// Computes one float product (no batch; k > 0) on one thread, and adds `bias` [n] to every row if
+// it is not null. Each element is a chain of fused multiply-adds in the order of k, in blocks whose
+// size depends only on k. Therefore a product that is computed in parts has the same bits as one
+// computed as a whole, and AVX2 and AVX-512 give the same bits.
 void sgemm(const Gemm& g, const float* a, const float* b, float* c, const float* bias = nullptr);
 }  // namespace cpu
 namespace cuda {

@@ -37,9 +37,10 @@ struct NormGradients {
   Tensor sums;  // [2, channels], dtype of rstd: sums of dy * xhat (dweight) and of dy (dbias)
 };
 
-// Returns y with dtype `result`: x's dtype, or for rows also a half type if x is float32. Batch
-// norm keeps channels-last memory format; all other results are row-major. Batch norm also updates
-// the running statistics, if they are defined and not `given`, by momentum.
+// Returns y with dtype `result`: x's dtype, or a half type for layer, RMS and group norm of a
+// float32 x. Batch norm keeps channels-last memory format; all other results are row-major. Batch
+// norm also updates the running statistics by momentum, if they are defined and `norm.given` is
+// false.
 Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean = {},
             const Tensor& running_var = {}, double momentum = 0);
 // Computes batch norm's mean and rstd only.

@@ -37,7 +37,7 @@ template <class C> TAPER_HD Between<C> linear_source(const Axis& a, int64_t o) {
   return {low, high, share > C(1) ? C(1) : share};
 }
 
-// Output o is at distance `share` behind input `low`, which may be -1. The weights are PyTorch's:
+// Output o lies at the input position low + share, where low may be -1. The weights are PyTorch's:
 // Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
 template <class C> TAPER_HD Between<C> cubic_source(const Axis& a, int64_t o) {
   const C scale = C(a.scale);

@@ -15,8 +15,8 @@ struct SparseRows {
 // Returns y [rows, width], where y[r] is the sum of values[k] * x[col[k]] over the elements k of
 // row r, in order. Half types are summed in float.
 Tensor sparse_mm(const SparseRows& at, const Tensor& values, const Tensor& x);
-// Returns [nnz]: the elements of the product of a [rows, width] and the transpose of b
-// [columns, width] at the matrix's positions, a[row[k]] . b[col[k]].
+// Returns values [nnz] with values[k] = dot(a[row[k]], b[col[k]]) at the matrix's positions. a is
+// [rows, width], and b is [columns, width].
 Tensor sampled_mm(const SparseRows& at, const Tensor& a, const Tensor& b);
 
 // Operands are dense and have the same floating dtype.
