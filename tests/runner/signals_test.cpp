@@ -87,8 +87,8 @@ TEST_F(SignalTo, AStepIsAnsweredAtOnceAndEndsAfterTheStep) {
                   "taper: SIGINT: stopping after this step; press Ctrl-C again to end at "
                   "once\n"),
         std::pair(SIGTERM,
-                  "taper: SIGTERM: stopping after this step; a second SIGTERM ends it at "
-                  "once\n"),
+                  "taper: SIGTERM: stopping after this step; a second SIGTERM ends the run "
+                  "at once\n"),
         std::pair(SIGUSR1, "taper: SIGUSR1: stopping after this step\n")}) {
     fs::remove_all(at_ / "r");
     start(slow);
