@@ -323,7 +323,8 @@ template <class D, class Base = Module> class Cloneable : public Base {
       // A std::unique_ptr<D> for every layer would double the time to compile taper.h.
       if (typeid(*this) == typeid(D)) return std::unique_ptr<Module>(new D(static_cast<D&>(*this)));
     }
-    return Module::copied();
+    // Whatever Base is, Module has the message.
+    return Module::copied();  // NOLINT(bugprone-parent-virtual-call)
   }
 };
 

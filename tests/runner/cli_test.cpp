@@ -537,7 +537,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
 // Data from which nothing can be learned are refused before the run begins. Suspicious data are
 // reported.
 TEST_F(CliRun, DataThatTeachNothingAreRefusedOrNamed) {
-  const auto idx = [](std::vector<int> sizes, const std::string& bytes) {
+  const auto idx = [](const std::vector<int>& sizes, const std::string& bytes) {
     std::string out = {0, 0, 8, char(sizes.size())};
     for (const int n : sizes) out += {0, 0, 0, char(n)};
     return out + bytes;

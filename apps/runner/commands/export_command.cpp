@@ -59,7 +59,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
 
 std::string export_run(const SavedRun& run, const std::string& to, const fs::path& file) try {
   require<ConfigError>(to == "onnx" || to == "pt", "--to: expected onnx or pt, got '", to, "'");
-  AtomicFile(file.string(), 0);  // fails early if the file cannot be written
+  { const AtomicFile early(file.string(), 0); }  // fails early if the file cannot be written
   if (to == "onnx") return write_onnx(run, file);
   save_pt(file.string(), run.model->state_dict());
   return concat_to_string("wrote ", file.string(), "\n");
