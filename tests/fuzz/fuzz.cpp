@@ -15,6 +15,7 @@
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
+#include "apps/runner/report/report.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/settings/run_config.h"
