@@ -1,25 +1,18 @@
 // The files that docs/internals/architecture.md names exist, and its tour does not exceed the
 // length that it states.
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/source_files.h"
+
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRoot = TAPER_SOURCE_DIR;
-
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 std::vector<std::string> page() { return lines_of(kRoot / "docs/internals/architecture.md"); }
 
@@ -66,3 +59,4 @@ TEST(Architecture, TheTourHas40FilesAndFewerThan4000Lines) {
 }
 
 }  // namespace
+}  // namespace taper::v0::test

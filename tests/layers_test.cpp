@@ -2,7 +2,6 @@
 // parties may be included, how long a file may be.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
@@ -11,6 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/source_files.h"
+
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,15 +80,11 @@ bool is_source(const fs::path& path) {
 }
 
 std::vector<Source> sources() {
-  const fs::path root = TAPER_SOURCE_DIR;
   std::vector<Source> out;
   for (const auto& [layer, allowed] : kMayInclude) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / layer)) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / layer)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
-      Source source{fs::relative(entry.path(), root).generic_string(), {}};
-      std::ifstream file(entry.path());
-      for (std::string line; std::getline(file, line);) source.lines.push_back(line);
-      out.push_back(std::move(source));
+      out.push_back({fs::relative(entry.path(), kRoot).generic_string(), lines_of(entry.path())});
     }
   }
   return out;
@@ -112,7 +110,7 @@ std::string place(const Include& include) {
 }
 
 TEST(Layers, TheSourcesAreFound) {
-  EXPECT_GT(sources().size(), 80u) << TAPER_SOURCE_DIR;
+  EXPECT_GT(sources().size(), 80u) << kRoot;
   EXPECT_GT(includes().size(), 300u);
 }
 
@@ -167,8 +165,7 @@ TEST(Layers, NothingOutsideTheTestsIncludesFromThem) {
 
 // A new top-level folder with sources would escape the rules above.
 TEST(Layers, EveryFolderIsKnown) {
-  const fs::path root = TAPER_SOURCE_DIR;
-  for (const auto& entry : fs::directory_iterator(root)) {
+  for (const auto& entry : fs::directory_iterator(kRoot)) {
     const std::string name = entry.path().filename().string();
     const bool is_ours = entry.is_directory() && name[0] != '.' && name.rfind("build", 0) != 0;
     if (!is_ours || kMayInclude.count(name) || name == "tests") continue;
@@ -180,11 +177,10 @@ TEST(Layers, EveryFolderIsKnown) {
 }
 
 TEST(Layers, OwnHeadersAreIncludedByTheirFullPath) {
-  const fs::path root = TAPER_SOURCE_DIR;
   for (const Include& include : includes()) {
     const fs::path sibling = fs::path(include.file).parent_path() / include.header;
     EXPECT_FALSE(include.header.find("..") != std::string::npos ||
-                 fs::is_regular_file(root / sibling))
+                 fs::is_regular_file(kRoot / sibling))
         << place(include) << "; write the path from the root";
   }
 }
@@ -262,24 +258,20 @@ TEST(Layers, NoPublicHeaderNeedsAThirdParty) {
   }
 }
 
-// Several tests are compiled as one translation unit, where a definition of a shared name would
-// replace it for the other tests.
+// A test calls the functions that tests share and defines none of the same name.
 TEST(Layers, NoTestHidesWhatAllTestsShare) {
-  const fs::path root = TAPER_SOURCE_DIR;
   const std::regex function(R"(^(?:template <.*> |inline )*[\w:<>]+[ &*]+(\w+)\(.*)");
   std::set<std::string> shared;
   std::smatch found;
   for (const char* header : {"testing/verdict.h", "tests/testing.h", "tests/text.h"}) {
-    std::ifstream file(root / header);
-    for (std::string line; std::getline(file, line);) {
+    for (const std::string& line : lines_of(kRoot / header)) {
       if (std::regex_match(line, found, function)) shared.insert(found[1]);
     }
   }
   EXPECT_TRUE(shared.count("same_bits") && shared.count("close"));
-  for (const auto& entry : fs::recursive_directory_iterator(root / "tests")) {
-    if (entry.path().extension() != ".cpp" || entry.path() == root / "tests/testing.cpp") continue;
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    if (entry.path().extension() != ".cpp" || entry.path() == kRoot / "tests/testing.cpp") continue;
+    for (const std::string& line : lines_of(entry.path())) {
       const bool hides = std::regex_match(line, found, function) && shared.count(found[1]);
       EXPECT_FALSE(hides) << entry.path() << " defines a function that tests share: " << line;
     }
@@ -303,3 +295,4 @@ TEST(Layers, HeadersBeginWithACommentAndAreIncludedOnce) {
 }
 
 }  // namespace
+}  // namespace taper::v0::test

@@ -1,7 +1,6 @@
 // The files that the recipes of docs/extending.md name exist and contain the code that the recipes
 // show.
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -10,18 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/source_files.h"
+
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRoot = TAPER_SOURCE_DIR;
-
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // Returns the text without white space, so that line breaks and indentation do not matter.
 std::string without_spaces(const std::string& text) {
@@ -102,3 +95,4 @@ TEST(Recipes, NameFilesThatExist) {
 }
 
 }  // namespace
+}  // namespace taper::v0::test

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
@@ -13,11 +12,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/source_files.h"
+
+namespace taper::v0::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = TAPER_SOURCE_DIR;
 const char* const kMethods = "framework/tensor/tensor_methods.h";
 
 // Headers whose functions are not methods of Tensor in PyTorch either, or are not for users. The
@@ -45,9 +46,8 @@ std::string normalized(const std::string& text) {
 
 // Returns the text of a source without comments and preprocessor lines.
 std::string code_of(const fs::path& file) {
-  std::ifstream in(file);
   std::string code;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : lines_of(file)) {
     if (!line.starts_with("#")) code += line.substr(0, line.find("//")) + "\n";
   }
   return code;
@@ -212,3 +212,4 @@ TEST(TensorMethods, CallAnOperatorEach) {
 }
 
 }  // namespace
+}  // namespace taper::v0::test
