@@ -242,6 +242,7 @@ TEST(Module, ErrorsNameThePathOfTheModule) {
     const std::string what = error.what();
     EXPECT_TRUE(what.starts_with("mat1 and mat2 shapes cannot be multiplied (1x4 and 5x2)"));
     EXPECT_TRUE(what.ends_with(" (in module net.2)")) << what;
+    EXPECT_EQ(error.module_path(), "net.2");
   }
 }
 
