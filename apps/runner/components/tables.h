@@ -105,8 +105,8 @@ ImageTransforms& image_transforms();
 struct CallbackSite {
   const std::filesystem::path& dir;  // directory of the run
   const DataInfo& data;
-  // False on all ranks except the first. Each rank has its own callback; all of them are called
-  // alike and must act alike.
+  // True on the first rank only. Each rank has its own callback. All of them are called in the same
+  // order and must behave the same.
   bool is_first = true;
 };
 struct Observer;
