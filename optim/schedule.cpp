@@ -83,7 +83,7 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
 Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
 
 // Keeps the products so far, so that each factor is computed once.
-Schedule multiplicative(std::function<double(int64_t)> factor) {
+Schedule multiplicative(const std::function<double(int64_t)>& factor) {
   const auto products = std::make_shared<std::vector<double>>(1, 1.0);
   return scaled([=](int64_t t) {
     while (std::ssize(*products) <= t) {

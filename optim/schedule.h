@@ -45,7 +45,7 @@ Schedule polynomial(int64_t total_iters = 5, double power = 1);
 Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
 // base_lr * factor(t) (LambdaLR), or base_lr * factor(1) * ... * factor(t) (MultiplicativeLR).
 Schedule lambda(std::function<double(int64_t step)> factor);
-Schedule multiplicative(std::function<double(int64_t step)> factor);
+Schedule multiplicative(const std::function<double(int64_t step)>& factor);
 // Changes the rate from base_lr to swa_lr in anneal_epochs steps, then keeps it (SWALR).
 enum class Anneal : uint8_t { kCos, kLinear };
 Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::kCos);

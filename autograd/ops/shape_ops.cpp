@@ -156,7 +156,7 @@ Tensor permuted(const char* name, const Tensor& x, const Shape& order) {
 }
 
 // Copies x into y, which is new memory.
-Tensor copied(const Tensor& x, Tensor y) {
+Tensor copied(const Tensor& x, const Tensor& y) {
   kernels::copy_into(y, x);
   trace("clone", y, {x});
   return linear_in(x, "CloneBackward0", y, [](const Tensor& dy) { return dy; });

@@ -49,7 +49,7 @@ class Distribution {
 
  protected:
   Distribution(Shape batch_shape, Shape event_shape = {})
-      : batch_shape_(std::move(batch_shape)), event_shape_(std::move(event_shape)) {}
+      : batch_shape_(batch_shape), event_shape_(event_shape) {}
   virtual Tensor draw(const Shape& sample_shape, Generator* generator) const;
   Shape extended(const Shape& sample_shape) const;
 

@@ -50,7 +50,8 @@ template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
 
 }  // namespace
 
-TransformerEncoderLayer::TransformerEncoderLayer(IntArg d_model, IntArg nhead, LayerOptions o)
+TransformerEncoderLayer::TransformerEncoderLayer(IntArg d_model, IntArg nhead,
+                                                 const LayerOptions& o)
     : options(checked(o)),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),
@@ -81,7 +82,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& 
                   [&](const Tensor& z) { return dropout2(feed_forward(*this, z)); });
 }
 
-TransformerDecoderLayer::TransformerDecoderLayer(IntArg d_model, IntArg nhead, LayerOptions o)
+TransformerDecoderLayer::TransformerDecoderLayer(IntArg d_model, IntArg nhead,
+                                                 const LayerOptions& o)
     : options(checked(o)),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       multihead_attn(*this, "multihead_attn", d_model, nhead, attention_options(o)),

@@ -53,7 +53,7 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
   using Options = TransformerEncoderLayerOptions;
 
   TransformerEncoderLayer(IntArg d_model, IntArg nhead,
-                          TransformerEncoderLayerOptions options = {});
+                          const TransformerEncoderLayerOptions& options = {});
 
   Tensor forward(const Tensor& src) override { return forward(src, {}); }
   virtual Tensor forward(const Tensor& src, const EncodeOptions& how);
@@ -80,7 +80,7 @@ class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
   using Options = TransformerDecoderLayerOptions;
 
   TransformerDecoderLayer(IntArg d_model, IntArg nhead,
-                          TransformerDecoderLayerOptions options = {});
+                          const TransformerDecoderLayerOptions& options = {});
 
   using Module::forward;
   // Derived layers override this.

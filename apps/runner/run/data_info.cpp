@@ -138,7 +138,7 @@ Custom tokenizer_in(Draft& d) {
 }
 
 json json_of(const Tokenizer& tokenizer) {
-  const Tokenizer::Parts parts = tokenizer.parts();
+  const Tokenizer::Parts& parts = tokenizer.parts();
   json out = {{"type", kTokenizers[size_t(parts.kind)]}};
   if (parts.kind != Tokenizer::TokenKind::kBytes) out["tokens"] = parts.tokens;
   if (parts.kind == Tokenizer::TokenKind::kGpt2) out["merges"] = parts.merges;

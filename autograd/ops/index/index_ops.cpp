@@ -15,7 +15,8 @@ using kernels::IndexRules;
 using kernels::ReductionOp;
 
 // Gathers the elements of x in the given order.
-Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim, Tensor order) {
+Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim,
+                  const Tensor& order) {
   const Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order, true);
   return {take_rows(name, x, rows, order.shape()), order};
 }
