@@ -34,6 +34,7 @@ endif()
 add_library(headers_alone OBJECT ${alone})
 target_link_libraries(headers_alone PRIVATE taper_runner test_helpers GTest::gtest fmt::fmt-header-only
   nlohmann_json::nlohmann_json yaml-cpp CLI11::CLI11)
+target_compile_definitions(headers_alone PRIVATE TAPER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 target_include_directories(headers_alone SYSTEM PRIVATE ${DLPACK_INCLUDE_DIR})
 if(taper_has_cuda)
   target_include_directories(headers_alone SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
