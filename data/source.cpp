@@ -29,6 +29,14 @@ Splits splits_of(DataInfo info, const TrainTestSplit& rows) {
           std::make_shared<TensorDataset>(rows.test)};
 }
 
+std::string sizes_text(const Splits& parts) {
+  return parts.validation
+             ? concat_to_string(parts.train->size(), " training, ", parts.validation->size(),
+                                " validation and ", parts.test->size(), " test samples")
+             : concat_to_string(parts.train->size(), " training and ", parts.test->size(),
+                                " test samples");
+}
+
 std::vector<DataFile> files_of(std::initializer_list<std::optional<std::string>> paths) {
   std::vector<DataFile> out;
   for (const std::optional<std::string>& path : paths) {

@@ -48,7 +48,16 @@ struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
   // More text for the log: how folders were interpreted, what was left out.
   std::string note{};
+  // The part that chooses which weights are saved, so that the test part remains unseen; null:
+  // none.
+  DatasetPtr validation{};
+
+  // The evaluations during training: the validation part, or the test part if there is none.
+  const DatasetPtr& evaluated() const { return validation ? validation : test; }
+  const char* evaluated_name() const { return validation ? "validation" : "test"; }
 };
+// Returns "100 training, 20 validation and 30 test samples".
+std::string sizes_text(const Splits& parts);
 
 // Returns the shape of one of the samples [N, ...].
 inline Shape sample_shape(const Tensor& samples) {

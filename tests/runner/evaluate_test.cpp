@@ -203,7 +203,7 @@ TEST_F(OwnMetric, IsNamedInConfigsAndAimedAt) {
   ASSERT_EQ(result.metrics.values.size(), 3u);
   EXPECT_EQ(result.metrics.values[2].first, "within_unit_test");
   EXPECT_EQ(result.best, 1) << "the data are on a line, which can be learned exactly";
-  EXPECT_NE(to_text(result.metrics, {}).find("test within_unit_test: 100.00 %\n"),
+  EXPECT_NE(to_text(result.metrics, "test", {}).find("test within_unit_test: 100.00 %\n"),
             std::string::npos);
   EXPECT_NE(read_file(directory_ / "run/metrics.jsonl", "").find("\"within_unit_test\":1"),
             std::string::npos);

@@ -155,7 +155,7 @@ TEST_F(Preflight, CallsAreThoseOfWholeAndLastBatchesAndTheirParts) {
     const RunConfig config = load_config(at_ / "run.yaml", settings);
     std::vector<int64_t> got;
     for (const CallSize& call :
-         training_calls(config, {.train_samples = samples, .test_samples = 1, .ranks = ranks})) {
+         training_calls(config, {.train_samples = samples, .eval_samples = 1, .ranks = ranks})) {
       got.push_back(call.samples);
     }
     EXPECT_EQ(got, rows) << samples << " on " << ranks;

@@ -39,7 +39,7 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
                                    distributed::Communicator::alone(run.device));
   std::string text = concat_to_string(weights, "samples:         ", rows->size(), "\n",
-                                      to_text(metrics, run.info));
+                                      to_text(metrics, "test", run.info));
   for (const std::string& warning : warnings_about(metrics, run.info)) {
     text += concat_to_string("warning:         ", warning, "\n");
   }

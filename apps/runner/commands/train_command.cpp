@@ -43,13 +43,14 @@ std::string summary(const std::string& dir, const TrainConfig& config, const Tra
     text += concat_to_string("last weights:    step ", result.steps,
                              "; use them with --weights last\n");
   if (result.best_step > 0 && result.best_step != result.steps) {
-    text += concat_to_string("best:            test ", best_goal(config).metric, " ",
-                             float(result.best), " at step ", result.best_step,
-                             ", in checkpoints/best\n");
+    text += concat_to_string("best:            ", result.evaluated_on, " ",
+                             best_goal(config).metric, " ", float(result.best), " at step ",
+                             result.best_step, ", in checkpoints/best\n");
   }
   const bool is_measured = !result.saved_metrics.values.empty();
   if (!is_measured) text += "                 not evaluated; results of the last evaluation:\n";
-  text += to_text(is_measured ? result.saved_metrics : result.metrics, {});
+  text += to_text(is_measured ? result.saved_metrics : result.metrics, result.evaluated_on, {});
+  text += to_text(result.test_metrics, "test", {});
   for (const std::string& warning : result.warnings) {
     text += concat_to_string("warning:         ", warning, "\n");
   }

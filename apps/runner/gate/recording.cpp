@@ -73,7 +73,10 @@ Tolerances tolerances_of(const Recording& golden, Tolerances given) {
 
 Tolerances parse_tolerances(const std::vector<std::string>& words) {
   std::vector<std::string> known = {"loss", "grad_norm", "state"};
-  for (const std::string& goal : goals()) known.push_back("test." + goal);
+  for (const std::string& goal : goals()) {
+    known.push_back("test." + goal);
+    known.push_back("validation." + goal);
+  }
   Tolerances out;
   for (const std::string& word : words) {
     const size_t equals = word.find('='), value = equals == std::string::npos ? 0 : equals + 1;

@@ -61,11 +61,12 @@ RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ra
         concat_to_string("train.drop_last: leaves no batch, because the ", samples,
                          " training samples are fewer than train.batch_size, ", c.batch_size)));
   }
-  const data::DataLoaderOptions test{out.eval_batch_size, c.eval_batches > 0, c.eval_batches};
-  out.test_samples = data.test->sampler(test, config.seed)->size();
+  const data::DataLoaderOptions eval{out.eval_batch_size, c.eval_batches > 0, c.eval_batches};
+  out.eval_samples = data.evaluated()->sampler(eval, config.seed)->size();
   if (c.eval_batches > 0) {
-    out.test_samples = std::min(out.test_samples, c.eval_batches * out.eval_batch_size);
+    out.eval_samples = std::min(out.eval_samples, c.eval_batches * out.eval_batch_size);
   }
+  if (data.validation) out.test_samples = data.test->size();
   return out;
 }
 
@@ -88,15 +89,25 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
   loader_.emplace(data.train, options, ranks.device(), config.seed);
 }
 
-DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
-  const int64_t batches = c.train.eval_batches;
+// Returns the loader of `batches` random batches of a part, or of the whole part if that is 0.
+static DataLoader part_batches(const RunConfig& c, const data::Splits& data,
+                               const data::DatasetPtr& part, int64_t batches,
+                               const Communicator& ranks) {
   data::DataLoaderOptions options{eval_batch_size_of(c, data, ranks.size()), batches > 0, batches,
                                   c.data.workers, c.data.on_device};
   if (const int n = ranks.size(); n > 1) {
     options.sampler = std::make_shared<data::DistributedBatchSampler>(
-        data.test->sampler(options, c.seed), options.batch_size, ranks.rank(), n);
+        part->sampler(options, c.seed), options.batch_size, ranks.rank(), n);
   }
-  return {data.test, options, ranks.device(), c.seed};
+  return {part, options, ranks.device(), c.seed};
+}
+
+DataLoader eval_batches(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
+  return part_batches(c, data, data.evaluated(), c.train.eval_batches, ranks);
+}
+
+DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Communicator& ranks) {
+  return part_batches(c, data, data.test, 0, ranks);
 }
 
 }  // namespace taper::v0::runner

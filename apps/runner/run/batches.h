@@ -11,7 +11,8 @@ namespace taper::v0::runner {
 // The numbers of samples in a run.
 struct RunSizes {
   int64_t train_samples = 0;  // in an epoch, without those that train.drop_last leaves out
-  int64_t test_samples = 0;   // in an evaluation
+  int64_t eval_samples = 0;   // in an evaluation during training
+  int64_t test_samples = 0;   // in the test of the saved weights; 0 without a validation part
   int64_t eval_batch_size = 1;
   int64_t ranks = 1;
 };
@@ -44,8 +45,12 @@ class Batches {
   Batch empty_;                       // no samples
 };
 
-// Returns the loader of an evaluation. With several ranks each gets whole batches: rank r gets
-// batches r, r + ranks, and so on.
+// Returns the loader of the evaluations during training, which draws train.eval_batches batches if
+// the config asks for that. With several ranks each gets whole batches: rank r gets batches r,
+// r + ranks, and so on.
+DataLoader eval_batches(const RunConfig& config, const data::Splits& data,
+                        const distributed::Communicator& ranks);
+// Returns the loader of the whole test part, in sequence, divided among the ranks in the same way.
 DataLoader test_batches(const RunConfig& config, const data::Splits& data,
                         const distributed::Communicator& ranks);
 

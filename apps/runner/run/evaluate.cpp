@@ -191,13 +191,13 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   });
 }
 
-std::string to_text(const Metrics& metrics, const DataInfo& info) {
+std::string to_text(const Metrics& metrics, const std::string& split, const DataInfo& info) {
   std::string out;
   for (const auto& [name, value] : metrics.values) {
     const bool is_share = name != "loss" && metric(name).is_percentage;
-    out += is_share
-               ? fmt::format("{:<16} {:.2f} %\n", concat_to_string("test ", name, ":"), 100 * value)
-               : fmt::format("{:<16} {:.4f}\n", concat_to_string("test ", name, ":"), value);
+    const std::string key = concat_to_string(split, " ", name, ":");
+    out += is_share ? fmt::format("{:<16} {:.2f} %\n", key, 100 * value)
+                    : fmt::format("{:<16} {:.4f}\n", key, value);
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
   out += "\ntrue class (row), predicted (column)\n";

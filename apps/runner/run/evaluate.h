@@ -31,8 +31,8 @@ struct Metrics {
   double operator[](const std::string& name) const;
 };
 // Returns a line such as "test loss:       0.0123" for each value, and the confusion matrix as a
-// table if the classes have names.
-std::string to_text(const Metrics& metrics, const DataInfo& info);
+// table if the classes have names. split: the part of the data that was measured.
+std::string to_text(const Metrics& metrics, const std::string& split, const DataInfo& info);
 
 //   Evaluator evaluator(config, data, device);
 //   for (...) evaluator.add(model(inputs), targets);

@@ -191,7 +191,8 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
                 averages = c.ema ? gradients : 0;
   Probe probe(config, data, model);
   const int64_t trained = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
-  const int64_t evaluated = std::min(sizes.eval_batch_size, sizes.test_samples);
+  const int64_t evaluated =
+      std::min(sizes.eval_batch_size, std::max(sizes.eval_samples, sizes.test_samples));
   int64_t step = probe.peak(trained, true, site.on_gpu);
   if (c.accumulate == 1) step -= gradients;
   const int64_t evaluation = probe.peak(evaluated, false, site.on_gpu) + averages;
@@ -203,9 +204,10 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
           concat_to_string("  of ", trained, " samples in training (", mib(step), ") or ",
                            evaluated, " in evaluation (", mib(evaluation), ")"));
-  out.add("data", site.holds_data ? int64_t(data.train->nbytes() + data.test->nbytes()) : 0,
-          concat_to_string("  of ", data.train->size(), " training and ", data.test->size(),
-                           " test samples"));
+  const size_t validation = data.validation ? data.validation->nbytes() : 0;
+  out.add("data",
+          site.holds_data ? int64_t(data.train->nbytes() + validation + data.test->nbytes()) : 0,
+          concat_to_string("  of ", sizes_text(data)));
   return out;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -45,12 +44,12 @@ void Log::step(int64_t step, int64_t epoch, float loss, float norm, double lr) {
   events_->scalar("train/lr", step, lr);
 }
 
-void Log::evaluation(const RunState& state) {
+void Log::evaluation(int64_t step, int64_t epoch, const std::string& split,
+                     const Metrics& metrics) {
   if (is_mute_) return;
-  const auto& [step, at, metrics] = std::tie(state.step, state.at, state.metrics);
   std::string fields =
-      json_fields("kind", "eval", "step", step, "epoch", at.epoch, "split", "test");
-  std::vector<std::string> parts = {concat_to_string("epoch=", at.epoch),
+      json_fields("kind", "eval", "step", step, "epoch", epoch, "split", split.c_str());
+  std::vector<std::string> parts = {concat_to_string("epoch=", epoch),
                                     concat_to_string("step=", step)};
   if (loss_count_ > 0) {
     parts.push_back(fmt::format("loss={:.4g}", loss_sum_ / double(loss_count_)));
@@ -59,8 +58,8 @@ void Log::evaluation(const RunState& state) {
   loss_count_ = 0;
   for (const auto& [name, x] : metrics.values) {
     fields += concat_to_string(",", json_fields(name.c_str(), x));
-    parts.push_back(fmt::format("test_{}={:.4g}", name, x));
-    if (events_) events_->scalar(concat_to_string("test/", name), step, x);
+    parts.push_back(fmt::format("{}_{}={:.4g}", split, name, x));
+    if (events_) events_->scalar(concat_to_string(split, "/", name), step, x);
   }
   if (!metrics.confusion.empty()) {
     fields += concat_to_string(",\"confusion\":", nlohmann::json(metrics.confusion).dump());

@@ -39,8 +39,8 @@ class Log {
 
   // Logs a step. norm: of all gradients, before clipping. lr: the learning rate of the step.
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
-  // Logs the last evaluation of the state.
-  void evaluation(const RunState& state);
+  // Logs an evaluation of the weights after that step on a part of the data: "validation", "test".
+  void evaluation(int64_t step, int64_t epoch, const std::string& split, const Metrics& metrics);
   // An epoch begins with its sample `first_sample`: not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);

@@ -196,9 +196,11 @@ void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
     for (const CallSize& call : training_calls(config, sizes)) {
       check_call(preflight, model, call, config, sizes);
     }
-    const int64_t rest = sizes.test_samples % sizes.eval_batch_size;
-    if (sizes.test_samples >= sizes.eval_batch_size) preflight.evaluate_on(sizes.eval_batch_size);
-    if (rest > 0) preflight.evaluate_on(rest);
+    for (const int64_t samples : {sizes.eval_samples, sizes.test_samples}) {
+      const int64_t rest = samples % sizes.eval_batch_size;
+      if (samples >= sizes.eval_batch_size) preflight.evaluate_on(sizes.eval_batch_size);
+      if (rest > 0) preflight.evaluate_on(rest);
+    }
   } catch (const std::exception& error) {
     refuse_layer(model, config.model, error);  // a GPU may report an error late
     throw;

@@ -200,9 +200,10 @@ void TrainingRun::seal(TrainResult& result) {
                 {"step", result.steps},
                 {"model_step", result.saved_step},
                 {"best_step", result.best_step}};
-    const bool is_measured = !result.saved_metrics.values.empty();
-    result.warnings =
-        warn_of_results(is_measured ? result.saved_metrics : result.metrics, *data_, dir_, config_);
+    const Metrics& measured = !result.test_metrics.values.empty()    ? result.test_metrics
+                              : !result.saved_metrics.values.empty() ? result.saved_metrics
+                                                                     : result.metrics;
+    result.warnings = warn_of_results(measured, *data_, dir_, config_);
     if (!result.warnings.empty()) end["warnings"] = result.warnings;
     write_exit(dir_, end);
     write_run_checksums(dir_, true);

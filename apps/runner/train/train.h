@@ -52,11 +52,15 @@ struct TrainOptions {
 // How a run ended.
 struct TrainResult {
   int64_t steps = 0;
-  std::string reason{};       // why it ended before the last step: "early stopping", "time limit"
-  Metrics metrics{};          // of the last evaluation
+  std::string reason{};  // why it ended before the last step: "early stopping", "time limit"
+  Metrics metrics{};     // of the last evaluation
+  // The part of the data on which evaluations measured: "validation", or "test" without such a
+  // part.
+  std::string evaluated_on = "test";
   int64_t saved_step = 0;     // the step whose weights are in model.safetensors
   int64_t saved_epoch = 0;    // the epoch of that step
   Metrics saved_metrics{};    // of these weights; empty if they were not evaluated
+  Metrics test_metrics{};     // of these weights on the test part, if there is a validation part
   int64_t best_step = 0;      // the step with the best value of best_goal(config.train); 0: none
   double best = 0;            // that value
   bool is_first_rank = true;  // the rank that prints the result

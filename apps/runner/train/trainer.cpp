@@ -36,7 +36,7 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
       dir_(std::move(dir)),
       observer_(observer),
       loader_(config, data, ranks_),
-      test_loader_(test_batches(config, data, ranks)),
+      eval_loader_(eval_batches(config, data, ranks)),
       length_(length_of(config.train, loader_.steps_per_epoch())),
       training_(config, data, length_, run_sizes(config, data, ranks.size()), ranks_,
                 state_.lr_scale),
@@ -71,8 +71,8 @@ void Trainer::begin() {
   open_files();
   step_.begin();
   log_info(concat_to_string("model: ", training_.model->num_parameters(), " parameters"));
-  log_info(concat_to_string("data: ", data_.train->size(), " training and ", data_.test->size(),
-                            " test samples", data_.note.empty() ? "" : "; ", data_.note));
+  log_info(
+      concat_to_string("data: ", sizes_text(data_), data_.note.empty() ? "" : "; ", data_.note));
   if (observer_) observer_->on_start(*training_.model);
   // A process that was killed may have saved the best checkpoint without marking it.
   on_first([&] {
@@ -93,10 +93,12 @@ TrainResult Trainer::end() {
   TrainResult result{.steps = state_.step,
                      .reason = state_.reason,
                      .metrics = state_.metrics,
+                     .evaluated_on = data_.evaluated_name(),
                      .best_step = state_.best.step,
                      .best = state_.best.value.value_or(NAN)};
   step_.share_buffers();
   on_first([&] { save_model(result); });
+  if (data_.validation) test_saved_model(result);
   if (is_first_) log_memory();
   return result;
 }
@@ -260,7 +262,7 @@ Metrics Trainer::evaluate() {
   // Random batches differ from step to step.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
-  return runner::evaluate(*training_.model, test_loader_, draw, config_, data_, ranks_,
+  return runner::evaluate(*training_.model, eval_loader_, draw, config_, data_, ranks_,
                           stop_check());
 }
 
@@ -275,8 +277,8 @@ bool Trainer::evaluate_and_log() {
   state_.metrics = evaluate();
   SignalGuard::set_plan(kPlan);
   state_.evaluated_step = state_.step;
-  log_.evaluation(state_);
-  if (observer_) observer_->on_eval(state_.step, "test", state_.metrics);
+  log_.evaluation(state_.step, state_.at.epoch, data_.evaluated_name(), state_.metrics);
+  if (observer_) observer_->on_eval(state_.step, data_.evaluated_name(), state_.metrics);
   begun_.reset();
   if (c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
       state_.stopping.misses >= c.early_stopping->patience) {
@@ -332,7 +334,8 @@ void Trainer::save_ended_by_observer() {
 
 void Trainer::save_model(TrainResult& result) {
   const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
-  const bool is_asked_for = config_.train.best || config_.train.early_stopping;
+  const bool is_asked_for =
+      config_.train.best || config_.train.early_stopping || data_.validation != nullptr;
   const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
   std::optional<optim::EMA::Guard> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
@@ -346,6 +349,20 @@ void Trainer::save_model(TrainResult& result) {
   result.saved_step = saved.step;
   result.saved_epoch = saved.at.epoch;
   if (use_best || saved.evaluated_step == saved.step) result.saved_metrics = saved.metrics;
+}
+
+void Trainer::test_saved_model(TrainResult& result) {
+  constexpr const char* kModel = "model.safetensors";
+  Checkpoint saved;
+  on_first([&] { saved.tensors[kModel] = tensors_of(dir_ / kModel); });
+  saved = *from_first(ranks_, std::move(saved));
+  training_.model->load_state_dict(saved.tensors.at(kModel));
+  DataLoader batches = test_batches(config_, data_, ranks_);
+  SignalGuard::set_plan("stopping after this batch of the test");
+  result.test_metrics =
+      runner::evaluate(*training_.model, batches, 0, config_, data_, ranks_, stop_check());
+  log_.evaluation(result.saved_step, result.saved_epoch, "test", result.test_metrics);
+  if (observer_) observer_->on_eval(result.saved_step, "test", result.test_metrics);
 }
 
 Checkpoint Trainer::checkpoint() {

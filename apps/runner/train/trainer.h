@@ -155,9 +155,13 @@ class Trainer {
   void save_ended_by_observer();
   // Returns the checkpoint of what this rank has. Not if the optimizer's state is sharded.
   Checkpoint checkpoint_of_rank();
-  // Writes model.safetensors: the best weights if the config asks for them, otherwise the last
-  // ones; their averages if there are some. Notes in the result which weights they are.
+  // Writes model.safetensors: the best weights if the config asks for them or the data have a
+  // validation part, otherwise the last ones; their averages if there are some. Notes in the result
+  // which weights they are.
   void save_model(TrainResult& result);
+  // If the data have a validation part, measures model.safetensors on the test part, which nothing
+  // before has used, and logs that. The model has these weights afterwards.
+  void test_saved_model(TrainResult& result);
 
   // --- rescue.cpp ---
 
@@ -183,7 +187,7 @@ class Trainer {
   const fs::path dir_;
   Observer* const observer_;
   Batches loader_;
-  DataLoader test_loader_;
+  DataLoader eval_loader_;
   const RunLength length_;
   RunState state_;
   TrainingState training_;
