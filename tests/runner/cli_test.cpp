@@ -264,7 +264,7 @@ TEST_F(Cli, WrongConfigsAreRefusedAtTheirPlace) {
        instead_of("model:", "model: {type: mpl}"),
        2,
        {"run.yaml:3:15", "mpl", "mlp"}},
-      {"missing section", instead_of("model:", ""), 2, {"run.yaml", "model"}},
+      {"missing section", instead_of("train:", ""), 2, {"run.yaml", "train"}},
       {"unknown device", instead_of("device:", "device: gpu"), 2, {"run.yaml:1:9", "gpu", "cuda"}},
       {"no YAML", "data: [", 2, {"run.yaml"}},
       {"shapes that do not fit",

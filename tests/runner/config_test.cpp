@@ -99,7 +99,8 @@ const std::vector<WrongRow> kWrong = {
      "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
      "csv, text, npy)"},
     {1, "data: {}", "1:1",
-     "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy"},
+     "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy (the "
+     "path of a .csv, .tsv, .jsonl or .txt file, and that of a folder, implies it)"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
      "key 'root' is not valid for data of type digits, only for type mnist"},
@@ -163,7 +164,8 @@ const std::vector<WrongRow> kWrong = {
     {3, "optimizer: {type: adam, betas: 0.9}", "3:32", "expected a list of 2 numbers, got '0.9'"},
     {3, "optimizer: {type: adam, betas: [0.9]}", "3:32", "it has 1"},
     {3, "optimizer: {type: adam, betas: [0.9, 1]}", "3:38", "optimizer.betas.1: expected a number"},
-    {2, "model: {type: mlp, hidden: 512}", "2:28", "expected a list of integers, at least 1"},
+    {2, "model: {type: mlp, hidden: wide}", "2:28",
+     "model.hidden: expected an integer, at least 1 and at most 16777216, or a list of them"},
     {2, "model: {type: mlp, hidden: [512, 0]}", "2:34",
      "model.hidden.1: expected an integer, at least 1"},
     // Booleans.
@@ -194,11 +196,10 @@ const std::vector<WrongRow> kWrong = {
     // Sections and rules.
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
-    {1, "data: digits", "1:7",
-     "data: expected a map with a type, such as `data: {type: digits}`, got 'digits'"},
     {1, "data: numbers", "1:7",
-     "data: expected a map with a type: digits, mnist, idx, cifar, images, csv, text, npy, got "
-     "'numbers'"},
+     "data: expected a type or a map with one: digits, mnist, idx, cifar, images, csv, text, npy, "
+     "got 'numbers'"},
+    {1, "data: mnist", "1:1", "missing key 'root' in 'data'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
      "optimizer.nesterov: needs a momentum above 0"},
     {2, "model: {type: sequential, layers: [conv2d: 8]}", "2:36",
@@ -232,8 +233,9 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {steps: 2}\nloss: {type: mse}", "5:8", "loss.type: does not fit the data"},
     {4, "train: {steps: 2}\nloss: {type: l1}", "5:8",
      "bce and bce_with_logits are for classes, mse, l1 and huber for 'task: regression'"},
-    {4, "train: {steps: 2}\nloss: mse", "5:7",
-     "loss: expected a map with a type, such as `loss: {type: mse}`, got "},
+    {4, "train: {steps: 2}\nloss: mse", "5:7", "loss.type: does not fit the data"},
+    {4, "train: {steps: 2}\nloss: [mse]", "5:7", "loss: expected a type or a map with one: "},
+    {4, "train: {steps: 2, early_stopping: yes}", "4:35", "expected a map with the keys metric"},
     {4, "train: {steps: 2}\nschedule: {type: cosine, eta_min: 0}", "5:26",
      "did you mean 'min_lr'?"},
     {4, "train: {steps: 2}\nschedule: {type: step}", "5:1", "missing key 'step_size'"},

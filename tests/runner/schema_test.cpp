@@ -182,7 +182,7 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
     return is_read;
   };
   const Json model = Json::parse(json_schema())["else"]["properties"]["model"];
-  const Json entries = model["oneOf"][1]["properties"]["layers"]["items"]["oneOf"];
+  const Json entries = model["anyOf"][0]["oneOf"][1]["properties"]["layers"]["items"]["oneOf"];
   ASSERT_EQ(entries.size(), 65u);  // one for names without options, then one for each layer
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::string name = entries[i]["required"][0];

@@ -39,7 +39,7 @@ bool is_written(const Field& field) {
   if (const auto* list = std::get_if<TypedSectionList>(&field.target)) return !list->list->empty();
   const auto* v = std::get_if<Value>(&field.target);
   if (v && v->is_given) return v->is_given() || field.writes_null;
-  const bool is_texts = v && v->takes_one && v->takes_list && v->size == 0;
+  const bool is_texts = v && v->takes_list && std::holds_alternative<std::string*>(v->like);
   return !is_texts || !v->scalars({}).empty();
 }
 
@@ -101,11 +101,9 @@ std::string expected(const Field& field, const char* or_same) {
   if (v == nullptr) return "";
   const std::string one = expected_of_one(field);
   if (!v->takes_list) return one;
-  if (v->takes_one && v->size == 0) return concat_to_string(one, ", or a list of them");
-  if (v->takes_one)
-    return concat_to_string(one, ", or two of them as a list", v->is_same ? or_same : "");
-  if (v->size > 0) return concat_to_string("a list of ", v->size, " numbers");
-  return concat_to_string("a list of integers", text_of(field.range), ", as in [512, 512]");
+  if (!v->takes_one) return concat_to_string("a list of ", v->size, " numbers");
+  if (v->size == 0) return concat_to_string(one, ", or a list of them");
+  return concat_to_string(one, ", or two of them as a list", v->is_same ? or_same : "");
 }
 
 std::string value_text(const Field& field) {

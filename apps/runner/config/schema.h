@@ -76,7 +76,7 @@ template <class T> Value value_of(std::vector<T>& v) {
     if (room) v.assign(*room, T());
     return scalars_of(v);
   };
-  return {static_cast<T*>(nullptr), scalars, std::is_same_v<T, std::string>, true};
+  return {static_cast<T*>(nullptr), scalars, true, true};
 }
 template <class T, std::size_t N> Value value_of(std::array<T, N>& v) {
   return {static_cast<T*>(nullptr), [&v](auto) { return scalars_of(v); }, false, true, N};
@@ -101,7 +101,8 @@ template <class T> Value value_of(std::optional<T>& v) {
   return out;
 }
 
-// A map with its own keys. If `is_given` is set, the map is optional and `open` creates it.
+// A map with its own keys. If `is_given` is set, the map is optional and `open` creates it; a
+// config may then also say true, for the map with its defaults, or false.
 struct Section {
   std::function<Schema()> open;
   std::function<bool()> is_given{};
@@ -112,7 +113,7 @@ template <class T> Section optional_section(std::optional<T>& c, Schema (*descri
 }
 
 // A map whose `type` selects a component and thereby the other keys, as in `{type: sgd, lr: 0.1}`.
-// The keys in `common` are accepted with every type.
+// The keys in `common` are accepted with every type. A config may also give the type alone.
 //
 // In a list, an entry is a map with the type as its only key and the other keys below it, as in
 // `linear: {out_features: 512}`. Shorter forms are accepted: `linear: 512` sets the first field,
@@ -121,6 +122,8 @@ struct TypedSection {
   const ComponentRegistry* kind;
   Component* chosen;
   std::function<Schema()> common{};
+  // If true, `path` may imply the type (settings/short_forms.h).
+  bool path_may_imply_type = false;
 
   Schema schema() const;  // schema of the currently chosen type
   std::vector<Alternative> alternatives() const;
@@ -166,6 +169,11 @@ struct Field {
   bool writes_null = false;
 
   Field& required() { return is_required = true, *this; }
+  // For a typed section: the path that it has may imply the type.
+  Field& implied_by_path() {
+    std::get<TypedSection>(target).path_may_imply_type = true;
+    return *this;
+  }
   Field& of_form(std::string words, std::function<bool(const std::string&)> check) {
     return form = std::move(words), has_form = std::move(check), *this;
   }

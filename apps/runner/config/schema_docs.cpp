@@ -60,7 +60,7 @@ Json json_of(const Field& f, const Value& v) {
 }
 Json json_of(const Field&, const Section& section) {
   const Json json = section_json(section.open());
-  return section.is_given ? either(json, {{"type", "null"}}) : json;
+  return section.is_given ? either(json, {{"type", {"null", "boolean"}}}) : json;
 }
 Json json_of(const Field&, const TypedSection& tagged) { return union_json(tagged); }
 Json json_of(const Field&, const TypedSectionList& list) {
@@ -101,12 +101,24 @@ Json section_json(const Schema& schema, Json first) {
           {"additionalProperties", false}};
 }
 
+// Accepts {type: sgd, lr: 0.1}, the word sgd if no other key is required, and, where the path may
+// imply the type, {path: a.csv}.
 Json union_json(const TypedSection& tagged) {
-  Json all = Json::array();
+  Json all = Json::array(), words = Json::array(), implied = Json::array();
   for (const Alternative& a : tagged.alternatives()) {
     all.push_back(section_json(a, {{"type", {{"const", a.type}}}}));
+    if (all.back()["required"].size() == 1) words.push_back(a.type);
+    const auto path = std::ranges::find(a.fields, "path", &Field::name);
+    if (tagged.path_may_imply_type && path != a.fields.end()) implied.push_back(section_json(a));
   }
-  return {{"type", "object"}, {"required", {"type"}}, {"oneOf", std::move(all)}};
+  Json forms =
+      Json::array({{{"type", "object"}, {"required", {"type"}}, {"oneOf", std::move(all)}}});
+  if (!words.empty()) forms.push_back({{"enum", std::move(words)}});
+  if (!implied.empty()) {
+    forms.push_back({{"type", "object"}, {"anyOf", std::move(implied)}});
+    forms.push_back({{"type", "string"}});
+  }
+  return {{"anyOf", std::move(forms)}};
 }
 
 // Accepts "relu", {linear: 512} and {linear: {out_features: 512}}.
@@ -236,7 +248,8 @@ std::string reference(const Schema& schema) {
     std::string sentence = field.doc;
     sentence[0] = char(std::toupper(sentence[0]));
     if (field.is_required) sentence += " (required)";
-    if (tagged && !field.is_required)
+    const bool has_default = sentence.find("default:") != std::string::npos;
+    if (tagged && !field.is_required && !has_default)
       sentence += concat_to_string("; default: `", tagged->chosen->type, "`");
     parts += concat_to_string("\n## ", field.name, "\n\n", sentence, ".\n",
                               section ? table_of(section->open()) : part_of(*tagged, field.name));

@@ -19,6 +19,9 @@ std::string also(const std::string& advice) {
   return advice.empty() ? "" : concat_to_string("; ", advice);
 }
 
+constexpr const char* kImplied =
+    " (the path of a .csv, .tsv, .jsonl or .txt file, and that of a folder, implies it)";
+
 std::vector<std::string> names_of(const Schema& schema) {
   std::vector<std::string> names;
   for (const Field& f : schema.fields) names.push_back(f.name);
@@ -252,7 +255,7 @@ struct Reader {
     if (v.is_same && *v.is_same) return;
     const std::string one = expected_of_one(field);
     if (v.takes_one && !(v.takes_list && is_list(node))) {
-      const std::string words = v.size > 0 ? expected(field, " or 'same'") : one;
+      const std::string words = v.takes_list ? expected(field, " or 'same'") : one;
       for (const Scalar& each : v.scalars(1)) {  // a single number sets both values of a pair
         if (!read_scalar_of(field, each, node, path, words)) return;
       }
@@ -334,12 +337,7 @@ struct Reader {
     const std::vector<std::string> types = out.kind->names();
     out.chosen->place = node.place;
     if (node.kind != Node::Kind::kMap) {
-      const bool is_name = std::ranges::count(types, node.text) > 0;
-      return not_a_map(node, path,
-                       concat_to_string("a map with a type",
-                                        is_name ? concat_to_string(", such as `", path,
-                                                                   ": {type: ", node.text, "}`")
-                                                : concat_to_string(": ", joined(types))));
+      return not_a_map(node, path, concat_to_string("a type or a map with one: ", joined(types)));
     }
     if (const Node* type = node.find("type")) {
       const std::string here = join_path(path, "type");
@@ -350,7 +348,8 @@ struct Reader {
       return;
     }
     problem(node.key_place,
-            concat_to_string("missing key 'type'", in_section(path), "; one of ", joined(types)));
+            concat_to_string("missing key 'type'", in_section(path), "; one of ", joined(types),
+                             out.path_may_imply_type ? kImplied : ""));
     for (const Node& child : node.children) {
       if (!types_with(out, child.key).empty()) continue;
       problem(child.key_place,

@@ -291,7 +291,7 @@ std::string located(const Place& place, const std::string& message) {
 
 std::string report(std::vector<Problem> problems) {
   std::ranges::stable_sort(problems, {}, [](const Problem& p) {
-    return std::tuple(p.place.source->number, p.place.line, p.place.column);
+    return std::tuple(p.place.source ? p.place.source->number : 0, p.place.line, p.place.column);
   });
   std::string out;
   for (const Problem& p : problems | std::views::take(kShownProblems)) {

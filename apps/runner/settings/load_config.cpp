@@ -11,6 +11,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/settings/run_config.h"
+#include "apps/runner/settings/short_forms.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -28,6 +29,11 @@ the file: `train.epochs=3`, `model.layers.0.linear=64`, `optimizer={type: adam, 
 - `include: base.yaml` (or a list) names base files, relative to the file that includes them. Maps are
   merged key by key, unless their `type` differs. All other values replace those of the base file.
 - `null` removes an optional value.
+- Short forms: `optimizer: adam` for `{type: adam}`, one number for a list of one (`hidden: 128`),
+  `early_stopping: true` for its defaults and `false` for null, and `data: {path: FILE}` without a type,
+  which follows from the name of the file or folder. A run's `config.yaml` has the full forms.
+- `taper train FILE key=value ...` also takes a file or folder of data in place of a config. Keys of
+  `data` are then written without `data.`, as in `target=price`.
 - Paths in `data` are relative to the working directory. In a run's own `config.yaml`, they are relative
   to the directory where the run was started.
 - `taper schema > taper.schema.json` writes a JSON Schema. With
@@ -136,6 +142,7 @@ class TreeReader {
           {file.root->place, concat_to_string("expected a map, got ", describe_node(*file.root))});
     }
     Node root = std::move(*file.root);
+    expand_sections(root);
     const auto include = std::ranges::find(root.children, "include", &Node::key);
     if (include == root.children.end()) return root;
     std::vector<Node> names = {*include};
@@ -182,19 +189,23 @@ class TreeReader {
 }  // namespace
 
 RunConfig load_config(const fs::path& path, const std::vector<std::string>& overrides) {
+  const bool is_data = is_data_path(path);
   TreeReader reader;
-  std::optional<Node> root = reader.read(path);
+  std::optional<Node> root = is_data ? config_of_data(path) : reader.read(path);
   // Further problems of an incomplete tree would be misleading.
   if (!root) throw ConfigError(report(reader.problems));
   std::vector<Problem> problems = std::move(reader.problems);
   for (std::size_t i = 0; i < overrides.size(); ++i) {
-    std::ranges::copy(apply(*root, overrides[i], int(i) + 1), std::back_inserter(problems));
+    const std::string text = is_data ? full_override(overrides[i]) : overrides[i];
+    std::ranges::copy(apply(*root, text, int(i) + 1), std::back_inserter(problems));
+    expand_sections(*root);
   }
   if (const Node* include = root->find("include")) {
     problems.push_back({include->key_place, "include can only be used in a file"});
   }
+  complete_config(*root);
   RunConfig config;
-  config.name = path.stem().string();
+  config.name = is_data ? name_of_data(path) : path.stem().string();
   ReadResult result = read(describe(config), *root);
   std::ranges::copy(result.problems, std::back_inserter(problems));
   if (!problems.empty()) throw ConfigError(report(std::move(problems)));
@@ -226,7 +237,8 @@ std::string to_yaml_with_origins(const RunConfig& config) {
   RunConfig copy = config;
   return write(describe(copy), [&](const std::string& path) {
     const auto found = config.places.find(path);
-    return found == config.places.end() ? std::string("default") : to_string(found->second);
+    const bool is_written = found != config.places.end() && found->second.source != nullptr;
+    return is_written ? to_string(found->second) : std::string("default");
   });
 }
 

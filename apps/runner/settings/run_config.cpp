@@ -94,10 +94,11 @@ Schema describe(RunConfig& c) {
           cuda::is_visible_devices);
   v("threads", c.threads, {0, kMaxThreads}, "CPU threads; 0: all");
   v("include", c.include, kPath, "base files; values in this file override theirs");
-  v("data", c.data, data_types(), "training and test data").required();
-  v("model", c.model, models(), "model to train").required();
+  v("data", c.data, data_types(), "training and test data").required().implied_by_path();
+  v("model", c.model, models(),
+    "model to train; default: gpt for text, cnn for images, otherwise mlp");
   v("loss", c.loss, losses(), "training objective");
-  v("optimizer", c.optimizer, optimizers(), "optimizer").required();
+  v("optimizer", c.optimizer, optimizers(), "optimizer; default: adamw");
   v("schedule", c.schedule, schedules(), "learning rate schedule");
   v("train", c.train, "length and options of training").required();
   v("checkpoint", c.checkpoint, "when checkpoints are saved");

@@ -1,0 +1,190 @@
+#include "apps/runner/settings/short_forms.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "apps/runner/base/errors.h"
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/components/tables.h"
+#include "apps/runner/config/schema.h"
+#include "apps/runner/settings/run_config.h"
+
+namespace taper::v0::runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = Node::Kind;
+
+Node* child_of(Node& map, std::string_view key) {
+  const auto found = std::ranges::find(map.children, key, &Node::key);
+  return found == map.children.end() ? nullptr : &*found;
+}
+
+bool is_word(const Node& node, std::string_view word) {
+  return node.kind == Kind::kScalar && !node.is_quoted && node.text == word;
+}
+
+// Replaces a value by a map with one entry, {key: value}.
+void wrap(Node& value, const std::string& key) {
+  Node inner = value;
+  inner.key = key;
+  inner.key_place = value.place;
+  value = {.kind = Kind::kMap,
+           .place = value.place,
+           .key = value.key,
+           .key_place = value.key_place,
+           .children = {std::move(inner)}};
+}
+
+// Returns `key: word`. It has no place, because nobody has written it.
+Node entry(std::string key, std::string word) {
+  return {.kind = Kind::kScalar, .text = std::move(word), .key = std::move(key)};
+}
+Node map_of(std::string key, std::vector<Node> children) {
+  return {.kind = Kind::kMap, .key = std::move(key), .children = std::move(children)};
+}
+
+void expand(const Schema& schema, Node& map);
+
+void expand(const Field& field, Node& value) {
+  if (const auto* typed = std::get_if<TypedSection>(&field.target)) {
+    const std::vector<std::string> types = typed->kind->names();
+    const bool is_type = std::ranges::count(types, value.text) > 0;
+    if (value.kind == Kind::kScalar && is_type) wrap(value, "type");
+  }
+  const auto* section = std::get_if<Section>(&field.target);
+  if (section == nullptr) return;
+  if (section->is_given && is_word(value, "true")) value.kind = Kind::kMap;
+  if (section->is_given && is_word(value, "false")) value.kind = Kind::kNull;
+  if (value.kind == Kind::kMap) expand(section->open(), value);
+}
+
+void expand(const Schema& schema, Node& map) {
+  for (const Field& field : schema.fields) {
+    if (Node* value = child_of(map, field.name)) expand(field, *value);
+  }
+}
+
+// The sections that a type of data has if the config leaves them out.
+std::vector<Node> default_sections(const std::string& data_type) {
+  constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
+  const bool is_table = data_type == "table";
+  const std::string model = is_table                                     ? "tabular"
+                            : data_type == "text"                        ? "gpt"
+                            : std::ranges::count(kImages, data_type) > 0 ? "cnn"
+                                                                         : "mlp";
+  std::vector<Node> out = {map_of("model", {entry("type", model)}),
+                           map_of("optimizer", {entry("type", "adamw")})};
+  if (!is_table) return out;
+  out.push_back(map_of("schedule", {entry("type", "cosine")}));
+  out.push_back(map_of("train", {entry("epochs", "50"), map_of("early_stopping", {})}));
+  return out;
+}
+
+// Returns the first path of `data.path`, which is one or a list; empty if there is none.
+std::string first_path(const Node& data) {
+  const Node* path = data.find("path");
+  if (path == nullptr) return "";
+  if (path->kind == Kind::kSequence && !path->children.empty()) path = &path->children[0];
+  return path->kind == Kind::kScalar ? path->text : "";
+}
+
+// Adds `section`, a default, if the config lacks it. A typed section that the config has without a
+// type gets the default's type, and train gets its length.
+void add_default(Node& root, Node section) {
+  Node* given = child_of(root, section.key);
+  if (given == nullptr || given->kind == Kind::kNull) {
+    std::erase_if(root.children, [&](const Node& n) { return n.key == section.key; });
+    root.children.push_back(std::move(section));
+    return;
+  }
+  Node first = std::move(section.children[0]);
+  const bool has_length = first.key == "epochs" && given->find("steps") != nullptr;
+  if (given->kind != Kind::kMap || given->find(first.key) != nullptr || has_length) return;
+  given->children.push_back(std::move(first));
+}
+
+// Adds the type that the path implies.
+void infer_type(Node& data) {
+  if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
+  const std::string type = data_type_of(first_path(data));
+  if (type.empty()) return;
+  if (type == "images") child_of(data, "path")->key = "root";
+  Node added = entry("type", type);
+  added.place = data.place;
+  added.key_place = data.key_place;
+  data.children.insert(data.children.begin(), std::move(added));
+}
+
+}  // namespace
+
+void expand_sections(Node& root) {
+  if (root.kind != Kind::kMap) return;
+  Node* data = child_of(root, "data");
+  const bool is_path =
+      data != nullptr && data->kind == Kind::kScalar && !data_type_of(data->text).empty();
+  if (is_path) wrap(*data, "path");
+  RunConfig scratch;
+  expand(describe(scratch), root);
+}
+
+void complete_config(Node& root) {
+  if (root.kind != Kind::kMap) return;
+  Node* data = child_of(root, "data");
+  if (data == nullptr) return;
+  infer_type(*data);
+  const Node* type = data->find("type");
+  if (type == nullptr) return;
+  for (Node& section : default_sections(type->text)) add_default(root, std::move(section));
+}
+
+std::string data_type_of(const fs::path& path) {
+  std::string name = folded(path.filename().string());
+  for (const std::string_view packed : {".gz", ".zst"}) {
+    if (name.ends_with(packed)) name.resize(name.size() - packed.size());
+  }
+  constexpr std::string_view kTables[] = {".csv", ".tsv", ".jsonl", ".zip", ".parquet", ".xlsx"};
+  const auto ends_name = [&](std::string_view end) { return name.ends_with(end); };
+  if (std::ranges::any_of(kTables, ends_name)) return "table";
+  if (name.ends_with(".txt")) return "text";
+  std::error_code none;
+  return fs::is_directory(path, none) ? "images" : "";
+}
+
+bool is_data_path(const fs::path& path) {
+  std::error_code none;
+  return !data_type_of(path).empty() && !fs::exists(path / "config.yaml", none);
+}
+
+std::string name_of_data(const fs::path& path) {
+  const std::string name = fs::absolute(path).lexically_normal().filename().string();
+  const size_t dot = name.find('.', 1);
+  return name.substr(0, dot);
+}
+
+Node config_of_data(const fs::path& path) {
+  const auto source = std::make_shared<const Source>(
+      Source{.name = concat_to_string("command line: ", path.string()), .number = 0, .lines = {}});
+  const Place place{source};
+  Node value = entry("path", path.string());
+  value.is_quoted = true;
+  Node data = map_of("data", {value}), root = map_of("", {data});
+  for (Node* each : {&root, &root.children[0], &root.children[0].children[0]}) {
+    each->place = each->key_place = place;
+  }
+  return root;
+}
+
+std::string full_override(const std::string& text) {
+  RunConfig scratch;
+  const Schema schema = describe(scratch);
+  const std::string section = text.substr(0, text.find_first_of(".="));
+  const bool is_full =
+      section == "include" || std::ranges::count(schema.fields, section, &Field::name) > 0;
+  return is_full ? text : concat_to_string("data.", text);
+}
+
+}  // namespace taper::v0::runner

@@ -1,0 +1,41 @@
+// Short forms of a config. They are replaced in the tree of its nodes before it is read, so that
+// overrides and included files can extend them, and so that a run's config.yaml has the full forms.
+//
+//   optimizer: adam                    {type: adam}; also data, model, loss, schedule
+//   train: {early_stopping: true}      {early_stopping: {}}; false removes an optional section
+//   data: {path: titanic.csv}          with the type that the path implies
+//   model, optimizer left out          the usual ones for the type of data
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "apps/runner/config/yaml.h"
+
+namespace taper::v0::runner {
+
+// Replaces words that stand for a section. Other values remain as they are, for the reader to
+// refuse.
+void expand_sections(Node& root);
+
+// Adds the type of data that `data.path` implies, and the sections that the type of data has by
+// default.
+void complete_config(Node& root);
+
+// Returns the type of data in a file or folder: "table", "text" or "images"; empty if its name does
+// not tell.
+std::string data_type_of(const std::filesystem::path& path);
+
+// Returns whether `taper train PATH` trains on the file or folder itself: it is data, not a config
+// and not the directory of a run.
+bool is_data_path(const std::filesystem::path& path);
+// Returns the name of a run on that data: "titanic" for "data/titanic.csv.gz".
+std::string name_of_data(const std::filesystem::path& path);
+
+// Returns the tree of a config that trains on the file or folder.
+Node config_of_data(const std::filesystem::path& path);
+// Returns the override with a key that is written in full: with a data file in place of a config,
+// "target=survived" means "data.target=survived".
+std::string full_override(const std::string& text);
+
+}  // namespace taper::v0::runner

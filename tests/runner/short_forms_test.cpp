@@ -1,0 +1,116 @@
+// Short forms of a config, and data in place of one.
+#include "apps/runner/settings/short_forms.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "apps/runner/settings/run_config.h"
+#include "tests/runner/run_process.h"
+#include "tests/text.h"
+
+namespace taper::v0::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ShortForms : public ::testing::Test {
+ protected:
+  // Returns all values of a config.
+  std::string values(const std::string& text,
+                     const std::vector<std::string>& overrides = {}) const {
+    write_bytes(at_ / "c.yaml", text);
+    return to_yaml(load_config(at_ / "c.yaml", overrides));
+  }
+
+  RunDirectory at_;
+};
+
+TEST_F(ShortForms, MeanTheSameAsTheFullForms) {
+  struct Row {
+    const char *form, *full;
+  };
+  constexpr Row kRows[] = {
+      {"data: digits\nmodel: mlp\noptimizer: sgd\ntrain: {epochs: 1}",
+       "data: {type: digits}\nmodel: {type: mlp}\noptimizer: {type: sgd}\ntrain: {epochs: 1}"},
+      {"data: digits\nloss: cross_entropy\nschedule: cosine\ntrain: {epochs: 1}",
+       "data: {type: digits}\nmodel: {type: cnn}\noptimizer: {type: adamw}\n"
+       "loss: {type: cross_entropy}\nschedule: {type: cosine}\ntrain: {epochs: 1}"},
+      {"data: digits\nmodel: {type: mlp, hidden: 128}\ntrain: {epochs: 1}",
+       "data: digits\nmodel: {type: mlp, hidden: [128]}\ntrain: {epochs: 1}"},
+      {"data: digits\ntrain: {epochs: 1, early_stopping: true, best: true, ema: false}",
+       "data: digits\ntrain: {epochs: 1, early_stopping: {}, best: {}}"},
+      {"data: {path: words.txt, block_size: 8}\ntrain: {epochs: 1}",
+       "data: {type: text, path: words.txt, block_size: 8}\nmodel: {type: gpt}\n"
+       "optimizer: {type: adamw}\ntrain: {epochs: 1}"},
+      {"data: words.txt\ntrain: {epochs: 1}",
+       "data: {type: text, path: words.txt}\ntrain: {epochs: 1}"}};
+  for (const Row& row : kRows) EXPECT_EQ(values(row.form), values(row.full)) << row.form;
+}
+
+TEST_F(ShortForms, CanBeExtended) {
+  const std::string text = "data: digits\noptimizer: adam\ntrain: {epochs: 1}";
+  EXPECT_TRUE(contains(values(text, {"optimizer.lr=0.5"}), "  type: adam\n  lr: 0.5\n"));
+  EXPECT_TRUE(contains(values(text, {"optimizer=sgd", "optimizer.lr=0.5"}), "  type: sgd\n"));
+  EXPECT_TRUE(
+      contains(values(text, {"train.early_stopping=true", "train.early_stopping.patience=9"}),
+               "patience: 9\n"));
+  write_bytes(at_ / "more.yaml", "include: c.yaml\noptimizer: {lr: 0.25}\n");
+  write_bytes(at_ / "c.yaml", text);
+  EXPECT_TRUE(contains(to_yaml(load_config(at_ / "more.yaml", {})), "  type: adam\n  lr: 0.25\n"));
+}
+
+TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {
+  fs::create_directories(at_ / "photos");
+  struct Row {
+    std::string path, type;
+  };
+  const Row rows[] = {{"a.csv", "table"},
+                      {"a.CSV", "table"},
+                      {"a.b.tsv", "table"},
+                      {"a.csv.gz", "table"},
+                      {"a.jsonl.zst", "table"},
+                      {"a.zip", "table"},
+                      {"a.txt", "text"},
+                      {"a.txt.gz", "text"},
+                      {(at_ / "photos"), "images"},
+                      {"a.yaml", ""},
+                      {"a", ""},
+                      {"csv", ""},
+                      {"", ""},
+                      {"a.gz", ""}};
+  for (const Row& row : rows) EXPECT_EQ(data_type_of(row.path), row.type) << row.path;
+}
+
+TEST_F(ShortForms, DataCanStandInPlaceOfAConfig) {
+  write_bytes(at_ / "words.v2.txt", "one two three");
+  const fs::path file = at_ / "words.v2.txt";
+  ASSERT_TRUE(is_data_path(file));
+  const RunConfig config = load_config(file, {"block_size=4", "train.steps=3", "model.n_layer=1"});
+  EXPECT_EQ(config.name, "words");
+  const std::string yaml = to_yaml(config);
+  for (const char* part :
+       {"  type: text\n", "  block_size: 4\n", "  steps: 3\n", "  type: gpt\n"}) {
+    EXPECT_TRUE(contains(yaml, part)) << yaml;
+  }
+  EXPECT_TRUE(contains(to_yaml_with_origins(config), "type: gpt  # default\n"));
+}
+
+TEST_F(ShortForms, ARunAndAConfigAreNoData) {
+  write_bytes(at_ / "config.yaml", "data: digits\n");
+  EXPECT_FALSE(is_data_path(at_ / ""));
+  EXPECT_FALSE(is_data_path(at_ / "config.yaml"));
+}
+
+TEST_F(ShortForms, AKeyOfNoSectionBelongsToTheData) {
+  EXPECT_EQ(full_override("target=survived"), "data.target=survived");
+  EXPECT_EQ(full_override("columns.id=keep"), "data.columns.id=keep");
+  for (const char* full : {"data.target=y", "seed=1", "train.epochs=3", "optimizer=sgd"}) {
+    EXPECT_EQ(full_override(full), full);
+  }
+}
+
+}  // namespace
+}  // namespace taper::v0::runner
