@@ -76,7 +76,8 @@ struct CheckpointRegion : CheckpointRegionBase {
     values = std::move(saved);
   }
 
-  // Ensures that `values` contains tensor number `index`. Returns whether the two runs agree.
+  // Ensures that `values` contains tensor number `index`. Returns false if the second run saved
+  // another number of tensors than the first.
   bool recompute(uint32_t index) {
     const bool is_known = in_first_run ? index < values.size() : !values.empty();
     if (!is_known) run_again();

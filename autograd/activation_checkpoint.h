@@ -13,8 +13,8 @@ class SavedTensor;
 struct CheckpointRegionBase;
 
 // Returns fn(inputs) without storing the intermediate results that its backward pass needs. The
-// backward pass runs fn again on the same inputs, with the same random draws from
-// default_generator(), and so with the same dropout masks, even if other threads draw in between.
+// backward pass runs fn again on the same inputs, with the same random numbers from
+// default_generator(). Dropout masks are therefore the same, even if other threads draw in between.
 //
 // It behaves like PyTorch's use_reentrant=False: gradients flow to the inputs and to tensors that
 // fn captures, grad() and second derivatives work, and checkpoints can be nested. fn may call

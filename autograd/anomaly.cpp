@@ -17,7 +17,7 @@ namespace {
 
 thread_local bool detects = false;
 
-// The modules whose forward is running, outermost first.
+// The modules whose forward() is running, outermost first.
 struct Running {
   std::string name;
   std::unique_ptr<RecordFunction> range{};
@@ -36,7 +36,7 @@ struct Frame {
 
 Frame frame_at(void* address) {
   Dl_info info{};
-  // The address is a return address; the byte before it belongs to the call instruction.
+  // `address` is a return address. The byte before it belongs to the call instruction.
   const char* call = static_cast<char*>(address) - 1;
   if (!dladdr(call, &info) || !info.dli_fname) return {"", "?"};
   Frame frame;
@@ -49,7 +49,7 @@ Frame frame_at(void* address) {
   return frame;
 }
 
-// Whether a function belongs to the library: decided by its name without template arguments,
+// Returns whether a function belongs to the library, judged by its name without template arguments,
 // parameters and return type. Tests do not count as the library.
 bool is_own(const std::string& function) {
   static const std::string unnamed = "(anonymous namespace)";
@@ -74,7 +74,7 @@ std::string demangled(const char* name) {
   const std::unique_ptr<char, decltype(&std::free)> whole(
       abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
   std::string text = whole ? whole.get() : name;
-  // Nobody writes the version namespace in source code.
+  // Removes the version namespace, which nobody writes in source code.
   for (size_t at = 0; (at = text.find("taper::v0::", at)) != std::string::npos;) {
     text.erase(at + 7, 4);
   }

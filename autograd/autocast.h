@@ -21,7 +21,7 @@
 
 namespace taper::v0 {
 
-// --- per thread; a backward pass ignores it: gradients have the dtypes of the forward pass ---
+// --- per thread; backward passes ignore it and use the dtypes of the forward pass ---
 struct AutocastState {
   std::optional<DType> cpu, cuda;  // the half type; nullopt if autocast is off for that device
 };
@@ -42,7 +42,7 @@ class AutocastGuard : ThreadStateGuard<autocast_state, set_autocast_state> {
 
 // --- for ops ---
 
-// Whether autocast is on for ops on x's device.
+// Returns whether autocast is on for ops on x's device.
 bool autocasts(const Tensor& x);
 // Returns the half type in which matrix products with x compute. Returns nullopt if autocast is off
 // for x's device or x is not float32.
@@ -60,7 +60,8 @@ template <class F, class... T> Tensor casted(Cast rule, F op, const T&... x) {
   const AutocastGuard off{AutocastState()};
   return std::apply(op, inputs);
 }
-// The first line of an op is `if (autocasts(x)) return in_half(linear, x, weight, bias, ...);`.
+// Casts the tensors to the half type and calls op. The first line of an op is `if (autocasts(x))
+// return in_half(linear, x, weight, bias, ...);`.
 template <class F, class... T> Tensor in_half(F op, const T&... x) {
   return casted(Cast::kToLow, op, x...);
 }
@@ -68,8 +69,8 @@ template <class F, class... T> Tensor in_float32(F op, const T&... x) {
   return casted(Cast::kToFloat32, op, x...);
 }
 
-// Computes f(x) in a dtype that the caller chose, ignoring autocast. Converts x before and the
-// result after.
+// Computes f(x) in a dtype that the caller chose, ignoring autocast. Converts x to it before, and
+// the result to x's dtype afterwards.
 template <class F> Tensor in_dtype(DType dtype, const Tensor& x, F f) {
   const AutocastGuard off{AutocastState()};
   const Tensor y = x.to(dtype);

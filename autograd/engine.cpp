@@ -24,7 +24,7 @@ constexpr const char* kUsedUp =
 
 bool is_earlier(const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; }
 
-// Keeps the closure's saved tensors of a node alive while it exists.
+// While it exists, keeps the tensors that a node's closure has saved alive.
 class Run {
  public:
   explicit Run(Node& node) : node_(node) {
@@ -41,7 +41,7 @@ class Run {
     if (after == Node::kUsed) node_.release_saved();
   }
   Run& operator=(Run&&) = delete;  // neither copied nor moved
-  // Makes the last run free the saved tensors.
+  // Makes the last Run of the node free these tensors.
   void use_up() { uses_up_ = true; }
 
  private:
@@ -97,7 +97,7 @@ class Pass {
   }
 
   std::vector<Tensor> run(size_t slots) {
-    // Gradients have the dtypes of the forward pass.
+    // The backward pass ignores autocast: gradients have the dtypes of the forward pass.
     const AutocastGuard no_casts{AutocastState()};
     std::vector<Tensor> results(slots);
     while (!ready_.empty()) {
@@ -122,8 +122,9 @@ class Pass {
     size_t slot;
   };
 
-  // Returns the gradients accumulated so far for the outputs. They are stored in the node, unless
-  // another pass (on another thread, or one that surrounds this one) is using that space.
+  // Returns the gradients accumulated so far for the node's outputs. They are stored in the node,
+  // unless another pass is using that storage: one on another thread, or one that surrounds this
+  // one.
   std::span<Tensor> gradients_of(const NodePtr& node) {
     Node& n = *node;
     if (n.visit.load(std::memory_order_relaxed) == visit_) return {n.pending, n.num_outputs};
@@ -198,8 +199,8 @@ class Pass {
   uint64_t visit_;
   std::vector<NodePtr> ready_;  // a heap
   std::vector<Capture> captures_;
-  // For grad(): the nodes that gradients may reach, and whether each of them runs, which it does if
-  // a capture lies beyond it.
+  // For grad(): the nodes that gradients may reach. The value is whether the node runs: it does if
+  // a path leads from it to a capture.
   std::unordered_map<const Node*, bool> reached_;
   NodePtr running_;  // the node being visited, or the last one visited
   std::unordered_map<const Node*, std::vector<Tensor>> elsewhere_;

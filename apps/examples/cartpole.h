@@ -56,9 +56,8 @@ class CartPole {
   int64_t steps_ = 0;
 };
 
-// Returns the discounted return of each step of an episode: the sum of its reward and the later
-// ones, each multiplied by gamma once more. The returns are normalized to mean 0 and standard
-// deviation 1.
+// Returns the discounted return of each step of an episode: the sum over k of gamma^k times the
+// reward k steps later. The returns are normalized to mean 0 and standard deviation 1.
 inline taper::Tensor normalized_returns(const std::vector<double>& rewards, double gamma,
                                         taper::Device device) {
   std::vector<double> discounted(rewards.size());

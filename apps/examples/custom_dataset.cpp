@@ -1,5 +1,6 @@
-// A user-defined data set, like PyTorch's tutorial "Writing custom datasets": samples are computed
-// by their number (here two arms of a spiral), split, transformed and assembled by workers.
+// A user-defined data set, like PyTorch's tutorial "Writing custom datasets": each sample is
+// computed from its index (here a point on one of two arms of a spiral). The data set is split,
+// transformed, and assembled into batches by worker threads.
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -19,8 +20,8 @@ struct Spirals : data::MapDataset {
   }
 };
 
-// Shifts each point a little, by its own random numbers in each epoch, whichever worker assembles
-// the batch.
+// Shifts each point a little, by random numbers that depend on the sample and the epoch, not on the
+// worker that assembles the batch.
 data::Batch jittered(const data::Batch& batch, data::SampleRng& draws) {
   return {batch.inputs + draws.uniform(2, -0.02, 0.02), batch.targets};
 }

@@ -1,5 +1,6 @@
 // A generator and a discriminator train against each other (https://arxiv.org/abs/1511.06434), like
-// pytorch/examples' dcgan, on digits of 32x32 pixels: transposed convolutions, two optimizers.
+// pytorch/examples' dcgan, on digits of 32x32 pixels. The example uses transposed convolutions and
+// two optimizers.
 #include <iostream>
 
 #include <taper/data/images/digits.h>

@@ -1,5 +1,6 @@
 // A graph convolutional network (https://arxiv.org/abs/1609.02907) classifies the nodes of a graph
-// by community, like pytorch/examples' gcn: a sparse matrix times dense ones, forward and backward.
+// by community, like pytorch/examples' gcn. It multiplies a sparse matrix by dense ones and
+// differentiates the products.
 #include <iostream>
 
 #include <taper/taper.h>

@@ -1,6 +1,6 @@
 // A network compares two images and predicts whether they show the same digit, like
-// pytorch/examples' siamese_network: a data set of pairs by their number, and a module with two
-// arguments.
+// pytorch/examples' siamese_network. The example shows a data set that makes each pair from its
+// index, and a module whose forward takes two arguments.
 #include <iostream>
 #include <random>
 

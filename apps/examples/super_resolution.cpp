@@ -1,5 +1,5 @@
 // Doubles the size of images by sub-pixel convolutions (https://arxiv.org/abs/1609.05158), like
-// pytorch/examples' super_resolution: digits of 14x14 pixels are restored to 28x28.
+// pytorch/examples' super_resolution. The example enlarges digits from 14x14 to 28x28 pixels.
 #include <cmath>
 #include <iostream>
 

@@ -1,5 +1,6 @@
 // Two LSTM cells learn sine waves and continue them, like pytorch/examples'
-// time_sequence_prediction: LBFGS, which evaluates the loss several times per step, in float64.
+// time_sequence_prediction. The optimizer is LBFGS, which evaluates the loss several times per
+// step. All numbers are float64.
 #include <iostream>
 
 #include <taper/taper.h>
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 5;
   const Device device = cuda::is_available() ? "cuda" : "cpu";
   manual_seed(0);
-  // N waves with random phases. PyTorch's program uses L = 1000 steps of each.
+  // N waves with random phases. Each has L time steps; PyTorch's program uses L = 1000.
   constexpr int64_t T = 20, L = 200, N = 100;
   const Tensor begin = randint(-4 * T, 4 * T, {N, 1});
   const Tensor data = sin((arange(L) + begin).to(kFloat64) / double(T)).to(device);

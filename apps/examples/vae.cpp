@@ -1,5 +1,6 @@
 // A variational autoencoder (https://arxiv.org/abs/1312.6114) of digits, like pytorch/examples'
-// vae: a forward pass with three results and noise, and new digits from the prior at the end.
+// vae. Its forward pass draws noise and returns three results. At the end, the decoder generates
+// new digits from samples of the prior.
 #include <iostream>
 #include <tuple>
 

@@ -94,7 +94,7 @@ struct Corpus {
   }
 };
 
-// Returns a text for those who do not provide one: sums, as "seven and five is twelve".
+// Returns the text that is used if the user names no file: sums such as "seven and five is twelve".
 std::string sums() {
   const char* names[] = {"none",  "one",   "two",  "three", "four",   "five",  "six",
                          "seven", "eight", "nine", "ten",   "eleven", "twelve"};

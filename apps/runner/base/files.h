@@ -89,9 +89,10 @@ class JsonLines {
 // 1234 state.json": CRC-32, size in bytes, name.
 inline constexpr const char* kChecksums = "CRC32";
 
-// Returns zlib's CRC-32 of the first `most` bytes of a file, continued from the checksum `before`.
-// Throws InputError if the file cannot be read or is not a regular file. Calls `each_part`, if
-// given, after every MiB; it may throw to stop reading, as check_stop() does.
+// Returns zlib's CRC-32 of a file's first `most` bytes, or of the whole file if it is shorter.
+// `before` is the checksum of preceding data from which the computation continues. Calls
+// `each_part`, if given, after every MiB; it may throw to stop reading, as check_stop() does.
+// Throws InputError if the file cannot be read or is not a regular file.
 uint32_t file_crc32(const fs::path& file, uint64_t most = UINT64_MAX, uint32_t before = 0,
                     void (*each_part)() = nullptr);
 std::string hex_crc32(uint32_t sum);  // for example "0a1b2c3d"
@@ -99,7 +100,7 @@ std::string hex_crc32(uint32_t sum);  // for example "0a1b2c3d"
 // Returns the checksum lines of the named files in `dir`, sorted by name. Throws InputError if a
 // file cannot be read.
 std::string sums_of(const fs::path& dir, std::vector<std::string> names);
-// Returns the file names in such a text.
+// Returns the file names in checksum lines such as sums_of() returns.
 std::vector<std::string> names_in(const std::string& sums);
 // Describes the first line that differs; returns an empty string if none does.
 std::string sums_difference(const std::string& listed, const std::string& found);

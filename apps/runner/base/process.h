@@ -1,5 +1,5 @@
-// Whether the program `taper` owns this process. A host that only calls train() keeps its signals
-// and its terminal to itself.
+// Tracks whether the program `taper` owns this process. A host that only calls train() keeps
+// control of its signals and its terminal.
 #pragma once
 
 #include <cstdint>

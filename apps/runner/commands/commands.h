@@ -1,5 +1,5 @@
-// The built-in commands, and those commands that use a trained run as functions that return the
-// text for stdout.
+// The built-in commands. Those that use a trained run are also declared as functions, which return
+// the text for stdout.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ Command record_command(), check_command(), reproduce_command(), diff_command();
 // Implements SavedRun::predict() without its guards, so that it can be traced.
 Tensor predict_raw(const SavedRun& run, const Tensor& raw);
 
-// Returns the metrics on the run's test data or, if `data` is given, on that file of the same
-// format.
+// Returns the metrics on the run's test data or, if `data` is given, on the file `data`, which must
+// have the same format.
 std::string evaluate_run(const SavedRun& run, const fs::path& data = {});
 
 // Returns CSV text with the prediction for each row or image and the probability of each class

@@ -15,7 +15,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// Draws the next token after `context`. The model sees as many of the last tokens as it takes.
+// Draws the next token after `context`. If the context is longer than the model's input, the model
+// receives only its last tokens.
 int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const GenerateOptions& o,
                    Generator& generator) {
   const size_t seen = std::min(context.size(), size_t(run.info.input_shape[0]));
@@ -60,7 +61,7 @@ std::string generate(const SavedRun& run, const GenerateOptions& o) {
   const data::Tokenizer& tokenizer = *run.info.tokenizer;
   Generator generator(o.seed);
   std::vector<int64_t> written = encode(tokenizer, o.prompt), context = written;
-  // A model of lines was trained with a newline before each line.
+  // A model that was trained on separate lines saw a newline before each line.
   const int64_t start = first_token(tokenizer);
   if (run.info.lines || context.empty()) context.insert(context.begin(), start);
   for (int64_t i = 0; i < o.tokens; ++i) {

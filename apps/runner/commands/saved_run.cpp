@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kModel = "model.safetensors";
 
-// Returns a step that exit.json contains; -1 if it is absent, as in runs of older versions.
+// Returns the step that exit.json stores under `key`. Returns -1 if there is none, as in runs of
+// older versions.
 int64_t step_at_end(const fs::path& dir, const char* key) {
   const fs::path file = dir / "exit.json";
   if (!fs::exists(file)) return -1;

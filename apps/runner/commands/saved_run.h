@@ -1,5 +1,5 @@
-// Opens a trained run, for programs that use its model. It does for tensors what `taper predict`
-// does for files.
+// Opens a trained run, for programs that use its model. SavedRun::predict() does for tensors what
+// `taper predict` does for files.
 //
 //   const runner::SavedRun run = runner::open_run("runs/iris", {"device=cpu"});
 //   const Tensor p = run.predict(tensor({{5.1, 3.5, 1.4, 0.2}}));
@@ -35,8 +35,8 @@ struct SavedRun {
   // are the columns info.table->feature_names as numbers, nan for missing values; a column of words
   // is replaced by one column of 0 or 1 for each of info.table->categories.
   //
-  // Throws ValueError for another shape and TypeError for another dtype. All floating-point dtypes
-  // are accepted where one of them is.
+  // Throws ValueError for another shape and TypeError for another dtype. Where raw samples are
+  // floating-point numbers, every floating-point dtype is accepted.
   Tensor predict(const Tensor& raw) const;
 };
 

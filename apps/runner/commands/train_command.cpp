@@ -22,7 +22,7 @@ std::string default_directory(const std::string& name) {
                      std::random_device()() & 0xffff);
 }
 
-// Writes a text that a language model generates, for the report of its run.
+// Writes samples.txt for the report: text that the run's language model generates.
 void write_samples(const fs::path& dir) try {
   const SavedRun run = open_run(dir);
   apply_settings(run.config);

@@ -118,7 +118,8 @@ std::optional<optim::PlateauOptions> plateau_of(const Component& config);
 using data::MetricBatch;
 using data::MetricSums;
 
-// Returns the metric of that name without reference to any data, for its tasks and its direction.
+// Returns the metric of that name. It is created without data, so only its tasks and its direction
+// (higher_is_better) may be used.
 Metric metric(const std::string& name);
 
 // Registers the metric that make(data, device) returns. Throws ValueError if the name is taken.

@@ -19,7 +19,7 @@ namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
 
-// Creates M from its own options only.
+// Makes a component that creates M from its own options, without the input shape.
 template <class M> struct Plain : M::Options {
   ModulePtr make(const LayerSite&) const {
     return std::make_unique<M>(static_cast<const typename M::Options&>(*this));
@@ -30,7 +30,7 @@ template <class Options> Options on(Device device, Options o) {
   return o;
 }
 
-// Creates M from values only.
+// Creates M from the given values, without the input shape.
 template <class M> struct New {
   ModulePtr operator()(const auto&... values) const { return std::make_unique<M>(values...); }
 };

@@ -67,7 +67,8 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
                      : "")));
 }
 
-// Throws ConfigError that describes what a ready-made model takes, unless `fits`.
+// Throws ConfigError unless `fits`. The message says that this model takes `takes`, and describes
+// the data.
 void check(bool fits, const ModelSite& at, const char* takes) {
   require<ConfigError>(
       fits,

@@ -12,7 +12,8 @@ namespace {
 
 using Rules = std::vector<optim::GroupRule>;
 
-// Returns the group of `no_decay: true` if any parameter belongs to it.
+// Returns the rules for `no_decay`: one group without weight decay for biases and norms, or no
+// group if the setting is false or no parameter belongs to that group.
 Rules rules_for(bool no_decay, const std::vector<NamedTensor>& params) {
   const auto is_vector = [](const NamedTensor& p) { return p.tensor.dim() < 2; };
   return no_decay && std::ranges::any_of(params, is_vector) ? Rules{optim::no_decay()} : Rules{};

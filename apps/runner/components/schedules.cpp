@@ -10,9 +10,9 @@ namespace {
 namespace schedule = optim::schedule;
 using optim::Schedule;
 
-// A schedule that kMake creates for a site. `at.steps` is the schedule's length, and all lengths
-// are in steps or in epochs. A schedule with an end (kHasEnd) ends with the run unless total_iters
-// is given.
+// A schedule that kMake creates. Its lengths count steps or epochs, as `per` selects, and kMake
+// gets its total length as `at.steps`. If kHasEnd, the option total_iters sets the total length. By
+// default the schedule ends with the run.
 template <bool kHasEnd, auto kMake, class... Each> struct Counting : InlineFactory<kMake, Each...> {
   std::optional<int64_t> total_iters{};
   enum class Per { kStep, kEpoch } per = Per::kStep;
@@ -43,7 +43,8 @@ Schedule linear_lr(const ScheduleSite& at, double start_factor, double end_facto
                    (end_factor - start_factor) * double(std::min(t, total)) / double(total));
   }};
 }
-// Keeps the rate of step `last` from there on. PyTorch's schedules would rise again or throw.
+// Returns a schedule that keeps the rate of step `last` for all later steps, where PyTorch's
+// schedules would raise the rate again or throw.
 Schedule held(const Schedule& inner, int64_t last) {
   return {[=](int64_t t, double base) { return inner.lr(std::min(t, last), base); },
           inner.base_lrs};

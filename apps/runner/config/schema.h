@@ -38,10 +38,10 @@ struct Choice {
 };
 using Scalar = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, Choice>;
 
-// A member that holds one or several scalars. `scalars` returns pointers to them; with `room`, it
-// first resizes the member to that many.
+// A member that holds one or several scalars. scalars(room) resizes the member to `room` scalars if
+// that is given, and returns pointers to them.
 struct Value {
-  Scalar like;  // gives the scalars' type only; a pointer is null
+  Scalar like;  // only the scalars' type is used; the pointer is null
   std::function<std::vector<Scalar>(std::optional<std::size_t> room)> scalars;
   bool takes_one = true;              // a scalar without brackets is accepted
   bool takes_list = false;            // a list in brackets is accepted
@@ -51,7 +51,7 @@ struct Value {
   std::function<void()> take_back{};  // removes an optional value; set whenever is_given is
 };
 
-// A pair of sizes, or the word `same`.
+// A pair of sizes, or the word `same` (output of the same size).
 struct Padding {
   Padding(int64_t both = 0) : size(both) {}
 
@@ -138,7 +138,8 @@ struct TypedSectionList {
 };
 inline constexpr std::size_t kMaxEntries = 1000;
 
-// A member of any other kind. `read` reads it from the tree and returns the problems.
+// A member that none of the other targets describes. `read` sets it from a node of the tree and
+// returns the problems.
 struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
 };
@@ -160,8 +161,8 @@ struct Field {
   // its check.
   std::string form{};
   std::function<bool(const std::string&)> has_form{};
-  // If is_idle() returns true, the field has no effect. It is then rejected when it is read, and
-  // not written. The reason completes "has no effect if", for example "test_path is given".
+  // If is_idle() returns true, the field has no effect: reading rejects it, and writing omits it.
+  // The reason completes "has no effect if", for example "test_path is given".
   std::string idle_reason{};
   std::function<bool()> is_idle{};
   // If true, an optional value that is not given is written as null, because its default is a
@@ -226,8 +227,8 @@ struct Schema {
       return !path.empty();
     });
   }
-  // Adds a field that accepts only these names: an enum or bool, whose values they name in order,
-  // or a text.
+  // Adds a field that accepts only the given names. For an enum or bool, names[i] stands for the
+  // value i. For a text, the name itself is the value.
   template <class T>
   Field& operator()(const char* name, T& value, std::vector<std::string> names, const char* doc) {
     constexpr bool is_choice = std::is_enum_v<T> || std::is_same_v<T, bool>;
@@ -270,8 +271,8 @@ template <class Options> Schema schema_of(Options& options) {
   return schema;
 }
 
-// The problems, and the place of every value that was written, by path ("train.epochs",
-// "model.layers.0"). If there are problems, the struct must not be used.
+// The result of read(): the problems, and the place of every value that the tree sets, by its path
+// ("train.epochs", "model.layers.0"). If there are problems, the struct must not be used.
 struct ReadResult {
   std::vector<Problem> problems;
   std::map<std::string, Place> places;
@@ -285,9 +286,9 @@ ReadResult read(const Schema& schema, const Node& root);
 // config. Throws ConfigError.
 void read_word(const Field& field, const std::string& word);
 
-// Returns all fields as YAML in the order of the description. read() of it restores the same
-// values, and writing them again gives the same bytes. With `comment_of`, each line ends in "  # "
-// + comment_of(path). `path` is the schema's path in the whole config, `pad` its indentation.
+// Returns all fields as YAML in the order of the description. read() restores the values from this
+// text, and writing them again gives the same bytes. With `comment_of`, each line ends in "  # " +
+// comment_of(path). `path` is the schema's path in the whole config, `pad` its indentation.
 using CommentOf = std::function<std::string(const std::string& path)>;
 std::string write(const Schema& schema, const CommentOf& comment_of = {},
                   const std::string& path = "", const std::string& pad = "");

@@ -43,7 +43,7 @@ Json scalar_json(const Field&, const uint64_t*) {
   return {{"type", "integer"}, {"minimum", 0}, {"maximum", std::numeric_limits<uint64_t>::max()}};
 }
 Json scalar_json(const Field& f, const double*) { return in_range({{"type", "number"}}, f.range); }
-// A text such as `label: -1` may look like a number.
+// A number or a boolean is accepted as text, too: `label: -1`.
 Json scalar_json(const Field& f, const std::string*) {
   return f.names.empty() ? Json{{"type", {"string", "number", "boolean"}}}
                          : Json{{"enum", f.names}};
@@ -68,7 +68,7 @@ Json json_of(const Field&, const TypedSectionList& list) {
 }
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 
-// Returns a discarded value if the default cannot be written.
+// Returns the field's default, or a discarded Json value if it cannot be written.
 Json default_of(const Field& field) {
   const auto* v = std::get_if<Value>(&field.target);
   const bool is_one = v && !v->takes_list && (!v->is_given || v->is_given());

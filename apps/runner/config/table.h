@@ -9,8 +9,8 @@
 //   };
 //   constexpr Layers::Entry kLayers[] = {{"scale", Layers::of<Scale>}, ...};
 //
-// Reading with checks, defaults, the written file, JSON Schema and the reference page all follow
-// from the description.
+// All else follows from describe(): reading with checks, defaults, the written config, JSON Schema
+// and the reference page.
 #pragma once
 
 #include <any>
@@ -56,14 +56,15 @@ class ComponentRegistry {
   const Row& row(const std::string& name) const;
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
-  // Call in a catch block for an exception thrown by a component. If a component that the user's
-  // program registered has thrown a type that is not derived from Error, throws ForeignError at the
-  // component's place. For such an exception of a built-in component, throws RunError that reports
-  // a bug. Appends `where` to the message. Returns for all other errors, such as std::bad_alloc.
+  // Call this in a catch block for an exception that a component threw. Handles only exceptions
+  // that are not derived from Error: throws ForeignError at the component's place if the user's
+  // program registered the component, and otherwise RunError that reports a bug. Appends `where` to
+  // the message. Returns for all other errors, and for those that are never the component's fault,
+  // such as std::bad_alloc.
   void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
-  // Like refuse(), for an exception thrown while the component is called. If the error is an op's
-  // refusal of its arguments (is_refusal), throws ConfigError for a built-in component, whose
-  // options do not fit, and ForeignError for one of the user's.
+  // Like refuse(), for an exception thrown while the component is called. Handles the rejection of
+  // arguments by an op, too (is_refusal). Then throws ConfigError for a built-in component, whose
+  // options do not fit, and ForeignError for one that the user's program registered.
   void refuse_call(const Component& c, const std::exception& error,
                    const std::string& where = "") const;
   // Throws RunError for a component whose factory returned null.
@@ -101,8 +102,9 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Compone
     return table;
   }
 
-  // Returns the row for options with make(args...), or for options that kMake turns into the
-  // component. A function is stored, so that the compiler instantiates one Maker type per table.
+  // Returns the row of a component with these options. It is created by kMake(options, args...) if
+  // kMake is given, and otherwise by options.make(args...). The row stores a function pointer, so
+  // that the compiler instantiates one Maker type per table.
   template <class Options, auto kMake = nullptr> static Row of() {
     return row_of<Options>(+[](const Component& c, Args... args) -> Made {
       // Under the undefined behavior sanitizer, GCC 13 does not accept kMake == nullptr as a

@@ -23,7 +23,8 @@ constexpr std::size_t kExcerptBytes = 100;
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-// The line before the place and from the place on. Both are empty if the source has no such line.
+// A source line, split into the part before a place and the part that begins there. Both are empty
+// if the source has no such line.
 struct LineParts {
   std::string_view before, after;
 };

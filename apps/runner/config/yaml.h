@@ -1,7 +1,7 @@
 // Parses YAML strictly. yaml-cpp is only the scanner. The tree keeps what yaml-cpp drops: places,
 // quotes and the order of keys. It rejects what yaml-cpp accepts: duplicate keys, second documents,
-// tags, alias bombs and octal numbers. Numbers and booleans follow the core schema of YAML 1.2 in
-// its plainest forms.
+// tags, alias bombs and octal numbers. Numbers and booleans are read as in the core schema of YAML
+// 1.2, of which only the most common spellings are accepted.
 #pragma once
 
 #include <cstdint>

@@ -54,13 +54,13 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
   return "model.safetensors differs from that of the repeated run\n";
 }
 
-// Returns what the recording shows about the cause of a difference.
+// Returns the differences in config, data and program that may explain why the numbers differ.
 std::string causes(const Recording& got, const Recording& golden) {
   const std::string config =
       config_differences(with_defaults(got.config), with_defaults(golden.config));
   std::string out = headed("config (the run | the recording):", config);
   if (got.metadata.program.empty() || golden.metadata.program.empty())
-    return out;  // an older version has recorded it
+    return out;  // the recording was made by an older version
   out += headed("data (the run | the recording):",
                 differences(got.metadata.data, golden.metadata.data));
   const auto versions = lines_of(differences(got.metadata.program, golden.metadata.program));
@@ -74,7 +74,7 @@ std::string causes(const Recording& got, const Recording& golden) {
                      : out;
 }
 
-// Calls run_again(). If that throws, adds the files of data that have changed to the message.
+// Calls run_again(). If that throws, adds to the message which data files have changed.
 void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
                 Observer* observer) try {
   run_again(phases, dir, observer);
@@ -88,7 +88,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
                        Recording like) {
   Recorder recorder(std::move(like));
   make_again(run, phases, dir, &recorder);
-  // The directory has the config with the values that the run has chosen itself.
+  // The config in the directory also has the values that the run chose itself.
   recorder.taken.config = to_yaml(load_run_config(dir));
   recorder.taken.metadata = metadata_of_run(dir);
   return std::move(recorder.taken);

@@ -27,8 +27,8 @@ struct RecordOptions {
   Tolerances tolerances = {};
 };
 
-// The result of a comparison, with text for stdout. If it did not pass, the exit code is 1
-// (kExitGate).
+// The result of a comparison. `text` is printed on stdout. The exit code is 1 (kExitGate) if the
+// comparison did not pass.
 struct Verdict {
   bool passed = false;
   std::string text;
@@ -36,14 +36,14 @@ struct Verdict {
 
 // In the functions below `run` is a run's directory, whose config.yaml is trained again in a
 // temporary directory; check() also takes a recording. All throw InputError for a file that is
-// missing or damaged, and what train() throws.
+// missing or damaged, and the errors of train().
 
 // Repeats the run and writes a recording to the file `to`: the loss, gradient norm and state of
 // each step (a hash of all parameters and buffers), and each evaluation, as hex floats.
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options = {});
 // Repeats the run and compares it step by step with a recording, up to the recording's length.
-// `tolerances` override those of the recording. Without tolerances, and if the recording covers the
-// whole run, also compares the weights with those that the run has stored.
+// `tolerances` override those of the recording. If there are no tolerances and the recording covers
+// the whole run, also compares the final weights with those that the run has stored.
 Verdict check(const fs::path& run, const fs::path& golden, const Tolerances& tolerances = {});
 // Finds the first step at which two runs differ, and the first module, op and element in it.
 Verdict diff(const fs::path& a, const fs::path& b);
@@ -54,16 +54,17 @@ Verdict reproduce(const fs::path& run);
 
 // --- recordings ---
 struct Recording : RecordOptions {
-  // The values of a step, or of an evaluation after it. "step" is its number; "loss", "grad_norm",
-  // "test.loss" and other metrics are hex floats; "state" is the hash after the step, if one was
-  // taken.
+  // The values of one step, or of an evaluation after it. The key "step" has its number; "loss",
+  // "grad_norm", "test.loss" and other metrics are hex floats. "state" is the hash after the step,
+  // if one was taken.
   using Row = std::map<std::string, std::string>;
   std::string config{};    // the resolved config of the run
   RunMetadata metadata{};  // program, machine and data; empty in recordings of older versions
   std::vector<Row> rows{};
 };
 
-// Returns whether hashes of the state are compared: if all tolerances are 0, or that of "state" is.
+// Returns whether hashes of the state are compared. They are if the tolerance of "state" is 0, or
+// if no tolerance other than 0 is given.
 bool compares_state(const Tolerances& tolerances);
 // Returns the given tolerances, completed by those of the recording.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
@@ -102,7 +103,7 @@ std::string metrics_of(const fs::path& run);
 // The first line that differs in the metrics.jsonl of two runs. If one run only ended early, there
 // is no such line.
 struct MetricsDifference : LineDifference {
-  int64_t more = 0;  // the bytes by which b is longer than a, if no line differs; negative: shorter
+  int64_t more = 0;  // bytes by which b is longer than a if no line differs; negative: b is shorter
 };
 MetricsDifference compare_metrics(const std::string& a, const std::string& b);
 

@@ -89,8 +89,8 @@ std::string title_of(std::string key) {
   return key;
 }
 
-// Returns whether a key becomes a curve. Of timing.jsonl only rates do, because only they can be
-// compared. Memory is a number of the whole run, not of a step.
+// Returns whether the values of a key become a curve. From timing.jsonl only rates do, because
+// other times of runs cannot be compared. Memory is one number for the whole run.
 bool is_shown(const Json& row, const std::string& key) {
   if (!row[key].is_number() || key == "step" || key == "epoch") return false;
   const std::string kind = row.value("kind", "");

@@ -95,8 +95,8 @@ std::string grid(const Frame& frame) {
   return out + fmt::format(R"(<text class="x" x="{}" y="{}">step</text>)", kWidth / 2, kHeight - 6);
 }
 
-// Chooses the points that are drawn. Of a long series these are the lowest and the highest point of
-// each column, so that no spike is lost.
+// Returns the indices of the points to draw. A long series is reduced to the lowest and the highest
+// point of each column, so that no spike is lost.
 std::vector<size_t> chosen(const std::vector<double>& y) {
   std::vector<size_t> out;
   const size_t each = y.size() / kColumns + 1;

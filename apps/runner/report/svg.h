@@ -10,7 +10,7 @@ namespace taper::v0::runner {
 
 struct Series {
   std::string label;       // shown while the pointer is on the line
-  int color = 0;           // number of the page's color: class c0, c1, ... sets `color`
+  int color = 0;           // the CSS class c0, c1, ... that sets the color
   bool is_sparse = false;  // drawn above other series, with a mark for each point; class "sparse"
   std::vector<double> x{}, y{};
 };

@@ -89,7 +89,8 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
   loader_.emplace(data.train, options, ranks.device(), config.seed);
 }
 
-// Returns the loader of `batches` random batches of a part, or of the whole part if that is 0.
+// Returns a loader for one part of the data. It draws `batches` random batches, or reads the whole
+// part in sequence if `batches` is 0.
 static DataLoader part_batches(const RunConfig& c, const data::Splits& data,
                                const data::DatasetPtr& part, int64_t batches,
                                const Communicator& ranks) {

@@ -1,4 +1,4 @@
-// The batches of training and evaluation; with several ranks, the part of this rank.
+// Loads the batches of training and evaluation. With several ranks, each rank loads its own part.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct RunSizes {
 };
 RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ranks);
 
-// Returns train.eval_batch_size, or a default that does not depend on the device: for a text the
-// samples of one call in training, for other data 1024.
+// Returns train.eval_batch_size if it is set. Otherwise returns a default that does not depend on
+// the device: for text the number of samples per call in training, for other data 1024.
 int64_t eval_batch_size_of(const RunConfig& config, const DataInfo& data, int64_t ranks = 1);
 
 class Batches {

@@ -1,8 +1,8 @@
 // Checkpoints of a run: RUN/checkpoints/step-00001234, and `best`, a symbolic link to one of them.
 //
 // A checkpoint is a directory. It is written under the name ".writing", synced, renamed, and read
-// again to verify it. Its file CRC32 (checksums.h) lists all other files, so that damage to any
-// file is found and reported by name.
+// again to verify it. Its file CRC32 (apps/runner/base/files.h) lists all other files, so that
+// damage to any file is found and reported by name.
 #pragma once
 
 #include <cstdint>

@@ -145,8 +145,8 @@ json json_of(const Tokenizer& tokenizer) {
   return out;
 }
 
-// Returns whether the scale of array data has a number for each element of a sample. A table has a
-// scale of its own.
+// Returns whether the scale, if given, has one number for each element of a sample. Only arrays may
+// have it: a table has its own scale.
 bool has_its_scale(const Draft& d) {
   if (!d.scale) return true;
   double numel = 1;
@@ -155,7 +155,8 @@ bool has_its_scale(const Draft& d) {
   return !d.table && fits(d.scale->fill) && fits(d.scale->mean) && fits(d.scale->std);
 }
 
-// Returns whether exactly those optional parts are present that the kind of data has.
+// Returns whether the optional parts that are present are exactly those that this kind of data
+// needs.
 bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();

@@ -16,8 +16,8 @@ std::string to_json(const DataInfo& info);
 // Returns whether both describe the same data. Statistics may differ by the rounding error of
 // float32, because earlier versions stored them as float32.
 bool are_same_data(const DataInfo& a, const DataInfo& b);
-// Reads what to_json() has written. Throws InputError, with the position in the text, if it is
-// malformed or its fields contradict each other. name: the file, for messages.
+// Parses JSON that to_json() has written. Throws InputError, with the position in the text, if it
+// is malformed or its fields contradict each other. name: the file, for messages.
 DataInfo data_info_from_json(std::string_view json, const std::string& name);
 
 }  // namespace taper::v0::runner

@@ -38,7 +38,8 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
   }
 }
 
-// Returns the number of samples that are predicted to be of each class, [classes] float64.
+// Returns for each class the number of samples that are predicted to belong to it, [classes]
+// float64.
 static Tensor predicted_classes(const MetricBatch& batch, int64_t classes) {
   const Tensor best = one_hot(argmax(batch.outputs, 1), classes).to(kFloat64);
   return sum(best * batch.counts.unsqueeze(1), {0});
@@ -149,7 +150,7 @@ static void measure_on_ranks(Evaluator& evaluator, const NextSums& next,
   }
 }
 
-// Returns on all ranks what rank 0 has measured.
+// Returns the metrics that rank 0 has computed, on all ranks.
 static Metrics metrics_of_first(const Evaluator& evaluator, const Communicator& ranks) {
   Metrics out = ranks.rank() == 0 ? evaluator.read() : Metrics{};
   const std::vector<std::string> names = evaluator.names();

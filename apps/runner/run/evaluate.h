@@ -1,4 +1,4 @@
-// Evaluates a model: the loss and the metrics that a config names, on a split of the data.
+// Evaluates a model: computes the loss and the metrics that a config names on a split of the data.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,18 @@ using distributed::Communicator;
 
 // The result of an evaluation.
 struct Metrics {
-  // "loss", then the metrics that the config names: {"accuracy", 0.97}.
+  // "loss", followed by the metrics that the config names, as in {"accuracy", 0.97}.
   std::vector<std::pair<std::string, double>> values;
   std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class], if requested
-  // Number of samples that are predicted to be of each class, if there are at most 1000 classes.
-  // Not stored in checkpoints.
+  // For each class, the number of samples that are predicted to belong to it. Empty if there are
+  // more than 1000 classes. Not stored in checkpoints.
   std::vector<int64_t> predicted{};
 
   // Returns a value by its name. Throws ConfigError, which lists the names, if it was not measured.
   double operator[](const std::string& name) const;
 };
 // Returns a line such as "test loss:       0.0123" for each value, and the confusion matrix as a
-// table if the classes have names. split: the part of the data that was measured.
+// table if the classes have names. split: the name of the measured part of the data, "test" above.
 std::string to_text(const Metrics& metrics, const std::string& split, const DataInfo& info);
 
 //   Evaluator evaluator(config, data, device);
@@ -44,13 +44,15 @@ class Evaluator {
 
   // Adds a batch. Records no gradients and does not wait for the device.
   void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
-  // Returns what a batch adds, [n] float64, for the evaluator of another rank.
+  // Returns the sums that a batch contributes, [n] float64. The evaluator of another rank may add
+  // them.
   Tensor sums_of(const Tensor& outputs, const Tensor& targets);
   void add(const Tensor& sums);
-  // Returns the metrics of all batches. The loss is the mean over samples (of text: tokens),
-  // without label smoothing; errors of values are in the unit of the data file. Synchronizes.
+  // Returns the metrics of all batches. The loss is the mean over samples, or over tokens for text,
+  // without label smoothing. Errors of predicted values are in the unit of the data file.
+  // Synchronizes.
   Metrics read() const;
-  // Returns the names in Metrics::values.
+  // Returns the names of the numbers in Metrics::values.
   std::vector<std::string> names() const;
 
  private:
@@ -72,8 +74,8 @@ class Evaluator {
 // the config's precision. Then restores the mode of the model. With several ranks each measures
 // some of the batches, and all return the numbers that a single rank would compute.
 //
-// after_batch is called with the number of batches that this rank has measured so far. All ranks
-// call it after the same numbers, and it may end the evaluation by throwing. By default it is
+// after_batch is called with the number of batches that this rank has measured so far. It may end
+// the evaluation by throwing. All ranks call it with the same sequence of numbers. By default it is
 // check_stop().
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,

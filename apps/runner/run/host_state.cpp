@@ -15,8 +15,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// Returns the current GPU for "auto", or the CPU if no GPU can be used. Any other name is the
-// device itself.
+// Returns the device that `name` names. For "auto" this is the current GPU, or the CPU if no GPU
+// can be used.
 Device choose_device(const std::string& name) {
   if (name == "auto") return cuda::is_available() ? cuda::resolve(DeviceType::kCuda) : Device();
   const Device device(name);

@@ -1,4 +1,5 @@
-// What a run sets in its process: the device, the threads and the precision of float32 products.
+// The settings that a run makes in its process: the device, the threads, and the precision of
+// float32 matrix products.
 #pragma once
 
 #include <string>
@@ -12,25 +13,25 @@
 
 namespace taper::v0::runner {
 
-// Sets the threads and the precision of float32 products, and returns the device: for "auto" the
-// current GPU, or the CPU if no GPU can be used. Applies `visible_devices` first. Throws
-// DeviceUnavailable, with the reason, for a GPU that cannot be used, and if CUDA was already
-// initialized so that `visible_devices` cannot be applied.
+// Sets the threads and the precision of float32 matrix products, and returns the device: for "auto"
+// the current GPU, or the CPU if no GPU can be used. Applies `visible_devices` first. Throws
+// DeviceUnavailable, with the reason, if the requested GPU cannot be used, or if `visible_devices`
+// cannot be applied because CUDA was already initialized.
 Device set_up(const RunConfig& config);
 // Sets only the threads and the precision.
 void apply_settings(const RunConfig& config);
 // Logs in one line which device "auto" has chosen and why.
 void report_device(const RunConfig& config, Device device);
 
-// Sets the precision of float32 products until the end of the scope.
+// Sets the precision of float32 matrix products until the end of the scope.
 using MatmulPrecisionGuard =
     ThreadStateGuard<get_float32_matmul_precision, set_float32_matmul_precision>;
 std::string matmul_precision_of(const RunConfig& config);
 
-// Restores at the end of the scope what a run changes in its host: the number of threads, the
-// precision of float32 products, and whether NVTX ranges are emitted (a run emits them under a
-// profiler that asks for them). Within the scope gradients are recorded, autocast is off, and
-// random numbers are drawn from a generator of the scope.
+// Restores at the end of the scope what a run changes in its host program: the number of threads,
+// the precision of float32 matrix products, and whether NVTX ranges are emitted (a run emits them
+// under a profiler that requests them). Within the scope gradients are recorded, autocast is off,
+// and random numbers are drawn from a generator of the guard.
 class HostStateGuard {
  public:
   HostStateGuard();

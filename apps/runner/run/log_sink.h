@@ -40,8 +40,8 @@ void clear_status_line();
 
 // --- the log file of a run ---
 
-// Writes the messages that its thread logs to the run's log file, in the config's format and from
-// the config's severity on. Messages logged before open() are kept until then. All messages are
+// Writes the messages of its thread to the run's log file, in the config's format, if they have at
+// least the config's severity. Messages logged before open() are kept until then. All messages are
 // also passed on to the logger of the process, whatever their severity.
 //
 // On ranks other than the first, messages before open() are dropped: every rank prepares the run in
@@ -54,12 +54,12 @@ class RunLog {
   ~RunLog();
   RunLog& operator=(RunLog&&) = delete;  // neither copied nor moved
 
-  // Opens the file in the directory and appends to it. Ranks other than the first open it only if
-  // the first rank has created it. Throws DiskError. If a later write fails, logs a warning and
-  // closes the file.
+  // Opens the file in the directory and appends to it. Ranks other than the first open the file
+  // only if the first rank has created it. Throws DiskError. If a later write fails, logs a warning
+  // and closes the file.
   void open(const std::filesystem::path& dir);
-  // Writes to the file only. Use it for messages that reach the logger of the process by another
-  // way.
+  // Writes to the file only. Use it for messages that are sent to the logger of the process
+  // separately.
   void write(LogLevel level, const std::string& message);
 
  private:

@@ -42,7 +42,8 @@ std::string mib(int64_t bytes) {
   return fmt::format("{:.2f} MiB", double(std::max<int64_t>(bytes, 0)) / (1 << 20));
 }
 
-// The size of a batch: samples, and tokens of each sample of a text (0: not a text).
+// The size of a batch: the number of samples, and for text the number of tokens in each sample
+// (otherwise 0).
 struct BatchSize {
   int64_t samples, tokens;
 };
@@ -57,8 +58,8 @@ class Probe {
         model_(model),
         loss_(losses().make(config.loss, {info.task})) {}
 
-  // Returns the most bytes that a batch of `samples` samples takes: in training (a forward and a
-  // backward pass), or in an evaluation.
+  // Returns the peak memory in bytes of a batch of `samples` samples, in training (a forward and a
+  // backward pass) or in an evaluation.
   int64_t peak(int64_t samples, bool trains, bool on_gpu) {
     const auto [tokens, probed] = tokens_of_sample(on_gpu);
     const int64_t text = info_.vocab_size() > 0 ? probed : 0;
@@ -80,20 +81,21 @@ class Probe {
   }
 
  private:
-  // Returns the tokens of a whole sample, and the tokens of the samples that are measured. Returns
-  // 1 and 1 for data other than text.
+  // Returns the number of tokens in a whole sample and in the samples that are measured. Returns 1
+  // and 1 for data other than text.
   std::pair<int64_t, int64_t> tokens_of_sample(bool on_gpu) const {
     constexpr int64_t kTokens = 8, kCheap = 200'000'000;
     if (info_.vocab_size() == 0) return {1, 1};
     const int64_t block = info_.input_shape[0];
-    // Memory grows linearly with the length only on a GPU, where attention does not store a square
-    // of it. On the CPU short samples would hide the quadratic part.
+    // Attention on a GPU stores no matrix of length x length, so memory grows linearly with the
+    // length. On the CPU it grows quadratically, and short samples would not show that.
     const bool is_whole =
         !takes_any_length(model_) || (!on_gpu && block * model_.num_parameters() < kCheap);
     return {block, is_whole ? block : std::min(kTokens, block)};
   }
 
-  // Returns the bytes after each op of a batch, above those before it.
+  // Runs a batch and returns the bytes that are allocated after each op, less those allocated
+  // before the batch.
   std::vector<int64_t> run(BatchSize n, bool trains) {
     model_.train(trains);
     DataInfo part = info_;
@@ -126,8 +128,9 @@ class Probe {
   const Loss loss_;
 };
 
-// Returns the bytes of the optimizer's state after a step. Takes a step with one parameter of each
-// number of dimensions, because an optimizer treats all of these in the same way.
+// Returns the bytes of the optimizer's state after a step. Takes a step with one parameter for each
+// number of dimensions that occurs, because an optimizer treats parameters with the same number of
+// dimensions in the same way.
 int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   constexpr int64_t kLeast = 16;  // elements, so that the step counter does not matter
   const auto optimizer = build_optimizer(config, {model, config.no_decay});
@@ -150,7 +153,7 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   return total;
 }
 
-// The conditions of an estimate.
+// The inputs of an estimate.
 struct EstimateSite {
   bool holds_data, on_gpu;
   int64_t ranks;
@@ -163,8 +166,8 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
   const int64_t parts = c.shards.value_or(ranks),
                 gradients = tensor_bytes(model.named_parameters());
   int64_t buckets = parts > 1 ? gradients : 0;
-  // Each level of the tree of shards keeps a sum that waits for its neighbor. With more than two
-  // ranks there is a buffer for all_gather, too.
+  // Each level of the tree of shards keeps one sum until its neighbor's sum is computed. With more
+  // than two ranks, all_gather needs a buffer, too.
   if (c.shards) {
     for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) buckets += gradients;
     if (ranks > 2) buckets += gradients;
@@ -179,9 +182,9 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
   return out;
 }
 
-// Estimates all parts. The model must be on the CPU; its gradients are freed. Temporary memory is
-// counted by its maximum: activations and what a backward pass needs besides gradients, or an
-// evaluation, or a checkpoint, whichever is largest.
+// Estimates all parts. The model must be on the CPU; its gradients are freed. Only the largest use
+// of temporary memory is counted: the activations and temporary memory of a backward pass, or an
+// evaluation, or a checkpoint.
 MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data, Module& model,
                               const EstimateSite& site) {
   const TrainConfig& c = config.train;
@@ -199,7 +202,7 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   // state_bytes() changes the weights, so it is called after the probes.
   MemoryEstimate out =
       estimate_state(config, model, state_bytes(config.optimizer, model), site.ranks);
-  // A checkpoint swaps averages and weights, and holds copies of both.
+  // While a checkpoint is written, averages and weights are swapped, and copies of both are held.
   const int64_t saved = 3 * averages;
   out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
           concat_to_string("  of ", trained, " samples in training (", mib(step), ") or ",

@@ -19,9 +19,9 @@ struct MemoryEstimate {
   void add(const char* name, int64_t bytes, const std::string& note = "");
 };
 
-// Returns an estimate of the bytes that a run allocates on the device of `ranks`; with several
-// ranks, on each device. holds_data: the samples are stored on the device, too. The estimate is
-// computed on the CPU from two small steps. The default generator is not changed.
+// Returns an estimate of the bytes that a run allocates on the device of each rank. holds_data: the
+// samples are stored on the device, too. The estimate is computed on the CPU from two small steps.
+// The default generator is not changed.
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks);
 
@@ -31,21 +31,20 @@ int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool 
 std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
                             int64_t ranks);
 
-// Returns the largest power of two up to 1024 for which an evaluation and the state of the run take
-// at most half of the device's memory on one rank. The result does not depend on the number of
-// ranks. The model must be on the CPU. total() returns the size of the memory, and is called only
-// if more than 1 GiB may be needed.
+// Returns the largest batch size for evaluations, a power of two up to 1024, at which an evaluation
+// and the state of the run take at most half of the device's memory on one rank. The result does
+// not depend on the number of ranks. The model must be on the CPU. total() returns the size of the
+// memory. It is called only if more than 1 GiB may be needed.
 int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, Module& model,
                                 bool on_gpu, const std::function<int64_t()>& total);
-// Returns the batch size of evaluations: train.eval_batch_size if the config gives it; otherwise
-// eval_batch_size_of() for text, and fitting_eval_batch_size() of the device's total memory for
-// other data. It does not depend on how much memory is free, so that all runs of a config choose
-// the same.
+// Returns the batch size of evaluations. It is train.eval_batch_size if the config sets that,
+// otherwise eval_batch_size_of() for text, and fitting_eval_batch_size() for other data. It depends
+// on the device's total memory, but not on how much of that is free, so that all runs of a config
+// choose the same size.
 int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
                                const distributed::Communicator& ranks);
 
-// Returns the maximum number of bytes that tensors of the device have used since
-// reset_peak_memory().
+// Returns the peak number of bytes that tensors on the device have used since reset_peak_memory().
 int64_t peak_memory(Device device);
 void reset_peak_memory(Device device);
 

@@ -183,8 +183,8 @@ void launch(int64_t ranks) {
       words.push_back(own[i]);
     }
   }
-  // Variables that the user has set are kept. The defaults: ranks may share one host, threads are
-  // not bound to cores, and if a rank is lost, the others have 5 seconds to report that or to save.
+  // Sets defaults for variables that the user has not set: ranks may share one host, and threads
+  // are not bound to cores. If a rank is lost, the others have 5 seconds to report that or to save.
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
   setenv("OMPI_MCA_orte_execute_quiet", "1", 0);  // the ranks themselves report errors

@@ -19,8 +19,8 @@ using distributed::Communicator;
 // environment, so that errors before the ranks are connected are printed once.
 bool is_later_rank();
 
-// Does what set_up() does (host_state.h), for the ranks that were launched, or for this process
-// alone. With several ranks each uses a GPU of its own.
+// Sets up this process like set_up() in host_state.h, and connects it to the other ranks that were
+// launched, if any. With several ranks each uses a GPU of its own.
 Communicator set_up_ranks(const RunConfig& config);
 
 // Throws on all ranks, with the differences, if ranks differ in program or config (ConfigError) or
@@ -32,18 +32,19 @@ void require_equal_ranks(const RunConfig& config, const Communicator& ranks);
 // must not call collectives.
 void run_on_all_ranks(const Communicator& ranks, const std::function<void()>& f);
 
-// Does the same before the ranks have devices. Afterwards the ranks synchronize within `timeout`
-// seconds, which f may set. Without MPI each rank throws its own error.
+// Like run_on_all_ranks() above, but for use before the ranks have devices. Afterwards the ranks
+// synchronize within `timeout` seconds, which f may set. Without MPI each rank throws its own
+// error.
 void run_on_all_ranks(const double& timeout, const std::function<void()>& f);
 
 // Returns the first rank's value on all ranks. Every rank calls it.
 std::string from_first(const Communicator& ranks, const std::string& text);
 std::optional<Checkpoint> from_first(const Communicator& ranks, std::optional<Checkpoint> given);
 
-// Terminates this rank after a failed run; `step` is the last step. Rethrows an error that all
-// ranks share; only the first rank's has a message, so that it is printed once. If another rank was
-// lost, throws an error with the name of this rank and the step. If only this rank failed, logs the
-// error and aborts the job.
+// Terminates this rank after a failed run. `step` is the last step. Rethrows an error that all
+// ranks share. Only the first rank's error has a message, so that the message is printed once. If
+// another rank was lost, throws an error with the name of this rank and the step. If only this rank
+// failed, logs the error and aborts the job.
 [[noreturn]] void abort_rank(const Communicator& ranks, const std::exception& error, int64_t step);
 
 // Implements `taper ... --ranks N`: replaces this process by mpirun, which starts the program N

@@ -9,14 +9,14 @@
 
 namespace taper::v0::runner {
 
-// All configs of a run whose config has changed (run_metadata.h).
+// The file with the configs of all phases of a run whose config has changed (run_metadata.h).
 inline constexpr const char* kHistory = "history.json";
 
 // Returns whether the files in the directory were written by a run.
 bool is_run(const fs::path& dir);
 
-// The lock of the process that writes to a run's directory. It is released at the end of the scope
-// or of the process. The file DIR/run.lock is not removed.
+// Locks a run's directory for the process that writes to it. The lock is released at the end of the
+// scope or of the process. The file DIR/run.lock remains.
 class RunLock {
  public:
   // Waits up to five seconds if another process holds the lock, because a process that was killed
@@ -38,8 +38,8 @@ void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock);
 
 // --- checksums ---
 
-// Writes the checksums of the run's files to DIR/CRC32. Files that change until the end of the run
-// are listed only if is_finished.
+// Writes the checksums of the run's files to DIR/CRC32. is_finished: also lists the files that
+// change until the end of the run.
 void write_run_checksums(const fs::path& dir, bool is_finished);
 // Throws InputError if `dir` is not a run's directory, or if a file differs from its checksum.
 // Every command that reads a run calls this first. If there are no checksums, as in runs of older

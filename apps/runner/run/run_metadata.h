@@ -1,4 +1,4 @@
-// What a run was made from: its configs (config.yaml, history.json), and the program, machine and
+// Records how a run was made: its configs (config.yaml, history.json), and the program, machine and
 // data files (env.json).
 #pragma once
 
@@ -28,8 +28,8 @@ struct Phase {
 // Returns all phases of a run, the last of which has the config of config.yaml. `run` is a run's
 // directory, whose files are verified, or a YAML file.
 std::vector<Phase> phases_of_run(const fs::path& run);
-// Records in DIR/history.json that a run continues after `step` with the YAML `after`, and had
-// `before` until then.
+// Records in DIR/history.json that the run had the YAML config `before` until `step`, and continues
+// with `after`.
 void note_phase(const fs::path& dir, int64_t step, const std::string& before,
                 const std::string& after);
 
@@ -43,16 +43,16 @@ BuildInfo build_info();
 // Returns the name of the processor, such as "AMD EPYC 9654 96-Core Processor".
 std::string cpu_name();
 
-// Returns YAML of what must be equal on all ranks of a run: program, config and data files.
+// Returns as YAML the program, config and data files, which must be equal on all ranks of a run.
 std::string metadata_of_rank(const RunConfig& config);
 
 // Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
 // threads, device, the data files with their sizes and CRC-32, the seed, the folder where the run
-// was started, and the command line. Apart from these paths and arguments, nothing in it identifies
-// the machine or its user.
+// was started, and the command line. Only these paths and arguments may identify the machine or its
+// user.
 void write_env(const fs::path& dir, const RunConfig& config, Device device);
 
-// Texts by name or path ("train.epochs").
+// Values as text, by name or path ("train.epochs").
 using MetadataMap = std::map<std::string, std::string>;
 
 // The contents of DIR/env.json without the run's own settings: values of program and machine by
@@ -69,8 +69,8 @@ std::string changed_data(const fs::path& dir, const RunConfig& config);
 
 // --- differences ---
 
-// Returns a line "  train.epochs: 3 | 5" for each value that differs, or "" if none does. none: the
-// text for a value that one side lacks.
+// Returns a line "  train.epochs: 3 | 5" for each value that differs, or "" if none does. none:
+// printed in place of a value that one side lacks.
 std::string differences(const MetadataMap& a, const MetadataMap& b,
                         const std::string& none = "not there");
 // Returns the differences of two YAML or JSON texts.

@@ -6,8 +6,8 @@
 
 namespace taper::v0::runner {
 
-// Returns a guard. While it exists, ops compute in the half-precision dtype of `precision`, if it
-// has one.
+// Returns a guard for autocast in the half-precision dtype of `precision`. If the precision has
+// none, autocast is off.
 inline AutocastGuard autocast_of(Precision precision, DeviceType device) {
   return AutocastGuard(device, precision == Precision::kFp16 ? kFloat16 : kBFloat16,
                        precision == Precision::kFp16 || precision == Precision::kBf16);

@@ -81,7 +81,7 @@ std::string put(Node& root, std::string_view keys, Node value) {
   return "";
 }
 
-// Applies the override with that number. Returns the problems.
+// Applies `text`, the override with that number. Returns the problems.
 std::vector<Problem> apply(Node& root, const std::string& text, int number) {
   const std::size_t equals = text.find('=');
   const bool has_key = equals != std::string::npos && equals > 0;

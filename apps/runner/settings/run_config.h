@@ -29,8 +29,8 @@ inline bool is_time(const std::string& text) { return seconds_of(text).has_value
 inline constexpr const char* kTime = "a time such as 90 (seconds), \"30m\" or \"1.5h\"";
 
 struct DataConfig : Component {
-  // The folder against which relative paths are resolved if the file exists there. Not a key of the
-  // YAML file.
+  // The folder against which relative paths are resolved. A path that does not exist there is
+  // relative to the current directory. Not a key of the YAML file.
   std::filesystem::path base{};
   int64_t workers = 0;  // threads that prefetch; 0: none
   data::OnDevice on_device = data::OnDevice::kAuto;
@@ -45,7 +45,7 @@ struct DataConfig : Component {
       "random transforms of the training images, in this order");
   }
 };
-// Returns the data source, with relative paths resolved against `base` if the files exist there.
+// Returns the data source. Relative paths are resolved against `base` if the files exist there.
 std::unique_ptr<data::Source> source_of(const DataConfig& config);
 data::Task task_of(const DataConfig& config);
 
@@ -229,12 +229,13 @@ struct CheckpointConfig {
 
 enum class LogFormat { kText, kJson };
 
-// Returns the names of log levels in configs and on the command line, in the order of LogLevel.
+// Returns the names that log levels have in configs and on the command line, in the order of
+// LogLevel.
 std::vector<std::string> log_level_names();
 // Returns whether a log file may have this name: a plain file name that no other file of a run has.
 bool is_log_file_name(const std::string& text);
 
-// The log messages of a run: their level and destination. Does not affect the numbers of the run.
+// Which log messages of a run are written, and where. Does not affect the numbers of the run.
 struct LogConfig {
   LogLevel level = LogLevel::kInfo;
   bool console = true;
@@ -290,11 +291,11 @@ std::vector<std::string> metrics_of(const RunConfig& config);
 // source line.
 RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// Returns train.eval_batch_size from the YAML text that a run has written; std::nullopt if it is
-// absent.
+// Returns train.eval_batch_size from the YAML of a run's config; std::nullopt if it is absent.
 std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml);
 
-// Returns the schema from which everything above is derived, bound to `config`.
+// Returns the schema bound to `config`. The functions in this file that read, write or describe
+// configs are derived from it.
 Schema describe(RunConfig& config);
 
 // Returns all values, including defaults, as YAML. load_config() of this text gives the same bytes

@@ -20,7 +20,7 @@ bool is_bad(const Tensor& x) {
 
 using Tensors = std::vector<Tensor>;
 
-// Until it is destroyed, notes the first bad tensor among the inputs and outputs of all modules.
+// While it exists, records the first bad tensor among the inputs and outputs of all modules.
 class Watch {
  public:
   explicit Watch(Module& model) {
@@ -59,8 +59,8 @@ std::string search(Module& model, const std::function<Tensor()>& step) {
   const Tensor loss = step();
   if (!watch.found.empty()) return watch.found;
   if (is_bad(loss)) return "the loss";
-  // The backward pass begins with the last parameters. A norm may overflow although all gradients
-  // are finite.
+  // Checks the last parameters first, because the backward pass computes their gradients first. The
+  // norm may overflow although all gradients are finite.
   for (auto at = params.rbegin(); at != params.rend(); ++at) {
     const auto& [name, p] = *at;
     const double norm = p.grad().defined() ? optim::get_total_norm({p.grad()}).item<double>() : 0;

@@ -10,14 +10,14 @@
 namespace taper::v0::runner {
 namespace {
 
-// The memory of a contiguous int64 tensor on a GPU as float64: the list kernels take floating-point
-// tensors, and the copy below moves bits without computing with them.
+// Returns a float64 view of the memory of an int64 tensor on a GPU. The list kernels take
+// floating-point tensors only, and the copy below moves bits without computing with them.
 Tensor as_float64(const Tensor& x) {
   return from_blob(x.data_ptr(), x.shape(), {.dtype = kFloat64, .device = x.device()});
 }
 
-// Copies from[i] to to[i], in one launch. The kernel updates averages; with a count of `zero` it
-// makes the first update, which is a copy.
+// Copies from[i] to to[i] for all i in one launch. Uses the kernel that updates averages: if its
+// step counter is `zero`, it makes the first update, which is a copy.
 void copy_list(const std::vector<Tensor>& to, const std::vector<Tensor>& from, const Tensor& zero) {
   if (to.empty()) return;
   const kernels::Average copies{{}, kernels::pointer<int64_t>(zero), 0, false};

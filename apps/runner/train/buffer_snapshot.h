@@ -1,4 +1,4 @@
-// Copies of a model's buffers, such as running statistics, from before a step.
+// Keeps copies that a model's buffers, such as running statistics, had before a step.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,26 @@
 
 namespace taper::v0::runner {
 
-// Undoes what a forward pass has done to buffers. Only buffers that some earlier step has changed
-// are copied, floating-point ones and counters in one launch each, so that a step of a model
-// without running statistics costs nothing. The tensors' version counters show which ones have
-// changed. The model must outlive the snapshot.
+// Restores the buffers that a forward pass has changed. Copies only buffers that an earlier step
+// has changed, so that a step of a model without running statistics costs nothing. The tensors'
+// version counters show which ones have changed. All floating-point buffers are copied in one
+// launch, and all counters in another. The model must outlive the snapshot.
 class BufferSnapshot {
  public:
   // copies_all: copies every buffer from the first step on, even if it never changes.
   explicit BufferSnapshot(Module& model, bool copies_all = false);
 
-  // Call it after anything but a step has written to buffers, such as loading a checkpoint.
+  // Call this after buffers were written by anything other than a step, for example by loading a
+  // checkpoint.
   void accept();
-  // Call it before a step or an evaluation. Notes the versions of all buffers; launches nothing.
+  // Call this before a step or an evaluation. Records the versions of all buffers; launches no
+  // kernels.
   void begin();
-  // Copies the buffers before the forward pass changes them. Does not synchronize, so that a step
-  // with this call can be captured in a CUDA graph.
+  // Copies the buffers before the forward pass changes them. Does not synchronize, so it can be
+  // part of a step that is captured as a CUDA graph.
   void take();
-  // Puts back the values that take() copied. Returns false, and changes nothing, if a buffer was
-  // replaced, or was changed since begin() without having been copied.
+  // Restores the values that take() copied. Returns false, and changes nothing, if that is
+  // impossible: a buffer was replaced, or has changed since begin() without having been copied.
   bool restore() const;
   // Puts back the copied values where `condition` (0-dim) is not 0. Does not synchronize.
   void restore_where(const Tensor& condition) const;

@@ -1,5 +1,5 @@
-// Logs a run: metrics.jsonl, timing.jsonl, TensorBoard's event file, messages, and the progress
-// bar.
+// Writes the logs of a run: metrics.jsonl, timing.jsonl, TensorBoard's event file, messages, and
+// the progress bar.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace taper::v0::runner {
 
-// The time that this process has spent on a run, in seconds, and on how much work.
+// The time in seconds that this process has spent on the parts of a run, and the amount of work
+// done in that time.
 struct Timings {
   Clock::time_point start = Clock::now();
   double evaluating = 0, saving = 0;
@@ -26,32 +27,36 @@ struct Timings {
   double training() const { return seconds_since(start) - evaluating - saving; }
 };
 
-// The log of a run. In the functions below `state` is the progress of the run.
+// The log of a run. In the functions below, `state` is the progress of the run.
 class Log {
  public:
-  // Writes the files of `dir`, and nothing if is_mute (ranks other than the first). The config must
-  // outlive the object.
+  // Writes the log files to `dir`. If is_mute, as on ranks other than the first, writes nothing.
+  // The config must outlive the object.
   Log(const RunConfig& config, fs::path dir, bool is_mute = false);
-  // Opens the files. Lines of metrics.jsonl after those of the state are removed.
+  // Opens the files. Removes the lines of metrics.jsonl that were written after `state`.
   void open(const RunState& state);
-  // Removes the lines of metrics.jsonl after those of the state: the run was rolled back to it.
+  // Removes the lines of metrics.jsonl that were written after `state`, to which the run was rolled
+  // back.
   void go_back(const RunState& state);
 
-  // Logs a step. norm: of all gradients, before clipping. lr: the learning rate of the step.
+  // Logs a step. norm: the norm of all gradients before clipping. lr: the learning rate of the
+  // step.
   void step(int64_t step, int64_t epoch, float loss, float norm, double lr);
-  // Logs an evaluation of the weights after that step on a part of the data: "validation", "test".
+  // Logs the metrics of an evaluation after that step. split: the measured part of the data,
+  // "validation" or "test".
   void evaluation(int64_t step, int64_t epoch, const std::string& split, const Metrics& metrics);
-  // An epoch begins with its sample `first_sample`: not 0 in a resumed run.
+  // Begins an epoch at its sample `first_sample`, which is not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);
-  // peak: bytes of tensors on the device; estimate: what estimate_memory() returned.
+  // Logs the peak memory. peak: bytes of tensors on the device; estimate: the result of
+  // estimate_memory().
   void memory(int64_t step, int64_t peak, int64_t estimate);
-  // Updates the progress bar if that is due. evaluations: how many are to come.
+  // Updates the progress bar if that is due. evaluations: the number of evaluations that remain.
   void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
   void end_bar() { progress_.clear(); }
 
-  // Notes the size and checksum of metrics.jsonl in the state. sync() first waits until the file is
-  // on the disk.
+  // Records the size and checksum of metrics.jsonl in the state. sync() first waits until the file
+  // is on the disk.
   void note_position(RunState& state) const;
   void sync(RunState& state) const;
 

@@ -1,5 +1,5 @@
 // Requests from outside the training loop: signals, the caller's stop token, the time limit, and
-// the interval of checkpoints. With several ranks all do the same after the same step.
+// the interval of checkpoints. With several ranks, all ranks act on a request after the same step.
 #include <algorithm>
 #include <cmath>
 #include <locale>
@@ -22,8 +22,8 @@ std::string signal_of(const std::vector<std::string>& signals, const Communicato
   return "";
 }
 
-// `count` steps or batches took `seconds`. Returns after how many more of them the ranks exchange
-// their requests again: about every half a second, but at the latest after `max`.
+// Returns after how many more steps or batches the ranks exchange their requests again: after about
+// half a second, but after at most `max` of them. The last `count` of them took `seconds`.
 int64_t count_until_exchange(int64_t count, double seconds, double max) {
   const double in_time = double(count) * kReadSeconds / std::max(seconds, 1e-6);
   return int64_t(std::clamp(in_time, 1.0, max));

@@ -14,10 +14,11 @@
 namespace taper::v0::runner {
 namespace {
 
-// Streams of random numbers that one step may use.
+// The number of random streams reserved for one step.
 constexpr uint64_t kStreamsPerStep = uint64_t(1) << 32;
 
-// Returns the seed that a part draws from. No other part has the same streams, on any rank.
+// Returns the seed of a part's generator. Parts have different seeds on all ranks, so they never
+// share a stream.
 uint64_t seed_of_part(uint64_t seed, int64_t part) {
   const Philox4 r = philox({seed, uint64_t(part)}, UINT64_MAX);
   return uint64_t(r.word[0]) << 32 | r.word[1];
@@ -29,15 +30,15 @@ Tensor count_tokens(const Tensor& targets) {
 }
 
 // The buffers of a model in a step of several parts. Each part begins with the values from before
-// the step. After the step a floating-point buffer has moved by the mean of its changes in the
-// parts, weighted by their samples. An integer buffer (batches seen) has the value of the last
-// part.
+// the step. After the step, each floating-point buffer is changed by the mean of its changes in the
+// parts, weighted by their numbers of samples. An integer buffer (such as the number of batches
+// seen) gets the value of the last part.
 class RunningStatistics {
  public:
-  // parts: on all ranks; parts_here: on this rank.
+  // parts: number of parts on all ranks; parts_here: number of parts on this rank.
   RunningStatistics(Module& model, int64_t parts, int64_t parts_here);
-  // Notes the changes of part i of this rank, which has the given share of the step's samples, and
-  // restores the values from before the step.
+  // Records the changes that part i of this rank made to the buffers, and restores the values from
+  // before the step. share: the part's share of the step's samples.
   void end_part(int64_t i, double share);
   // Applies the changes of all parts. Every rank calls it.
   void join(const Communicator& ranks);
@@ -142,7 +143,8 @@ int64_t MicroBatches::samples_from(int64_t batch) const {
   return std::min(batches_from(batch) * size, loader_.samples_per_epoch() - batch * size);
 }
 
-// Returns where part `part` of this rank begins in this rank's samples of a batch of the epoch.
+// Returns the index at which part `part` of this rank begins among this rank's samples of a batch.
+// batch: the number of the batch in the epoch.
 int64_t MicroBatches::begin_of(int64_t part, int64_t batch) const {
   const int64_t size = config_.train.batch_size;
   const int64_t samples = std::min(size, loader_.samples_per_epoch() - batch * size);
@@ -150,7 +152,7 @@ int64_t MicroBatches::begin_of(int64_t part, int64_t batch) const {
          begin_of_part(samples, first_part_, all_parts_);
 }
 
-// Returns the share of a part of this rank in the samples of the step.
+// Returns the share of the step's samples that belong to a part of this rank.
 double MicroBatches::share_of(int64_t part, int64_t first) const {
   int64_t samples = 0;
   for (int64_t i = first; i < first + batches_from(first); ++i) {
@@ -164,8 +166,8 @@ double MicroBatches::share_of(int64_t part, int64_t first) const {
 Tensor MicroBatches::run(int64_t first, const NextBatch& next, const TrainOn& train_on) {
   const StepBatches step = load(first, next);
   if (!parallel_) return run_part(0, step, next, train_on);
-  // Each part draws random numbers of its own and changes the running statistics from before the
-  // step, so that it does not matter which rank computes it.
+  // Each part draws its own random numbers and starts from the running statistics before the step.
+  // So the result does not depend on the rank that computes it.
   Generator& generator = default_generator();
   const PhiloxKey start = generator.state();
   std::optional<RunningStatistics> statistics;
@@ -190,8 +192,8 @@ Tensor MicroBatches::mean_loss(const Tensor& losses) const {
   return config_.train.shards ? sum(all) : mean(all);
 }
 
-// Loads all batches of the step if they are cut into parts, or if the tokens of all must be known:
-// sequences of a text (data.lines) are weighted by their tokens.
+// Loads all batches of the step in advance if they are cut into parts, or if the number of tokens
+// in all of them is needed: sequences of a text (data.lines) are weighted by their tokens.
 MicroBatches::StepBatches MicroBatches::load(int64_t first, const NextBatch& next) const {
   const int64_t batches = batches_from(first);
   const bool by_tokens = data_.lines && (batches > 1 || all_parts_ > 1);
@@ -206,7 +208,7 @@ MicroBatches::StepBatches MicroBatches::load(int64_t first, const NextBatch& nex
   return step;
 }
 
-// Returns the loss of a part, as a share of the step's mean loss.
+// Returns the contribution of a part to the mean loss of the step.
 Tensor MicroBatches::run_part(int64_t part, const StepBatches& step, const NextBatch& next,
                               const TrainOn& train_on) {
   const int64_t batches = batches_from(step.first);

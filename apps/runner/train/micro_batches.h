@@ -1,9 +1,9 @@
-// Divides the batches of a training step over ranks, shards and accumulation, so that step.cpp
-// trains on one micro-batch after another and knows nothing of them.
+// Divides the batches of a training step over ranks, shards and accumulation, so that step.cpp only
+// trains on one micro-batch after another.
 //
 // A step takes `train.accumulate` batches. Each batch is cut into parts: `train.shards` of them, or
-// one for each rank. A rank computes its parts one after another, and of each part one batch after
-// another:
+// one for each rank. A rank computes its parts one after another. Within a part it computes one
+// batch after another:
 //
 //   for each part of this rank            random numbers and running statistics of its own
 //     for each batch of the step
@@ -37,11 +37,12 @@ inline int64_t begin_of_part(int64_t samples, int64_t i, int64_t parts) {
 struct MicroBatch {
   Tensor inputs, targets;
   double weight = 1;     // without step_tokens: the share of the step's samples
-  Tensor step_tokens{};  // 0-dim: tokens of the whole step; undefined if samples are counted
+  Tensor step_tokens{};  // 0-dim: number of tokens in the whole step; undefined if the loss is a
+                         // mean over samples
   double num_ranks = 1;  // by which gradients are divided when they are averaged over ranks
 
-  // Returns the contribution of this micro-batch, whose mean loss is `loss`, to the mean loss of
-  // the step: the same as if one big batch had been computed.
+  // Returns the contribution of this micro-batch to the mean loss of the step. `loss` is its own
+  // mean loss. The contributions add up to the mean loss of one large batch.
   Tensor share_of_mean(const Tensor& loss) const;
 };
 
@@ -60,8 +61,8 @@ class MicroBatches {
   // Whether several parts are computed, on this rank or on others.
   bool is_divided() const { return parallel_.has_value(); }
 
-  // Return how many batches and samples a step has that begins with this batch of the epoch,
-  // counted over all ranks. The last step of an epoch may have fewer than the others.
+  // Return the number of batches and of samples in the step that begins with this batch of the
+  // epoch, counted over all ranks. The last step of an epoch may be smaller than the others.
   int64_t batches_from(int64_t batch) const;
   int64_t samples_from(int64_t batch) const;
 
@@ -82,7 +83,8 @@ class MicroBatches {
   struct StepBatches {
     int64_t first;
     std::vector<Batch> loaded{};  // empty: micro-batches are whole batches from next()
-    Tensor tokens{};              // 0-dim, over all ranks; undefined if samples are counted
+    Tensor tokens{};              // 0-dim: number of tokens on all ranks; undefined if the loss is
+                                  // a mean over samples
   };
   StepBatches load(int64_t first, const NextBatch& next) const;
   Tensor run_part(int64_t part, const StepBatches& step, const NextBatch& next,
@@ -97,7 +99,8 @@ class MicroBatches {
   const Batches& loader_;
   Module& model_;
   const Communicator& ranks_;
-  // The parts of a batch, how many of them this rank computes, and the first of these.
+  // The number of parts in a batch, the number of parts that this rank computes, and the index of
+  // its first one.
   const int64_t all_parts_, parts_, first_part_;
   std::optional<DataParallel> parallel_;  // empty if there is one part
 };

@@ -1,4 +1,4 @@
-// The observers of a run as one.
+// Combines the observers of a run into one.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace taper::v0::runner {
 // The observer of train()'s caller, and the callbacks of the config.
 class Observers : public Observer {
  public:
-  // `first` may be null. Throws what the factories of the callbacks throw.
+  // `first` may be null. Throws the errors of the callbacks' factories.
   Observers(Observer* first, const std::vector<Component>& config, const CallbackSite& site) {
     if (first) all_.push_back({first, nullptr});
     for (const Component& each : config) {
@@ -31,7 +31,8 @@ class Observers : public Observer {
   void on_start(Module& model) override {
     call_each([&](Observer& each) { each.on_start(model); });
   }
-  // Calls all observers, even after one has returned false. Returns true if all did.
+  // Calls all observers, even after one has returned false. Returns true if all of them returned
+  // true.
   bool on_step(int64_t step, double loss, double grad_norm) override {
     bool goes_on = true;
     call_each([&](Observer& each) { goes_on = each.on_step(step, loss, grad_norm) && goes_on; });

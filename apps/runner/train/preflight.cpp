@@ -17,7 +17,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// The multiply-adds that a call may cost: about a tenth of a second.
+// The number of multiply-adds that a trial call may cost: about a tenth of a second.
 constexpr int64_t kCheap = 2'000'000'000;
 
 // Returns int64 values that alternate between 0 and `most`.
@@ -47,7 +47,7 @@ class Preflight {
   }
   Preflight& operator=(Preflight&&) = delete;
 
-  // Runs model and loss on two samples, and measures what a sample costs.
+  // Runs model and loss on two samples, and measures the cost of a sample.
   void try_smallest() {
     const int64_t before = kernels::multiply_adds;
     const Batch batch = batch_of(2);
@@ -59,7 +59,7 @@ class Preflight {
     sample_cost_ = (kernels::multiply_adds - before) / 2;
   }
 
-  // Runs the model in training mode. Throws the error of the model itself.
+  // Runs the model in training mode. Lets the model's own error pass through.
   void train_on(int64_t samples) {
     const Batch batch = batch_of(affordable(samples));
     const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
@@ -98,7 +98,7 @@ class Preflight {
                                             : extremes(targets, data_.outputs - 1, device_)};
   }
 
-  // Runs the loss on the CPU, where it checks the values; on a GPU an error would come late.
+  // Runs the loss on the CPU, where it checks the values; a GPU would report an error late.
   void take_loss(const Tensor& outputs, const Tensor& targets) const {
     const NoGradGuard no_grad;
     const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
@@ -121,7 +121,7 @@ bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
   return config.distributed.sync_batch_norm && sizes.ranks > 1;
 }
 
-// Returns a sentence about the call with which the model has failed.
+// Returns a sentence that describes the call in which the model failed.
 std::string description(const CallSize& call, const RunConfig& config, const RunSizes& sizes) {
   const TrainConfig& c = config.train;
   const std::string out =

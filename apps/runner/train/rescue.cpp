@@ -29,8 +29,9 @@ template <class... E> bool is_one_of(const std::exception_ptr& error) try {
   return false;
 }
 
-// Returns whether the error may come from kernels of earlier steps: a bad index on a GPU is
-// reported by a later call that synchronizes, whatever type the error has become since.
+// Returns whether the error may come from kernels of earlier steps. A bad index on a GPU, for
+// example, is reported by a later call that synchronizes. The type of the error may have changed
+// since.
 bool may_be_late(const std::exception_ptr& error) {
   return is_one_of<AcceleratorError>(error) ||
          what_of(error).find("(reported by ") != std::string::npos;
@@ -49,7 +50,7 @@ void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   const bool is_signal = is_one_of<Interrupted>(cause);
   if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) return;
   if (is_signal ? saved_step_ == state_.step : !is_first_) return;
-  // The error itself says which checkpoints are left on the full disk.
+  // The error already names the checkpoints that remain on the full disk.
   if (is_saving_ && is_one_of<DiskError>(cause)) return;
   std::string why;
   try {
@@ -84,7 +85,7 @@ std::string Trainer::why_lost(const std::exception_ptr& cause) {
   step_.release_memory();
   if (missing_lines_ > 0) return "lines of metrics.jsonl could not be written";
   if (pending_.empty()) return "";
-  // Alone, this rank cannot ask the others which tensor became bad first.
+  // A rank that acts alone cannot ask the others which tensor became non-finite first.
   if (ranks_.size() > 1 && has_bad_step())
     return "a loss or gradient of an earlier step is not finite";
   read_losses();  // may roll back to a checkpoint, whose step is then the last whole one
@@ -109,8 +110,8 @@ bool Trainer::undo() {
   return true;
 }
 
-// If other ranks may have failed, the first rank saves what it has: weights are the same on all
-// ranks, and checkpoints have the buffers of the first rank.
+// If other ranks may have failed, the first rank saves its own state. That is enough, because all
+// ranks have the same weights, and checkpoints store the first rank's buffers.
 void Trainer::save_last_step(bool is_on_all_ranks) {
   if (is_on_all_ranks) return save(false, true);
   state_.is_extra = true;

@@ -15,7 +15,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// A key that may differ in a resumed run. These keys control its length, device, files and logs.
+// A key that may differ in a resumed run: its length, device, files and logs.
 struct MayDiffer {
   std::string_view key;
   bool changes_numbers = false;  // of later steps, so history.json records both configs
@@ -137,7 +137,7 @@ void report_resumed(const Resumed& from, int64_t step, double lr) {
                   step, before, lr));
 }
 
-// Copies the best checkpoint of the other run up to that step, which may stay the best one.
+// Copies the other run's best checkpoint up to that step, because it may remain the best one.
 static void copy_best(const fs::path& run, const fs::path& dir, int64_t step) {
   const int64_t best = step_of(best_checkpoint(run));
   if (best < 0 || best > step || !damage_of(best_checkpoint(run)).empty()) return;

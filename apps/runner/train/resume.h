@@ -16,11 +16,11 @@ struct Resumed {
   Checkpoint checkpoint;
   fs::path run{};         // the directory of the run that wrote it
   std::string changes{};  // a line for each change of the config that may change the numbers
-  std::optional<int64_t> eval_batch_size{};  // of that run; empty if the config gives one
+  std::optional<int64_t> eval_batch_size{};  // the setting of that run; empty if the config sets it
 };
 
-// Returns the checkpoint that the options name; empty: a new run begins. Its data, and all settings
-// that may not change on resume, must match. Throws what train() throws.
+// Returns the checkpoint that the options name, or std::nullopt if a new run begins. Throws the
+// errors of train() if the data do not match, or any setting that may not change on resume.
 std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir,
                                     const TrainOptions& options);
 
@@ -28,8 +28,8 @@ std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir
 // newest undamaged one if all are extra. Throws InputError if none is left.
 Checkpoint target_of_rollback(const fs::path& run);
 
-// Logs from which checkpoint and step a run is resumed, and warns of settings that differ from
-// there on. lr: the learning rate of the config at that step.
+// Logs the checkpoint and step from which a run is resumed, and warns of settings that differ after
+// that step. lr: the learning rate of the config at that step.
 void report_resumed(const Resumed& from, int64_t step, double lr);
 
 // Prepares the directory of a resumed run. If the checkpoint is from another run, makes the

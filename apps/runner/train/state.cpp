@@ -31,10 +31,11 @@ NamedTensors part_of(const NamedTensors& all, const std::string& prefix) {
   return part;
 }
 
-// Copies to the host, because a run may have to be saved after the GPU ran out of memory.
+// Returns a copy on the host, because a run may have to be saved after the GPU ran out of memory.
 Tensor copy_on_host(const Tensor& x) { return x.is_cuda() ? x.cpu() : x.clone(); }
 
-// Calls f(prefix of its names in the file, object) for each object that has a state dict.
+// Calls f(prefix, object) for each object that has a state dict. The prefix precedes its names in
+// the file.
 template <class F> void each_part(TrainingState& t, F f) {
   if (t.shards) f("optimizer.", *t.shards);
   if (!t.shards) f("optimizer.", *t.optimizer);
@@ -110,14 +111,14 @@ void TrainingState::save(Checkpoint& out, bool has_begun) {
   NamedTensors& weights = out.tensors[kModel];
   weights = model->state_dict();
   if (!ema || !has_begun) return;
-  // model.safetensors has the weights that are evaluated: the averages.
+  // model.safetensors contains the weights that evaluations use, which are the averages.
   add(rest, "ema.", ema->state_dict());
   for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x)});
   const optim::EMA::Guard averaged(*ema);
   for (auto& [name, x] : weights) x = copy_on_host(x);
 }
 
-// A plateau changes the rates itself once the warm-up is over.
+// A plateau schedule changes the rates itself once the warmup is over.
 void TrainingState::step_schedule(int64_t steps_done) {
   if (steps_done > 0 && (!plateau || steps_done <= warmup_)) schedule->step();
 }

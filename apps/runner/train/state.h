@@ -31,8 +31,8 @@ RunLength length_of(const TrainConfig& config, int64_t batches_per_epoch);
 // The model of a run and everything that updates it.
 struct TrainingState {
   // Initializes the weights from the config's seed. The rates of the schedule are multiplied by
-  // `lr_scale`, which may change later and must outlive the object. Throws as check_batches() does
-  // for batch sizes that the model does not take.
+  // `lr_scale`, which may change later and must outlive the object. Throws the errors of
+  // check_batches() if the model does not accept a batch size.
   TrainingState(const RunConfig& config, const DataInfo& data, RunLength length,
                 const RunSizes& sizes, const distributed::Communicator& ranks,
                 const double& lr_scale);
@@ -44,7 +44,7 @@ struct TrainingState {
   void return_schedule_to(int64_t epoch);
 
   // Adds model.safetensors and optimizer.safetensors to a checkpoint. has_begun: a step was taken,
-  // so that there are averages. If the optimizer's state is sharded, every rank calls it.
+  // so that averages exist. If the optimizer's state is sharded, every rank calls it.
   void save(Checkpoint& out, bool has_begun);
   // Restores what save() has added. With a plateau schedule, the loaded learning rates are
   // multiplied by `lr_factor`.
@@ -69,7 +69,8 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-// The best value of a metric so far, the step of its evaluation, and the evaluations since then.
+// The best value of a metric so far, the step of its evaluation, and the number of evaluations
+// since then.
 struct Best {
   std::optional<double> value{};
   int64_t step = 0, misses = 0;
@@ -89,19 +90,19 @@ struct RunState {
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // why the run ended before its last step; empty: it did not
   bool is_extra = false;  // the checkpoint is never a target of a rollback
-  // The step is done, but not the evaluation and whatever else may follow it. A run that continues
-  // from here begins with that.
+  // The step is done, but not the evaluation and the other actions that follow it. A run that
+  // continues from this state begins with these.
   bool is_unfinished = false;
 
   // Compares the last evaluation with the best one so far. If it is better, stores it in `so_far`
-  // and returns true. Otherwise, or if it is nan, counts a miss.
+  // and returns true. Otherwise, or if the value is NaN, counts an evaluation without improvement.
   bool update_best(Best& so_far, const GoalConfig& goal) const;
 };
 
 inline constexpr const char* kState = "state.json";
 
 std::string to_json(const RunState& state);
-// Returns the state that to_json() has written. Throws InputError for any other text, and for a
+// Parses the text that to_json() has written. Throws InputError for any other text, and for a
 // position beyond the batches of an epoch.
 RunState state_from_json(const std::string& text, int64_t batches_per_epoch);
 

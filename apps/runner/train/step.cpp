@@ -34,10 +34,10 @@ void Step::run(int64_t steps_done) {
   at_->batch += batches_from(at_->batch);
 }
 
-// Launches all that the device computes in a step. Never synchronizes, so that it can be captured
-// as a CUDA graph. Two layers wrap the lines in the middle: micro_batches_ divides the batches of
-// the step over ranks, shards and accumulation (without these there is one micro-batch), and
-// replay_graph() replays the whole function.
+// Launches all work that the device does in a step. Never synchronizes, so that the step can be
+// captured as a CUDA graph. The lines in the middle are called through two layers: micro_batches_
+// divides the batches of the step over ranks, shards and accumulation (without these there is one
+// micro-batch), and replay_graph() replays the whole function.
 void Step::train_on(const NextBatch& next) {
   begin_undoable();
   training_.optimizer->zero_grad();
@@ -50,7 +50,7 @@ void Step::train_on(const NextBatch& next) {
   update_unless(find_non_finite(loss, norm));
 }
 
-// Returns the mean loss of the model's outputs.
+// Returns the mean loss of the model on a micro-batch.
 Tensor Step::forward(const MicroBatch& batch) const {
   const RecordFunction range("forward");
   const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
@@ -107,7 +107,7 @@ void Step::update_unless(const Tensor& is_bad) {
   if (t.shards) t.shards->step(step);
   if (!t.shards) step();
   if (t.scaler) t.scaler->update();
-  // The batch of a skipped step leaves no NaN in the running statistics either.
+  // The running statistics of a skipped step's batch may contain NaN, too.
   if (config_.train.on_nan == OnNan::kSkip) buffers_.restore_where(is_bad);
   if (t.ema) t.ema->update();
   is_updating_ = false;
@@ -178,7 +178,8 @@ void Step::release_memory() {
 
 // --- the step as a CUDA graph ---
 
-// The maximum number of batches that a graph takes, because all of them are on the device at once.
+// The maximum number of batches that one graph may read, because all of them are on the device at
+// once.
 static constexpr int64_t kMaxGraphBatches = 64;
 
 std::string Step::why_no_graph() const {
@@ -209,8 +210,8 @@ void Step::reset() {
 }
 
 bool Step::can_replay() const {
-  // Numbers of samples are constants in a graph of several parts, and the last step of an epoch may
-  // have fewer.
+  // A graph of several parts contains the numbers of samples as constants, and the last step of an
+  // epoch may have fewer samples.
   const int64_t usual = batches_from(at_->batch) * config_.train.batch_size;
   const bool is_uneven = micro_batches_.is_divided() && samples_from(at_->batch) != usual;
   return graph_ && !is_uneven;
@@ -250,7 +251,8 @@ std::string Step::find_bad_tensor(Position at, PhiloxKey random) {
   at_.reset();
   default_generator().set_state(now);
   if (ranks_.size() == 1) return found;
-  // Gradients are the same on all ranks. Only the forward pass shows on which rank it began.
+  // All ranks have the same gradients. Only the forward pass shows on which rank the first
+  // non-finite tensor was.
   const std::vector<std::string> all = ranks_.all_gather_text(found);
   const auto first = std::ranges::find_if(all, [](const std::string& text) {
     return !text.empty() && !text.starts_with("the gradient");

@@ -28,28 +28,28 @@ class Step {
 
   // Moves the loader to a position. Returns false if it was there already.
   bool go_to(Position at);
-  // Takes the step after `steps_done` steps, on the next batches, and moves the position behind
-  // them. Does not wait for the device: the loss and the norm of the gradients are in
-  // loss_and_norm(), [2], once the device is done.
+  // Takes the step after `steps_done` steps on the next batches, and advances the position past
+  // them. Does not wait for the device. Once the device is done, loss_and_norm(), [2], contains the
+  // loss and the norm of the gradients.
   void run(int64_t steps_done);
   const Tensor& loss_and_norm() const { return loss_and_norm_; }
   bool is_graph() const { return graph_ != nullptr; }
-  // Return how many batches and samples a step has that begins with this batch of the epoch, over
-  // all ranks.
+  // Return the number of batches and of samples in the step that begins with this batch of the
+  // epoch, over all ranks.
   int64_t batches_from(int64_t batch) const { return micro_batches_.batches_from(batch); }
   int64_t samples_from(int64_t batch) const { return micro_batches_.samples_from(batch); }
 
   // After a non-finite step, later updates are suppressed until this is called, so that the
   // offending weights can be inspected. Not used with on_nan=skip.
   void allow_updates() { num_bad_.zero_(); }
-  // Forgets the CUDA graph and the position. Call it after weights or buffers were changed by
-  // anything but a step, such as a checkpoint that was loaded.
+  // Discards the CUDA graph and the position. Call it after anything other than a step, such as
+  // loading a checkpoint, has changed weights or buffers.
   void reset();
-  // Call it before an evaluation: undo() then takes back the evaluation, not the last step.
+  // Call this before an evaluation. After that, undo() reverts the evaluation, not the last step.
   void begin_evaluation() { buffers_.begin(); }
-  // Call it after run() or an evaluation threw: restores weights, optimizer and buffers from before
-  // it. Returns false if that is impossible because the update had begun, or because a buffer was
-  // changed that had not been copied.
+  // Call this after run() or an evaluation threw. Restores weights, optimizer and buffers from
+  // before it. Returns false if that is impossible, because the update had begun, or because a
+  // buffer was changed that had not been copied.
   bool undo();
   // Frees gradients, the memory of the CUDA graph, and the memory that the allocator caches. Call
   // reset() before the next step.
@@ -58,7 +58,7 @@ class Step {
   // checkpoint. Every rank calls it.
   void share_buffers();
   // Repeats the step at a position with the same random numbers and names its first tensor that is
-  // not finite. Returns "" if all are finite this time.
+  // not finite. Returns "" if all are finite in the repeated step.
   std::string find_bad_tensor(Position at, PhiloxKey random);
 
   double data_seconds = 0;  // time spent waiting for batches
@@ -89,7 +89,8 @@ class Step {
   std::optional<Position> at_;  // of the loader
   Tensor loss_and_norm_;
   Tensor one_;      // 0-dim: 1
-  Tensor num_bad_;  // 0-dim: non-finite steps since allow_updates(); any suppresses updates
+  Tensor num_bad_;  // 0-dim: number of non-finite steps since allow_updates(); above 0, updates are
+                    // suppressed
   std::unique_ptr<StepGraph> graph_;  // null: kernels are launched one by one
   size_t graphs_logged_ = 0;
   bool is_checked_ = false;  // whether all parameters that were used are registered

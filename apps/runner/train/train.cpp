@@ -33,8 +33,8 @@ void write_exit(const fs::path& dir, const Json& json) {
   write_file(dir / "exit.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// Writes how a run failed. If that fails, too, the first error is more important: it keeps its exit
-// code.
+// Writes the reason of a run's failure to exit.json. If that fails, too, only the first error is
+// reported, and it keeps its exit code.
 void write_failure(const fs::path& dir, const std::exception& error, int64_t step) try {
   write_exit(dir, {{"code", exit_code_of(error)}, {"reason", message_of(error)}, {"step", step}});
 } catch (const std::exception&) {
@@ -51,8 +51,8 @@ std::vector<std::string> warn_of_results(const Metrics& metrics, const DataInfo&
   return out;
 }
 
-// Returns the batch size of evaluations for all ranks: the one that a resumed run has recorded, or
-// the smallest that a rank has chosen for its device.
+// Returns the batch size of evaluations for all ranks: the recorded one if the run is resumed,
+// otherwise the smallest that any rank has chosen for its device.
 int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
                                  int64_t own) {
   if (ranks.size() == 1) return recorded.value_or(own);
@@ -72,13 +72,14 @@ class TrainingRun {
   TrainingRun(RunConfig& config, const fs::path& dir, const TrainOptions& options,
               const Communicator& ranks);
 
-  // Reads the checkpoint and the data, builds the model and makes the directory. A run that cannot
-  // begin leaves the directory of an earlier one as it was.
+  // Reads the checkpoint and the data, builds the model and creates the directory. If the run
+  // cannot begin, the directory of an earlier run remains unchanged.
   void prepare();
-  // Writes the descriptions of the run, trains, and seals the files. If that fails, writes the
-  // reason to exit.json and sets steps_done.
+  // Writes the files that describe the run, trains, and writes the final files and checksums. If
+  // that fails, writes the reason to exit.json and sets steps_done.
   TrainResult run_and_seal(int64_t& steps_done);
-  // Calls the observers. What they throw reaches the caller of train(), but the run stays finished.
+  // Calls the observers. An exception of an observer reaches the caller of train(), but the run
+  // counts as finished.
   void report(const TrainResult& result) { observers_->on_end(result); }
 
  private:
@@ -175,7 +176,7 @@ TrainResult TrainingRun::run_and_seal(int64_t& steps_done) try {
   throw;
 }
 
-// Writes the files that are complete before the first step. Frees the checkpoint.
+// Writes the files whose contents are known before the first step. Frees the checkpoint.
 void TrainingRun::write_descriptions() {
   run_on_all_ranks(ranks_, [&] {
     if (!is_first_) return log_.open(dir_);

@@ -14,15 +14,16 @@ namespace taper::v0::runner {
 
 struct TrainResult;
 
-// Is called during a training run. The gate, tests and a user's program derive from it. A config
-// can name one as a callback (`callbacks: [tell: {every: 10}]`) that was registered:
+// Base class of objects whose functions are called during a training run. The gate, tests and user
+// programs derive from it. A config can name a registered observer as a callback (`callbacks:
+// [tell: {every: 10}]`):
 //
 //   register_callback<TellOptions>("tell", [](const TellOptions& o, const CallbackSite& at) {
 //     return std::make_unique<Tell>(o.every, at.dir);
 //   });
 //
 // A run with an observer reads the loss and gradient norm of every step before the next one begins.
-// A run without does not wait for the device. The numbers of the run are the same.
+// A run without an observer does not wait for the device. The numbers of the run are the same.
 struct Observer {
   virtual ~Observer() = default;
   // Is called before the first step, with the new or resumed model. Hooks may be registered on it.
@@ -54,8 +55,8 @@ struct TrainResult {
   int64_t steps = 0;
   std::string reason{};  // why it ended before the last step: "early stopping", "time limit"
   Metrics metrics{};     // of the last evaluation
-  // The part of the data on which evaluations measured: "validation", or "test" without such a
-  // part.
+  // The name of the part of the data on which evaluations ran: "validation", or "test" if there is
+  // no validation part.
   std::string evaluated_on = "test";
   int64_t saved_step = 0;     // the step whose weights are in model.safetensors
   int64_t saved_epoch = 0;    // the epoch of that step
@@ -72,15 +73,17 @@ struct TrainResult {
 // The same config on the same device gives the same bytes of metrics.jsonl and model.safetensors,
 // also if the run was killed and resumed.
 //
-// Throws ConfigError (also: resumed with another config), InputError (also: the directory belongs
-// to another program, or the data have changed), DeviceUnavailable, Diverged, DiskError, or
-// Interrupted once the run is saved after a signal or `stop`. Whatever ends a run that has begun,
-// its last whole step is saved first if memory and disk allow; a warning says where, or why not.
+// Throws ConfigError, also if a run is resumed with another config. Throws InputError, also if the
+// directory belongs to another program or the data have changed. Throws DeviceUnavailable, Diverged
+// and DiskError. Throws Interrupted once the run is saved after a signal or `stop`. Whatever ends a
+// run that has begun, its last whole step is saved first if memory and disk allow. A warning names
+// the checkpoint, or the reason why there is none.
 //
-// At the end the settings of the host are restored: the number of threads and the precision of
-// float32 products, which the run sets for the whole process; gradient mode and autocast, which do
-// not affect the run; and its generators. Visible devices stay set. Signals are received in main()
-// only. Messages are written to log.txt and to the host's logger (set_logger), if there is one.
+// At the end the settings of the host are restored. These are the number of threads and the
+// precision of float32 products, which the run sets for the whole process; gradient mode and
+// autocast, which do not affect the run; and the random number generator. Visible devices stay set.
+// Signals are received in main() only. Messages are written to log.txt and to the host's logger
+// (set_logger), if there is one.
 //
 //   const TrainResult result = train(load_config("digits.yaml", {}), "runs/a", {.resume = "auto"});
 TrainResult train(const RunConfig& config, const std::filesystem::path& dir,

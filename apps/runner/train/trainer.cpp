@@ -43,7 +43,7 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
       step_(config, data, loader_, training_, ranks_, observer != nullptr),
       log_(config, dir_, !is_first_),
       window_(zeros({kWindow, 2}, {.device = ranks.device()})) {
-  // Throws if a metric cannot be computed.
+  // Created only to throw here if a metric cannot be computed.
   const Evaluator measurable(config, data, ranks.device());
 }
 
@@ -171,15 +171,15 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   end_if_requested(plan, control);
 }
 
-// The step is saved. A signal throws, because the run is to be resumed; the other requests end the
-// run as if this had been its last step.
+// At this point the step is saved. A signal throws Interrupted, because the run is to be resumed.
+// Other requests end the run as if this had been its last step.
 void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
   require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
                        " at step ", state_.step, " of ", length_.steps,
                        ", which is saved; continue with ", resume_auto());
   if (plan.stops && !has_ended()) end_early("another config");
   if (!control.is_late || plan.run_ends || has_ended()) return;
-  // The checkpoint does not have this evaluation, so a resumed run does not know of it.
+  // The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
   if (!plan.evaluates) evaluate_and_log();
   end_early("time limit");
 }
@@ -213,13 +213,13 @@ bool Trainer::read_losses() {
   return true;
 }
 
-// Gradients overflow under a loss scale, which is then lowered. Below a scale of 1 there is another
-// reason.
+// Gradients may overflow under a loss scale, which the scaler then lowers. If the scale is below 1,
+// the cause is another one.
 bool Trainer::is_overflow(float loss) const {
   return training_.scaler && std::isfinite(loss) && training_.scaler->get_scale() >= 1;
 }
 
-// All ranks have the same numbers: one of them reports.
+// All ranks have the same numbers, so only the first rank reports them.
 void Trainer::report(const std::string& warning) const {
   if (is_first_) warn(warning);
 }
@@ -259,14 +259,14 @@ void Trainer::roll_back() {
 Metrics Trainer::evaluate() {
   std::optional<optim::EMA::Guard> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
-  // Random batches differ from step to step.
+  // Each evaluation draws other random batches.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
   return runner::evaluate(*training_.model, eval_loader_, draw, config_, data_, ranks_,
                           stop_check());
 }
 
-// Whatever may throw comes before begun_.reset(), so that undo() can take the evaluation back.
+// All calls that may throw precede begun_.reset(), so that undo() can revert the evaluation.
 bool Trainer::evaluate_and_log() {
   const Clock::time_point start = Clock::now();
   const TrainConfig& c = config_.train;
@@ -396,7 +396,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     step_.reset();
     pending_.clear();
     missing_lines_ = 0;
-    // If the step is unfinished, its checkpoint is to be written again after the evaluation.
+    // If the step is unfinished, its checkpoint is written again after the evaluation.
     saved_step_ = state_.is_unfinished ? -1 : state_.step;
     SignalGuard::set_newest(checkpoint.path.string());
   });

@@ -42,11 +42,11 @@ namespace taper::v0::runner {
 inline constexpr int64_t kWindow = 64;
 inline constexpr double kReadSeconds = 0.5;
 
-// What clocks and signals request after a step.
+// The requests of clocks and signals after a step.
 struct LoopControl {
   std::string signal{};  // that was received, or "its program" for the stop token; empty: none
-  bool is_late = false;  // train.time_limit is over
-  bool saves = false;    // checkpoint.interval is over
+  bool is_late = false;  // train.time_limit has passed
+  bool saves = false;    // checkpoint.interval has passed
   bool reads = false;    // it is time to read losses
 
   bool ends_run() const { return !signal.empty() || is_late; }
@@ -65,9 +65,9 @@ class Trainer {
   double lr() const { return training_.optimizer->lr(); }
 
   // Trains until the last step, or until the run ends early: by early stopping, at the time limit,
-  // after step `stop_at`, by the observer, or by a signal or `stop`, which throw Interrupted. If it
-  // throws, the last whole step is saved first where that is possible; a warning says where it is
-  // saved, or why it is not.
+  // after step `stop_at`, by the observer, or by a signal or `stop`, which throw Interrupted. If
+  // run() throws, it first saves the last whole step if possible. A warning names the checkpoint,
+  // or the reason why there is none.
   TrainResult run(int64_t stop_at, std::stop_token stop);
 
   // --- the parts of run(), for dry_run() ---
@@ -80,10 +80,10 @@ class Trainer {
   // not finite and the run was rolled back.
   bool read_losses();
   Metrics evaluate();
-  // Every rank calls it.
+  // Returns a checkpoint of the current state. Every rank calls it.
   Checkpoint checkpoint();
-  // Restores the state of a checkpoint, from which run() then continues. lr_scale: replaces the
-  // checkpoint's factor of the schedule's rates.
+  // Restores the state of a checkpoint, from which run() then continues. lr_scale: if given,
+  // replaces the checkpoint's factor on the schedule's learning rates.
   void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {});
 
  private:
@@ -98,7 +98,7 @@ class Trainer {
     PhiloxKey random;
     double lr;
   };
-  // The state before the step or evaluation that has begun and is not done yet.
+  // The state before the step or evaluation that is in progress. undo() returns to it.
   struct Begun {
     Position at;
     PhiloxKey random;
@@ -113,15 +113,16 @@ class Trainer {
   TrainResult end();
   void show_progress();
   Plan plan_after_step(bool stops) const;
-  // Does what is due after a step: reads losses, logs, evaluates, saves a checkpoint, ends the run.
+  // Performs the actions that are due after a step: reads losses, logs, evaluates, saves a
+  // checkpoint, ends the run.
   void after_step(bool stops);
   void finish_step(const Plan& plan, const LoopControl& control);
   void end_if_requested(const Plan& plan, const LoopControl& control);
-  // Ends the run after this step. Whatever ends a run before its last step calls this, except for
+  // Ends the run after this step. Everything that ends a run early calls this, except for
   // exceptions.
   void end_early(const char* reason) { state_.reason = reason; }
   bool has_ended() const { return !state_.reason.empty(); }
-  // Evaluates and logs the metrics. Returns whether they are the best so far.
+  // Evaluates and logs the metrics. Returns whether this is the best evaluation so far.
   bool evaluate_and_log();
   void note_begin(bool is_evaluation);
   // Calls f on the first rank, which writes the files. If f throws, all ranks throw.
@@ -137,12 +138,13 @@ class Trainer {
 
   // --- loop_control.cpp ---
 
-  // Returns the requests. With several ranks it exchanges them, so that all ranks do the same after
-  // the same step: about every half a second, and where all of them wait anyway.
+  // Returns the requests. With several ranks, exchanges them so that all ranks act after the same
+  // step. They are exchanged about every half a second, and at points where all ranks wait for each
+  // other anyway.
   LoopControl loop_control();
   std::string own_signal() const;
-  // Returns the function that an evaluation calls after each batch. It throws Interrupted once a
-  // rank has received a signal, on all ranks after the same batch.
+  // Returns the function that an evaluation calls after each batch. Once a rank has received a
+  // signal, it throws Interrupted on all ranks after the same batch.
   std::function<void(int64_t batches)> stop_check();
   bool interval_is_over() const;
 
@@ -153,25 +155,28 @@ class Trainer {
   // not have written them.
   void save(bool is_best = false, bool is_extra = false);
   void save_ended_by_observer();
-  // Returns the checkpoint of what this rank has. Not if the optimizer's state is sharded.
+  // Returns a checkpoint made from this rank's state alone. Must not be called if the optimizer's
+  // state is sharded.
   Checkpoint checkpoint_of_rank();
-  // Writes model.safetensors: the best weights if the config asks for them or the data have a
-  // validation part, otherwise the last ones; their averages if there are some. Notes in the result
-  // which weights they are.
+  // Writes model.safetensors. It gets the best weights if the config asks for them or the data have
+  // a validation part, and otherwise the last weights. If averages of the weights exist, the
+  // averages are written. Records in the result which weights they are.
   void save_model(TrainResult& result);
-  // If the data have a validation part, measures model.safetensors on the test part, which nothing
-  // before has used, and logs that. The model has these weights afterwards.
+  // If the data have a validation part, evaluates the weights in model.safetensors on the test part
+  // and logs the result. Nothing before this call has used the test part. Afterwards the model has
+  // these weights.
   void test_saved_model(TrainResult& result);
 
   // --- rescue.cpp ---
 
-  // Saves the last whole step, unless that is saved already, before the error that ended the run
-  // reaches the caller. Never throws.
+  // Saves the last whole step, unless it is saved already. Called before the error that ended the
+  // run reaches the caller. Never throws.
   void rescue(const std::exception_ptr& cause) noexcept;
-  // Returns why the last step cannot be saved after that error; empty: it can.
+  // Returns the reason why the last step cannot be saved after that error, or an empty string if it
+  // can be saved.
   std::string why_lost(const std::exception_ptr& cause);
-  bool has_bad_step() const;  // among those that are not read yet
-  // Takes back what an unfinished step or evaluation has changed. Returns false if it cannot.
+  bool has_bad_step() const;  // among the steps whose losses have not been read yet
+  // Reverts the changes of an unfinished step or evaluation. Returns false if that is impossible.
   bool undo();
   void save_last_step(bool is_on_all_ranks);
 
@@ -201,7 +206,8 @@ class Trainer {
   int64_t saved_step_ = -1;  // the step of the newest checkpoint
   int64_t exchange_at_ = 0;  // the step after which the ranks exchange their requests again
   std::stop_token stop_;
-  Clock::time_point read_{}, saved_{};  // when losses were read and a checkpoint was written last
+  Clock::time_point read_{}, saved_{};  // when losses were last read and when the last checkpoint
+                                        // was written
   std::optional<Profiler> profiler_;
 };
 

@@ -24,7 +24,7 @@
 
 namespace taper::v0::runner {
 
-// Returns shapes, parameters and multiply-adds, module by module.
+// Returns a table with the shapes, parameters and multiply-adds of each module.
 static std::string summary_of(Module& model, const RunConfig& config, const DataInfo& data) {
   // A few samples, and of a text a few tokens of each, are enough.
   constexpr int64_t kProbeBatch = 2, kProbeTokens = 8;
