@@ -20,7 +20,7 @@ if [[ ${1:-} == --list ]]; then only_list=1 && shift; fi
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libdlpack-dev libpng-dev libjpeg-dev)
+  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libdlpack-dev libpng-dev libjpeg-dev)
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make); fi
 if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi
 if [[ ${1:-} == tests || ${1:-} == onnx ]]; then packages+=(libonnx-dev libprotobuf-dev); fi

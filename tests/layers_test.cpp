@@ -48,6 +48,7 @@ const std::vector<FolderOrder> kOrders = {
     {"modules", {".", "layers", "models", "distributions", "onnx"}},
     {"optim", {".", "algorithms"}},
     {"data", {".", "images", "tables", "text"}},
+    {"data/tables", {"reading", "."}},
     {"apps/runner",
      {"base", "config", "components", "settings", "run", "report", "train", "gate", "commands",
       "."}},

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <ranges>
 
-#include "data/tables/csv_cells.h"
+#include "data/tables/reading/csv_cells.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"

@@ -1,6 +1,5 @@
 // Converts the records of a CSV file to columns of numbers, words and labels.
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 #include <optional>
@@ -9,7 +8,7 @@
 #include <utility>
 
 #include "data/tables/csv.h"
-#include "data/tables/csv_cells.h"
+#include "data/tables/reading/csv_cells.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/io/input_file.h"
@@ -333,19 +332,6 @@ class TableReader {
   std::vector<Record> rows_;
 };
 
-// Removes Excel's first line, such as "sep=;", from a text and returns the character that it names.
-std::optional<std::string> take_declared_delimiter(std::string& text) {
-  constexpr std::string_view kKey = "sep=";
-  const size_t end = std::min(text.find_first_of("\r\n"), text.size());
-  if (!text.starts_with(kKey) || end != kKey.size() + 1) return std::nullopt;
-  const std::string delimiter = text.substr(kKey.size(), 1);
-  if (std::isalnum(static_cast<unsigned char>(delimiter[0])) || delimiter == "\"") {
-    return std::nullopt;
-  }
-  text.erase(0, end);  // keeps the line end, so that line numbers stay correct
-  return delimiter;
-}
-
 CsvTable read_table(const std::filesystem::path& path, const CsvEncoding& encoding, Role role) {
   const std::string& delimiter = encoding.options.delimiter;
   require<ValueError>(delimiter.size() == 1 && delimiter.find_first_of("\"\r\n") != 0,
@@ -361,7 +347,10 @@ CsvTable read_table(const std::filesystem::path& path, const CsvEncoding& encodi
   }
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   CsvEncoding used = encoding;
-  if (const auto declared = take_declared_delimiter(text)) used.options.delimiter = *declared;
+  if (const auto declared = declared_delimiter(text)) {
+    used.options.delimiter = *declared;
+    text.erase(0, kDelimiterLine);  // keeps the line end, so that line numbers stay correct
+  }
   return TableReader(path.string(), used, role).run(text);
 }
 

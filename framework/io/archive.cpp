@@ -61,25 +61,53 @@ ZipReader::ZipReader(const std::string& path)
 
 ZipReader::~ZipReader() = default;
 
+struct ZipEntryReader::Handle {
+  const FileCheck<> check;
+  const std::string name;
+  const uint64_t nbytes;
+  zip_file_t* file;
+  uint64_t done = 0;
+  ~Handle() {
+    if (file) zip_fclose(file);
+  }
+};
+
+ZipEntryReader::ZipEntryReader(const ZipReader& archive, size_t index) {
+  const Archive::Entry& entry = archive.entries().at(index);
+  zip_t* zip = archive.handle_->zip;
+  handle_.reset(
+      new Handle{archive.check_, entry.name, entry.nbytes, zip_fopen_index(zip, index, 0)});
+  if (!handle_->file) archive.check_.refuse("'", entry.name, "': ", zip_strerror(zip));
+}
+
+ZipEntryReader::~ZipEntryReader() = default;
+
+size_t ZipEntryReader::read(void* out, size_t most) {
+  Handle& entry = *handle_;
+  size_t done = 0;
+  // libzip compares the checksum in the read call that reaches the end.
+  while (done < most) {
+    const zip_int64_t n = zip_fread(entry.file, static_cast<char*>(out) + done, most - done);
+    if (n < 0) entry.check.refuse("'", entry.name, "': ", zip_file_strerror(entry.file));
+    done += size_t(n);
+    entry.done += uint64_t(n);
+    if (n > 0) continue;
+    entry.check(entry.done == entry.nbytes, "'", entry.name, "': expected ", entry.nbytes,
+                " bytes, got ", entry.done);
+    break;
+  }
+  return done;
+}
+
 StoragePtr ZipReader::read(size_t index) {
   const Entry& entry = entries_.at(index);
-  const auto close = [](zip_file_t* file) { zip_fclose(file); };
-  const std::unique_ptr<zip_file_t, decltype(close)> file(zip_fopen_index(handle_->zip, index, 0),
-                                                          close);
-  if (!file) check_.refuse("'", entry.name, "': ", zip_strerror(handle_->zip));
+  ZipEntryReader reader(*this, index);
   StoragePtr storage = allocate(entry.nbytes, Device());
-  char* to = static_cast<char*>(storage->data);
-  uint64_t done = 0;
-  // libzip compares the checksum in the read call that reaches the end.
-  while (true) {
-    char beyond;
-    char* at = done < entry.nbytes ? to + done : &beyond;
-    const zip_int64_t n = zip_fread(file.get(), at, done < entry.nbytes ? entry.nbytes - done : 1);
-    if (n < 0) check_.refuse("'", entry.name, "': ", zip_file_strerror(file.get()));
-    if (n == 0) break;
-    done += uint64_t(n);
-  }
-  check_(done == entry.nbytes, "'", entry.name, "': expected ", entry.nbytes, " bytes, got ", done);
+  const size_t done = reader.read(storage->data, entry.nbytes);
+  char beyond;
+  const size_t more = done < entry.nbytes ? 0 : reader.read(&beyond, 1);
+  check_(done == entry.nbytes && more == 0, "'", entry.name, "': expected ", entry.nbytes,
+         " bytes, got ", more > 0 ? "more" : concat_to_string(done));
   return storage;
 }
 
@@ -130,8 +158,8 @@ namespace taper::v0 {
 namespace {
 
 constexpr const char* kWithout =
-    ": Taper was built without libzip, which files of torch.save need; install libzip-dev and "
-    "build again with TAPER_ZIP=ON, or save as safetensors";
+    ": Taper was built without libzip, which zip archives and files of torch.save need; install "
+    "libzip-dev and build again with TAPER_ZIP=ON, or save tensors as safetensors";
 
 }  // namespace
 
@@ -140,6 +168,10 @@ struct ZipReader::Handle {};
 ZipReader::ZipReader(const std::string& path) { throw Error(path + kWithout); }
 ZipReader::~ZipReader() = default;
 StoragePtr ZipReader::read(size_t) { throw Error(check_.path + kWithout); }
+struct ZipEntryReader::Handle {};
+ZipEntryReader::ZipEntryReader(const ZipReader&, size_t) {}
+ZipEntryReader::~ZipEntryReader() = default;
+size_t ZipEntryReader::read(void*, size_t) { return 0; }
 void write_zip(const std::string& path, const std::vector<ZipContent>&) {
   throw NotImplementedError(path + kWithout);
 }

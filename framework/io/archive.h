@@ -44,8 +44,24 @@ class ZipReader final : public Archive {
   StoragePtr read(size_t index) override;
 
  private:
+  friend class ZipEntryReader;
   struct Handle;
   const FileCheck<> check_;
+  std::unique_ptr<Handle> handle_;
+};
+
+// An entry of an archive that is read in parts. The archive must outlive it. It throws what
+// ZipReader::read() throws.
+class ZipEntryReader {
+ public:
+  ZipEntryReader(const ZipReader& archive, size_t index);
+  ~ZipEntryReader();
+  ZipEntryReader& operator=(ZipEntryReader&&) = delete;  // neither copied nor moved
+  // Reads the next bytes and returns their number, which is less than `most` only at the end.
+  size_t read(void* out, size_t most);
+
+ private:
+  struct Handle;
   std::unique_ptr<Handle> handle_;
 };
 

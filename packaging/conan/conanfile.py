@@ -38,6 +38,7 @@ class Taper(ConanFile):
         self.requires("nlohmann_json/[>=3.11 <4]", visible=False)
         if self.options.with_runner:
             self.requires("zlib/[>=1.2 <2]")
+            self.requires("zstd/[>=1.4 <2]")
             self.requires("utf8proc/[>=2.7 <3]")
             self.requires("libpng/[>=1.6 <2]")
             self.requires("libjpeg-turbo/[>=2.1 <4]")

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "data/tables/csv.h"
-#include "data/tables/csv_decorated.h"
+#include "data/tables/reading/csv_decorated.h"
 #include "framework/io/text_utils.h"
 #include "tests/data_files.h"
 

@@ -1,4 +1,4 @@
-#include "data/tables/csv_decorated.h"
+#include "data/tables/reading/csv_decorated.h"
 
 #include <algorithm>
 #include <cctype>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,7 +15,7 @@
 #include <system_error>
 #include <vector>
 
-#include "data/tables/csv_decorated.h"
+#include "data/tables/reading/csv_decorated.h"
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
 #include "framework/io/text_utils.h"
@@ -131,6 +132,18 @@ inline bool says_missing(const std::string& field) {
   return std::ranges::find(kWords, field) != std::end(kWords);
 }
 
+// Returns the character that Excel's first line, such as "sep=;", names. The line has
+// kDelimiterLine characters before its end.
+inline constexpr size_t kDelimiterLine = 5;
+inline std::optional<char> declared_delimiter(std::string_view text) {
+  constexpr std::string_view kKey = "sep=";
+  const size_t end = std::min(text.find_first_of("\r\n"), text.size());
+  if (!text.starts_with(kKey) || end != kDelimiterLine) return std::nullopt;
+  const char delimiter = text[kKey.size()];
+  const bool is_none = std::isalnum(static_cast<unsigned char>(delimiter)) || delimiter == '"';
+  return is_none ? std::nullopt : std::optional(delimiter);
+}
+
 // Returns a guess of what a cell that is not a number means, for the end of a message.
 inline std::string guess_of(const std::string& field) {
   if (const auto number = decorated_number(field)) return concat_to_string("; ", number->advice);
@@ -154,12 +167,14 @@ inline std::string nearest_names(const Fields& names, const std::string& wanted,
   return out;
 }
 
-// Returns whether the first row is a header: it has a word above a number. If it has numbers above
-// numbers as well, it may be data with a mistake in it, which must not be dropped silently
-// (InputError). The first cell that is not missing decides what a column contains.
-inline bool detect_header(const std::string& file, const std::vector<Record>& rows) {
-  const Record& first = rows[0];
+// What the first row has where later rows have numbers: the last column with a word, and the last
+// one with a number. The first cell that is not missing decides what a column contains.
+struct FirstRowKinds {
   std::optional<size_t> word, number;
+};
+inline FirstRowKinds first_row_kinds(const std::vector<Record>& rows) {
+  const Record& first = rows[0];
+  FirstRowKinds out;
   for (size_t i = 0; i < first.fields.size(); ++i) {
     const auto has_cell = [i](const Record& row) {
       return row.fields.size() > i && !says_missing(row.fields[i]);
@@ -168,13 +183,23 @@ inline bool detect_header(const std::string& file, const std::vector<Record>& ro
     const Number::Kind below = row == rows.end() ? Number::kEmpty : number_of(row->fields[i]).kind;
     const Number::Kind above = number_of(first.fields[i]).kind;
     if (below == Number::kText || below == Number::kEmpty || above == Number::kEmpty) continue;
-    (above == Number::kText ? word : number) = i;
+    (above == Number::kText ? out.word : out.number) = i;
   }
+  return out;
+}
+
+// Returns whether the first row is a header: it has a word above a number. If it has numbers above
+// numbers as well, it may be data with a mistake in it, which must not be dropped silently
+// (InputError). `key` is the config's key that decides.
+inline bool detect_header(const std::string& file, const std::vector<Record>& rows,
+                          const char* key = "data.header") {
+  const Record& first = rows[0];
+  const auto [word, number] = first_row_kinds(rows);
   if (word && number) {
     fail_at(file, first.line, "column ", *word, " has ", in_quotes(first.fields[*word]),
             " where a later row has a number, but column ", *number, " has the number ",
-            in_quotes(first.fields[*number]),
-            ": mend the row, or say with data.header whether it is a header");
+            in_quotes(first.fields[*number]), ": mend the row, or say with ", key,
+            " whether it is a header");
   }
   return word.has_value();
 }

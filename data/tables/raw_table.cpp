@@ -1,0 +1,237 @@
+#include "data/tables/raw_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <new>
+#include <set>
+#include <utility>
+
+#include <glob.h>
+
+#include "data/tables/reading/byte_source.h"
+#include "data/tables/reading/csv_decorated.h"
+#include "data/tables/reading/row_scanner.h"
+#include "data/tables/reading/table_layout.h"
+#include "data/tables/reading/text_buffer.h"
+#include "framework/base/error.h"
+#include "framework/io/text_utils.h"
+
+namespace taper::v0::data {
+namespace {
+
+using taper::detail::in_quotes;
+
+constexpr size_t kMostColumns = 250'000;
+
+// Reads files one after the other into one table.
+class TableJoiner {
+ public:
+  TableJoiner(const TableReadOptions& options, const std::vector<std::string>& text_columns)
+      : options_(options), text_columns_(text_columns.begin(), text_columns.end()) {}
+
+  RawTable run(const std::vector<std::filesystem::path>& paths) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::unique_ptr<reading::ByteSource>> sources;
+    for (const auto& path : paths) {
+      sources.push_back(reading::open_bytes(path.string()));
+      progress_.total_bytes += int64_t(sources.back()->size);
+    }
+    for (size_t i = 0; i < paths.size(); ++i) read(paths[i].string(), std::move(sources[i]));
+    require_text_columns(paths);
+    note_decimal_commas();
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    table_.seconds = spent.count();
+    return std::move(table_);
+  }
+
+ private:
+  void read(const std::string& path, std::unique_ptr<reading::ByteSource> source) try {
+    table_.files.push_back({.path = path,
+                            .bytes = int64_t(source->size),
+                            .format = "csv",
+                            .compression = source->compression});
+    reading::TextBuffer text(std::move(source), path, options_.encoding);
+    table_.files.back().encoding = text.encoding();
+    read_rows(path, text);
+    progress_.bytes += table_.files.back().bytes;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(path, ": no memory for its rows; ", table_.rows, " were read");
+  }
+
+  void read_rows(const std::string& path, reading::TextBuffer& text) {
+    const reading::TableLayout layout = layout_of(path, text);
+    TableFile& file = table_.files.back();
+    file.has_header = layout.has_header;
+    file.delimiter = layout.format.is_blanks ? "blanks" : std::string{layout.format.delimiter};
+    table_.notes.insert(table_.notes.end(), layout.notes.begin(), layout.notes.end());
+    reading::RowTarget target = target_of(path, layout.names);
+    target.on_progress = [&](int64_t rows) { report(text, rows); };
+    reading::RowScanner scanner(text, path, layout.format, text.begin() + layout.start,
+                                layout.start_line);
+    file.rows = scanner.scan(target);
+    require<InputError>(file.rows > 0, path, ":", layout.start_line,
+                        ": expected rows of data, got only a header");
+    table_.rows += file.rows;
+    for (RawColumn* column : target.columns) column->set_size(table_.rows);
+    fill(path);
+    report(text, table_.rows);
+  }
+
+  reading::TableLayout layout_of(const std::string& path, reading::TextBuffer& text) const {
+    constexpr int64_t kFewLines = 20;
+    const char* at = text.begin();
+    while (!text.is_complete() &&
+           std::count(text.begin(), text.end(), '\n') < kFewLines + options_.skip) {
+      if (text.more(at, 1) != reading::TextBuffer::More::kRead) break;
+    }
+    reading::LayoutRequest request{.delimiter = options_.delimiter,
+                                   .decimal = options_.decimal,
+                                   .skip = options_.skip,
+                                   .header = reading::LayoutRequest::Header(options_.header)};
+    if (has_names_) {
+      for (const RawColumn& column : table_.columns) request.known_names.insert(column.name);
+    }
+    return reading::find_layout(path, {text.begin(), text.end()}, text.is_complete(), request);
+  }
+
+  // Returns the columns for a file with the given names, which are added if they are new.
+  reading::RowTarget target_of(const std::string& path, const std::vector<std::string>& names) {
+    const TableFile& file = table_.files.back();
+    require<InputError>(names.size() <= kMostColumns, path, ": it has ", names.size(),
+                        " columns, and at most ", kMostColumns, " are read", "; is the delimiter ",
+                        in_quotes(file.delimiter), "?");
+    const bool is_first = table_.files.size() == 1;
+    if (is_first) has_names_ = file.has_header;
+    require<InputError>(is_first || has_names_ == file.has_header, path, ": it has ",
+                        file.has_header ? "a header" : "no header", ", unlike ",
+                        table_.files[0].path, "; files are joined by the names of their columns");
+    require<InputError>(is_first || has_names_ || names.size() == table_.columns.size(), path,
+                        ": expected ", table_.columns.size(), " columns as in ",
+                        table_.files[0].path, ", got ", names.size());
+    // Pointers to columns stay valid because the vector grows here only.
+    std::vector<size_t> indices;
+    int64_t shared = 0;
+    for (const std::string& name : names) {
+      const auto [found, is_new] = index_.try_emplace(name, table_.columns.size());
+      if (is_new) add_column(path, name);
+      shared += !is_new;
+      indices.push_back(found->second);
+    }
+    require<InputError>(is_first || shared > 0, path, ": it has no column in common with ",
+                        table_.files[0].path);
+    reading::RowTarget target{.first_row = table_.rows};
+    for (const size_t index : indices) {
+      RawColumn& column = table_.columns[index];
+      target.columns.push_back(&column);
+      target.names.push_back(has_names_ ? concat_to_string("column ", in_quotes(column.name))
+                                        : column.name);
+      target.is_text.push_back(char(text_columns_.contains(column.name)));
+    }
+    target.on_place = [this, index = std::ssize(table_.files) - 1](int64_t row, int64_t line) {
+      table_.places.push_back({row, index, line});
+    };
+    return target;
+  }
+
+  void add_column(const std::string& path, const std::string& name) {
+    RawColumn& column = table_.columns.emplace_back();
+    column.name = name;
+    if (table_.rows == 0) return;
+    column.add_words("", table_.rows);
+    table_.notes.push_back(concat_to_string("column ", in_quotes(name), " is new in ", path,
+                                            "; it is empty in the rows before"));
+  }
+
+  // Completes the columns that the file lacks.
+  void fill(const std::string& path) {
+    for (RawColumn& column : table_.columns) {
+      if (column.size() == table_.rows) continue;
+      column.add_words("", table_.rows - column.size());
+      table_.notes.push_back(concat_to_string(path, " has no column ", in_quotes(column.name),
+                                              "; it is empty in its rows"));
+    }
+  }
+
+  void report(const reading::TextBuffer& text, int64_t rows) {
+    if (!options_.progress) return;
+    TableReadProgress now = progress_;
+    now.bytes += int64_t(text.source().position());
+    now.rows = rows;
+    options_.progress(now);
+  }
+
+  void require_text_columns(const std::vector<std::filesystem::path>& paths) const {
+    for (const std::string& name : text_columns_) {
+      require<InputError>(index_.contains(name), paths[0].string(), ": there is no column ",
+                          in_quotes(name));
+    }
+  }
+
+  void note_decimal_commas() {
+    if (options_.decimal == ",") return;
+    for (const RawColumn& column : table_.columns) {
+      const auto& words = column.words();
+      const auto found = std::find_if(words.begin(), words.end(),
+                                      [](std::string_view word) { return !word.empty(); });
+      if (found == words.end()) continue;
+      const auto number = csv::decorated_number(*found);
+      if (!number || number->kind != csv::DecoratedNumber::kDecimalComma) continue;
+      table_.notes.push_back(concat_to_string(
+          "column ", in_quotes(column.name), " has words such as ", in_quotes(*found),
+          "; if its numbers have decimal commas, say `read: {decimal: \",\"}`"));
+      return;
+    }
+  }
+
+  const TableReadOptions& options_;
+  const std::set<std::string> text_columns_;
+  RawTable table_;
+  std::map<std::string, size_t> index_;  // of columns by their names
+  bool has_names_ = false;
+  TableReadProgress progress_;  // before the current file
+};
+
+}  // namespace
+
+int64_t RawTable::find(std::string_view name) const {
+  const auto found = std::ranges::find(columns, name, &RawColumn::name);
+  return found == columns.end() ? -1 : found - columns.begin();
+}
+
+std::string RawTable::place_of(int64_t row) const {
+  const auto after = std::ranges::upper_bound(places, row, {}, &Place::row);
+  require<ValueError>(row >= 0 && row < rows && after != places.begin(), "place_of: row ", row,
+                      " of ", rows);
+  const Place& place = after[-1];
+  return concat_to_string(files[size_t(place.file)].path, ":", place.line + row - place.row);
+}
+
+RawTable read_table(const std::vector<std::filesystem::path>& files,
+                    const TableReadOptions& options, const std::vector<std::string>& text_columns) {
+  require<ValueError>(!files.empty(), "read_table: expected at least one file");
+  return TableJoiner(options, text_columns).run(expand_wildcards(files));
+}
+
+std::vector<std::filesystem::path> expand_wildcards(
+    const std::vector<std::filesystem::path>& paths) {
+  std::vector<std::filesystem::path> out;
+  for (const std::filesystem::path& path : paths) {
+    std::error_code error;
+    const bool has_wildcard = path.string().find_first_of("*?[") != std::string::npos;
+    if (!has_wildcard || std::filesystem::exists(path, error)) {
+      out.push_back(path);
+      continue;
+    }
+    glob_t found{};
+    const auto release = [](glob_t* g) { globfree(g); };
+    const std::unique_ptr<glob_t, decltype(release)> guard(&found, release);
+    const int code = glob(path.c_str(), 0, nullptr, &found);  // sorts
+    require<InputError>(code == 0, path.string(), ": no file has a name of this form");
+    out.insert(out.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  return out;
+}
+
+}  // namespace taper::v0::data

@@ -1,0 +1,119 @@
+// Numbers in cells of tables. Not a public header.
+#pragma once
+
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "framework/base/namespace.h"
+
+namespace taper::v0::data::reading {
+
+// Returns the value of a cell that is a number from its first to its last character: digits with at
+// most one decimal `point` ('.' or ','), an optional sign and an optional exponent. Numbers that
+// are too close to zero for a double are zero. Returns std::nullopt for numbers that are too large,
+// and for leading zeros as in "01234", so that codes keep their spelling.
+std::optional<double> number_in_cell(std::string_view text, char point = '.');
+
+static_assert(std::endian::native == std::endian::little);
+
+// The powers of ten that a double holds exactly.
+inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                          1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                          1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+inline constexpr uint64_t kIntegerPowersOfTen[] = {
+    1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
+
+// The first of eight characters that are digits.
+struct EightDigits {
+  uint64_t value;   // of the leading digits
+  unsigned length;  // their number
+};
+inline EightDigits leading_digits(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  word ^= 0x3030303030303030;  // digits become 0 to 9, and all else larger
+  const uint64_t others = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
+  const unsigned length = others == 0 ? 8 : unsigned(std::countr_zero(others)) / 8;
+  // Moves the digits to the end of the word, behind zeros.
+  word = length == 0 ? 0 : word << (64 - 8 * length);
+  // Adds neighbors: bytes to two digits, these to four, and these to eight.
+  word = word * 10 + (word >> 8);
+  const uint64_t value = (((word & 0x000000FF000000FF) * 0x000F424000000064) +
+                          (((word >> 16) & 0x000000FF000000FF) * 0x0000271000000001)) >>
+                         32;
+  return {value, length};
+}
+
+// Returns mantissa / 10^scale if it can be rounded correctly without long arithmetic.
+inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
+  constexpr uint64_t kExact = uint64_t(1) << DBL_MANT_DIG;
+  if (scale == 0 && mantissa <= kExact) return double(mantissa);
+  if (scale < -22 || scale > 22) return std::nullopt;
+  if (mantissa <= kExact) {
+    return scale < 0 ? double(mantissa) * kPowersOfTen[-scale]
+                     : double(mantissa) / kPowersOfTen[scale];
+  }
+#if LDBL_MANT_DIG == 64
+  // The result has 64 bits after one rounding. Rounding it again to 53 bits differs from rounding
+  // once only if it lies in the middle between two doubles.
+  const long double wide = scale < 0 ? static_cast<long double>(mantissa) * kPowersOfTen[-scale]
+                                     : static_cast<long double>(mantissa) / kPowersOfTen[scale];
+  uint64_t bits;
+  std::memcpy(&bits, &wide, sizeof bits);
+  if ((bits & 0x7FF) != 0x400) return double(wide);
+#endif
+  return std::nullopt;
+}
+
+// Reads a number at the beginning of a text of which at least 40 bytes may be read, and returns its
+// end. Returns nullptr for what is no number, and for rare forms, which number_in_cell() must
+// judge.
+inline const char* scan_number(const char* at, char point, double& value) {
+  const bool is_negative = *at == '-';
+  at += is_negative;
+  const char* const first = at;
+  EightDigits digits = leading_digits(at);
+  uint64_t mantissa = digits.value;
+  at += digits.length;
+  if (digits.length == 8) {
+    digits = leading_digits(at);
+    mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
+    at += digits.length;
+  }
+  auto count = at - first;
+  if (*first == '0' && count > 1) return nullptr;
+  int scale = 0;
+  if (*at == point) {
+    const char* const fraction = ++at;
+    digits = leading_digits(at);
+    mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
+    at += digits.length;
+    while (digits.length == 8 && at - fraction < 24) {
+      digits = leading_digits(at);
+      mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
+      at += digits.length;
+    }
+    scale = int(at - fraction);
+    count += scale;
+  }
+  if (count == 0 || count > 19) return nullptr;  // 19 digits fit in 64 bits
+  if (*at == 'e' || *at == 'E') {
+    const bool is_small = at[1] == '-';
+    const char* const exponent = at + 1 + (is_small || at[1] == '+');
+    digits = leading_digits(exponent);
+    if (digits.length == 0 || digits.length > 3) return nullptr;
+    scale += is_small ? int(digits.value) : -int(digits.value);
+    at = exponent + digits.length;
+  }
+  const std::optional<double> found = scaled_by_ten(mantissa, scale);
+  if (!found) return nullptr;
+  value = is_negative ? -*found : *found;
+  return at;
+}
+
+}  // namespace taper::v0::data::reading

@@ -1,0 +1,83 @@
+// The rows of delimited text, as cells of columns. Not a public header.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tables/reading/raw_column.h"
+#include "data/tables/reading/text_buffer.h"
+
+namespace taper::v0::data::reading {
+
+// How cells are written.
+struct CellFormat {
+  char delimiter = ',';
+  bool is_blanks = false;  // runs of blanks and tabs separate cells, and `delimiter` is a blank
+  char point = '.';        // the decimal separator
+};
+
+// Where rows are written: cell i of each row goes to `columns[i]`.
+struct RowTarget {
+  std::vector<RawColumn*> columns{};
+  std::vector<std::string> names{};  // for messages: "column 3" or "column 'age'"
+  std::vector<char> is_text{};       // whether a column's numbers stay words
+  int64_t first_row = 0;             // the row that the first one becomes
+  // Called with a row and its first line if the row is not in the line after the previous row.
+  std::function<void(int64_t row, int64_t line)> on_place{};
+  // Called with the number of rows so far, now and then.
+  std::function<void(int64_t rows)> on_progress{};
+};
+
+// Reads quoted cells with doubled quotes, line ends of all systems, and blanks around cells. Lines
+// that are empty or blank are skipped. Throws InputError with the file, the line and the column.
+class RowScanner {
+ public:
+  // Starts at `at`, which is in line `line`.
+  RowScanner(TextBuffer& text, std::string path, const CellFormat& format, const char* at,
+             int64_t line);
+
+  // Reads all rows, and returns their number. A row of another length than the target is an error.
+  int64_t scan(const RowTarget& target);
+
+ private:
+  // Where the scan of a cell or row ended, or nullptr if the text in memory ends before.
+  using End = const char*;
+
+  template <bool kBlanks> int64_t scan_rows();
+  template <bool kBlanks> End scan_row(const char* at);
+  template <bool kBlanks> End scan_cell(const char* at, size_t column, uint64_t& cell);
+  template <bool kBlanks> End scan_quoted(const char* at, size_t column, uint64_t& cell);
+  template <bool kBlanks> bool ends_cell(char c) const;
+  bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != format_.delimiter; }
+  const char* skip_blanks(const char* at) const;
+  template <bool kBlanks> static const char* skip_separators(const char* at);
+  End skip_line_end(const char* at);
+  const char* end_of_word(const char* at) const;
+  uint64_t cell_of(std::string_view text, size_t column);
+  void make_room();
+  // Reads more text behind a row that is not complete. Returns false at the end.
+  bool more(const char*& at);
+  [[noreturn]] void fail(int64_t line, size_t column, const std::string& what) const;
+  [[noreturn]] void fail_length(const char* at, size_t cells) const;
+  size_t count_cells(const char* at) const;
+
+  TextBuffer& text_;
+  const std::string path_;
+  const CellFormat format_;
+  const char* at_;
+  int64_t line_;
+
+  const RowTarget* target_ = nullptr;
+  int64_t row_ = 0, room_ = 0;
+  std::vector<uint64_t*> cells_;  // of the chunk of row_, one per column
+  int64_t place_ = 0;             // line minus row of the last place
+  int64_t lines_in_row_ = 0;      // line ends in quoted cells of the current row
+  size_t column_ = 0;             // that the scan reached in the current row
+  int64_t opened_ = 0;            // the line of a quote that the text in memory does not close
+  std::string unquoted_;
+};
+
+}  // namespace taper::v0::data::reading

@@ -1,0 +1,200 @@
+#include "data/tables/raw_table.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "framework/base/error.h"
+
+namespace taper::v0::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+using Options = TableReadOptions;
+
+class RawTables : public ::testing::Test {
+ protected:
+  RawTables() {
+    std::string name = (fs::temp_directory_path() / "raw_table_test_XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
+    directory_ = name;
+  }
+  ~RawTables() override { fs::remove_all(directory_); }
+
+  fs::path write(const std::string& text, const std::string& name = "t.csv") const {
+    const fs::path file = directory_ / name;
+    std::ofstream(file, std::ios::binary) << text;
+    return file;
+  }
+  RawTable read(const std::string& text, const Options& options = {},
+                const Names& text_columns = {}) const {
+    return read_table({write(text)}, options, text_columns);
+  }
+  // Returns the message of the error that reading throws, without the directory.
+  template <class E = InputError>
+  std::string error_of(const std::string& text, const Options& options = {}) const {
+    try {
+      (void)read(text, options);
+    } catch (const E& error) {
+      std::string out = error.what();
+      for (size_t at; (at = out.find(directory_.string() + "/")) != std::string::npos;) {
+        out.erase(at, directory_.string().size() + 1);
+      }
+      return out;
+    }
+    return "no error";
+  }
+
+  fs::path directory_;
+};
+
+Names names_of(const RawTable& table) {
+  Names out;
+  for (const RawColumn& column : table.columns) out.push_back(column.name);
+  return out;
+}
+
+// Returns rows as text: numbers as they are, and words in quotes.
+Names rows_of(const RawTable& table) {
+  Names out;
+  for (int64_t row = 0; row < table.rows; ++row) {
+    std::string line;
+    for (const RawColumn& column : table.columns) {
+      const std::string cell = column.text(row);
+      line += (line.empty() ? "" : " ") + (column.is_number(row) ? cell : "'" + cell + "'");
+    }
+    out.push_back(line);
+  }
+  return out;
+}
+
+TEST_F(RawTables, NumbersAndWordsOfTheUsualForms) {
+  const struct {
+    const char* text;
+    const char* cell;  // of the last column of the last row
+  } rows[] = {
+      {"a,b\nx,1\n", "1"},
+      {"a,b\nx,-1.5\n", "-1.5"},
+      {"a,b\nx,+1.5\n", "1.5"},
+      {"a,b\nx,1e3\n", "1000"},
+      {"a,b\nx,.5\n", "0.5"},
+      {"a,b\nx,5.\n", "5"},
+      {"a,b\nx,0\n", "0"},
+      {"a,b\nx,-0.0\n", "-0"},
+      {"a,b\nx,0.10\n", "0.1"},
+      {"a,b\nx,1.7976931348623157e308\n", "1.7976931348623157e+308"},
+      {"a,b\nx,0.1234567890123456789012345\n", "0.12345678901234568"},
+      {"a,b\nx,9007199254740993\n", "9007199254740992"},
+      {"a,b\nx,1e-400\n", "0"},
+      {"a,b\nx, 12 \n", "12"},
+      {"a,b\nx,\"12\"\n", "12"},
+      {"a,b\nx,\t12\t\n", "12"},
+      {"a,b\nx,01234\n", "'01234'"},
+      {"a,b\nx,-01\n", "'-01'"},
+      {"a,b\nx,00\n", "'00'"},
+      {"a,b\nx,1e400\n", "'1e400'"},
+      {"a,b\nx,inf\n", "'inf'"},
+      {"a,b\nx,nan\n", "'nan'"},
+      {"a,b\nx,0x10\n", "'0x10'"},
+      {"a,b\nx,1.2.3\n", "'1.2.3'"},
+      {"a,b\nx,12 km\n", "'12 km'"},
+      {"a,b\nx,-\n", "'-'"},
+      {"a,b\nx,.\n", "'.'"},
+      {"a,b\nx,+-1\n", "'+-1'"},
+      {"a,b\nx,1e\n", "'1e'"},
+      {"a,b\nx,2012-01-01\n", "'2012-01-01'"},
+      {"a,b\nx,\n", "''"},
+      {"a,b\nx,\"\"\n", "''"},
+      {"a,b\nx, \" y\" \n", "' y'"},
+      {"a,b\nx,\"y \"\"z\"\", w\"\n", "'y \"z\", w'"},
+      {"a,b\nx,\"y\nz\"\n", "'y\nz'"},
+      {"a,b\nx,y\"z\n", "'y\"z'"},
+  };
+  Options options;
+  options.delimiter = ",";
+  options.header = Options::Header::kPresent;
+  for (const auto& [text, cell] : rows) {
+    SCOPED_TRACE(text);
+    const RawTable table = read(text, options);
+    ASSERT_EQ(table.rows, 1);
+    EXPECT_EQ(rows_of(table)[0], std::string("'x' ") + cell);
+  }
+}
+
+TEST_F(RawTables, WordsAreNumberedInTheOrderOfTheirFirstOccurrence) {
+  const RawTable t = read("kind,x\nb,1\na,2\nb,3\n,4\n");
+  const RawColumn& kind = t.columns[0];
+  EXPECT_EQ(Names(kind.words().begin(), kind.words().end()), (Names{"b", "a", ""}));
+  EXPECT_EQ(kind.word(0), 0);
+  EXPECT_EQ(kind.word(2), 0);
+  EXPECT_EQ(kind.word(3), 2);
+  EXPECT_EQ(kind.find_word("a"), 1);
+  EXPECT_EQ(kind.find_word("c"), -1);
+  EXPECT_TRUE(std::isnan(kind.number(0)));
+  EXPECT_EQ(t.columns[1].word(0), -1);
+  EXPECT_EQ(t.columns[1].number(3), 4);
+}
+
+TEST_F(RawTables, ColumnsOfTextKeepTheSpellingOfNumbers) {
+  const RawTable t = read("id,x\n1.50,1.50\n 2,2\n", {}, {"id"});
+  EXPECT_EQ(rows_of(t), (Names{"'1.50' 1.5", "'2' 2"}));
+}
+
+TEST_F(RawTables, ManyRowsAndWordsCrossEveryBoundary) {
+  std::string text = "n,word,even\n";
+  constexpr int64_t kRows = 30'000;
+  for (int64_t i = 0; i < kRows; ++i) {
+    text += concat_to_string(i, ",\"word ", i % 5000, "\"\"\",", i % 2, i % 3 == 0 ? "\r\n" : "\n");
+  }
+  const RawTable t = read(text);
+  ASSERT_EQ(t.rows, kRows);
+  EXPECT_EQ(t.columns[1].words().size(), 5000u);
+  for (int64_t i = 0; i < kRows; ++i) {
+    ASSERT_EQ(t.columns[0].number(i), double(i));
+    ASSERT_EQ(t.columns[1].text(i), concat_to_string("word ", i % 5000, "\""));
+    ASSERT_EQ(t.columns[2].number(i), double(i % 2));
+  }
+  EXPECT_TRUE(t.place_of(kRows - 1).ends_with(concat_to_string("t.csv:", kRows + 1)));
+}
+
+TEST_F(RawTables, LinesAboveTheTableAreNamedWithTheOptionThatSkipsThem) {
+  EXPECT_EQ(error_of("4,2,a,b,c\n1.5,2,0\n2.5,1,1\n3.5,4,0\n"),
+            "t.csv:1: this line has 5 cells, but the rows from line 2 on have 3; what is neither a "
+            "header nor a row is left out by `read: {skip: 1}`");
+  Options options;
+  options.skip = 1;
+  EXPECT_EQ(read("4,2,a,b,c\n1.5,2,0\n2.5,1,1\n3.5,4,0\n", options).rows, 3);
+}
+
+TEST_F(RawTables, RaggedRowsAreNamed) {
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n\n1,2\n1,2,3\n1,2,3\n"), "t.csv:4: expected 3 cells, got 2");
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n1,2,3,4,\"5,\"\n1,2,3\n"), "t.csv:3: expected 3 cells, got 5");
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n1,2,3\n1,2"),
+            "t.csv:4: expected 3 cells, got 2; it is the last row: is the file truncated?");
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n1,\"2,3\n1,2,3\n"),
+            "t.csv:3: column 'b': a quote is opened here and never closed");
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n1,\"2\"x,3\n"),
+            "t.csv:3: column 'b': expected the cell to end after its closing quote; a quote within "
+            "quotes is written twice");
+}
+
+TEST_F(RawTables, FilesAreJoinedByTheNamesOfTheirColumns) {
+  const fs::path a = write("x,y\n1,a\n2,b\n", "s-1.csv");
+  const fs::path b = write("y;z;x\nc;5;3\n", "s-2.csv");
+  const RawTable t = read_table({directory_ / "s-*.csv"});
+  EXPECT_EQ(names_of(t), (Names{"x", "y", "z"}));
+  EXPECT_EQ(rows_of(t), (Names{"1 'a' ''", "2 'b' ''", "3 'c' 5"}));
+  EXPECT_EQ(t.notes.size(), 1u);
+  EXPECT_EQ(t.place_of(2), b.string() + ":2");
+  EXPECT_EQ(t.place_of(1), a.string() + ":3");
+  EXPECT_THROW((void)read_table({directory_ / "none-*.csv"}), InputError);
+}
+
+}  // namespace
+}  // namespace taper::v0::data
