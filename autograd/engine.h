@@ -34,7 +34,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                RealArg rtol = 1e-3);
-// Does the same for second derivatives: compares the gradients of f's gradients, with respect to
+// Like gradcheck, for second derivatives: compares the gradients of f's gradients, with respect to
 // the inputs and to the incoming gradient, with central differences of f's gradients.
 bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                    const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,

@@ -40,7 +40,7 @@ class Context {
   template <class T> const T& get(const std::string& name) const {
     return *static_cast<const T*>(find(name, typeid(T)));
   }
-  // Whether argument i of apply needs a gradient.
+  // Returns whether argument i of apply needs a gradient.
   bool needs_input_grad(size_t i) const;
   // Excludes these outputs from differentiation: they require no grad. Integer outputs never do.
   void mark_non_differentiable(const std::vector<Tensor>& outputs);

@@ -7,8 +7,8 @@
 
 namespace taper::v0 {
 
-// While it exists, in anomaly mode or under a profiler, the named module counts as running. `name`
-// is the module's name in its parent.
+// Marks the named module as running while the guard exists, if anomaly mode is on or a profiler
+// runs. `name` is the module's name in its parent.
 class ModuleGuard {
  public:
   explicit ModuleGuard(const std::string& name);

@@ -48,8 +48,8 @@ struct Accumulate {
     const std::lock_guard lock(mutex);
     const Tensor grad = target.grad();
     if (!grad.defined()) {
-      // The engine passes tensors that nobody else writes to. Views and tensors with shared memory
-      // are copied.
+      // The engine passes tensors that nobody else writes to, so they are kept without a copy.
+      // Views and tensors that share memory are copied.
       const bool own = g.dy().impl()->refs.load() == 1 && g.dy().storage()->refs.load() == 1 &&
                        g.dy().is_contiguous();
       target.set_grad(own || is_grad_enabled() ? g.dy() : g.dy().clone());

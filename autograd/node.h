@@ -54,7 +54,7 @@ class Gradients {
   // Returns the gradient of output i. It is undefined if no gradient reached that output, which
   // cannot happen if the node has only one output.
   const Tensor& dy(size_t i = 0) const { return dy_[i]; }
-  // Whether input i needs a gradient. Closures skip the work for an input that does not.
+  // Returns whether input i needs a gradient. Closures skip the work for an input that does not.
   inline bool needs(size_t i) const;
   // Returns the slot for the gradient of input i.
   Tensor& dx(size_t i) { return dx_[i]; }
@@ -70,8 +70,8 @@ struct ForwardCall;  // autograd/anomaly.h
 
 struct Node : NodeBase {
   uint32_t num_inputs = 0, num_outputs = 0;
-  // Counts kRun for each pass that is running the closure. kUsed is set once the graph has been
-  // consumed: the closure's saved tensors are then freed, at the latest by the last running pass.
+  // The passes that are running the closure, each counted as kRun, plus kUsed once the graph has
+  // been consumed. If kUsed is set, the last running pass frees the tensors that the closure saved.
   std::atomic<uint32_t> runs{0};
   static constexpr uint32_t kUsed = 1, kRun = 2;
   uint64_t sequence = 0;
@@ -125,13 +125,13 @@ using AutoGradMode = ThreadStateGuard<is_grad_enabled, set_grad_enabled>;
 struct NoGradGuard : AutoGradMode {
   NoGradGuard() : AutoGradMode(false) {}
 };
-// PyTorch's inference mode, which there is faster than no_grad. Here it equals NoGradGuard: tensors
+// In PyTorch, inference mode is faster than no_grad. Here it is the same as NoGradGuard: tensors
 // created under it are ordinary constants.
 struct InferenceMode : AutoGradMode {
   explicit InferenceMode(BoolArg enabled = true) : AutoGradMode(!enabled) {}
 };
 
-// Whether an op on these inputs must be recorded. Undefined tensors count as constants.
+// Returns whether an op on these inputs must be recorded. Undefined tensors count as constants.
 bool needs_grad(std::initializer_list<TensorRef> inputs);
 bool needs_grad(std::span<const Tensor> inputs);
 
@@ -147,8 +147,8 @@ Edge edge_of(const Tensor& x);
 Tensor leaf_of(const Node& accumulator);
 // Gives the new tensor y the same node and output number as x, and returns y.
 Tensor with_place_of(const Tensor& x, Tensor y);
-// Returns a new handle to x's memory with x's current place on the tape. It keeps both when x is
-// later changed in place.
+// Returns a new handle to x's memory with x's current place on the tape. The handle keeps both when
+// x is later changed in place.
 inline Tensor alias_of(const Tensor& x) { return with_place_of(x, x.detach()); }
 
 // new_node allocates a node with an uninitialized closure of `closure_size` bytes, an edge for each

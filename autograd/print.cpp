@@ -78,7 +78,7 @@ std::string dot_lines(const Listing& listing, size_t i, const std::string& label
 }
 
 std::string write(const Tensor& y, const std::vector<NamedTensor>& names, bool dot) {
-  // Hold the edge: the accumulator of a leaf exists only while someone references it.
+  // Keep the edge in a variable: the accumulator of a leaf exists only while someone references it.
   const Edge from = edge_of(y);
   const Listing listing = list_nodes(from.node.get());
   std::string out;

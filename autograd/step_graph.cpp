@@ -16,7 +16,7 @@
 namespace taper::v0 {
 
 // A step captured for one combination of shapes. It has its own stream and therefore its own
-// memory: memory that a graph uses between its kernels must not be handed out to anyone else.
+// memory, because memory that the graph uses must not be given to others between its kernels.
 struct StepGraph::Entry {
   struct Given {
     Tensor tensor;
@@ -27,7 +27,7 @@ struct StepGraph::Entry {
   int calls = 0;
   std::shared_ptr<void> graph;
   std::vector<Tensor> inputs, outputs;  // the tensors that the graph reads and writes
-  std::vector<Given> copied;            // the tensors that were copied into `inputs` last
+  std::vector<Given> copied;            // the tensors that were last copied into `inputs`
   Tensor base;                          // 0-dim int64: the index of the first random draw
   uint64_t draws = 0;
   std::vector<LowPrecisionCopy> low_precision_copies;  // parameter copies that the graph uses

@@ -28,13 +28,13 @@ namespace taper::v0 {
 //
 // A replay runs no host code of `step`. Therefore `step` must not read device values on the host,
 // must use no generator but the default one, and must do the same work for all inputs of the same
-// shape. The model must not be moved or loaded in between; create a new StepGraph afterwards. An
-// input is not copied again if it is the same tensor as in the previous replay and no function of
-// Taper has written to it since.
+// shape. Do not move or load the model between calls; create a new StepGraph after that. An input
+// is not copied again if it is the same tensor as in the previous replay and no function of Taper
+// has written to it since.
 //
-// These calls cannot be captured and run `step` normally; they do not affect later calls: a call
-// without inputs, with inputs that are not all on one GPU, under a Profiler, or under a sanitizer
-// (TAPER_ALLOCATOR=plain). Capture is not retried for inputs for which it has failed.
+// Some calls cannot be captured and run `step` normally: calls without inputs, with inputs that are
+// not all on one GPU, under a Profiler, or under a sanitizer (TAPER_ALLOCATOR=plain). They do not
+// affect later calls. If capture fails, it is not retried for the same shapes, dtypes and device.
 class StepGraph {
  public:
   using Step = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
@@ -50,8 +50,8 @@ class StepGraph {
 
   // Returns the number of captured graphs: one for each combination of shapes, dtypes and devices.
   size_t num_graphs() const;
-  // Why the last call was not captured, and would not be if repeated. Empty if it was captured or
-  // still may be.
+  // Returns why the last call was not captured and would not be captured if it were repeated. Empty
+  // if it was captured or still may be.
   const std::string& reason() const { return reason_; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace taper::v0 {
 
-// A hook of a tensor: any Tensor(const Tensor& dy), whose result replaces the gradient, or any
-// void(const Tensor& dy), which only observes it.
+// A hook of a tensor. It is a function Tensor(const Tensor& dy), whose result replaces the
+// gradient, or void(const Tensor& dy), which only observes it.
 struct TensorHook : std::function<Tensor(const Tensor&)> {
   template <std::invocable<const Tensor&> F>
   TensorHook(F f)

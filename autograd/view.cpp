@@ -54,7 +54,8 @@ bool repeats(const Tensor& x) {
   return false;
 }
 
-// The gradient of window_of: dy inside the window and 0 outside. Expanded dimensions are summed.
+// Computes the gradient of window_of: dy inside the window and 0 outside. Sums over expanded
+// dimensions.
 Tensor scatter(const Tensor& dy, Window w) {
   struct Step {
     int64_t stride, size;
@@ -77,7 +78,7 @@ Tensor scatter(const Tensor& dy, Window w) {
   return with_window(zero, sum_to(dy, w.shape), w);
 }
 
-// Returns the window's part of x. x has base_shape and any strides. Differentiable.
+// Returns the part of x that the window covers. x has base_shape and any strides. Differentiable.
 Tensor window_of(const Tensor& x, const Window& w) {
   Tensor y = look(x.strides() == w.base_strides ? x : laid_out(x, w), w);
   if (!needs_grad({x})) return y;
@@ -97,7 +98,7 @@ Tensor with_window(const Tensor& x, const Tensor& part, const Window& w) {
   return record("CopySlices", y, {x, part}, WindowReplaced{w});
 }
 
-// Recreates the grad_fn of a view from its base's.
+// Gives the view a new grad_fn, derived from its base's.
 void renew(const Tensor& view) {
   static std::mutex mutex;  // several threads may use the view
   const std::lock_guard lock(mutex);
@@ -122,7 +123,8 @@ Node* node_of(const Tensor& x) {
 void track_view(const Tensor& y, const Tensor& x) {
   TensorImpl *view = y.impl(), *from = x.impl();
   if (!is_grad_enabled()) {
-    // Setting a base would keep the graph and the gradient of x alive.
+    // In no_grad mode the view gets no base, which would keep the graph and the gradient of x
+    // alive.
     const bool recorded = x.requires_grad() || from->no_grad_view == TensorImpl::kOfRecorded;
     view->no_grad_view = recorded ? TensorImpl::kOfRecorded : TensorImpl::kOfConstant;
     return;

@@ -1,11 +1,11 @@
 // Views and in-place changes on the tape, modeled on torch/csrc/autograd/variable.h.
 //
 // A view that is created while recording knows its base. Writing to the view gives the base a new
-// grad_fn, CopySlices: the gradient of the written part flows to the writer, and that of the rest
-// to the base's previous node. The base counts these changes. A view that has not seen the latest
-// count gets a new grad_fn, AsStrided, when it is next used. AsStrided represents the view as a
-// strided window of the base. That suffices because every view is a strided window of its base's
-// memory.
+// grad_fn, CopySlices. It passes the gradient of the written part to the op that computed the new
+// values, and the gradient of the rest to the base's previous node. The base counts these changes.
+// A view whose count is older gets a new grad_fn, AsStrided, when it is next used. AsStrided
+// represents the view as a strided window of the base. That suffices because every view is a
+// strided window of its base's memory.
 #pragma once
 
 #include "autograd/node.h"

@@ -24,7 +24,8 @@ std::vector<Tensor> new_leaves(const char* check, const std::vector<Tensor>& inp
   return leaves;
 }
 
-// A fixed direction of uneven weights, so that errors of opposite sign do not cancel.
+// Returns fixed random weights for the elements of y. They are uneven, so that errors of opposite
+// sign do not cancel.
 Tensor direction_for(const Tensor& y, uint64_t seed) {
   Generator generator(seed);
   return rand(y.shape(), {.dtype = kFloat64, .device = y.device()}, &generator);

@@ -45,7 +45,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
           scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
   require(weight.dim() <= 1,
           "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
-  // Check the devices here, because a reshaped weight may count as a number below.
+  // Check the devices here. Below, a weight with one element may be reshaped to a number, which may
+  // be on another device than x.
   (void)kernels::common_device("prelu", {&x, &weight});
   Tensor w = weight;
   if (weight.numel() != 1) {

@@ -19,7 +19,8 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
   });
 }
 
-// maximum or minimum. The operand that is not selected gets no gradient; equal operands share it.
+// Returns the maximum or the minimum. The operand that is not selected gets no gradient. Equal
+// operands each get half of it.
 Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
   const auto part = [larger](auto& dy, auto& own, auto& other) {
     const Tensor lost = larger ? own < other : own > other;
@@ -118,7 +119,7 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 }
 
 Tensor remainder(const Tensor& a, const Tensor& b) {
-  // a - b * floor(a / b), with the quotient treated as constant.
+  // The result is a - b * floor(a / b), in which floor(a / b) is treated as a constant.
   return differentiable(
       "RemainderBackward0", BinaryOp::kRemainder, a, b, [](auto& dy, auto&, auto&) { return dy; },
       [](auto& dy, auto& x, auto& z) { return -(dy * floor_divide(x.detach(), z.detach())); });
@@ -167,7 +168,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
       "PowBackward0", y, {base, exponent},
       [a = SavedTensor(base), b = SavedTensor(exponent), y = SavedTensor::output(y)](Gradients& g) {
         const Tensor x = a.get(g), e = b.get(g);
-        // Combined with a tensor, x may be a number.
+        // If the exponent is a tensor, x may be a number with another dtype than the result.
         const Tensor typed = x.to(g.dy().dtype());
         // The gradient is 0 where the exponent is 0, also at x = 0. Values that are not
         // selected are computed from 1, so that their own derivatives are not inf or NaN.

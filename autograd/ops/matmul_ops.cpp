@@ -9,7 +9,7 @@ namespace {
 // Swaps the last two dimensions.
 Tensor transpose_last_two(const Tensor& x) { return transpose(x, -2, -1); }
 
-// The product of two matrices or of two 3-d batches.
+// Returns the product of two matrices or of two 3-d batches.
 Tensor product(const char* name, const Tensor& a, const Tensor& b) {
   Tensor y = kernels::matmul(a, b);
   trace("matmul", y, {a, b});
@@ -25,7 +25,7 @@ void check_dim(const char* op, const char* argument, const Tensor& x, int dim) {
           " got ", x.shape(), ")");
 }
 
-// The number of rows of [..., k] viewed as one matrix.
+// Returns the number of rows of [..., k] viewed as one matrix.
 int64_t rows_of(const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1).numel(); }
 
 // Multiplies all matrices of a batch x at once: applies f to x viewed as one matrix and restores

@@ -22,7 +22,7 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 // read if beta is 0.
 Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
              Scalar alpha = 1);
-// Does the same for batches: a [b, n, k], b [b, k, m], and bias broadcast to [b, n, m].
+// Like addmm, for batches: a [b, n, k], b [b, k, m], and bias broadcast to [b, n, m].
 Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
                Scalar alpha = 1);
 // Sums products over named dimensions

@@ -22,7 +22,7 @@ Shape kept_shape(const Tensor& x, const Shape& dims) {
   return shape;
 }
 
-// sum and mean: every element receives the gradient times `factor`.
+// Computes sum or mean. Every element receives the gradient times `factor`.
 Tensor linear_reduction(const char* name, ReductionOp op, const Tensor& x, const Shape& dims,
                         bool keepdim) {
   Tensor y = kernels::reduce(op, x, dims, keepdim);
@@ -56,8 +56,8 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
   constexpr int64_t kLong = 32768, kWidth = 4096;
-  // One long row is split into parts: the product of the others is that of the others in the same
-  // part times that of all other parts.
+  // A long vector is split into parts. For each element, the product of the others in its part is
+  // multiplied by the product of all other parts.
   if (x.numel() == n && n > kLong) {
     const int64_t rows = (n + kWidth - 1) / kWidth;
     const Tensor t = reshape(flatten(x).pad({0, rows * kWidth - n}, 1), {rows, kWidth});
@@ -94,7 +94,7 @@ Tensor softmax_of(const char* name, bool log, const Tensor& x, int64_t dim,
   });
 }
 
-// The variance or standard deviation. The gradient of the latter is 0 where it is 0.
+// Returns the variance or standard deviation. Where the standard deviation is 0, its gradient is 0.
 Tensor spread(const char* name, bool root, const Tensor& x, const Shape& dims, double correction,
               bool keepdim) {
   require(x.is_floating_point(), "std and var only support floating point and complex dtypes (got ",

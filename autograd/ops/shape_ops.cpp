@@ -15,8 +15,8 @@ std::optional<Shape> view_strides(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return contiguous_strides(shape);
   Shape strides = shape;
   int v = shape.size() - 1;
-  // Groups of x's dimensions that are contiguous with each other are split into dimensions of the
-  // view.
+  // Adjacent dimensions of x that are contiguous with each other form a group. Each group is split
+  // into dimensions of the view.
   int64_t run_step = x.strides()[x.dim() - 1], run = 1, viewed = 1;
   for (int d = x.dim() - 1; d >= 0; --d) {
     run *= x.shape()[d];
@@ -56,8 +56,8 @@ Tensor reshaped(const char* name, const Tensor& x, const Shape& shape, const Sha
   return traced("view", make_view(name, x, shape, strides, Reshaped{x.shape()}), {x});
 }
 
-// Creates a view of the elements that `part` selects. The gradient puts dy into zeros, and the
-// gradient of that selects again.
+// Creates a view of the elements that `part` selects. The gradient writes dy into zeros at these
+// elements. The gradient of that is `part` again.
 template <class Part>
 Tensor make_part(const Tensor& x, const Shape& shape, const Shape& strides, Part part,
                  int64_t start) {
@@ -116,7 +116,7 @@ Diagonal diagonal_of(int64_t offset, int64_t dim1, int64_t dim2, int dims) {
   return d;
 }
 
-// Removes those of the given dimensions that have size 1.
+// Removes the dimensions in `dims` that have size 1.
 Tensor without(const char* name, const Tensor& x, const Shape& dims) {
   bool named[kMaxDims] = {};
   for (const int64_t dim : dims) {

@@ -25,12 +25,12 @@ Tensor exponential_slope(T dy, T x, double alpha, double scale, double inner) {
   return where(x <= 0, dy * below, dy * scale);
 }
 
-// The gradient of functions that are 0 where |x| <= a and have slope 1 elsewhere.
+// Returns the gradient of a function that is 0 where |x| <= a and has slope 1 elsewhere.
 Tensor shrunk_slope(T dy, T x, A args) { return zero_outside(dy, logical_not(abs(x) <= args.a)); }
 
 Tensor no_slope(T dy, T, A) { return zeros_like(dy); }
 
-// The derivatives of digamma of orders 1 and 2.
+// Returns the derivative of digamma of order 1 or 2.
 Tensor polygamma(int order, T x);
 
 // The tensor saved for the backward pass: none, the input or the result.

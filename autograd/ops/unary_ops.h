@@ -80,10 +80,10 @@ Tensor prelu(const Tensor& x, const Tensor& weight);
 //   clamp(x, std::nullopt, 6);
 [[nodiscard]] Tensor clamp(const Tensor& x, std::optional<Scalar> min,
                            std::optional<Scalar> max = std::nullopt);
-// Does the same with tensors as bounds, which broadcast. An undefined bound does not limit. Where
-// min > max, the result is max.
+// Like clamp above, with tensors as bounds, which broadcast. An undefined bound does not limit.
+// Where min > max, the result is max.
 [[nodiscard]] Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max = {});
-// Limit x like clamp, but with no gradient at the bounds. For integers the bounds are truncated.
+// Like clamp, but elements equal to a bound get no gradient. For integers the bounds are truncated.
 Tensor hardtanh(const Tensor& x, RealArg min_val = -1, RealArg max_val = 1);
 Tensor relu6(const Tensor& x);
 

@@ -31,7 +31,7 @@ Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   return zero_outside(x, lower ? le(column, edge) : ge(column, edge));
 }
 
-// Moves x one place along dim and puts `first` in front.
+// Moves the elements of x by one position along dim and puts `first` in front.
 Tensor shifted(const Tensor& x, int64_t dim, double first) {
   const Tensor head = full_like(narrow(x, dim, 0, 1), first);
   return cat({head, narrow(x, dim, 0, x.size(dim) - 1)}, dim);
@@ -43,8 +43,8 @@ Tensor running_sum(const Tensor& x, int64_t dim, bool backwards) {
                    [=](const Tensor& dy) { return running_sum(dy, dim, !backwards); });
 }
 
-// y[i] = b[i] + f * y[i - 1], where the factor f is the element of x at the later of the two
-// places.
+// Returns y[i] = b[i] + x[i] * y[i - 1] along dim. If `backwards`, y[i] = b[i] + x[i + 1] * y[i +
+// 1].
 Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards) {
   Tensor y = kernels::cumulate(ReductionOp::kSum, x, dim, {backwards}, b);
   if (!needs_grad({x, b})) return y;
@@ -154,7 +154,7 @@ Tensor flip(const Tensor& x, const Shape& dims) {
     strides[d] = -strides[d];
   }
   Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
-  // Tensors cannot have negative strides, but copy_into reads through them.
+  // A Tensor cannot have negative strides, but copy_into can read a source through them.
   kernels::copy_into(y, view_as(x.detach(), x.shape(), strides, last));
   trace("flip", y, {x}, dims);
   return linear_in(x, "FlipBackward0", y, [dims](const Tensor& dy) { return flip(dy, dims); });
@@ -168,7 +168,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
           "padding length ",
           padding.size(), " and input of dimension ", x.dim());
   Shape shape = x.shape(), kept = x.shape(), start = x.shape();
-  std::fill(start.begin(), start.end(), 0);  // of the kept part, in the result
+  std::fill(start.begin(), start.end(), 0);  // start of the part of the result that comes from x
   int64_t from = x.storage_offset(), to = 0;
   for (int i = 0; i < pairs; ++i) {
     const int d = x.dim() - 1 - i;

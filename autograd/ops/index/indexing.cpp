@@ -133,7 +133,7 @@ Plan plan_of(Parsed parsed) {
     neighbours = neighbours && picked[i].dim == picked[i - 1].dim + picked[i - 1].dims;
   }
   Tensor view = parsed.view;
-  int first = picked[0].dim, behind = first;  // the picked dimensions
+  int first = picked[0].dim, behind = first;  // the selected dimensions are first, ..., behind - 1
   if (!neighbours) {
     Shape order;
     for (const bool wanted : {true, false}) {

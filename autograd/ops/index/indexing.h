@@ -77,7 +77,7 @@ Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices);
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
                   BoolArg accumulate = false);
 Tensor index_put_(const Tensor& x, const std::vector<TensorIndex>& indices, Scalar value);
-// Does the same in a copy of x.
+// Like index_put_, but returns a changed copy of x.
 Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& indices, const Tensor& value,
                  BoolArg accumulate = false);
 

@@ -47,10 +47,10 @@ void check_fits(const char* op, const Tensor& x, const Tensor& other) {
           " doesn't match the broadcast shape ", shape, " (in ", op, ")");
 }
 
-// All in-place changes pass through this function. `other` may have any shape. `write` changes x's
-// memory. If the change is recorded, `compute(old, other)` is called instead and returns the new
-// values as a differentiable function of x's old values. It returns new memory if the function
-// saves the old values (keeps_old), and x's memory otherwise.
+// All in-place changes pass through this function. If the change is not recorded, `write` changes
+// x's memory. If it is recorded, compute(old, other) is called instead. It returns the new values
+// as a differentiable function of x's old values: in new memory if it saves the old values
+// (keeps_old), and otherwise in x's memory. `other` may have any shape.
 template <class Write, class Compute>
 const Tensor& change_by_any(const char* op, const Tensor& x, const Tensor& other, bool keeps_old,
                             Write write, Compute compute) {
@@ -81,7 +81,8 @@ const Tensor& change(const char* op, const Tensor& x, const Tensor& other, bool 
   return change_by_any(op, x, other, keeps_old, write, compute);
 }
 
-// Replaces x by values that do not depend on the old ones, but on `source` if it is defined.
+// Replaces x by values that do not depend on x's old values. They may depend on `source`, if that
+// is defined.
 template <class Write>
 const Tensor& overwrite(const char* op, const char* node_name, const Tensor& x,
                         const Tensor& source, Write write) {
@@ -141,8 +142,9 @@ const Tensor& fold_rows_(const char* op, const char* node, kernels::RowOp how, c
   });
 }
 
-// Whether x is the only way to its memory: there is no view, no second handle, and the memory is
-// not borrowed. (reshape of a copy returns a view of a tensor that only the view references.)
+// Returns whether x is the only handle to its memory: there is no view and no second handle, and
+// the memory is not borrowed. (reshape of a copy returns a view of a tensor that only the view
+// references.)
 bool owns_alone(const Tensor& x) {
   const TensorImpl& impl = *x.impl();
   const TensorImpl* base = impl.base.get();

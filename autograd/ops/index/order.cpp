@@ -14,7 +14,7 @@ int64_t size_along(const Tensor& x, int64_t dim) {
   return x.dim() == 0 ? 1 : x.size(d);
 }
 
-// Records y, one of x's elements; all elements that are equal to it share the gradient.
+// Records y, which is an element of x. All elements of x that are equal to y share the gradient.
 Tensor shared_gradient(const char* name, const Tensor& x, const Tensor& y) {
   return differentiable(name, x, y, [](auto& dy, auto& z, auto& value) {
     const Tensor equal = logical_or(eq(z, value), logical_and(isnan(z), isnan(value)));

@@ -12,7 +12,7 @@ namespace taper::v0 {
 
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-// Return the first of equal elements.
+// Among equal elements, these select the first.
 Sorted max(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 Sorted min(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }

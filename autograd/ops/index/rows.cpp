@@ -7,7 +7,8 @@
 namespace taper::v0 {
 namespace {
 
-// If rows are put one after the other: whether each row survives, as the last with its key.
+// Returns for each row whether it is the last one with its key. Only that row remains if all rows
+// are put in order.
 Tensor stays(const Rows& rows, int64_t count) {
   const int64_t n = rows.key.numel();
   const Device device = rows.key.device();

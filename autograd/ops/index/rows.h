@@ -18,7 +18,8 @@ bool is_index(const Tensor& index);
 // Throws Error unless index has a valid shape for selecting elements of x. `self` is the name of
 // that argument in messages: input, self or src.
 void check_elements(const char* op, const char* self, const Tensor& x, const Tensor& index);
-// Returns the first dimension other than apart_from in which x is larger than limit, or -1.
+// Returns the first dimension other than apart_from in which x is larger than limit, or -1 if there
+// is none.
 int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from);
 // Returns the shape itself, or [1] for a tensor without dimensions.
 Shape at_least_1d(const Shape& shape);
@@ -31,7 +32,8 @@ Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index
 // number of the run that contains each element.
 Tensor run_of_each(const Tensor& begins, int64_t n);
 
-// take_rows and add_rows are each other's gradients. An undefined base counts as zeros.
+// take_rows returns the selected rows of x, as a tensor of `shape`. add_rows adds rows to `base`,
+// or to zeros if that is undefined. Each computes the gradient of the other.
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape);
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src);
 
@@ -40,7 +42,8 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const 
 // rows.key.numel() * rows.width elements. Defined in autograd/ops/index/inplace.cpp.
 Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
 Tensor add_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);
-// Returns the gradient of the tensor of `shape` that was put into a tensor with gradient dy.
+// Returns the gradient of a source of `shape` whose rows were put into a tensor. dy is the gradient
+// of the result.
 Tensor put_backward(const Tensor& dy, const Rows& rows, const Shape& shape);
 
 }  // namespace taper::v0

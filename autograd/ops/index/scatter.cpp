@@ -60,8 +60,8 @@ Tensor other_factors(const Tensor& e, const Tensor& p, const Tensor& none, const
   return p / where(zero, 1, e) * where(eq(others, 0), 1, rest);
 }
 
-// prod, amax or amin of all elements of src with the same target. x's element takes part if
-// include_self, and is kept where nothing has it as target.
+// Combines all elements of src with the same target by prod, amax or amin. x's own element takes
+// part if include_self. Elements of x that are no target are kept.
 Tensor folded(RowOp op, const Tensor& x, const Placed& at, bool include_self) {
   Tensor y = clone(x.detach());
   const Rows& rows = at.rows;

@@ -23,7 +23,7 @@ namespace taper::v0 {
 //   scatter(zeros({n, classes}), 1, unsqueeze(labels, 1), 1);  // one-hot rows
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, IntArg dim, const Tensor& index, Scalar value);
-// Adds src instead of overwriting.
+// Like scatter, but adds the elements of src to those of x.
 Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src);
 // Combines each element of x with all elements of src that are sent to it. reduce is "sum", "prod",
 // "mean", "amax" or "amin". With include_self = false, x's own element does not take part if there

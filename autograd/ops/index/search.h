@@ -38,7 +38,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices,
 //   searchsorted(tensor({1, 3, 5}), tensor({0, 3, 6}));  // [0, 1, 3]
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& x, BoolArg right = false);
 Tensor searchsorted(const Tensor& sorted_sequence, Scalar value, BoolArg right = false);
-// Does the same for boundaries [n].
+// Like searchsorted with `boundaries` [n] as the sorted sequence.
 Tensor bucketize(const Tensor& x, const Tensor& boundaries, BoolArg right = false);
 
 // Returns the sorted unique values [n] and, if requested, the inverse indices (shape of x) and

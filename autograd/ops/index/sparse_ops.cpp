@@ -127,7 +127,7 @@ SparseTensor SparseTensor::to(Device device) const {
       values_.to(device)};
 }
 
-// product and sampled are each other's gradients.
+// product and sampled compute each other's gradients.
 Tensor SparseTensor::product(const PatternPtr& at, bool transposed, const Tensor& values,
                              const Tensor& x) {
   const Tensor ordered = transposed ? index_select(values.detach(), 0, at->order) : values;

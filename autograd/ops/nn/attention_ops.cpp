@@ -20,12 +20,12 @@ struct Attention {
   bool causal;
   double scale, dropout_p;
   PhiloxKey key;
-  uint64_t first = 0;  // index of the first score among the key's elements
+  uint64_t first = 0;  // the random numbers of `key` that precede the mask of the first score
 };
 
 // --- composed of ops: without a fused kernel, and for recorded passes and mask gradients ---
 
-// Applies dropout. The same key gives the same mask again.
+// Applies dropout. The same how.key gives the same mask again.
 Tensor dropped(const Tensor& p, const Attention& how) {
   if (how.dropout_p == 0) return p;
   if (!is_grad_enabled()) return kernels::dropout(p, how.dropout_p, how.key, p.dtype(), how.first);
@@ -271,7 +271,7 @@ Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is
           dropout_p == 0 ? PhiloxKey() : next_key(generator)};
 }
 
-// The message is PyTorch's, which is that of the matrix product that fails.
+// The message is PyTorch's, which reports the matrix product whose sizes do not match.
 void check_size(int64_t B, int64_t want, int64_t got, const char* which) {
   require(want == got, "Expected size for first two dimensions of batch2 tensor to be: [", B, ", ",
           want, "] but got: [", B, ", ", got, "]. (scaled_dot_product_attention: ", which, ")");

@@ -35,10 +35,10 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     std::optional<double> scale = std::nullopt,
                                     Generator* generator = nullptr, BoolArg enable_gqa = false);
 
-// Does the same for query, key and value packed as one Linear layer returns them: qkv [B, T, 3 C],
-// in which each of the three has C channels and each of n_head heads C / n_head adjacent channels.
-// Returns [B, T, C]. The bits equal those of scaled_dot_product_attention on the separate heads,
-// but nothing is copied in between and the gradient is written as one tensor (compare
+// Computes scaled_dot_product_attention for query, key and value packed as one Linear layer returns
+// them: qkv [B, T, 3 C]. Each of the three has C channels, and each of n_head heads has C / n_head
+// adjacent channels. Returns [B, T, C]. The bits equal those of scaled_dot_product_attention on the
+// separate heads. Nothing is copied in between, and the gradient is written as one tensor (compare
 // flash_attn_qkvpacked_func in https://github.com/Dao-AILab/flash-attention).
 //
 //   packed_attention(linear(x, w_qkv), n_head, 0, /*is_causal=*/true);

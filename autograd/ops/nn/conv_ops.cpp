@@ -12,7 +12,8 @@ namespace {
 
 using Options = kernels::ConvWindows;
 
-// y, dx and dweight are each linear in two tensors, so the gradients of each are the other two.
+// Each of y, dx and dweight is linear in two of the tensors x, weight and dy. The gradients of each
+// can therefore be computed by the functions for the other two.
 Tensor dx_of(const Tensor& dy, const Tensor& weight, const Shape& x, const Options& o,
              const char* name = "ConvolutionBackwardBackward0");
 Tensor dweight_of(const Tensor& dy, const Tensor& x, const Shape& weight, const Options& o);

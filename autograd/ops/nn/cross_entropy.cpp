@@ -14,7 +14,7 @@ using kernels::NllOptions;
 
 // --- class indices as targets ---
 
-// The gradient in terms of public ops, for second derivatives.
+// Computes the gradient by public ops, so that it can be differentiated again.
 Tensor nll_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target,
                     const kernels::CrossEntropy& forward, bool log_probabilities) {
   const Tensor x = logits.to(dy.dtype());
@@ -46,7 +46,7 @@ Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, N
   kernels::CrossEntropy out = kernels::cross_entropy(x, target, reduction, o, dtype, recorded);
   if (!recorded) return out.loss;
   const Tensor loss = std::exchange(out.loss, {});
-  out.rows.losses = {};  // may be the loss itself
+  out.rows.losses = {};  // may share memory with the loss, which must not be kept here
   return record("NllLossBackward0", loss, {x},
                 [x = SavedTensor(x), target = SavedTensor(target), out, o](Gradients& g) mutable {
                   const Tensor logits = x.get(g), t = target.get(g);

@@ -35,8 +35,8 @@ Tensor at_least(const Tensor& x, double low) {
   return linear_in(x, "ClampBackward0", y, [](const Tensor& dy) { return dy; });
 }
 
-// Whether a value of a CPU tensor violates a condition. A GPU tensor is not checked, to avoid
-// synchronizing.
+// Returns whether any element of a CPU tensor violates a condition. Returns false for a GPU tensor,
+// to avoid synchronizing.
 template <class F> bool broken(const Tensor& x, F keeps) {
   return x.is_cpu() && !all(keeps(x.detach())).template item<bool>();
 }

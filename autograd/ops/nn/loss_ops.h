@@ -34,7 +34,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options);
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      Reduction reduction = Reduction::kMean, IntArg ignore_index = kIgnoreIndex);
-// Does the same for log-probabilities and classes.
+// Like cross_entropy, but takes log-probabilities and requires classes as the target.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 
 // mse_loss, l1_loss, huber_loss and smooth_l1_loss throw ValueError if the shapes differ. (PyTorch

@@ -178,7 +178,7 @@ Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight, cons
                       x.shape(), " (group_norm with ", num_groups, " groups)");
   check_dtypes("GroupNormKernelImpl", x, {weight, bias});
   const int64_t inner = x.numel() / std::max<int64_t>(1, batch * channels);
-  // Any number of groups divides 0 channels.
+  // 0 channels can be divided into any number of groups, so use one.
   const int64_t groups = channels > 0 ? int64_t(num_groups) : int64_t(1);
   const Norm norm{{batch, channels, inner, groups}, eps};
   return traced("group_norm",

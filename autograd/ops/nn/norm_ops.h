@@ -29,10 +29,10 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 // x [N, C, ...]: normalizes num_groups groups of channels of each sample. Parameters are [C].
 Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, RealArg eps = 1e-5);
-// x is [N, C, ...], row-major or channels-last; the result has the same memory format. All others
-// are [C]. In training, normalizes each channel by its own mean and variance. These update the
-// running statistics in place, outside the tape, by momentum, with the unbiased variance. Otherwise
-// normalizes by the running statistics.
+// x is [N, C, ...], row-major or channels-last; the result has the same memory format. The other
+// tensors are [C]. In training, normalizes each channel by its own mean and variance. These update
+// the running statistics in place, outside the tape, by momentum, with the unbiased variance.
+// Otherwise normalizes by the running statistics.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
                   const Tensor& weight = {}, const Tensor& bias = {}, BoolArg training = false,
                   RealArg momentum = 0.1, RealArg eps = 1e-5);
