@@ -199,7 +199,8 @@ WindowDataset::WindowDataset(Tensor tokens, int64_t block)
 Batch WindowDataset::get(const Tensor& rows, bool pinned) const {
   if (tokens_.is_cpu()) {
     const Tensor dense = rows.contiguous();
-    // The tokens may be a part of a longer text (`text.narrow(0, 0, n)`), with any stride.
+    // Reads through the strides of the tokens, which may be a part of a longer text
+    // (`text.narrow(0, 0, n)`).
     const auto from = [&](int64_t first) {
       const int64_t stride = tokens_.stride(0);
       const Tensor windows = view_as(tokens_, {std::max<int64_t>(places(), 0), block_},

@@ -14,7 +14,7 @@ namespace taper::v0::data {
 
 struct DataLoaderOptions;
 
-// The kind of targets: classes, numbers, or the following tokens (which tables do not have).
+// What the targets are: classes, numbers, or the tokens that follow. Tables have no token targets.
 enum class Task { kClassification, kRegression, kLanguage };
 
 // Samples [N, ...] with inputs and targets. Inputs are float32 images and features, or int64
@@ -43,9 +43,9 @@ class Dataset {
 
   // Returns the number of samples in an epoch.
   virtual int64_t size() const = 0;
-  // Returns a copy of the rows [B] (int64, on the set's device), in page-locked memory with
-  // `pinned` if the set supports it. Throws IndexError for a row out of range (on the GPU: at the
-  // next synchronizing call).
+  // Returns a copy of the rows [B] (int64, on the set's device). The copy is in page-locked memory
+  // if `pinned` is true and the set supports that. Throws IndexError for a row out of range (on the
+  // GPU: at the next synchronizing call).
   virtual Batch get(const Tensor& rows, bool pinned = false) const = 0;
 
   // Returns the names of the tensors in a batch: "inputs", "targets".
@@ -55,7 +55,7 @@ class Dataset {
   virtual Device device() const { return {}; }  // device of row numbers and batches
   // Returns a copy of the whole set on that device, or null if it cannot be copied as a whole.
   virtual std::shared_ptr<const Dataset> to(Device) const { return nullptr; }
-  // Returns the memory that such a copy needs.
+  // Returns the bytes of memory that the copy made by to() needs.
   virtual size_t nbytes() const { return 0; }
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -64,18 +64,19 @@ using DatasetPtr = std::shared_ptr<const Dataset>;
 Batch joined(const std::vector<Batch>& batches,
              const std::function<Tensor(const std::vector<Tensor>&)>& f);
 
-// Joins samples without a batch dimension into a batch (torch.utils.data.default_collate), in
-// page-locked memory with `pinned`. Throws Error if sizes or dtypes differ; the message contains
-// the samples' `numbers` if they are given.
+// Joins samples without a batch dimension into a batch (torch.utils.data.default_collate), which is
+// in page-locked memory if `pinned`. Throws Error if sizes or dtypes differ. If `numbers` are
+// given, the message contains the numbers of the samples.
 Batch collate(const std::vector<Batch>& samples, bool pinned = false,
               std::span<const int64_t> numbers = {});
 
-// Within a catch block: rethrows the caught exception, which keeps its type. A taper::Error gets
-// "sample i: " in front of its message. For a foreign exception, a warning names the sample.
+// Rethrows the exception that is being handled, with its type. Call it in a catch block. The
+// message of a taper::Error is preceded by "sample i: ". For a foreign exception, logs a warning
+// that names the sample.
 [[noreturn]] void rethrow_for_sample(int64_t i);
 
-// Base class of data sets that define single samples (torch.utils.data.Dataset). An Error that
-// sample() throws gets the sample's number in front.
+// Base class of data sets that define single samples (torch.utils.data.Dataset). If sample() throws
+// an Error, the sample's number is added to the message.
 class MapDataset : public Dataset {
  public:
   // Returns tensors without a batch dimension, on the CPU. A class has no dimensions: `tensor(3)`.
@@ -97,11 +98,12 @@ class FunctionDataset : public MapDataset {
   std::function<Batch(int64_t)> sample_;
 };
 
-// Rows of tensors of any strides, which are not copied (torch.utils.data.TensorDataset).
+// A data set of the rows of tensors, which are not copied and may have any strides
+// (torch.utils.data.TensorDataset).
 class TensorDataset : public Dataset {
  public:
-  // Both tensors begin with dimension N. Without targets, batches have none. Throws ValueError if N
-  // differs.
+  // All tensors begin with dimension N. If `all` has no targets, neither have batches. Throws
+  // ValueError if N differs.
   explicit TensorDataset(Batch all);
 
   int64_t size() const override { return all_.inputs.size(0); }
@@ -118,10 +120,11 @@ class TensorDataset : public Dataset {
   Batch all_;
 };
 
-// Windows of `block` tokens of one long text [N]. Targets are the tokens shifted by one. A row is
-// the first token of a window, so windows overlap. An epoch has as many windows as fit next to each
-// other, in sequence, or at random offsets with replacement as in nanoGPT; all batches are full.
-// The text may be a view, such as text.narrow(0, 0, n); it is not copied.
+// A data set of windows of `block` tokens in one long text [N]. Targets are the inputs shifted by
+// one token. Row i is the window that starts at token i, so windows overlap. An epoch has as many
+// windows as fit next to each other. They are read in sequence, or at random offsets with
+// replacement as in nanoGPT, where all batches are full. The text is not copied and may be a view,
+// such as text.narrow(0, 0, n).
 class WindowDataset : public Dataset {
  public:
   // Throws ValueError if tokens are not [N], or for a block below 1.

@@ -1,4 +1,4 @@
-// Rules for reading folders of files, the same for images and texts.
+// Rules for reading folders of files. They are the same for images and texts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace taper::v0::data {
 // Counts the entries that a reader of folders skips, by kind: ".webp", "broken link", "hidden".
 class SkippedFiles {
  public:
-  // A kind of several words is given in the singular and printed with an s if there are several.
+  // Counts an entry. A kind of several words is given in the singular, and printed with an s if it
+  // occurs several times.
   void add(const std::string& kind) { ++counts_[kind]; }
   // Counts a file under its extension.
   void add_file(const std::filesystem::path& file);
@@ -35,14 +36,14 @@ struct FolderListing {
 
 using FileFilter = std::function<bool(const std::filesystem::path&)>;
 
-// Lists the files in a folder and below it that `takes` accepts. Links are followed. A folder is
-// read once per real path, and a link to a folder that contains it is skipped, so that there is no
-// endless loop. Names that begin with a dot, broken links and other files are skipped and counted.
-// Throws InputError if a folder cannot be read.
+// Lists the files in a folder and below it that `takes` accepts. Links are followed. A folder that
+// is reached on several paths is read once. A link to a folder that contains the link is skipped,
+// so that there is no endless loop. Names that begin with a dot, broken links and other files are
+// skipped and counted. Throws InputError if a folder cannot be read.
 FolderListing files_below(const std::filesystem::path& folder, const FileFilter& takes);
 
-// Lists the folders in a folder, sorted by name, and counts everything else, by the same rules.
-// Throws InputError if a folder cannot be read.
+// The folders in a folder, sorted by name. Everything else in it is skipped and counted by the
+// rules of files_below(). Throws InputError if a folder cannot be read.
 struct SubfolderListing {
   std::vector<std::filesystem::path> folders;
   SkippedFiles left_out{};

@@ -30,7 +30,8 @@ bool is_to_move(const Dataset& dataset, OnDevice on_device, Device device) {
 }  // namespace
 
 // Workers claim batches in order and put batch i into slot i % size of a ring, at most `size`
-// batches ahead of the consumer. Therefore batches come in order, whichever worker is faster.
+// batches ahead of the consumer. The consumer therefore gets the batches in order, whichever worker
+// is faster.
 struct DataLoader::State {
   State(DatasetPtr whole, std::function<SampleStream(int64_t)> streams, const DataLoaderOptions& o,
         Device to, uint64_t seeds)
@@ -128,7 +129,7 @@ struct DataLoader::State {
     return options.collate(samples);
   }
 
-  // Returns batch i where it was assembled; it may be std::nullopt.
+  // Returns batch i on the device where it is assembled, or std::nullopt if a stream has ended.
   std::optional<Batch> fetch(int64_t i) {
     const int64_t first = i * options.batch_size;
     int64_t count = options.batch_size;
@@ -143,7 +144,7 @@ struct DataLoader::State {
       out = gather(order.narrow(0, first, count));
     }
     if (device.is_cpu()) return transformed(out, first, count);
-    // A user's collate function returns pageable memory.
+    // The tensors of a user's collate function are in pageable memory.
     return options.collate ? out.map([](const Tensor& x) { return x.pin_memory(); }) : out;
   }
 
@@ -199,12 +200,12 @@ struct DataLoader::State {
   DataLoaderOptions options;
   Device device;
   uint64_t seed;
-  DatasetPtr dataset;  // the data set, or the function that opens streams
+  DatasetPtr dataset;  // null if the samples come from streams, which `open` opens
   std::function<SampleStream(int64_t epoch)> open;
   std::shared_ptr<const Sampler> sampler;
   // State of the current epoch:
   bool is_started = false;
-  int64_t epoch = 0, last = 0;  // batches after it are not read
+  int64_t epoch = 0, last = 0;  // `last`: number of batches that are read in this epoch
   Tensor order, numbers;        // row numbers on the set's device, and on the host for transforms
   SampleStream stream;          // empty at its end; only the reading thread uses it
 

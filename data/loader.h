@@ -11,7 +11,8 @@
 
 namespace taper::v0::data {
 
-// Whether the whole set is copied to the GPU. kAuto: if it needs less than half of the free memory.
+// Whether the whole set is copied to the GPU. kAuto copies it if it needs less than half of the
+// free memory.
 enum class OnDevice { kAuto, kAlways, kNever };
 
 // Options of a DataLoader, named as in torch.utils.data.DataLoader.
@@ -27,20 +28,22 @@ struct DataLoaderOptions {
   // Replaces collate() to combine samples into a batch, for example to pad samples of different
   // sizes. Called by several threads at a time.
   std::function<Batch(const std::vector<Batch>&)> collate{};
-  // Applied to each batch: on the CPU by the workers, several at a time; on the GPU after the copy.
+  // A function that is applied to each batch: on the CPU by the workers, several at a time; on the
+  // GPU after the copy.
   Transform transform{};
 };
 
-// A stream of samples without numbers. Returns the next sample, or std::nullopt at the end
-// (torch.utils.data.IterableDataset).
+// A sequence of samples that have no index. Each call returns the next sample, or std::nullopt at
+// the end (torch.utils.data.IterableDataset).
 using SampleStream = std::function<std::optional<Batch>()>;
 
 // Iterates over a data set epoch by epoch (torch.utils.data.DataLoader). Use it from one thread at
 // a time.
 class DataLoader {
  public:
-  // Returns batches on `device`. If the set stays on the CPU, batches for a GPU are prepared in
-  // page-locked memory. Throws ValueError for a null set, an empty set, or options out of range.
+  // The loader returns batches on `device`. If the set stays on the CPU, batches for a GPU are
+  // prepared in page-locked memory. Throws ValueError for a null set, an empty set, or options out
+  // of range.
   DataLoader(DatasetPtr dataset, const DataLoaderOptions& options = {}, Device device = {},
              uint64_t seed = 0);
   template <std::derived_from<Dataset> Set>
@@ -54,15 +57,16 @@ class DataLoader {
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
 
-  // Moves to a batch of an epoch, counted from 0. Each epoch number has its own order. Batches that
-  // were prepared ahead are dropped.
+  // Moves to the batch `first_batch` of an epoch, counted from 0. Each epoch number has its own
+  // order. Batches that were prepared ahead are dropped.
   void start(int64_t epoch, int64_t first_batch = 0);
-  // Returns the next batch, on the device, or std::nullopt at the end of the epoch. The bytes are
-  // the same for any number of workers and any device of the set. Rethrows the exception of a
+  // Returns the next batch on the device, or std::nullopt at the end of the epoch. Its bytes do not
+  // depend on the number of workers or on the device of the set. Rethrows the exception of a
   // worker. Call start() first.
   std::optional<Batch> next();
-  // start() and next() as a range: for (const data::Batch& b : loader.epoch(0)) ... Only one range
-  // can be active: continuing it after another epoch() or start() of this loader throws Error.
+  // Returns the batches of an epoch as a range: for (const data::Batch& b : loader.epoch(0)) ... It
+  // calls start() and next(). Only one range can be active: continuing it after another epoch() or
+  // start() of this loader throws Error.
   class Epoch;
   Epoch epoch(int64_t number) &;
   // the loop would outlive a temporary loader: give it a name

@@ -12,8 +12,8 @@
 namespace taper::v0::data {
 namespace {
 
-// Returns a generator of each epoch's own streams, far from the consecutive streams of
-// initialization and dropout.
+// Returns the generator of an epoch. Its streams are far from the consecutive streams that
+// initialization and dropout use.
 Generator draws_of(uint64_t seed, int64_t epoch) {
   constexpr uint64_t kOrderStreams = uint64_t(1) << 62;
   Generator generator;

@@ -29,7 +29,8 @@ class SequentialSampler : public Sampler {
   int64_t size_, step_;
 };
 
-// Each of `rows` once, in a different order every epoch; or a number of draws with replacement.
+// Rows in random order: each of `rows` once, in a different order every epoch, or a number of draws
+// with replacement.
 class RandomSampler : public Sampler {
  public:
   RandomSampler(int64_t rows, uint64_t seed, int64_t with_replacement = 0)
@@ -42,9 +43,9 @@ class RandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-// Draws rows with these weights, which must not be negative or all 0 and need not sum to 1
-// (torch.utils.data.WeightedRandomSampler). Throws ValueError for other weights, for no samples,
-// and for more samples than weights without replacement.
+// Draws rows at random with these weights (torch.utils.data.WeightedRandomSampler). The weights
+// need not sum to 1. Throws ValueError if a weight is negative, if all are 0, if no samples are
+// requested, or if more samples than weights are requested without replacement.
 class WeightedRandomSampler : public Sampler {
  public:
   WeightedRandomSampler(const std::vector<double>& weights, IntArg num_samples,
@@ -59,8 +60,9 @@ class WeightedRandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-// One rank's part of an order that all ranks share: its `part` samples of each round of ranks *
-// `part` samples, and its share of the rest after the last complete round.
+// One rank's part of an order that all ranks share. The order is divided into rounds of ranks *
+// `part` samples, of which each rank gets `part`. The samples after the last complete round are
+// divided among the ranks.
 class RankSampler : public Sampler {
  public:
   int64_t size() const override { return rounds_ * part_ + rest_end_ - rest_begin_; }
@@ -74,20 +76,21 @@ class RankSampler : public Sampler {
   int64_t rest_, rest_begin_ = 0, rest_end_ = 0;  // the rest, and this rank's share of it
 };
 
-// Splits batches of batch_size samples of `all` into equal parts, so that a loader with batch_size
-// / ranks returns this rank's part of each batch (torch.utils.data.distributed.DistributedSampler,
-// except that here every sample occurs once). A smaller last batch is split as evenly as possible.
-// If it has fewer samples than there are ranks, some ranks get none. Throws ValueError if
-// batch_size is not a multiple of the number of ranks.
+// Splits batches of batch_size samples into equal parts, one for each rank
+// (torch.utils.data.distributed.DistributedSampler, except that here every sample occurs once).
+// `all` is the order that is split. A loader with batch_size / ranks then returns this rank's part
+// of each batch. A smaller last batch is split as evenly as possible. If it has fewer samples than
+// there are ranks, some ranks get none. Throws ValueError if batch_size is not a multiple of the
+// number of ranks.
 class DistributedSampler : public RankSampler {
  public:
   DistributedSampler(std::shared_ptr<const Sampler> all, int64_t batch_size, int rank, int ranks);
 };
 
-// For evaluation: assigns whole batches of `all` to ranks; rank r gets batches r, r + ranks, and so
-// on. The last batch may be smaller, and some ranks may get one batch less. Together, the batches
-// of all ranks are those of a loader of `all` with batch_size. Throws ValueError for a batch size
-// below 1 or an invalid rank.
+// Assigns whole batches of `all` to ranks, for evaluation. Rank r gets batches r, r + ranks, and so
+// on. The last batch may be smaller, and some ranks may get one batch less. Together, the ranks get
+// the batches that a single loader of `all` with batch_size would return. Throws ValueError for a
+// batch size below 1 or an invalid rank.
 class DistributedBatchSampler : public RankSampler {
  public:
   DistributedBatchSampler(std::shared_ptr<const Sampler> all, int64_t batch_size, int rank,

@@ -16,7 +16,7 @@ namespace taper::v0::data {
 struct CsvEncoding;   // data/tables/csv.h
 struct Standardizer;  // data/tables/standardizer.h
 
-// The data do not allow the value of an option. The message gives the reason.
+// Thrown if the data do not allow the value of an option. The message gives the reason.
 struct OptionError : Error {
   OptionError(std::string option, const std::string& what) : Error(what), key(std::move(option)) {}
   std::string key;  // name of the option, as "max_features"
@@ -30,12 +30,13 @@ struct DataInfo {
   std::vector<std::string> class_names{};
   double target_mean = 0, target_std = 1;      // regression: original = output * std + mean
   std::shared_ptr<const CsvEncoding> table{};  // how columns of a CSV file become features
-  // scaling of each element of a sample in arrays, or null
+  // how each element of a sample is scaled if the data are arrays, or null
   std::shared_ptr<const Standardizer> scale{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
   bool lines = false;                            // text: each line is a sequence between two "\n"
 
-  // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for language.
+  // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for a language
+  // model.
   Shape output_shape() const {
     return task == Task::kLanguage ? Shape{input_shape[0], outputs} : Shape{outputs};
   }
@@ -43,16 +44,17 @@ struct DataInfo {
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
 };
 
-// What a source loads.
+// The data sets that a source loads.
 struct Splits : DataInfo {
   DatasetPtr train, test;  // on the CPU
-  // More text for the log: how folders were interpreted, what was left out.
+  // More text for the log, such as how folders were interpreted and which files were left out.
   std::string note{};
-  // The part that chooses which weights are saved, so that the test part remains unseen; null:
-  // none.
+  // The validation part, by which the saved weights are chosen, so that the test part remains
+  // unseen. Null if there is none.
   DatasetPtr validation{};
 
-  // The evaluations during training: the validation part, or the test part if there is none.
+  // Returns the part on which evaluations during training run: the validation part, or the test
+  // part if there is none.
   const DatasetPtr& evaluated() const { return validation ? validation : test; }
   const char* evaluated_name() const { return validation ? "validation" : "test"; }
 };
@@ -64,14 +66,14 @@ inline Shape sample_shape(const Tensor& samples) {
   return Shape(samples.shape().begin() + 1, samples.shape().end());
 }
 
-// Splits rows at random into a test set and the rest. `key` is the name of the fraction in
-// messages. Throws InputError if either would be empty.
+// A random split of rows into a test set and the rest. `key` is the name of the fraction in
+// messages. Throws InputError if either part would be empty.
 struct TrainTestSplit {
   Batch train, test;
 };
 TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t seed,
                             const std::string& key);
-// Returns both parts as data sets of their tensors.
+// Returns both parts of the split as data sets of their tensors.
 Splits splits_of(DataInfo info, const TrainTestSplit& rows);
 
 // A description of a source's data that is available quickly. Its samples may be zeros.
@@ -94,7 +96,7 @@ std::vector<DataFile> files_in(const std::filesystem::path& directory);
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
 // Throws InputError if a label is outside of [0, classes).
 void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file);
-// Throws ValueError for classes whose names are not known one by one.
+// Throws ValueError for classification data that do not have one name for each class.
 void require_names(const DataInfo& info);
 // Returns "0", "1", and so on.
 std::vector<std::string> numbers_below(int64_t count);
@@ -110,30 +112,31 @@ std::vector<std::string> numbers_below(int64_t count);
 //
 // It may also define learns(), outline(), files(), more(), raw_dtype and prepared() as declared
 // here; otherwise these defaults apply. Statistics are computed from the training rows only.
-// Errors: InputError if data are missing, damaged or too few; DataError if they cannot be used for
-// training; OptionError for an option that they do not allow.
+// Errors: InputError if data are missing, damaged or too few. DataError if they cannot be used for
+// training. OptionError if they do not allow the value of an option.
 class Source {
  public:
   virtual ~Source() = default;
   virtual Splits load(uint64_t seed) const = 0;  // the seed of the run
   // Returns the task, without reading the data.
   virtual Task learns() const { return Task::kClassification; }
-  // Like load(), but as fast as possible.
+  // Returns the shapes and sizes that load() would give. A source that can read these without the
+  // samples overrides this, to be fast.
   virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
   virtual std::vector<DataFile> files() const { return {}; }  // all files that load() reads
-  // Returns the samples of a further file, treated like the training data, without labels if it has
-  // none. Throws what load() throws, and InputError for a category, class or size that the training
-  // data do not have.
+  // Returns the samples of a further file, converted like the training data. They have no labels if
+  // the file has none. Throws the errors of load(), and InputError for a category, class or size
+  // that the training data do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // The dtype of the raw samples [N, ...] that prepared() accepts: uint8 for images, float32 or
-  // float64 for tables, with nan for missing values, and int64 for tokens.
+  // Returns the dtype of the raw samples [N, ...] that prepared() accepts: uint8 for images,
+  // float32 or float64 for tables, with nan for missing values, and int64 for tokens.
   virtual DType raw_dtype(const DataInfo& info) const {
     return info.vocab_size() > 0 ? kInt64 : kFloat32;
   }
   virtual Tensor prepared(const DataInfo&, const Tensor& raw) const { return raw; }
 };
 
-// A Source made of such a struct of options.
+// A Source made of a struct of options as described above.
 template <class Options> class SourceOf final : public Source {
  public:
   explicit SourceOf(Options options) : options_(std::move(options)) {}

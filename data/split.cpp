@@ -69,7 +69,7 @@ ConcatDataset::ConcatDataset(std::vector<DatasetPtr> sets) : sets_(std::move(set
   for (const DatasetPtr& set : sets_) ends_.push_back(end += given(set).size());
 }
 
-// Reads the rows of each set at once, and then restores the requested order.
+// Reads the requested rows of each set in one call, and then restores the requested order.
 Batch ConcatDataset::get(const Tensor& rows, bool pinned) const {
   const std::span<const int64_t> wanted = rows.span<int64_t>();
   require_rows(wanted, size());
@@ -106,7 +106,7 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<do
   } else {
     require<ValueError>(stratify.shape() == Shape{size}, "random_split: expected ", size,
                         " targets, got the shape ", stratify.shape());
-    // Per class, each sample is assigned to the part that is furthest below its share.
+    // Within each class, each sample is assigned to the part that is furthest below its share.
     const std::vector<int64_t> classes = stratify.cpu().to_vector<int64_t>();
     std::ranges::stable_sort(order, {}, [&](int64_t i) { return classes[size_t(i)]; });
     for (int64_t dealt = 0; dealt < size; ++dealt) {

@@ -44,11 +44,11 @@ class ConcatDataset : public Dataset {
   std::vector<int64_t> ends_;  // for each set, the number of samples in it and in those before it
 };
 
-// Splits a set at random into parts of these lengths, which sum to its size, or into these
-// fractions, which sum to 1. Samples left over by rounding down are given to the parts in turn.
-// With targets [n] (classes, int64) each part has the same share of every class, up to one or two
-// samples. The result is a function of the seed. Throws ValueError for other sums, or targets of
-// another size.
+// Splits a set at random into parts. The numbers are the lengths of the parts, which sum to the
+// size of the set, or their fractions, which sum to 1. Samples left over by rounding down are given
+// to the parts in turn. If the targets [n] (classes, int64) are given, each part has the same share
+// of every class, up to one or two samples. The result is a function of the seed. Throws ValueError
+// for other sums, or targets of another size.
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
                                      uint64_t seed = 0, const Tensor& stratify = {});
 

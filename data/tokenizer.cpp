@@ -61,7 +61,7 @@ CharClass class_at(std::string_view text, size_t at) {
   return class_of(first_code_point(text.substr(at)).value);
 }
 
-// Returns where the run of characters of that class that starts at `at` ends.
+// Returns the end of the run of characters of that class that starts at `at`.
 size_t end_of_run(std::string_view text, size_t at, CharClass one) {
   while (at < text.size() && class_at(text, at) == one) {
     at += first_code_point(text.substr(at)).length;
@@ -69,9 +69,11 @@ size_t end_of_run(std::string_view text, size_t at, CharClass one) {
   return at;
 }
 
-// Returns the length of the first word by GPT-2's regular expression
+// Returns the length of the first word according to GPT-2's regular expression
+//
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// whose last two alternatives match all blanks before a word except the last one.
+//
+// The last two alternatives match all blanks before a word except the last one.
 size_t word_length(std::string_view text) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (text.starts_with(ending)) return ending.size();
@@ -237,7 +239,8 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
       if (best == merges_.end() || found->second.rank < best->second.rank) best = found;
     }
     if (best == merges_.end()) return;
-    // end of the output; all merges of a rank are done in one pass, to keep long words fast
+    // `end` is the end of the output. One pass makes all merges of the same rank, to keep long
+    // words fast.
     size_t end = first;
     for (size_t i = first; i < out.size(); ++i) {
       const bool is_pair = i + 1 < out.size() && merge_at(i) == best;
@@ -250,7 +253,8 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> out;
-  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // words occur again and again
+  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // caches the ids of words,
+                                                                     // which often repeat
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
     if (parts_.kind == TokenKind::kGpt2) {

@@ -23,7 +23,7 @@ CharClass class_of(uint32_t code_point);
 class Tokenizer {
  public:
   enum class TokenKind { kChars, kBytes, kGpt2 };
-  // The data of a tokenizer, as UTF-8.
+  // The data that define a tokenizer, as UTF-8.
   struct Parts {
     TokenKind kind = TokenKind::kChars;
     std::vector<std::string>
@@ -44,7 +44,7 @@ class Tokenizer {
   // there are no tokens, a token is repeated or misspelled, a byte is missing for kGpt2, or a
   // merged pair is not a token.
   static Tokenizer of(Parts parts) { return Tokenizer(std::move(parts)); }
-  const Parts& parts() const { return parts_; }  // of() builds an equal tokenizer from them
+  const Parts& parts() const { return parts_; }  // of() builds an equal tokenizer from these
 
   // In GPT-2's encoding, "<|endoftext|>" in a text is not treated as a special token. Throws
   // ValueError for a character that is not in the vocabulary.
@@ -56,7 +56,7 @@ class Tokenizer {
 
  private:
   struct Merge {
-    int64_t rank, id;  // pairs of lower rank are merged first; the id of the merged pair
+    int64_t rank, id;  // pairs of lower rank are merged first; id: the token of the merged pair
   };
 
   explicit Tokenizer(Parts parts);

@@ -117,7 +117,7 @@ Tensor RandomAffine::operator()(const Tensor& x, SampleRng& draws) const {
   const Tensor angle = number(0, degrees * std::numbers::pi / 180);
   const Tensor dx = round(number(1, translate[0] * W)), dy = round(number(2, translate[1] * H));
   const Tensor by = number(3, (scale[1] - scale[0]) / 2) + (scale[0] + scale[1]) / 2;
-  // The source position of each pixel [i, j], relative to the center: [B, H, W].
+  // The position in the source image of each pixel [i, j], relative to the center, as [B, H, W].
   const TensorOptions here{.dtype = kFloat32, .device = x.device()};
   const Tensor right = (arange(x.size(3), here) - (W - 1) / 2) - dx;
   const Tensor down = (arange(x.size(2), here) - (H - 1) / 2).unsqueeze(1) - dy;

@@ -1,6 +1,6 @@
-// Transforms of batches before they reach the model. Random transforms of images [B, C, H, W]
-// (floating-point, on any device) draw for each sample separately, with the same result for any
-// batch, number of workers and device.
+// Transforms of batches before they are passed to the model. Random transforms of images [B, C, H,
+// W] (floating-point, on any device) draw random numbers for each sample separately. The result
+// does not depend on the batch, the number of workers or the device.
 //
 //   data::DataLoader loader(set, {.batch_size = 128,
 //                                 .transform = data::compose(data::RandomCrop{.padding = 4},
@@ -64,8 +64,9 @@ struct RandomHorizontalFlip {
 };
 
 // Rotates by up to `degrees` in either direction around the center, shifts by up to these fractions
-// of width and height, and scales by a factor in the given range; bilinear, with zeros outside
-// (torchvision.transforms.RandomAffine).
+// of width and height, and scales by a factor in the given range
+// (torchvision.transforms.RandomAffine). Interpolates bilinearly; pixels outside of the image count
+// as 0.
 struct RandomAffine {
   double degrees = 0;
   std::array<double, 2> translate{0, 0}, scale{1, 1};
@@ -99,17 +100,16 @@ struct Cutout {
   Tensor operator()(const Tensor& x, SampleRng& draws) const;
 };
 
-// Mixes each sample with the one at the same position from the end of the batch, and their targets:
-// l x + (1 - l) y, where l is drawn from Beta(alpha, alpha) (Zhang et al., "mixup: beyond empirical
-// risk minimization", 2018). Classes become probabilities [B, num_classes], which cross_entropy
-// accepts.
+// Mixes the samples and targets of a batch with those of the same batch in reverse order: l x + (1
+// - l) y, where l is drawn from Beta(alpha, alpha) (Zhang et al., "mixup: beyond empirical risk
+// minimization", 2018). Classes become probabilities [B, num_classes], which cross_entropy accepts.
 struct Mixup {
   int64_t num_classes = 0;  // for int64 targets
   double alpha = 0.2;
   Batch operator()(const Batch& batch, SampleRng& draws) const;
 };
 
-// Applies transforms in order: functions of batches, or of their inputs only.
+// Applies transforms in order. Each is a function of a batch, or of the inputs only.
 template <class... Steps> Transform compose(Steps... steps) {
   return [=](const Batch& batch, SampleRng& draws) {
     Batch out = batch;

@@ -17,11 +17,13 @@ constexpr int64_t classes_of(CifarLabels labels) {
 Batch read_cifar(const std::filesystem::path& file, CifarLabels labels = CifarLabels::kTen);
 
 // Reads one part of the set from a directory: data_batch_1.bin to data_batch_5.bin or
-// test_batch.bin of CIFAR-10; train.bin or test.bin of CIFAR-100. Throws what read_cifar() throws.
+// test_batch.bin of CIFAR-10; train.bin or test.bin of CIFAR-100. Throws the errors of
+// read_cifar().
 Batch load_cifar(const std::filesystem::path& root, BoolArg train,
                  CifarLabels labels = CifarLabels::kTen);
 
-// The set in a directory, with class names if the list of names is in the directory.
+// CIFAR in a directory, as a data source. The class names are read from the list of names, if that
+// is in the directory.
 struct Cifar {
   std::string root;
   CifarLabels labels = CifarLabels::kTen;
@@ -34,7 +36,7 @@ struct Cifar {
 
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_in(root); }
-  // Reads a further file of records.
+  // Reads a further file of records as samples of the same classes.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }

@@ -16,7 +16,8 @@ namespace taper::v0::data {
 #ifdef TAPER_WITH_IMAGES
 namespace {
 
-// No format stores more bytes of pixels in one byte. No image may have more pixels.
+// kMostPacked: no format stores more than this number of bytes of pixels in one byte. kMostPixels:
+// the maximum number of pixels of an image.
 constexpr int64_t kMostPacked = 4096, kMostPixels = int64_t(1) << 28;
 
 void allocate(Pixels& out, std::string_view file, const std::string& name) {
@@ -39,8 +40,8 @@ Pixels grey_of(const Pixels& in) {
   return out;
 }
 
-// Both libraries report errors by longjmp, and the frames in between must not need destructors.
-// Therefore each step that may fail uses only data of its caller.
+// Both libraries report errors by longjmp, which skips the destructors of the frames in between.
+// Therefore every step that may fail uses only data of its caller.
 struct Reader {
   const char* format;
   const std::string& name;
@@ -109,8 +110,8 @@ void on_jpeg_error(j_common_ptr jpeg) {
   std::longjmp(reader.at_error, 1);
 }
 
-// libjpeg replaces the missing part of a truncated or damaged file by gray and only warns. Other
-// warnings concern markers that programs write and readers ignore.
+// libjpeg fills the missing part of a truncated or damaged file with gray and only warns, so that
+// warning becomes an error. The others concern markers that readers ignore.
 void on_jpeg_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level >= 0) return;

@@ -15,8 +15,8 @@ struct Pixels {
   std::vector<uint8_t> bytes{};
 };
 
-// `name` is the file's name, for messages. Throws InputError if the file is damaged, truncated, or
-// claims an implausible size.
+// Decodes an image. `name` is the file's name, for messages. Throws InputError if the file is
+// damaged, truncated, or claims an implausible size.
 Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name);
 Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name);
 std::string encode_png(const Pixels& pixels);

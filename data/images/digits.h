@@ -9,7 +9,8 @@
 
 namespace taper::v0::data {
 
-// The first images of the sequence are for training, the following ones for the test.
+// Generated digits as a data source. The first images of the sequence are for training, the
+// following ones for the test.
 struct Digits {
   int64_t train_size = 20000, test_size = 4000;
   uint64_t seed = 1;

@@ -51,16 +51,17 @@ std::shared_ptr<const ImageFolder> same_classes(const fs::path& root,
                    " classes of the training images");
 }
 
-// Which folders are the parts of a data set. Without a test, a share of each class is kept for it.
+// The folders with the parts of a data set. If there is no test folder, a share of each class is
+// the test set.
 struct Parts {
   fs::path train;
   std::optional<fs::path> test{};
   std::string note{};  // for the log
 };
 
-// The folders train/ and test/, or one of val/, valid/ and validation/ where there is no test/, are
-// parts and not classes. Other folders on the same level are left out. A test root goes before the
-// test of the root.
+// Finds the parts of an image folder. If it contains train/ and test/ (or instead of test/ one of
+// val/, valid/ and validation/), these are parts and not classes, and other folders on that level
+// are left out. test_root replaces the test folder of the root.
 Parts parts_of(const fs::path& root, const std::optional<std::string>& test_root = {}) {
   const std::vector<fs::path> folders = folders_in(root).folders;
   const auto is_there = [&](const char* name) {
@@ -121,7 +122,7 @@ void write_png(const Tensor& image, const fs::path& file) {
 
 Tensor resize(const Tensor& images, int64_t height, int64_t width) {
   Tensor x = images.dim() == 3 ? images.unsqueeze(0) : images;
-  // First the directions that shrink, then those that grow.
+  // Dimensions that shrink are resized first, then those that grow.
   x = adaptive_avg_pool2d(x, {std::min(height, x.size(-2)), std::min(width, x.size(-1))});
   if (x.size(-2) != height || x.size(-1) != width) {
     x = interpolate(x, {.size = Pair{height, width}, .mode = Interpolation::kBilinear});

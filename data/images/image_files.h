@@ -12,8 +12,8 @@
 
 namespace taper::v0::data {
 
-// Channels of the result: those of the file (palettes become colors), or one or three channels
-// without transparency.
+// The channels of the result. kUnchanged keeps those of the file (palettes become colors). The
+// other modes give one or three channels without transparency.
 enum class ImageMode { kUnchanged, kGray, kRgb };
 
 // Reads uint8 [C, H, W] with 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA) channels. 16-bit
@@ -26,8 +26,8 @@ Tensor read_image(const std::filesystem::path& file, ImageMode mode = ImageMode:
 // ValueError for any other tensor, and Error if the file cannot be written.
 void write_png(const Tensor& image, const std::filesystem::path& file);
 
-// Resizes floating-point images [..., C, H, W] to height x width: averages over areas where that is
-// smaller, bilinear interpolation where it is larger.
+// Resizes floating-point images [..., C, H, W] to height x width. A dimension that shrinks is
+// averaged over areas. A dimension that grows is interpolated linearly.
 Tensor resize(const Tensor& images, int64_t height, int64_t width);
 
 // Options for reading images.
@@ -37,11 +37,11 @@ struct ImageFolderOptions {
   std::optional<int64_t> size{};
 };
 
-// A folder per class, with the class's images in it or below it. Samples are float32 [C, H, W] in
-// [0, 1] with the number of their folder, both sorted by name (torchvision.datasets.ImageFolder).
-// Links to folders are followed. Only .png, .jpg and .jpeg files are samples. Other files are
-// counted as left out, and so is what files_below() skips. Images are read when get() asks for
-// them.
+// A data set of a folder with one subfolder per class, which contains the images of the class.
+// Samples are float32 [C, H, W] in [0, 1]. A sample's class is the number of its folder. Folders
+// and images are sorted by name (torchvision.datasets.ImageFolder). Links to folders are followed.
+// Only .png, .jpg and .jpeg files are samples. Other files and the entries that files_below() skips
+// are counted as left out. Images are read when get() requests them.
 class ImageFolder : public MapDataset {
  public:
   // Throws InputError if the directory is missing, a class has no images, or there is no class.
@@ -64,11 +64,11 @@ class ImageFolder : public MapDataset {
   SkippedFiles left_out_;
 };
 
-// An image folder as a data source: float32 [C, size, size]. If the root has the folder train/ and
-// one of test/, val/, valid/ and validation/ (the first that exists), these are the parts, each
-// with a folder per class. Otherwise the root has the class folders, and a share of each class is
-// the test set. Throws InputError like ImageFolder, and if the test set has other classes;
-// DataError for a single class.
+// An image folder as a data source, with samples float32 [C, size, size]. If the root has the
+// folder train/ and one of test/, val/, valid/ and validation/ (the first that exists), these two
+// are the parts, and each has a folder per class. Otherwise the root has the class folders, and a
+// share of each class is the test set. Throws the errors of ImageFolder, InputError if the test set
+// has other classes, and DataError if there is only one class.
 struct Images {
   std::string root;
   std::optional<std::string> test_root{};
@@ -91,7 +91,7 @@ struct Images {
 
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const;
-  // Reads one image, or a directory of images.
+  // Reads a further image, or a directory of images.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }

@@ -40,7 +40,8 @@ std::string hex(std::span<const uint8_t> bytes) {
   return out;
 }
 
-// What the first bytes of a foreign file look like, as the end of a sentence; empty if unknown.
+// Returns what the first bytes of a foreign file look like, as the end of a sentence; empty if
+// unknown.
 std::string_view guess_format(std::string_view text) {
   struct Format {
     std::string_view magic, name;
@@ -67,8 +68,9 @@ std::string shape_text(std::span<const int64_t> shape) {
   return out + ')';
 }
 
-// A file as it is, or what is in a gzip file, which may hold several streams in a row; zlib checks
-// their sums. It is read no further than asked for, whatever it would grow to.
+// Reads an IDX file, which may be gzip-compressed (also as several streams in a row, whose
+// checksums zlib verifies). Reads no more bytes than requested, however large the decompressed data
+// would be.
 class IdxFile {
  public:
   // Reads the header alone.
@@ -85,8 +87,9 @@ class IdxFile {
 
   Tensor elements() {
     const auto expected = static_cast<size_t>(count_elements());
-    // A header that claims more than the file can hold is not believed: what is there is counted.
-    // Deflate makes no more than 1032 bytes of one.
+    // If the header claims more data than the file can hold, no memory is allocated for that, and
+    // the bytes that are present are counted for the message. Deflate expands a byte to at most
+    // 1032 bytes.
     const bool is_claimed = expected > file_.size() * (is_packed_ ? 1032 : 1);
     fill(header_ + (is_claimed ? 0 : expected) + kCountedBytes);
     const size_t got = bytes_.size() - header_;
@@ -102,7 +105,7 @@ class IdxFile {
   }
 
  private:
-  // Reads on until there are so many bytes; fewer at the end.
+  // Reads until there are `most` bytes, or until the end of the file.
   void fill(size_t most) {
     while (bytes_.size() < most) {
       check_stop();

@@ -13,12 +13,12 @@
 
 namespace taper::v0::data {
 
-// Images are bytes [N, C, H, W], 0 for the background and 255 for full ink, with classes [N]
-// (int64) or without. For training, pixels are converted to float32 in [0, 1].
+// Images as bytes [N, C, H, W], 0 for the background and 255 for full ink, with or without classes
+// [N] (int64). For training, pixels are converted to float32 in [0, 1].
 
 // Returns a float32 copy in [0, 1] of the same shape.
 Tensor pixels_of(const Tensor& bytes);
-// Returns a data set of such copies with the same targets.
+// Returns a data set of the images converted by pixels_of(), with the same targets.
 DatasetPtr dataset_of(const Batch& images);
 
 // Returns train and test sets with the classes 0 to classes - 1. Throws InputError if image sizes
@@ -29,37 +29,37 @@ Splits splits_of_images(const Batch& train, const Batch& test, int64_t classes =
 // memory.
 Outline outline_of(int64_t train, int64_t test, int64_t height, int64_t width);
 
-// Reads the images of an IDX file, without labels, as further samples of a data set. Throws what
-// read_idx_images() throws, and InputError if the shape differs from the data set's samples.
+// Reads the images of an IDX file, without labels, as further samples of a data set. Throws the
+// errors of read_idx_images(), and InputError if the shape differs from the data set's samples.
 DatasetPtr more_images(const DataInfo& info, const std::filesystem::path& file);
 // Converts uint8 pixels to float32 in [0, 1].
 Tensor scaled_pixels(const Tensor& raw);
 
 // Reads an IDX file of unsigned bytes (type code 0x08) as uint8 of the file's shape. The file may
-// be gzip-compressed, which its first bytes tell. Memory grows with the bytes that are present, not
-// with what the header claims. Throws InputError if the file is missing, a directory, empty, of
-// another format or element type, truncated, followed by extra bytes, of more than eight
-// dimensions, or a damaged gzip stream, or if the product of its sizes overflows.
+// be gzip-compressed, which is detected from its first bytes. Memory grows with the bytes that are
+// present, not with the size that the header claims. Throws InputError if the file is missing, a
+// directory, empty, truncated, or followed by extra bytes. Also throws InputError if it has another
+// format or element type, more than eight dimensions, sizes whose product overflows, or a damaged
+// gzip stream.
 Tensor read_idx(const std::filesystem::path& file);
 
 // Reads images of shape (count, height, width) with labels of shape (count), each in [0,
-// num_classes). Without a labels file the batch has no targets. Throws what read_idx() throws, and
-// InputError for another number of dimensions, no images, different counts, or a label out of
+// num_classes). Without a labels file the batch has no targets. Throws the errors of read_idx(),
+// and InputError for another number of dimensions, no images, different counts, or a label out of
 // range.
 Batch read_idx_images(const std::filesystem::path& images_file,
                       const std::filesystem::path& labels_file, IntArg num_classes = 10);
 
 // Finds and reads one part of MNIST under `root`: train-images-idx3-ubyte and
-// train-labels-idx1-ubyte (t10k-* if not `train`), also as *.idx3-ubyte, plain or .gz. Throws what
-// read_idx_images() throws, and InputError for a missing file with the names that were tried and
-// the source of the data.
+// train-labels-idx1-ubyte, or t10k-* if not `train`. The names may also be of the form
+// *.idx3-ubyte, and the files may have the suffix .gz. Throws the errors of read_idx_images(). For
+// a missing file throws InputError with the names that were tried and the source of the data.
 Batch load_mnist(const std::filesystem::path& root, BoolArg train, IntArg num_classes = 10);
 // Returns (count, height, width) of that part's images. Reads only the header.
 std::vector<int64_t> mnist_shape(const std::filesystem::path& root, BoolArg train);
 
 // Four IDX files as a data source. The number of classes follows from the training labels. Throws
-// what read_idx_images() throws; InputError if image sizes differ; and DataError like
-// count_classes().
+// the errors of read_idx_images() and count_classes(), and InputError if image sizes differ.
 struct Idx {
   std::string train_images, train_labels, test_images, test_labels;
 
@@ -91,7 +91,7 @@ struct Mnist {
   }
 
   Splits load(uint64_t seed) const;
-  // Reads only headers.
+  // Reads only the headers of the files.
   Outline outline(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_in(root); }
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const {

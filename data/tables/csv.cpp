@@ -18,7 +18,7 @@ namespace {
 
 using detail::in_quotes;
 
-// Returns cells [N, columns] with labels or targets, in the units of the file.
+// Returns the table's cells [N, columns] with its labels or targets, in the units of the file.
 Batch rows_of(CsvTable& table) {
   Batch out{tensor_of(table.cells.data(), {table.rows, table.columns}), {}};
   table.cells = {};
@@ -27,8 +27,8 @@ Batch rows_of(CsvTable& table) {
   return out;
 }
 
-// Computes the scaling from the cells of the training rows. Missing values are replaced in any
-// case; features of words stay 0 or 1.
+// Computes the scaling from the cells of the training rows. Missing values are always replaced.
+// Unless is_standardized, values are not scaled. One-hot features of words stay 0 or 1.
 Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standardized) {
   const std::span<const double> all = cells.span<double>();
   const Standardizer columns = fit_standardizer(all, table.columns);
@@ -52,7 +52,7 @@ Standardizer scale_of(const CsvTable& table, const Tensor& cells, bool is_standa
   return out;
 }
 
-// Converts from the file's units to the model's.
+// Encodes the rows as features and converts them from the file's units to the model's.
 Batch scaled(const DataInfo& info, const CsvEncoding& table, const Batch& rows) {
   Batch out{features_of(table, rows.inputs.cpu().to(kFloat64).contiguous()), rows.targets};
   if (info.task != Task::kRegression || !rows.targets.defined()) return out;

@@ -18,13 +18,13 @@ namespace taper::v0::data {
 
 // Options for reading a file.
 struct CsvFormat {
-  // kAuto: the first row is a header if it has words but no numbers in the columns in which the
-  // second row has numbers.
+  // Whether the first row is a header. kAuto: it is if it has words but no numbers in the columns
+  // in which the second row has numbers.
   enum class Header { kAuto, kPresent, kAbsent };
-  // Treatment of features that are empty or say NA, N/A, #N/A, <NA>, nan, null or ?. kRefuse: an
-  // error. kMean: replaced by the mean of the training rows. Because the training rows are selected
-  // after reading, read_csv() returns nan, which features_of() replaces. A missing label or target
-  // is always an error.
+  // Treatment of features that are empty or are one of NA, N/A, #N/A, <NA>, nan, null and ?.
+  // kRefuse: an error. kMean: replaced by the mean of the training rows. read_csv() returns nan for
+  // them, because the training rows are selected after reading; features_of() replaces nan. A
+  // missing label or target is always an error.
   enum class Missing { kRefuse, kMean };
   // Treatment of columns of words. kRefuse: an error. kOneHot: one feature per word, which is 1 in
   // the rows that have the word.
@@ -78,9 +78,10 @@ struct Csv : CsvFormat {
   Task learns() const { return task; }
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const { return files_of({path, test_path}); }
-  // The label column may be missing.
+  // Reads a further file of rows, in which the label column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // float32, or float64 if float32 cannot represent the differences between a column's numbers.
+  // Returns float32, or float64 if float32 cannot represent the differences between a column's
+  // numbers.
   DType raw_dtype(const DataInfo& info) const;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 
@@ -96,7 +97,7 @@ struct CsvEncoding {
   CsvFormat options{};
   bool has_header = false;
   std::vector<std::string> feature_names{};  // one per column; "column 3" without a header
-  // For each column its sorted words, one feature per word; empty for a column of numbers, which is
+  // The words of each column, sorted; each word is one feature. A column of numbers has none and is
   // one feature.
   std::vector<std::vector<std::string>> categories{};
   std::string label_name{};
@@ -118,27 +119,32 @@ struct CsvTable : CsvEncoding {
   std::vector<double> targets{};  // regression: target of each row
 };
 
-// Converts cells [N, columns] (float64, contiguous, on the CPU) to features [N, width] (float32): a
-// number is one feature, a word is a one-hot vector. Features are standardized by recipe.scale if
-// there is one; otherwise nan remains in all features of its cell.
+// Converts cells [N, columns] (float64, contiguous, on the CPU) to features [N, width] (float32). A
+// number becomes one feature, a word becomes a one-hot vector. Features are standardized by
+// recipe.scale if there is one. Otherwise nan in a cell becomes nan in all features of the cell.
 Tensor features_of(const CsvEncoding& recipe, const Tensor& cells);
 inline Tensor features_of(const CsvTable& table) {
   return features_of(table, tensor_of(table.cells.data(), {table.rows, table.columns}));
 }
 
-// Reads a CSV file. Quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 byte order mark,
-// blanks around fields, and Excel's first line "sep=;" are supported. Numbers do not depend on the
-// locale. Throws InputError with the file and line if the file is missing, empty or not text; has
-// no rows, a row of another length, or an unclosed quote; has an empty field (unless
-// options.missing), or text, nan, inf or a number beyond float32's range in a column of numbers;
-// has a column of more than 1000 words, or of numbers with units or thousands separators; lacks the
-// label column, a label, or any feature column; or, with Header::kAuto, if the first row has both
-// numbers and text where the second row has numbers. Throws ValueError for an invalid delimiter.
+// Reads a CSV file. Supports quoted fields with doubled quotes, CRLF, blank lines, a UTF-8 byte
+// order mark, blanks around fields, and Excel's first line "sep=;". Numbers do not depend on the
+// locale. Throws InputError, with the file and line, in these cases:
+// - The file is missing, empty or not text.
+// - It has no rows, a row of another length, or an unclosed quote.
+// - It has an empty field (unless options.missing allows that), or, in a column of numbers, text,
+// nan, inf or a number beyond float32's range.
+// - A column has more than 1000 words, or numbers with units or thousands separators.
+// - The label column, a label, or every feature column is missing.
+// - With Header::kAuto, the first row has both numbers and text where the second row has numbers.
+//
+// Throws ValueError for an invalid delimiter.
 CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 
-// Reads a further file of the same data with the recipe of the training file. With `may_lack_label`
-// it may lack the label column; labels and targets are empty then. Throws what read_csv() throws,
-// and InputError if the columns differ from those of `train`, or for an unknown class or category.
+// Reads a further file with the encoding `train` of the training file. If may_lack_label is true,
+// the label column may be missing; labels and targets are then empty. Throws the errors of
+// read_csv(), and InputError if the columns differ from those of `train`, or for an unknown class
+// or category.
 CsvTable read_csv_like(const CsvEncoding& train, const std::filesystem::path& file,
                        bool may_lack_label = false);
 

@@ -37,10 +37,10 @@ Fields class_names(const std::set<std::string>& texts) {
   return names;
 }
 
-// Whether a file defines its columns, or must have those of the training file.
+// Whether the file defines its columns, or must have the columns of the training file.
 enum class Role { kTraining, kLike, kLikeMayLackLabel };
 
-// Reads one file by a recipe. For the training file the recipe contains only the options.
+// Reads one file by a recipe. For the training file, the recipe contains only the options at first.
 class TableReader {
  public:
   TableReader(std::string file, const CsvEncoding& encoding, Role role)
@@ -74,7 +74,7 @@ class TableReader {
     for (Record& row : rows_) {
       check_stop();
       add(row);
-      // Only labels are needed from here on.
+      // From here on, only the labels of the rows are needed.
       row.fields = label_ == kNone ? Fields() : Fields{std::move(row.fields[label_])};
     }
     if (!is_regression() && label_ != kNone) index_labels();
@@ -262,7 +262,7 @@ class TableReader {
     fail(row, column, ": expected a number, got ", in_quotes(field), guess_of(field), why);
   }
 
-  // Throws InputError for a missing value where a `wanted` ("number") is required.
+  // Throws InputError for a missing value in a place that requires a `wanted`, such as "number".
   [[noreturn]] void fail_missing(const Record& row, size_t column, const char* wanted) const {
     const std::string& field = row.fields[column];
     fail(row, column, field.empty() ? " is empty" : "", ": expected a ", wanted,
@@ -273,7 +273,7 @@ class TableReader {
                           : " (`missing: mean` fills gaps in features)");
   }
 
-  // Returns the number, or the index of the word.
+  // Returns the value of a cell: the number, or the index of the word.
   double cell_of(const Record& row, size_t column, const Fields& words) const {
     const std::string& word = row.fields[column];
     if (is_gap(word)) return std::numeric_limits<double>::quiet_NaN();
@@ -298,8 +298,8 @@ class TableReader {
     if (says_missing(row.fields[label_])) fail_missing(row, label_, "class label");
   }
 
-  // Maps the rows' labels, the only fields that are left, to indices of the classes of the training
-  // file, or of those found here.
+  // Maps the rows' labels to class indices, by the classes of the training file or those found
+  // here. The labels are the only fields that the rows still have.
   void index_labels() {
     if (role_ == Role::kTraining) {
       std::set<std::string> found;

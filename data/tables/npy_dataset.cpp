@@ -26,7 +26,7 @@ template <class T> void require_finite(const Tensor& x, const std::string& file)
                    " (counted from 0) is no finite float32");
 }
 
-// float64 and integers are kept, because scaling must precede rounding to float32.
+// Keeps float64 and integers, because scaling must precede rounding to float32.
 Tensor read_numbers(const std::string& file) {
   const Tensor stored = load_npy(file).contiguous();
   const bool is_exact = stored.dtype() == kFloat64 || !stored.is_floating_point();
@@ -104,7 +104,7 @@ void check_precision(const Tensor& samples, const std::string& file, const char*
       "takes: say `", key, ": true`, or subtract a constant"));
 }
 
-// Converts from the files' units to the model's.
+// Scales the rows and converts them from the files' units to the model's.
 Batch scaled(const DataInfo& info, const Batch& rows) {
   Batch out = rows;
   out.inputs =

@@ -10,9 +10,9 @@
 
 namespace taper::v0::data {
 
-// One pair of files that is split at random, or two pairs. Throws InputError for a file that is not
-// such an array, numbers that are not finite, classes that are not integers from 0, and shapes that
-// do not match.
+// One pair of files (inputs and targets) that is split at random, or two pairs. Throws InputError
+// for a file that is not an array of numbers, numbers that are not finite, classes that are not
+// integers from 0, and shapes that do not match.
 struct Npy {
   std::string inputs, targets;  // [N, ...] numbers; [N] or [N, 1] classes from 0, or numbers
   std::optional<std::string> test_inputs{}, test_targets{};
@@ -47,9 +47,10 @@ struct Npy {
   std::vector<DataFile> files() const {
     return files_of({inputs, targets, test_inputs, test_targets});
   }
-  // Reads a further array of inputs.
+  // Reads a further array of inputs, without targets.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  // float32, or float64 if float32 cannot represent the differences between an element's numbers.
+  // Returns float32, or float64 if float32 cannot represent the differences between an element's
+  // numbers.
   DType raw_dtype(const DataInfo& info) const;
   Tensor prepared(const DataInfo& info, const Tensor& raw) const;
 };

@@ -18,8 +18,8 @@ Standardizer fit_standardizer(std::span<const double> matrix, int64_t columns) {
   const auto width = static_cast<size_t>(columns);
   Standardizer out;
   for (size_t j = 0; j < width; ++j) {
-    // Differences from one of the values keep the digits after a large offset, and make the
-    // standard deviation of a constant column exactly 0.
+    // The sum is computed from the differences to the first value. This keeps precision if values
+    // have a large offset, and makes the standard deviation of a constant column exactly 0.
     double shift = NAN, sum = 0, square = 0, count = 0;
     for (size_t i = j; i < matrix.size(); i += width) {
       if (std::isnan(matrix[i])) continue;

@@ -38,7 +38,7 @@ Tensor standardized(const Tensor& samples, const Standardizer& standardizer);
 // Returns whether rounding to float32 loses more than about 1e-4 of the standard deviation for
 // values with this mean, as for times in seconds since 1970.
 bool is_beyond_float32(double mean, double std);
-// Returns whether that holds for any feature.
+// Returns whether is_beyond_float32(mean, std) holds for any feature.
 bool is_beyond_float32(const Standardizer& standardizer);
 
 }  // namespace taper::v0::data

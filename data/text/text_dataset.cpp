@@ -39,7 +39,8 @@ Tokenizer tokenizer_of(const Text& config, const std::string& text) {
   if (config.tokenizer == Text::Tokens::kGpt2)
     return Tokenizer::gpt2(config.vocabulary.value_or(""));
   if (config.tokenizer == Text::Tokens::kBytes) return Tokenizer::bytes();
-  // Includes the held-out part, as in nanoGPT; otherwise it could not be encoded.
+  // The characters of the held-out part are included, as in nanoGPT. Otherwise that part could not
+  // be encoded.
   return Tokenizer::chars(config.lines ? text + "\n" : text);
 }
 
@@ -53,8 +54,8 @@ DatasetPtr windows_of(const Tokenizer& tokenizer, std::string_view text, int64_t
                    ": lower block_size, or take more text");
 }
 
-// Returns a row per line: from "\n" to its last token as inputs, and from its first token to "\n"
-// as targets.
+// Returns one row per line. Its inputs begin with "\n" and end with the line's last token. Its
+// targets begin with the line's first token and end with "\n".
 Batch line_rows(const Tokenizer& tokenizer, std::string_view text, int64_t block) {
   const int64_t end = tokenizer.encode("\n").at(0);
   std::vector<int64_t> inputs, targets;

@@ -20,9 +20,9 @@ std::vector<std::filesystem::path> find_texts(const std::string& path);
 // contains a zero byte, or if all are empty.
 std::string read_texts(const std::string& path);
 
-// Windows of block_size tokens, or one row per line. Targets are the tokens shifted by one. Throws
-// InputError like read_texts() and the tokenizer, and for a text or line that does not fit
-// block_size.
+// Text as a data source. A sample is a window of block_size tokens, or one line. Targets are the
+// inputs shifted by one token. Throws the errors of read_texts() and of the tokenizer, and
+// InputError for a text or line that does not fit block_size.
 struct Text {
   using Tokens = Tokenizer::TokenKind;
 

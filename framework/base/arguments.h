@@ -1,6 +1,6 @@
-// Parameter types that refuse silent conversions of C++: a bool passed as a dimension, an index or
-// a count, and a number, a pointer or a string passed as a bool. Each converts back to the plain
-// type, so a function body uses its parameter as an int64_t, a bool or a double.
+// Parameter types that reject silent conversions of C++: from bool to a dimension, an index or a
+// count, and from a number, a pointer or a string to bool. Each type converts back to the plain
+// one, so a function body uses its parameter as an int64_t, a bool or a double.
 //
 //   Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 //   sort(x, true);       // does not compile: true would be dimension 1
@@ -70,7 +70,7 @@ class RealArg {
   double value_;
 };
 
-// Texts for messages.
+// Format the value for messages.
 template <std::same_as<IntArg> T> std::string to_string(T value) {
   return concat_to_string(int64_t(value));
 }

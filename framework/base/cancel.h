@@ -11,7 +11,7 @@ namespace detail {
 inline std::atomic<void (*)()> stop_check{nullptr};
 }  // namespace detail
 
-// Installs a check that loops of several seconds, such as reading of data, call now and then. It
+// Installs a check. Loops that take several seconds, such as reading data, call it repeatedly. It
 // throws if the loop should end. Bodies of parallel loops do not call it.
 inline void set_stop_check(void (*check)()) { detail::stop_check = check; }
 inline void check_stop() {

@@ -215,7 +215,7 @@ Tensor MicroBatches::run_part(int64_t part, const StepBatches& step, const NextB
   Tensor total;
   for (int64_t i = 0; i < batches; ++i) {
     const Batch batch = step.loaded.empty() ? next() : slice(step, i, part);
-    // Gradients are reduced over the ranks in the last backward pass of this rank.
+    // The last backward pass of this rank reduces the gradients over the ranks.
     const bool is_last = part + 1 == parts_ && i + 1 == batches;
     std::optional<DataParallel::NoSyncGuard> no_sync;
     if (parallel_ && !is_last) no_sync.emplace(*parallel_);

@@ -100,7 +100,7 @@ class Scanner {
   int64_t line_ = 1;
 };
 
-// A cell as a number, or the reason why it is not a number.
+// The number in a cell, or the reason why the cell is not a number.
 struct Number {
   enum Kind { kFinite, kEmpty, kText, kNotFinite, kTooLarge } kind = kFinite;
   double value = 0;
@@ -112,7 +112,7 @@ inline Number number_of(const std::string& field) {
   if (error == std::errc::result_out_of_range) return {Number::kTooLarge};
   if (error != std::errc{}) return {Number::kText};
   if (!std::isfinite(value)) return {Number::kNotFinite};
-  // Models use float32.
+  // A larger number cannot be represented, because models use float32.
   if (std::abs(value) > double{std::numeric_limits<float>::max()}) return {Number::kTooLarge};
   return {Number::kFinite, value};
 }
@@ -124,8 +124,8 @@ inline std::optional<int64_t> integer_of(const std::string& field) {
   return parse_number(field, value) == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// Returns whether a cell means that the value is missing. The rule is the same in every column,
-// including the label's.
+// Returns whether a cell marks a missing value. The rule is the same in every column, including the
+// label's.
 inline bool says_missing(const std::string& field) {
   constexpr std::string_view kWords[] = {"",    "NA",  "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
                                          "nan", "NAN", "null", "Null", "NULL", "-nan", "?"};
@@ -153,7 +153,7 @@ inline std::string guess_of(const std::string& field) {
              : concat_to_string("; is the delimiter ", in_quotes({&field[other], 1}), "?");
 }
 
-// Returns those of the first few thousand names that are most similar to `wanted`.
+// Returns the names that are most similar to `wanted`. Considers only the first few thousand names.
 inline std::string nearest_names(const Fields& names, const std::string& wanted, size_t most = 3) {
   constexpr size_t kMostCompared = 5000;
   std::multimap<size_t, std::string_view> by_distance;
@@ -167,8 +167,9 @@ inline std::string nearest_names(const Fields& names, const std::string& wanted,
   return out;
 }
 
-// What the first row has where later rows have numbers: the last column with a word, and the last
-// one with a number. The first cell that is not missing decides what a column contains.
+// The columns in which later rows have numbers: the last one in which the first row has a word, and
+// the last one in which it has a number. The first later cell that is not missing decides whether a
+// column contains numbers.
 struct FirstRowKinds {
   std::optional<size_t> word, number;
 };
@@ -204,8 +205,9 @@ inline bool detect_header(const std::string& file, const std::vector<Record>& ro
   return word.has_value();
 }
 
-// Returns whether a column's first cell is a word that differs in kind from the cells below it:
-// these are numbers, or words of which half occur more than once while the first word never does.
+// Returns whether a column's first cell is a word that occurs only there and seems to be of another
+// kind than the cells below it. It does if these contain a number, or if they have at most half as
+// many different words as cells.
 inline bool is_unlike_the_rest(const std::vector<Record>& rows, size_t column) {
   const std::string& first = rows[0].fields[column];
   if (!is_text(first)) return false;
