@@ -19,41 +19,7 @@
 namespace taper::v0::data {
 namespace {
 
-// Returns the metric that is the share of samples for which `is_hit` returns true.
-template <class IsHit> Metric share_of_hits(IsHit is_hit) {
-  return {.tasks = {Task::kClassification, Task::kLanguage},
-          .sums =
-              [is_hit](const MetricBatch& b) {
-                // Throws for a target that is not one of the classes.
-                (void)nll_loss(b.outputs.to(kFloat32), b.targets, {.reduction = Reduction::kNone});
-                return b.total(is_hit(b));
-              },
-          .value = [](const MetricSums& all) { return all.sums[0] / all.count; },
-          .higher_is_better = true,
-          .is_percentage = true};
-}
-
 Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.targets.to(kFloat64); }
-
-// pairs: (score, class).
-double area_under_roc(std::span<const double> pairs) {
-  std::vector<std::pair<double, double>> all;
-  for (size_t i = 0; i < pairs.size(); i += 2) {
-    if (std::isnan(pairs[i])) return std::numeric_limits<double>::quiet_NaN();
-    if (pairs[i + 1] >= 0) all.emplace_back(pairs[i], pairs[i + 1]);
-  }
-  std::ranges::sort(all);
-  double area = 0, negatives = 0, positives = 0;
-  for (size_t i = 0; i < all.size();) {
-    double of_class[2] = {0, 0};
-    const double score = all[i].first;
-    for (; i < all.size() && all[i].first == score; ++i) ++of_class[all[i].second > 0];
-    area += of_class[1] * (negatives + of_class[0] / 2);
-    negatives += of_class[0];
-    positives += of_class[1];
-  }
-  return negatives > 0 && positives > 0 ? area / (negatives * positives) : 0;
-}
 
 }  // namespace
 
@@ -75,61 +41,6 @@ MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets) {
           ge(y, zeros_like(y)).to(kFloat64)};
 }
 
-Metric accuracy() {
-  return share_of_hits([](const MetricBatch& b) { return eq(argmax(b.outputs, 1), b.targets); });
-}
-
-Metric topk_accuracy(int64_t k) {
-  return share_of_hits([k](const MetricBatch& b) {
-    const Tensor of_target = gather(b.outputs, 1, b.targets.unsqueeze(1));
-    const Tensor rank = sum(gt(b.outputs, of_target), {1});
-    return lt(rank, full_like(rank, k));
-  });
-}
-
-Metric confusion_matrix(int64_t num_classes) {
-  Metric m{.tasks = {Task::kClassification}};
-  m.sums = [C = num_classes](const MetricBatch& b) {
-    const Tensor rows = one_hot(b.targets, C).to(kFloat32) * b.counts.to(kFloat32).unsqueeze(1);
-    return matmul(rows.transpose(0, 1), one_hot(argmax(b.outputs, 1), C).to(kFloat32));
-  };
-  return m;
-}
-
-Metric f1_score(int64_t num_classes, Average average) {
-  if (average == Average::kMicro) return accuracy();
-  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true};
-  m.sums = [C = num_classes](const MetricBatch& b) {
-    const Tensor wanted = one_hot(b.targets, C).to(kFloat64) * b.counts.unsqueeze(1);
-    const Tensor given = one_hot(argmax(b.outputs, 1), C).to(kFloat64) * b.counts.unsqueeze(1);
-    return stack({sum(wanted * given, {0}), sum(wanted, {0}), sum(given, {0})});
-  };
-  m.value = [C = size_t(num_classes)](const MetricSums& all) {
-    double sum = 0, classes = 0;
-    for (size_t c = 0; c < C; ++c) {
-      const double seen = all.sums[C + c] + all.sums[2 * C + c];
-      if (seen == 0) continue;
-      sum += 2 * all.sums[c] / seen;
-      ++classes;
-    }
-    return sum / classes;
-  };
-  return m;
-}
-
-Metric auc() {
-  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true, .concatenates = true};
-  m.sums = [](const MetricBatch& b) {
-    require<ValueError>(b.outputs.size(1) == 2, "auc: expected two classes, got ",
-                        b.outputs.size(1));
-    const Tensor x = b.outputs.to(kFloat64);
-    return stack(
-        {x.select(1, 1) - x.select(1, 0), where(gt(b.counts, 0), b.targets.to(kFloat64), -1)}, 1);
-  };
-  m.value = [](const MetricSums& all) { return area_under_roc(all.sums); };
-  return m;
-}
-
 Metric perplexity() {
   return {.tasks = {Task::kLanguage},
           .value = [](const MetricSums& all) { return std::exp(all.loss / all.count); }};
@@ -139,6 +50,38 @@ Metric mean_absolute_error(double unit) {
   return {.tasks = {Task::kRegression},
           .sums = [](const MetricBatch& b) { return sum(abs(error_of(b))); },
           .value = [unit](const MetricSums& s) { return s.sums[0] / s.count * unit; }};
+}
+
+namespace {
+
+// Returns the share of samples that `of_sample` adds up to. The arguments are the outputs and
+// targets in the unit of the data.
+template <class OfSample> Metric mean_ratio(double mean, double std, OfSample of_sample) {
+  return {.tasks = {Task::kRegression},
+          .sums =
+              [=](const MetricBatch& b) {
+                const Tensor given = b.outputs.to(kFloat64) * std + mean;
+                return sum(of_sample(given, b.targets.to(kFloat64) * std + mean));
+              },
+          .value = [](const MetricSums& s) { return s.sums[0] / s.count; },
+          .is_percentage = true};
+}
+
+// Replaces a denominator of 0.
+Tensor nonzero_size(const Tensor& x) { return clamp(x, std::numeric_limits<double>::epsilon()); }
+
+}  // namespace
+
+Metric mean_absolute_percentage_error(double mean, double std) {
+  return mean_ratio(mean, std, [](const Tensor& given, const Tensor& wanted) {
+    return abs(given - wanted) / nonzero_size(abs(wanted));
+  });
+}
+
+Metric symmetric_mean_absolute_percentage_error(double mean, double std) {
+  return mean_ratio(mean, std, [](const Tensor& given, const Tensor& wanted) {
+    return abs(given - wanted) * 2 / nonzero_size(abs(given) + abs(wanted));
+  });
 }
 
 Metric root_mean_squared_error(double unit) {

@@ -50,7 +50,9 @@ struct Metric {
   std::function<double(const MetricSums&)> value{};
   bool higher_is_better = false;  // greater is better
   bool is_percentage = false;     // printed as a percentage
-  bool concatenates = false;      // batches are concatenated along dimension 0, not added
+  // Batches are concatenated along dimension 0, not added. The sums are then rows [n, columns], and
+  // rows with a negative last column do not count.
+  bool concatenates = false;
 };
 
 // Accuracy of classification. If several outputs are the largest, the first one is the prediction.
@@ -60,14 +62,37 @@ Metric accuracy();
 Metric topk_accuracy(int64_t k);
 // The sums are a matrix [true class][predicted class].
 Metric confusion_matrix(int64_t num_classes);
-// How f1_score averages (sklearn.metrics.f1_score). kMacro: the mean over all classes that occur in
-// targets or outputs. kMicro: over all samples together, which equals the accuracy.
-enum class Average { kMacro, kMicro };
+// Scores of each class, averaged. kMacro: the mean over all classes that occur in targets or
+// outputs. kWeighted: the mean weighted by the classes' shares of the targets. kMicro: over all
+// samples together, which equals the accuracy (sklearn.metrics.f1_score and others). Where a score
+// is 0 / 0, it counts as 0.
+enum class Average { kMacro, kMicro, kWeighted };
+// The share of the predictions of a class that are right.
+Metric precision(int64_t num_classes, Average average = Average::kMacro);
+// The share of the samples of a class that are found.
+Metric recall(int64_t num_classes, Average average = Average::kMacro);
+// The harmonic mean of precision and recall.
 Metric f1_score(int64_t num_classes, Average average = Average::kMacro);
-// The area under the ROC curve of classes 0 and 1, for outputs [N] or [N, 2]. It is the share of
-// pairs of samples in which the sample of class 1 has the higher score; equal scores count half.
-// The result is exact, because all scores are kept. It is 0 if a class does not occur.
-Metric auc();
+// The mean recall of the classes that occur in the targets
+// (sklearn.metrics.balanced_accuracy_score).
+Metric balanced_accuracy(int64_t num_classes);
+
+// The area under the ROC curve: the share of pairs of samples, one of the class and one of another,
+// in which the first has the higher score; equal scores count half. Of two classes that of class 1
+// for outputs [N] or [N, 2], otherwise the mean over the classes that occur, each against the
+// others (sklearn.metrics.roc_auc_score with multi_class="ovr"). The result is
+// exact, because all scores are kept. It is 0 if only one class occurs.
+Metric auc(int64_t num_classes = 2);
+// The area under the curve of precision against recall, without interpolation, for the same outputs
+// (sklearn.metrics.average_precision_score).
+Metric average_precision(int64_t num_classes = 2);
+// The mean cross-entropy, without weights of classes and label smoothing
+// (sklearn.metrics.log_loss).
+Metric log_loss();
+// The expected calibration error: the mean difference between the highest probability and the share
+// of hits, over bins of equal width of that probability (Guo et al., On Calibration of Modern
+// Neural Networks, 2017).
+Metric calibration_error(int64_t bins = 15);
 // The exponential of the mean cross-entropy.
 Metric perplexity();
 
@@ -75,6 +100,11 @@ Metric perplexity();
 // data.
 Metric mean_absolute_error(double unit = 1);
 Metric root_mean_squared_error(double unit = 1);
+// The mean of |output - target| / |target|, and of 2 |output - target| / (|output| + |target|), of
+// the values x * std + mean. A denominator of 0 counts as 2.2e-16
+// (sklearn.metrics.mean_absolute_percentage_error).
+Metric mean_absolute_percentage_error(double mean = 0, double std = 1);
+Metric symmetric_mean_absolute_percentage_error(double mean = 0, double std = 1);
 // Coefficient of determination. The result is 0 if all targets are equal, as it is then undefined.
 Metric r2_score();
 

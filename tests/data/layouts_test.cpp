@@ -284,6 +284,11 @@ std::vector<Row> metrics() {
   add("confusion_matrix", of_classes, confusion_matrix(3));
   add("f1_score", of_classes, f1_score(3));
   add("auc", of_two, auc());
+  add("average_precision", of_classes, average_precision(3));
+  add("balanced_accuracy", of_classes, balanced_accuracy(3));
+  add("log_loss", of_classes, log_loss());
+  add("calibration_error", of_classes, calibration_error(4));
+  add("mean_absolute_percentage_error", of_values, mean_absolute_percentage_error(3, 2));
   add("perplexity", of_tokens, perplexity());
   add("mean_absolute_error", of_values, mean_absolute_error(2));
   add("root_mean_squared_error", of_values, root_mean_squared_error(2));

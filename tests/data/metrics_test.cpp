@@ -120,7 +120,72 @@ TEST(Metrics, AreaUnderTheCurveIsTheShareOfPairs) {
   double hits = 0;
   for (size_t i = 0; i < 41; ++i) hits += (s[i] > 0) == (y[i] == 1);
   EXPECT_EQ(value_of(accuracy(), scores.unsqueeze(1), targets, "cpu"), hits / 41);
-  EXPECT_THROW(Meter(auc()).update(zeros({2, 3}), zeros({2}, {.dtype = kInt64})), ValueError);
+  EXPECT_EQ(refusal_of<ValueError>([] {
+              Meter(auc()).update(zeros({2, 3}), zeros({2}, {.dtype = kInt64}));
+            }),
+            "auc: expected 2 classes, got 3");
+}
+
+// The values of scikit-learn 1.9.1 for these outputs.
+TEST(Metrics, OfClassesAsInScikitLearn) {
+  const Tensor targets = tensor({0, 0, 1, 1, 2, 2, 2});
+  const Tensor outputs = tensor({{5.0, 1.0, 2.0},
+                                 {3.0, 4.0, 0.0},
+                                 {0.0, 2.0, 1.0},
+                                 {1.0, 9.0, 3.0},
+                                 {0.0, 1.0, 4.0},
+                                 {4.0, 3.0, 2.0},
+                                 {0.0, 1.0, 4.0}});
+  struct Row {
+    const char* name;
+    Metric metric;
+    double value;
+  };
+  const Row rows[] = {{"precision", precision(3), 0.7222222222222222},
+                      {"precision, weighted", precision(3, Average::kWeighted), 0.7619047619047619},
+                      {"precision, micro", precision(3, Average::kMicro), 5. / 7},
+                      {"recall", recall(3), 0.7222222222222222},
+                      {"recall, weighted", recall(3, Average::kWeighted), 0.7142857142857143},
+                      {"f1", f1_score(3), 0.7},
+                      {"f1, weighted", f1_score(3, Average::kWeighted), 0.7142857142857143},
+                      {"balanced accuracy", balanced_accuracy(3), 0.7222222222222222},
+                      {"log loss", log_loss(), 0.6203195062491861},
+                      {"auc", auc(3), 0.9055555555555556},
+                      {"average precision", average_precision(3), 0.861111111111111},
+                      // By the definition, with numpy.
+                      {"calibration error", calibration_error(), 0.177995536774169}};
+  for (const Device device : all_devices()) {
+    for (const Row& row : rows) {
+      EXPECT_NEAR(value_of(row.metric, outputs, targets, device), row.value, 1e-9) << row.name;
+    }
+  }
+}
+
+// A class that is never predicted has no precision, one that never occurs has no recall: both are 0
+// where they count. Classes that appear nowhere do not count.
+TEST(Metrics, OfClassesThatDoNotOccur) {
+  const Tensor outputs = tensor({{1.0, 0.0, 0.0, 0.0}, {1.0, 0.0, 0.0, 0.0}, {0.0, 0.0, 1.0, 0.0}});
+  const Tensor targets = tensor({0, 1, 0});
+  const auto value = [&](const Metric& m) { return value_of(m, outputs, targets, "cpu"); };
+  EXPECT_NEAR(value(precision(4)), (0.5 + 0 + 0) / 3, 1e-12);
+  EXPECT_NEAR(value(recall(4)), (0.5 + 0 + 0) / 3, 1e-12);
+  EXPECT_NEAR(value(balanced_accuracy(4)), (0.5 + 0) / 2, 1e-12);
+  EXPECT_EQ(value_of(auc(4), outputs, zeros_like(targets), "cpu"), 0);
+  EXPECT_EQ(value_of(average_precision(4), outputs, zeros_like(targets), "cpu"), 0);
+  Meter of_nan(auc(4));
+  of_nan.update(full({3, 4}, NAN), targets);
+  EXPECT_TRUE(std::isnan(of_nan.value()));
+  EXPECT_THROW((void)calibration_error(0), ValueError);
+}
+
+// Of two classes, the values of scikit-learn 1.9.1. Equal scores are one threshold.
+TEST(Metrics, AreasOfTwoClassesAsInScikitLearn) {
+  const Tensor scores = tensor({0.5, -1.0, 2.0, 0.5, 0.0, -0.25, 3.0, 1.5});
+  const Tensor targets = tensor({1, 0, 1, 0, 0, 1, 0, 1});
+  for (const Device device : all_devices()) {
+    EXPECT_NEAR(value_of(auc(), scores, targets, device), 0.59375, 1e-12);
+    EXPECT_NEAR(value_of(average_precision(), scores, targets, device), 0.5845238095238094, 1e-12);
+  }
 }
 
 // The example of sklearn.metrics.r2_score: 1 - 1.5 / 29.1875, and other metrics of the same values.
@@ -132,7 +197,19 @@ TEST(Metrics, OfValues) {
       EXPECT_NEAR(value_of(mean_absolute_error(10), x, wanted, device), 5, 1e-12);
       EXPECT_NEAR(value_of(root_mean_squared_error(), x, wanted, device), std::sqrt(0.375), 1e-12);
       EXPECT_NEAR(value_of(r2_score(), x, wanted, device), 1 - 1.5 / 29.1875, 1e-12);
+      EXPECT_NEAR(value_of(mean_absolute_percentage_error(), x, wanted, device), 0.3273809523809524,
+                  1e-12);
+      EXPECT_NEAR(value_of(symmetric_mean_absolute_percentage_error(), x, wanted, device),
+                  0.5787878787878787, 1e-12);
     }
+    // Values in units of 2 above 1: 6, 1, 5, 17 for 7, 0, 5, 15.
+    EXPECT_NEAR(value_of(mean_absolute_percentage_error(1, 2), given.narrow(0, 2, 2),
+                         wanted.narrow(0, 2, 2), device),
+                (2. / 15) / 2, 1e-12);
+    const Tensor zero = zeros({1}), one = ones({1});
+    EXPECT_GT(value_of(mean_absolute_percentage_error(), one, zero, device), 1e15);
+    EXPECT_EQ(value_of(symmetric_mean_absolute_percentage_error(), one, zero, device), 2);
+    EXPECT_EQ(value_of(symmetric_mean_absolute_percentage_error(), zero, zero, device), 0);
   }
   EXPECT_EQ(refusal_of<ValueError>([&] {
               Meter(r2_score()).update(zeros({4, 2}), wanted);

@@ -56,6 +56,8 @@ const Group kGroups[] = {
     {"data",
      "Dataset DataLoader TensorDataset Subset ConcatDataset random_split drop_last collate "
      "read_idx read_image accuracy topk_accuracy f1_score auc confusion_matrix "
+     "precision recall balanced_accuracy average_precision log_loss calibration_error "
+     "mean_absolute_percentage_error symmetric_mean_absolute_percentage_error "
      "perplexity mean_absolute_error root_mean_squared_error r2_score Meter"},
 };
 

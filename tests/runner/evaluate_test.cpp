@@ -78,6 +78,45 @@ TEST(Evaluate, ClassesAgainstTheirDefinition) {
   }
 }
 
+// A metric that keeps a row for each sample, among others, in batches of different sizes. On
+// several ranks the batches are filled up with rows that do not count.
+TEST(Evaluate, MetricsThatKeepEverySampleAreExact) {
+  DataInfo info;
+  info.outputs = 2;
+  Generator generator(6);
+  const Tensor outputs = randn({11, 2}, {}, &generator);
+  const Tensor targets = randint(0, 2, {11}, {.dtype = kInt64}, &generator);
+  const RunConfig config =
+      config_with("cross_entropy", {"pr_auc", "accuracy", "auc", "confusion", "log_loss"});
+  data::Meter roc(data::auc()), ap(data::average_precision()), loss(data::log_loss());
+  for (data::Meter* each : {&roc, &ap, &loss}) each->update(outputs, targets);
+  for (const Device device : test::all_devices()) {
+    const Metrics m = measured(config, info, outputs, targets, device);
+    EXPECT_EQ(m["auc"], roc.value());
+    EXPECT_EQ(m["pr_auc"], ap.value());
+    EXPECT_NEAR(m["log_loss"], loss.value(), 1e-9);
+    EXPECT_EQ(m.confusion.size(), 2u);
+    Evaluator filled(config, info, device), one(config, info, device);
+    const Tensor x = outputs.to(device), y = targets.to(device);
+    filled.add(filled.sums_of(x.narrow(0, 0, 8), y.narrow(0, 0, 8), 8));
+    filled.add(filled.sums_of(x.narrow(0, 8, 3), y.narrow(0, 8, 3), 8));
+    EXPECT_EQ(filled.read()["auc"], roc.value());
+    EXPECT_EQ(filled.sums_of(x.narrow(0, 0, 8), y.narrow(0, 0, 8), 8).numel(),
+              filled.sums_of(x.narrow(0, 8, 3), y.narrow(0, 8, 3), 8).numel());
+  }
+}
+
+TEST(Evaluate, AConfusionMatrixIsShownWithTheScoresOfEachClass) {
+  DataInfo info;
+  info.class_names = {"cat", "dog"};
+  const std::string text = to_text({{}, {{3, 1}, {2, 4}}}, "test", info);
+  EXPECT_NE(text.find("class      precision  recall      f1    samples\n"
+                      "cat           60.0 %  75.0 %  66.7 %          4\n"
+                      "dog           80.0 %  66.7 %  72.7 %          6\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Evaluate, ValuesInTheirOwnUnit) {
   DataInfo info;
   info.task = Task::kRegression;
@@ -85,14 +124,15 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
   info.target_mean = 1000;
   info.target_std = 50;
   const std::vector<double> given = {0.5, -1, 2, 0.25, 1}, wanted = {1, -1, 1, -0.25, 0.5};
-  double abs = 0, square = 0, mean = 0, spread = 0;
+  double abs = 0, square = 0, mean = 0, spread = 0, mape = 0;
   for (size_t i = 0; i < 5; ++i) {
     abs += std::abs(given[i] - wanted[i]) * 50 / 5;
     square += std::pow((given[i] - wanted[i]) * 50, 2) / 5;
+    mape += std::abs((given[i] - wanted[i]) * 50 / (1000 + wanted[i] * 50)) / 5;
     mean += wanted[i] / 5;
   }
   for (const double y : wanted) spread += std::pow((y - mean) * 50, 2) / 5;
-  RunConfig config = config_with("l1", {"mae", "rmse", "r2"});
+  RunConfig config = config_with("l1", {"mae", "rmse", "r2", "mape"});
   for (const Device device : test::all_devices()) {
     const Metrics m = measured(config, info, tensor(given).to(kFloat32).unsqueeze(1),
                                tensor(wanted).to(kFloat32), device);
@@ -100,6 +140,7 @@ TEST(Evaluate, ValuesInTheirOwnUnit) {
     EXPECT_NEAR(m["mae"], abs, 1e-4);
     EXPECT_NEAR(m["rmse"], std::sqrt(square), 1e-4);
     EXPECT_NEAR(m["r2"], 1 - square / spread, 1e-6);
+    EXPECT_NEAR(m["mape"], mape, 1e-6);
     const Tensor same = full({4}, 2.0);
     EXPECT_EQ(measured(config, info, same.unsqueeze(1), same, device)["r2"], 0);
   }

@@ -17,11 +17,27 @@ constexpr int64_t kMaxConfusion = 1000;  // largest number of classes
 template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Device) {
   return kMake();
 }
+template <Metric (*kMake)(int64_t)>
+Metric of_classes(const NoOptions&, const DataInfo& data, Device) {
+  return kMake(data.outputs);
+}
+template <Metric (*kMake)(int64_t, data::Average), data::Average kAverage>
+Metric averaged(const NoOptions&, const DataInfo& data, Device) {
+  return kMake(data.outputs, kAverage);
+}
+template <Metric (*kMake)(double, double)>
+Metric of_values(const NoOptions&, const DataInfo& data, Device) {
+  return kMake(data.target_mean, data.target_std);
+}
+Metric calibration_error(const NoOptions&, const DataInfo&, Device) {
+  return data::calibration_error();
+}
 template <Metric (*kMake)(double)> Metric in_unit(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.target_std);
 }
-Metric top5(const NoOptions&, const DataInfo&, Device) { return data::topk_accuracy(5); }
-Metric f1(const NoOptions&, const DataInfo& data, Device) { return data::f1_score(data.outputs); }
+template <int64_t kCount> Metric top(const NoOptions&, const DataInfo&, Device) {
+  return data::topk_accuracy(kCount);
+}
 Metric confusion(const NoOptions&, const DataInfo& data, Device) {
   require<ConfigError>(data.outputs <= kMaxConfusion, "metrics: a confusion matrix of ",
                        data.outputs, " classes is too large; the maximum is ", kMaxConfusion);
@@ -47,14 +63,30 @@ Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
   return m;
 }
 
+constexpr data::Average kMacro = data::Average::kMacro, kWeighted = data::Average::kWeighted;
+
 constexpr MetricTypes::Entry kMetrics[] = {
     {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},
-    {"top5", MetricTypes::of<NoOptions, top5>},
-    {"f1", MetricTypes::of<NoOptions, f1>},
+    {"balanced_accuracy", MetricTypes::of<NoOptions, of_classes<data::balanced_accuracy>>},
+    {"top3", MetricTypes::of<NoOptions, top<3>>},
+    {"top5", MetricTypes::of<NoOptions, top<5>>},
+    {"precision", MetricTypes::of<NoOptions, averaged<data::precision, kMacro>>},
+    {"precision_weighted", MetricTypes::of<NoOptions, averaged<data::precision, kWeighted>>},
+    {"recall", MetricTypes::of<NoOptions, averaged<data::recall, kMacro>>},
+    {"recall_weighted", MetricTypes::of<NoOptions, averaged<data::recall, kWeighted>>},
+    {"f1", MetricTypes::of<NoOptions, averaged<data::f1_score, kMacro>>},
+    {"f1_weighted", MetricTypes::of<NoOptions, averaged<data::f1_score, kWeighted>>},
+    {"auc", MetricTypes::of<NoOptions, of_classes<data::auc>>},
+    {"pr_auc", MetricTypes::of<NoOptions, of_classes<data::average_precision>>},
+    {"log_loss", MetricTypes::of<NoOptions, plain<data::log_loss>>},
+    {"calibration_error", MetricTypes::of<NoOptions, calibration_error>},
     {"confusion", MetricTypes::of<NoOptions, confusion>},
     {"mae", MetricTypes::of<NoOptions, in_unit<data::mean_absolute_error>>},
     {"rmse", MetricTypes::of<NoOptions, in_unit<data::root_mean_squared_error>>},
     {"r2", MetricTypes::of<NoOptions, plain<data::r2_score>>},
+    {"mape", MetricTypes::of<NoOptions, of_values<data::mean_absolute_percentage_error>>},
+    {"smape",
+     MetricTypes::of<NoOptions, of_values<data::symmetric_mean_absolute_percentage_error>>},
     {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
     {"bpc", MetricTypes::of<NoOptions, bpc>},
 };

@@ -7,6 +7,7 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/batches.h"
 #include "apps/runner/settings/autocast.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
@@ -53,26 +54,57 @@ template <class F> static auto call_metric(const Component& row, F f) try {
   throw;
 }
 
-Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets) {
+// Returns rows [n, columns], filled up to `count` rows that do not count.
+static Tensor filled_up(const Tensor& rows, int64_t count) {
+  const int64_t missing = count - rows.size(0);
+  if (missing <= 0) return rows;
+  return cat(
+      {rows, full({missing, rows.size(1)}, -1, {.dtype = rows.dtype(), .device = rows.device()})});
+}
+
+Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
   const MetricBatch batch = data::metric_batch(x, targets);
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {stack(
       {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
+  std::vector<Tensor> rows;
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
-    const Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
+    Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
     m.shape = sums.shape();
-    all.push_back(sums.flatten());
+    if (m.metric.concatenates) sums = filled_up(sums, samples);
+    (m.metric.concatenates ? rows : all).push_back(sums.flatten());
   }
   if (counted_classes_ > 0) all.push_back(predicted_classes(batch, counted_classes_));
+  std::ranges::move(rows, std::back_inserter(all));
   return all.size() == 1 ? all[0] : cat(all);
+}
+
+// Returns the number of sums that are added over batches. They precede the rows that are kept.
+int64_t Evaluator::size_of_totals() const {
+  int64_t size = 2 + counted_classes_;
+  for (const Measured& m : measured_) {
+    if (m.metric.sums && !m.metric.concatenates) size += m.shape.numel();
+  }
+  return size;
 }
 
 void Evaluator::add(const Tensor& sums) {
   const NoGradGuard no_grad;
-  totals_ = totals_.defined() ? totals_.add_(sums) : sums;
+  const Tensor part = sums.narrow(0, 0, size_of_totals());
+  totals_ = totals_.defined() ? totals_.add_(part) : part.clone();
+  int64_t columns = 0, at = size_of_totals();
+  for (const Measured& m : measured_) columns += m.metric.concatenates ? m.shape[1] : 0;
+  if (columns == 0) return;
+  const int64_t samples = (sums.numel() - at) / columns;
+  for (Measured& m : measured_) {
+    if (!m.metric.concatenates) continue;
+    const int64_t numel = samples * m.shape[1];
+    m.rows.push_back(sums.narrow(0, at, numel).reshape({samples, m.shape[1]}));
+    at += numel;
+  }
 }
 
 Metrics Evaluator::read() const {
@@ -83,8 +115,10 @@ Metrics Evaluator::read() const {
   out.values.emplace_back("loss", all.loss / all.count);
   size_t from = 2;
   for (const Measured& m : measured_) {
-    const size_t n = m.metric.sums ? size_t(m.shape.numel()) : 0;
-    all.sums = totals.subspan(from, n);
+    const bool has_totals = m.metric.sums && !m.metric.concatenates;
+    const size_t n = has_totals ? size_t(m.shape.numel()) : 0;
+    const Tensor rows = m.metric.concatenates ? cat(m.rows).cpu() : Tensor();
+    all.sums = rows.defined() ? rows.span<double>() : totals.subspan(from, n);
     from += n;
     if (m.metric.value) {
       out.values.emplace_back(m.row.type, call_metric(m.row, [&] { return m.metric.value(all); }));
@@ -173,10 +207,12 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   model.eval();
   Evaluator evaluator(config, info, ranks.device());
   batches.start(epoch);
+  // All ranks exchange sums of the same size.
+  const int64_t samples = ranks.size() > 1 ? eval_batch_size_of(config, info, ranks.size()) : 0;
   const NextSums next = [&] {
     const std::optional<Batch> batch = batches.next();
     return batch ? evaluator.sums_of(run_model(model, config.model, info, batch->inputs),
-                                     batch->targets)
+                                     batch->targets, samples)
                  : Tensor();
   };
   const auto end_batch = [&, measured = int64_t(0)]() mutable {
@@ -192,6 +228,49 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   });
 }
 
+using Counts = std::vector<std::vector<int64_t>>;  // [true class][predicted class]
+
+static size_t longest(const std::vector<std::string>& names) {
+  size_t width = 5;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  return width;
+}
+
+static std::string confusion_text(const Counts& counts, const std::vector<std::string>& names) {
+  std::string out = "true class (row), predicted (column)\n";
+  const auto cell = [&, width = longest(names)](const auto& x) {
+    out += fmt::format(" {:>{}}", x, width);
+  };
+  cell("");
+  for (const std::string& name : names) cell(name);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    out += "\n";
+    cell(names[i]);
+    for (const int64_t n : counts[i]) cell(n);
+  }
+  return out + "\n";
+}
+
+// Returns a table with precision, recall, F1 and the number of samples of each class.
+static std::string class_scores_text(const Counts& counts, const std::vector<std::string>& names) {
+  const size_t width = longest(names);
+  std::string out =
+      fmt::format("{:<{}}      precision  recall      f1    samples\n", "class", width);
+  const auto percent = [](double a, double b) { return b > 0 ? 100 * a / b : 0; };
+  for (size_t i = 0; i < counts.size(); ++i) {
+    double samples = 0, predictions = 0;
+    for (size_t j = 0; j < counts.size(); ++j) {
+      samples += double(counts[i][j]);
+      predictions += double(counts[j][i]);
+    }
+    const double hits = double(counts[i][i]);
+    out += fmt::format("{:<{}} {:>12.1f} % {:>5.1f} % {:>5.1f} % {:>10}\n", names[i], width,
+                       percent(hits, predictions), percent(hits, samples),
+                       percent(2 * hits, samples + predictions), int64_t(samples));
+  }
+  return out;
+}
+
 std::string to_text(const Metrics& metrics, const std::string& split, const DataInfo& info) {
   std::string out;
   for (const auto& [name, value] : metrics.values) {
@@ -201,18 +280,8 @@ std::string to_text(const Metrics& metrics, const std::string& split, const Data
                     : fmt::format("{:<16} {:.4f}\n", key, value);
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
-  out += "\ntrue class (row), predicted (column)\n";
-  size_t width = 5;
-  for (const std::string& name : info.class_names) width = std::max(width, name.size());
-  const auto cell = [&](const auto& x) { out += fmt::format(" {:>{}}", x, width); };
-  cell("");
-  for (const std::string& name : info.class_names) cell(name);
-  for (size_t i = 0; i < metrics.confusion.size(); ++i) {
-    out += "\n";
-    cell(info.class_names[i]);
-    for (const int64_t n : metrics.confusion[i]) cell(n);
-  }
-  return out + "\n";
+  return concat_to_string(out, "\n", confusion_text(metrics.confusion, info.class_names), "\n",
+                          class_scores_text(metrics.confusion, info.class_names));
 }
 
 }  // namespace taper::v0::runner

@@ -44,9 +44,10 @@ class Evaluator {
 
   // Adds a batch. Records no gradients and does not wait for the device.
   void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
-  // Returns the sums that a batch contributes, [n] float64. The evaluator of another rank may add
-  // them.
-  Tensor sums_of(const Tensor& outputs, const Tensor& targets);
+  // Returns what a batch contributes, [n] float64. The evaluator of another rank may add it. The
+  // size depends on the number of samples if a metric keeps a row for each of them; `samples`, if
+  // not 0, fills these rows up to that number.
+  Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0);
   void add(const Tensor& sums);
   // Returns the metrics of all batches. The loss is the mean over samples, or over tokens for text,
   // without label smoothing. Errors of predicted values are in the unit of the data file.
@@ -59,8 +60,10 @@ class Evaluator {
   struct Measured {
     Component row;  // of the metric
     Metric metric;
-    Shape shape{};  // of the sums
+    Shape shape{};               // of the sums of a batch
+    std::vector<Tensor> rows{};  // of all batches, if the metric concatenates them
   };
+  int64_t size_of_totals() const;
   static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;

@@ -117,8 +117,10 @@ Schema describe(RunConfig& c) {
        "for classes, mse, l1 and huber for 'task: regression'",
        [&c] { return fits(c.loss, task_of(c.data)); }},
       {"metrics",
-       "not all fit the data: accuracy and top5 are for classes and text, f1 and confusion for "
-       "classes, mae, rmse and r2 for 'task: regression', perplexity and bpc for text",
+       "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
+       "mape "
+       "and smape for values ('task: regression'); perplexity and bpc for text; all others for "
+       "classes",
        [&c] {
          return std::ranges::all_of(c.metrics, [task = task_of(c.data)](const std::string& name) {
            return std::ranges::count(metric(name).tasks, task) > 0;
