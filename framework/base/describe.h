@@ -13,8 +13,8 @@
 // itself (which holds its default), its range, and one line of text: v(name, field, range, text),
 // or v(name, field, text) if it has no bounds. For an enum, the names of its values replace the
 // range. They are in the order of the values, which begin at 0: v("mode", mode, {"nearest",
-// "bilinear"}, text). rules() states conditions between fields. Each rule names the field that its
-// error blames:
+// "bilinear"}, text). rules() states conditions between fields. Each rule names the field to which
+// its error refers:
 //
 //   template <class V> void rules(V& v) {
 //     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });
@@ -52,7 +52,8 @@ inline constexpr Range kWidthOrNone{0, 1 << 24};
 inline constexpr Range kCount{1, 1'000'000'000};
 inline constexpr Range kCountOrNone{0, 1'000'000'000};
 
-// Replaces the range if the text is the path of a file or directory. It must not be empty.
+// Pass it in place of the range if a text is the path of a file or directory. The path must not be
+// empty.
 struct PathForm {};
 inline constexpr PathForm kPath{};
 

@@ -13,8 +13,8 @@
 
 namespace taper::v0 {
 
-// Appends a part of a message: text, numbers (in the shortest form that reads back), and any type
-// whose to_string() is found by argument-dependent lookup (Device, DType, Shape).
+// Appends a part of a message to `out`: text, numbers (in the shortest form that reads back), or
+// any type whose to_string() is found by argument-dependent lookup (Device, DType, Shape).
 inline void append_to(std::string& out, std::string_view text) { out += text; }
 inline void append_to(std::string& out, const char* text) { out += text; }
 inline void append_to(std::string& out, const std::string& text) { out += text; }
@@ -89,22 +89,22 @@ struct IndexError : Error {
 struct NotImplementedError : Error {
   using Error::Error;
 };
-// The GPU or its driver reported an error (PyTorch: AcceleratorError).
+// Thrown if the GPU or its driver reported an error (PyTorch: AcceleratorError).
 struct AcceleratorError : Error {
   using Error::Error;
 };
 struct OutOfMemoryError : Error {
   using Error::Error;
 };
-// A file is missing, damaged or of another format. The message contains its path.
+// Thrown if a file is missing, damaged or of another format. The message contains its path.
 struct InputError : Error {
   using Error::Error;
 };
-// A file cannot be written. The message contains its path and the reason.
+// Thrown if a file cannot be written. The message contains its path and the reason.
 struct OutputError : Error {
   using Error::Error;
 };
-// The data cannot be used for training.
+// Thrown if the data cannot be used for training.
 struct DataError : Error {
   using Error::Error;
 };

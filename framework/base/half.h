@@ -44,7 +44,7 @@ struct Half {
     const uint32_t sign = (u >> 16) & 0x8000u;
     const uint32_t mag = u & 0x7fffffffu;
 #ifdef __CUDA_ARCH__
-    // A single instruction. Only the bits of its nan differ.
+    // A single instruction, which gives the bits of the host code below, except for nan.
     uint16_t rounded;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
     bits = mag > 0x7f800000u ? uint16_t(sign | 0x7e00u) : rounded;
@@ -53,7 +53,7 @@ struct Half {
     const uint32_t small = bits_of_float(float_of_bits(mag) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (mag - 0x38000000u + 0xfffu + ((mag >> 13) & 1u)) >> 13;
     const uint32_t finite = mag < 0x38800000u ? small : normal;
-    // Values from 65520 round to infinity. Every nan becomes the quiet nan.
+    // Values from 65520 round to infinity. All nans become the same quiet nan.
     const uint32_t big = mag > 0x7f800000u ? 0x7e00u : 0x7c00u;
     bits = uint16_t(sign | (mag >= 0x477ff000u ? big : finite));
 #endif

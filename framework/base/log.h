@@ -9,9 +9,9 @@
 
 namespace taper::v0 {
 
-// Severities in increasing order. trace, debug: details for the search for a mistake. info: the
-// progress of a run. warning: something unusual that does not stop the run. error: the reason why a
-// run or program ended.
+// Severities in increasing order. trace, debug: details for debugging. info: the progress of a run.
+// warning: something unusual that does not stop the run. error: the reason why a run or program
+// ended.
 enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
 // Receives one message without a newline at its end.
 using Logger = std::function<void(LogLevel level, const std::string& message)>;

@@ -13,8 +13,8 @@ namespace taper::v0 {
 struct PhiloxKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
-  // GPU memory that a replayed graph reads: the stream number is relative to this value. Null
-  // outside of graphs.
+  // GPU memory whose value is added to the stream number. A replayed graph reads it. Null outside
+  // of graphs.
   const uint64_t* base = nullptr;
 };
 // Returns the key with its base added to the stream, for GPU kernels.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kDownload = "http://www.nvidia.com/Download/index.aspx";
 
-// Whether the driver may have read CUDA_VISIBLE_DEVICES, which it does only once. Builds without
+// Set once the driver may have read CUDA_VISIBLE_DEVICES, which it does only once. Builds without
 // CUDA set it too, so that a wrong order of calls fails there as well.
 std::atomic<bool> used{false};
 
@@ -54,7 +54,7 @@ std::string version_text(int version) {
                    what);
 }
 
-// Returns a pointer to a handle that Taper does not own and never destroys.
+// Returns a shared_ptr to a handle that Taper does not own. It never destroys the handle.
 [[maybe_unused]] std::shared_ptr<void> unowned(void* handle) {
   return {std::shared_ptr<void>(), handle};
 }

@@ -38,8 +38,8 @@ bool is_visible_devices(const std::string& devices);
 
 // Throws AcceleratorError with the reason if no GPU can be used.
 int current_device();
-// Makes a device current for this thread. Throws AcceleratorError for a device that does not exist
-// and ValueError for a negative index, which PyTorch silently ignores.
+// Makes a device current for this thread. Throws AcceleratorError for a device that does not exist.
+// Throws ValueError for a negative index, which PyTorch silently ignores.
 void set_device(int index);
 std::string get_device_name(int index = -1);
 
@@ -80,13 +80,13 @@ class DeviceGuard {
   int previous_ = -1;
 };
 
-// A queue of work on one device. It is a handle; a default-constructed one refers to the default
-// stream of cuda:0. In all functions a device of -1 means the current one.
+// A queue of work on one device. The object is a handle; a default-constructed one refers to the
+// default stream of cuda:0. In all functions a device of -1 means the current one.
 class Stream {
  public:
   Stream() = default;
-  // Returns a stream of its own that does not synchronize with the default stream. Kernels of a
-  // stream with a negative priority run before those of other streams (torch.cuda.Stream).
+  // Returns a new stream that does not synchronize with the default stream. Kernels of a stream
+  // with a negative priority run before those of other streams (torch.cuda.Stream).
   static Stream create(int device = -1, int priority = 0);
   static Stream default_stream(int device = -1);
   // Wraps a cudaStream_t of the host program, which must outlive all uses

@@ -26,8 +26,8 @@ void check_cudnn(cudnnStatus_t status, const char* call) {
 }
 
 cudnnHandle_t cudnn_handle(int device) {
-  // One table per thread, so that a lookup needs no lock. It is destroyed while the CUDA runtime
-  // still exists.
+  // The handle of each device. Every thread has its own map, so that a lookup needs no lock. The
+  // map is destroyed while the CUDA runtime still exists.
   thread_local std::unordered_map<int, CudnnOwner<cudnnHandle_t, &Cudnn::Destroy>> handles;
   auto& handle = handles[device];
   if (!handle) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 
-// Null is the legacy default stream of the device.
+// The stream of each device. Null is the legacy default stream of the device.
 thread_local std::array<cudaStream_t, kMaxDevices> thread_streams{};
 
 using IdleStreams = IdleHandles<cudaStream_t>;
@@ -30,7 +30,8 @@ cudaStream_t take_stream(int device) {
   return stream;
 }
 
-// "Not ready" is not a failure, but the runtime keeps it as an error for the next launch check.
+// Returns whether the work is done. "Not ready" is not a failure, but the runtime keeps it as an
+// error, which the next launch check would report.
 bool is_done(cudaError_t status, const char* call) {
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
@@ -84,7 +85,8 @@ int current_device() {
 void set_device(int index) { TAPER_CUDA_CHECK(cudaSetDevice(index)); }
 
 void restore_device(int index) noexcept {
-  // Asking is cheaper than setting, and most kernel launches find their device current.
+  // Querying the device is cheaper than setting it, and most kernel launches find their device
+  // current.
   int now = -1;
   if (cudaGetDevice(&now) == cudaSuccess && now == index) return;
   if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
@@ -110,7 +112,7 @@ void synchronize(int device) {
   throw_bad_index(device);
 }
 
-// Without a listening tool, a call costs one test of a pointer.
+// If no tool records the ranges, a call costs one test of a pointer.
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
 
@@ -154,7 +156,8 @@ void begin_capture(int device, void* stream) {
 std::shared_ptr<void> end_capture(int device, void* stream) {
   const DeviceGuard guard(device);
   cudaGraph_t graph = nullptr;
-  // A call that cannot be captured has ended the capture. Its own error is the one to report.
+  // If a call could not be captured, the capture has ended, and that call's own error is the one to
+  // report.
   if (cudaStreamEndCapture(stream_of(stream), &graph) != cudaSuccess || !graph) {
     cudaGetLastError();
     return nullptr;

@@ -38,11 +38,12 @@ void set_device(int index);
 void restore_device(int index) noexcept;
 DeviceProperties properties(int index);
 void synchronize(int device);
-// As cuDNN writes it: 91400 is 9.14.0. Returns 0 if Taper was built without cuDNN.
+// Returns the version as cuDNN writes it: 91400 is 9.14.0. Returns 0 if Taper was built without
+// cuDNN.
 size_t cudnn_version() noexcept;
 
-// Returns a stream. When its last handle is destroyed, it returns to a pool and is never destroyed
-// itself: free memory that is ordered by a stream must not outlive the stream.
+// Returns a stream. When its last handle is destroyed, the stream returns to a pool and is never
+// destroyed. Otherwise free memory that the stream orders could outlive it.
 std::shared_ptr<void> create_stream(int device, int priority);
 void* thread_stream(int device) noexcept;
 void set_thread_stream(int device, void* stream) noexcept;

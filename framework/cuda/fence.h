@@ -14,8 +14,8 @@ class Fence {
   // Adds a stream to wait for. Adding it again has no effect.
   void add(int device, cudaStream_t stream);
   bool empty() const { return marks_.empty(); }
-  // Marks the current end of each stream's queue, also if it was marked before. If this fails
-  // because the driver is shutting down, the fence never passes and the memory is never reused.
+  // Marks the current end of each stream's queue, replacing earlier marks. If this fails because
+  // the driver is shutting down, the fence never passes and the memory is never reused.
   void record() noexcept;
   // Returns true if all marks have been reached; the fence is empty afterwards.
   bool passed() noexcept;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMaxDevices = Device::kMaxIndex + 1;
 
-// Returns whether the error stems from an earlier kernel; the driver reports such errors at the
-// next call.
+// Returns whether an earlier kernel caused the error. The driver reports such errors at the next
+// call.
 bool is_late(cudaError_t status) {
   constexpr cudaError_t kLate[] = {
       cudaErrorIllegalAddress,    cudaErrorLaunchFailure,       cudaErrorAssert,
@@ -50,7 +50,7 @@ struct BadIndexSlot {
 std::array<std::atomic<const BadIndexSlot*>, kMaxDevices> bad_index_slots{};
 std::mutex bad_index_mutex;
 
-// Never freed, because kernels may report until the process ends.
+// The slot is never freed, because kernels may report until the process ends.
 const BadIndexSlot& make_bad_index_slot(int device) {
   std::lock_guard lock(bad_index_mutex);
   if (const BadIndexSlot* slot = bad_index_slots[size_t(device)].load()) return *slot;

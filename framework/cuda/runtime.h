@@ -12,11 +12,11 @@
 
 namespace taper::v0::cuda {
 
-// Throws AcceleratorError (OutOfMemoryError for memory) with the call, file and line if the status
-// is an error.
+// Throws if the status is an error: OutOfMemoryError if memory is exhausted, otherwise
+// AcceleratorError. The message contains the call, file and line.
 void throw_on_error(cudaError_t status, const char* call, const char* file, int line);
 
-// Throws the same errors with `where` in place of the call.
+// Throws the errors of throw_on_error(). The message contains `where` instead of the call.
 [[noreturn]] void throw_error(cudaError_t status, const std::string& where);
 
 #define TAPER_CUDA_CHECK(call) ::taper::cuda::throw_on_error((call), #call, __FILE__, __LINE__)
@@ -52,7 +52,7 @@ struct BadIndexReport {
 };
 inline constexpr int64_t kBrokenRule = -1;
 struct BadIndex {
-  unsigned int taken;  // 0 while nothing has been reported
+  unsigned int taken;  // 0 until a kernel has reported
   BadIndexReport* report;
 };
 // Returns the slot of a device, in device memory, for kernel arguments.

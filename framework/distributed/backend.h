@@ -26,8 +26,8 @@ struct Part {
 
 class Backend;
 
-// The description of a collective for messages. It is small, because one is kept for every running
-// call, and holds no tensor.
+// Describes a collective for messages. It is small and holds no tensor, because one is kept for
+// every running call.
 struct CollectiveCall {
   CollectiveKind kind = {};
   ReduceOp op = {};
@@ -71,17 +71,19 @@ class Backend {
   int local_rank() const;
 };
 
-// Returns whether environment variables give this process's rank and no MPI launcher started it.
+// Returns whether environment variables give this process's rank. Returns false if an MPI launcher
+// started it.
 bool by_environment();
-// The rank that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT describe. The address is
-// that of rank 0 and serves as NCCL_COMM_ID. Throws Error if a variable is missing or invalid.
+// The rank and size that RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT give. The
+// address is that of rank 0 and serves as NCCL_COMM_ID. Throws Error if a variable is missing or
+// invalid.
 struct Launched {
   int rank, size, local_rank;
   std::string address;
 };
 Launched launched_rank();
 
-// Loads the MPI plugin on the first call. Throws Error with what is missing.
+// Loads the MPI plugin on the first call. Throws Error that names what is missing.
 std::shared_ptr<Backend> mpi_world(const CommunicatorOptions& options);
 std::string mpi_unavailable_reason();
 // Terminates all processes of the job if MPI has been initialized.
@@ -92,8 +94,8 @@ inline constexpr bool kHasNccl = true;
 #else
 inline constexpr bool kHasNccl = false;
 #endif
-// Connects the ranks of the job through NCCL. The ranks are exchanged through MPI, or taken from
-// the environment if `mpi` is null.
+// Connects the ranks of the job through NCCL. The number and order of the ranks come from MPI, or
+// from the environment if `mpi` is null.
 std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& options,
                                     const std::shared_ptr<Backend>& mpi);
 std::string nccl_unavailable_reason();

@@ -49,7 +49,8 @@ std::string wrong_variables() {
   }
 }
 
-// Fixed lengths for the description and the site of a call. Of a long path the end is kept.
+// The lengths to which the description and the site of a call are padded or cut. A long path is cut
+// at its beginning.
 constexpr size_t kWhat = 160, kWhere = 96;
 std::string header(std::string what, std::string where) {
   what.resize(kWhat - 1);
@@ -58,7 +59,8 @@ std::string header(std::string what, std::string where) {
   return what + '\0' + where;
 }
 
-// Exchanges what every rank calls, and where. Throws Error if the calls differ.
+// Exchanges with all ranks which collective each of them calls, and where. Throws Error if the
+// calls differ.
 void compare(Backend& ranks, const CollectiveCall& called) {
   const std::string text = to_string(called);
   const auto all = ranks.exchange(header(describe(called), describe(called.site)), text);
@@ -122,7 +124,7 @@ Work begin(Backend& ranks, CollectiveKind kind, ReduceOp op, std::vector<Part> p
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
-    // The other ranks wait for a call of this rank.
+    // The other ranks wait until this rank describes its call, so tell them that it was refused.
     if (ranks.compares()) {
       ranks.exchange(header("a call that it refuses", describe(site)), to_string(call));
     }

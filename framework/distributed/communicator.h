@@ -4,10 +4,11 @@
 //   const auto world = distributed::Communicator::world("cpu");   // under mpirun -n 4
 //   world.all_reduce(grad, distributed::ReduceOp::kAvg).wait();
 //
-// All ranks of a communicator call the same collectives in the same order, with tensors of the same
-// shapes and dtypes. Where that is checked, another call is an Error on every rank, which names
-// both calls, and nothing has happened. A rank that does not come within the timeout is named in a
-// RankError, and the communicator is of no use afterwards.
+// All ranks of a communicator must call the same collectives in the same order, with tensors of the
+// same shapes and dtypes. If calls are checked (CommunicatorOptions::checked) and two of them
+// differ, every rank throws Error that names both, and no data are exchanged. If a rank does not
+// call a collective within the timeout, the others throw RankError that names it, and the
+// communicator can no longer be used.
 #pragma once
 
 #include <memory>
@@ -68,8 +69,8 @@ class Work {
 
 struct CommunicatorOptions {
   double timeout = 600;  // seconds after which an unfinished collective is an error; 0: unlimited
-  // Whether ranks compare their calls first. std::nullopt: MPI compares; NCCL, where comparing is
-  // expensive, compares with TAPER_CHECK_COLLECTIVES=1 in the environment.
+  // Whether ranks compare their calls before they execute them. By default MPI compares. NCCL,
+  // where comparing is expensive, compares only if the environment has TAPER_CHECK_COLLECTIVES=1.
   std::optional<bool> checked = std::nullopt;
 };
 
@@ -81,8 +82,8 @@ class Communicator {
   // Returns the communicator of all ranks of the job. On the CPU these are MPI's ranks, as mpirun
   // or srun started them. On "cuda" NCCL connects them, and each rank uses the GPU whose number is
   // its local rank. With launchers other than MPI's, the environment variables RANK, WORLD_SIZE,
-  // LOCAL_RANK, MASTER_ADDR and MASTER_PORT give the ranks. Throws Error with everything that is
-  // missing and what to install.
+  // LOCAL_RANK, MASTER_ADDR and MASTER_PORT give the ranks. Throws Error that names everything that
+  // is missing and what to install.
   static Communicator world(Device device = DeviceType::kCpu,
                             const CommunicatorOptions& options = {});
   // Returns a communicator of this process alone. It needs neither MPI nor NCCL; collectives are
@@ -93,8 +94,8 @@ class Communicator {
   // Returns whether a launcher started this process as one of several.
   static bool is_launched();
 
-  // Terminates all ranks of the job immediately; this rank ends with `exit_code`. For a rank that
-  // cannot continue.
+  // Terminates all ranks of the job immediately; this rank ends with `exit_code`. Use it on a rank
+  // that cannot continue.
   [[noreturn]] static void abort(int exit_code);
 
   int rank() const;
@@ -107,14 +108,14 @@ class Communicator {
   // this communicator. All ranks must call it.
   Communicator split(int color, int key = 0, SourceLocation site = SourceLocation::current()) const;
 
-  // For all collectives: tensors must be contiguous and on device(). With async_op=true, NCCL runs
-  // concurrently with the current stream until wait(). With async_op=false it runs in the current
-  // stream's order, which is faster if the result is needed at once. MPI always runs in the
-  // background. Reduces x over all ranks, in place.
+  // Reduces x over all ranks, in place. For this and all following collectives: tensors must be
+  // contiguous and on device(). If async_op is true, NCCL runs concurrently with the current stream
+  // until wait(). Otherwise it runs in the order of the current stream, which is faster if the
+  // result is needed at once. MPI always runs in the background.
   [[nodiscard]] Work all_reduce(const Tensor& x, ReduceOp op = ReduceOp::kSum,
                                 BoolArg async_op = false,
                                 SourceLocation site = SourceLocation::current()) const;
-  // Reduces many distinct tensors of one dtype.
+  // Reduces many tensors of one dtype, which must not share memory.
   [[nodiscard]] Work all_reduce(const std::vector<Tensor>& xs, ReduceOp op = ReduceOp::kSum,
                                 BoolArg async_op = false,
                                 SourceLocation site = SourceLocation::current()) const;
@@ -140,14 +141,15 @@ class Communicator {
   // Broadcasts tensors of any layout. Waits for the result.
   void broadcast_strided(const std::vector<Tensor>& xs, const std::vector<int>& roots,
                          SourceLocation site = SourceLocation::current()) const;
-  // Returns the root's CPU tensors on all ranks. The other ranks need not know names or shapes.
-  // Waits.
+  // Returns the root's CPU tensors on all ranks. The other ranks need not know their names or
+  // shapes. Waits.
   std::vector<NamedTensor> broadcast_named(const std::vector<NamedTensor>& given, IntArg root = 0,
                                            SourceLocation site = SourceLocation::current()) const;
   // Returns when all ranks have called it and, with GPUs, when their current streams have reached
   // it.
   void barrier(SourceLocation site = SourceLocation::current()) const;
-  // Returns a text of any length from every rank, in order of ranks. Waits.
+  // Returns the texts that all ranks pass, in the order of the ranks. They may differ in length.
+  // Waits.
   std::vector<std::string> all_gather_text(const std::string& text,
                                            SourceLocation site = SourceLocation::current()) const;
   // Throws RankError if a collective has failed since the last check: an NCCL collective that no

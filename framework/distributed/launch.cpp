@@ -43,7 +43,7 @@ bool by_environment() { return !by_mpi() && (variable("RANK") || variable("WORLD
 
 bool Communicator::is_launched() {
   if (!by_mpi() && !variable("WORLD_SIZE")) return false;
-  // A single rank, as under srun -n 1, needs no MPI.
+  // A job with a single rank, as under srun -n 1, needs no MPI.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
     if (const char* size = variable(name)) return std::string_view(size) != "1";
   }
@@ -54,7 +54,7 @@ Launched launched_rank() {
   Launched me{number_of("RANK"), number_of("WORLD_SIZE"), number_of("LOCAL_RANK"), ""};
   require(me.rank < me.size, "RANK is ", me.rank, ", but WORLD_SIZE is ", me.size,
           ": ranks are numbered from 0");
-  // torchrun's agent listens on MASTER_PORT itself.
+  // Under torchrun, its agent listens on MASTER_PORT itself.
   const bool is_taken = variable("TORCHELASTIC_RUN_ID");
   const char* given = variable("NCCL_COMM_ID");
   me.address = given ? given

@@ -1,4 +1,4 @@
-// Descriptions of the connections between the GPUs of this host.
+// Describes the connections between the GPUs of this host.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@
 
 namespace taper::v0::distributed {
 
-// Returns "NVLink, 18 links", "PCIe", or why the link is unknown, and whether memory is copied
-// directly between the two devices or through the host. Requires a build with CUDA and existing
-// devices.
+// Describes the link between two devices: "NVLink, 18 links", "PCIe", or why it is unknown. Also
+// says whether memory is copied directly between the devices or through the host. Requires a build
+// with CUDA and existing devices.
 std::string link_between(int a, int b);
 // Returns one line for each pair of GPUs, or a single line if all links are the same. Empty for one
 // GPU.

@@ -30,8 +30,8 @@ struct Loaded {
   std::string problem;
 };
 
-// Returns where the plugin may be: the path in the environment, the folder of the program or
-// library, and the library folders of either.
+// Returns the paths where the plugin may be: the path in the environment, the folder of the program
+// or library, and the library folders of either.
 std::vector<fs::path> places() {
   if (const char* named = std::getenv("TAPER_MPI_PLUGIN")) return {named};
   std::vector<fs::path> found;
@@ -57,7 +57,8 @@ Loaded load() {
         looked += concat_to_string(" ", place.string());
       continue;
     }
-    // RTLD_GLOBAL: MPI implementations load parts of their own that need these symbols.
+    // RTLD_GLOBAL is needed because MPI implementations load plugins of their own that use these
+    // symbols.
     library = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library)
       return {nullptr, concat_to_string("cannot load ", place.string(), ": ", dlerror())};
@@ -82,7 +83,7 @@ const Loaded& loaded() {
 }
 
 std::atomic<bool> has_begun{false};
-// Set when a rank was lost; the end of the process then must not wait for all ranks.
+// Set when a rank was lost. The process must then end without waiting for all ranks.
 std::atomic<bool> lost_a_rank{false};
 // The peers of the first communicator, which has all ranks.
 std::shared_ptr<const Peers> all_peers;
@@ -95,8 +96,8 @@ void keep(std::shared_ptr<void> object) {
 
 enum class Waited { kDone, kTimedOut, kRankLost };
 
-// Calls `done` until it returns true, the timeout (in seconds; 0: none) expires, or a rank is lost.
-// A rank counts as lost only when it was seen lost twice, because its last messages may still
+// Waits until done() returns true, the timeout (in seconds; 0: none) expires, or a rank is lost. A
+// rank counts as lost only if it is found lost in two polls, because its last messages may still
 // arrive.
 template <class F>
 Waited wait_for(const F& done, double seconds, const Peers* peers, uint64_t call = 0) {
@@ -155,13 +156,14 @@ struct End {
 };
 End& the_end = *std::make_unique<End>().release();
 
-// Ends MPI together with the other ranks. After a lost rank it waits only briefly, and the launcher
-// sees a rank that left without MPI_Finalize. MPI itself would wait forever.
+// Ends MPI together with the other ranks. If a rank was lost, waits for at most five seconds,
+// because MPI itself would wait forever. The launcher then sees a rank that left without
+// MPI_Finalize.
 void end() {
   if (is_stuck) return;
   int ranks = 1;
   MpiRanks& all = *mpi_comm_world;
-  // Static, because MPI keeps using it if a rank is lost.
+  // The request is static, because MPI keeps using it if a rank is lost.
   static auto* const request =
       all.start(CollectiveKind::kAllReduce, ReduceOp::kSum, kInt32, &ranks, &ranks, 1, 0);
   const auto done = [&] { return all.test(request); };

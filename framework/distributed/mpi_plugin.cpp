@@ -28,7 +28,7 @@ MPI_Datatype datatype_of(DType dtype) {
   }
 }
 
-// Propagates nan.
+// Returns the larger number, or nan if either is nan.
 float larger(float a, float b) { return a > b || a != a ? a : b; }
 float smaller(float a, float b) { return a < b || a != a ? a : b; }
 float total(float a, float b) { return a + b; }

@@ -74,7 +74,7 @@ std::string nccl_error(ncclComm_t comm) {
   return concat_to_string("NCCL says: ", nccl().GetErrorString(status));
 }
 
-// NCCL has no int16. It is moved as bytes and reduced as int32.
+// NCCL has no int16, so int16 is moved as bytes and reduced as int32.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return ncclFloat32;
@@ -96,8 +96,8 @@ ncclRedOp_t op_of(DType dtype, ReduceOp op) {
 
 // --- the backend ---
 
-// Creates a communicator by `call` on a separate thread, because NCCL waits forever for missing
-// ranks. After a failure the thread stays blocked.
+// Returns the communicator that `call` creates. `call` runs on a separate thread, because NCCL
+// waits forever for missing ranks. After a failure, that thread stays blocked.
 template <class F>
 ncclComm_t made(Device device, double timeout, const std::string& text, const std::string& hint,
                 const Peers* peers, F call) {
@@ -154,8 +154,8 @@ class NcclBackend : public Backend {
  public:
   NcclBackend(ncclComm_t comm, Device own_device, const CommunicatorOptions& given)
       : comm_(comm),
-        // High priority: the optimizer waits for the collective, and the collective for the
-        // backward pass.
+        // The stream has high priority, because the optimizer waits for the collective, and the
+        // collective waits for the backward pass.
         stream_(cuda::Stream::create(own_device.index(), -1)),
         watchdog_(
             given.timeout, *peers, [comm] { return nccl_error(comm); },
@@ -184,8 +184,9 @@ class NcclBackend : public Backend {
       const bool in_place = call.kind == CollectiveKind::kAllReduce;
       widened.push_back({in_place ? wide : Tensor::make(part.out.shape(), kInt32, device), wide});
     }
-    // NCCL executes a communicator's calls on different streams in the order of the calls. During
-    // graph capture an additional stream would cost nothing, so all calls stay on one stream.
+    // NCCL executes a communicator's calls on different streams in the order of the calls, so a
+    // call with async_op = false may run on the current stream. During graph capture an additional
+    // stream costs nothing, so all calls use it.
     const cuda::Stream current = cuda::Stream::current(device.index());
     const bool is_captured = is_capturing(), is_beside = call.async_op || is_captured;
     if (is_beside) before_.record(current);
@@ -274,7 +275,7 @@ class NcclBackend : public Backend {
     }
     return status;
   }
-  // The watchdog knows why a call was aborted.
+  // If the watchdog has aborted the call, it knows the reason.
   void check_call(ncclResult_t status, const CollectiveCall& call) {
     if (status == ncclSuccess) return;
     refuse_failed();
@@ -305,7 +306,7 @@ std::shared_ptr<Backend> nccl_world(Device device, const CommunicatorOptions& op
                                     const std::shared_ptr<Backend>& mpi) {
   // NVLink multicast can put the GPUs of a host out of service.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
-  // An address can connect the ranks only once at a time, so a living communicator is reused.
+  // An address can be used for only one communicator at a time, so a living one is reused.
   static std::weak_ptr<NcclBackend> known;
   if (const auto world = mpi ? nullptr : known.lock(); world && !world->has_failed()) {
     require(!device.has_index() || device == world->device, "rank ", world->rank, " is on ",

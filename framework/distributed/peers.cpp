@@ -75,7 +75,8 @@ std::shared_ptr<Peers::Progress> Peers::mapped(int file, int access) {
 std::string Peers::card() const {
   char host[65] = "";
   gethostname(host, sizeof host - 1);
-  // Without a boot id, a namespace or a start time, no process is treated as running on this host.
+  // If the boot id, the namespace or the start time is unknown, no process is treated as running on
+  // this host.
   std::string text =
       concat_to_string(host, "\n", line_of("/proc/sys/kernel/random/boot_id"), " ", pid_namespace(),
                        "\n", getpid(), " ", stat_of(getpid()).start, " ", file_);
@@ -98,7 +99,7 @@ void Peers::meet(const std::vector<std::string>& cards, int rank) {
     lines >> peer.pid >> peer.start >> file;
     peer.is_here = place == own_place && place.find("pid:") != std::string::npos && peer.start > 0;
     hosts_.push_back(host);
-    // If the kernel forbids this, only the progress of that rank remains unknown.
+    // If the kernel does not permit this, only the progress of that rank remains unknown.
     const int opened =
         peer.is_here && file >= 0
             ? open(concat_to_string("/proc/", peer.pid, "/fd/", file).c_str(), O_RDONLY | O_CLOEXEC)
@@ -139,13 +140,13 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
   for (int r = 0; r < int(peers_.size()); ++r) {
     const Peer& peer = peers_[size_t(r)];
     if (r == rank_) continue;
-    // checked first: a rank that fails or leaves ends afterwards
+    // Checked before has_failed(), because a rank that fails or leaves ends afterwards.
     const bool ended = has_ended(peer);
     if (has_failed(peer)) {
       witness = r;
       continue;
     }
-    // A rank whose progress cannot be read may have left regularly.
+    // A rank whose progress cannot be read may have left without a failure.
     if (unless_left && (!peer.progress || peer.progress->has_left)) continue;
     if (ended) return {concat_to_string(name_of(r), " has ended"), r};
   }
@@ -161,7 +162,8 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
 
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
-  // A rank that waits for a stopped one, or in an earlier call, has not made this call either.
+  // A rank that waits for a stopped one, or that waits in an earlier call, has not made this call
+  // either.
   Late stopped, late, waiting;
   std::vector<int> unseen;
   for (int r = 0; r < int(peers_.size()); ++r) {

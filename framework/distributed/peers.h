@@ -1,5 +1,5 @@
 // The processes of a communicator's ranks: whether they are alive and which call they have reached.
-// Only processes on this host can be observed; nothing is known about those of other hosts.
+// Only processes on this host can be observed. Nothing is known about processes on other hosts.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,11 @@ class Peers {
   Peers();
   ~Peers();
   Peers& operator=(Peers&&) = delete;  // neither copied nor moved
-  // Returns what other ranks need to observe this process. It has the same length on every rank.
+  // Returns a text that other ranks need to observe this process. It has the same length on every
+  // rank.
   std::string card() const;
-  // Receives the cards of all ranks, including this one. Other threads that query before see no
-  // ranks.
+  // Receives the cards of all ranks, including this one. A query on another thread sees no ranks
+  // until this is done.
   void meet(const std::vector<std::string>& cards, int rank);
 
   // Indexed by rank.
@@ -42,16 +43,16 @@ class Peers {
     std::string text = {};  // "rank 2 (node-7) is stopped; rank 3 (node-7) has not called it"
     int rank = -1;          // -1 unless there is exactly one
   };
-  // Returns the rank for which a call of that number waits in vain: its process is gone (with
-  // `unless_left`, only if it had not left before), or it abandoned the communicator, in which case
-  // the rank that it named is returned. The text is empty if there is none.
+  // Returns the rank because of which a call of that number never completes, or an empty text if
+  // there is none. Such a rank has ended (with unless_left: without having left), or was named by a
+  // rank that abandoned the communicator.
   Late lost(uint64_t call, bool unless_left = false) const;
-  // Returns who delays the call otherwise. The ranks in `missing` are known not to have made the
-  // call.
+  // Returns the ranks that delay the call, if no rank is lost. The ranks in `missing` are known not
+  // to have made the call.
   Late late_for(uint64_t call, const std::vector<int>& missing = {}) const;
 
  private:
-  // Memory that the processes of a host share and that outlives them.
+  // A rank's progress, in memory that the processes of a host share. It outlives the processes.
   struct Progress {
     std::atomic<uint64_t> calls{0};
     std::atomic<bool> waits{false}, has_left{false}, has_failed{false};

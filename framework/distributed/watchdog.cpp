@@ -35,8 +35,8 @@ std::shared_ptr<WatchedCall> Watchdog::watch(const CollectiveCall& call, bool is
     if (!has_graphs_.exchange(true)) start();
     return std::make_shared<WatchedCall>();
   }
-  // The thread polls rarely. A host that issues calls quickly reclaims finished ones itself, many
-  // at a time.
+  // The thread polls rarely. If the host issues calls quickly, this function itself reclaims
+  // finished entries, many at a time.
   if (ended_.empty() && begun_.size() > kMany) {
     const cuda::RelaxedCaptureGuard relaxed;
     const auto last = std::next(begun_.begin(), kMany);
@@ -64,7 +64,7 @@ void Watchdog::start() {
 }
 
 void Watchdog::run() {
-  // Calls of this thread must not become part of a capture on another thread.
+  // Calls on this thread must not become part of a capture on another thread.
   const cuda::RelaxedCaptureGuard relaxed;
   std::unique_lock lock(mutex_);
   const auto stops = [this] { return stops_; };
@@ -97,7 +97,8 @@ Peers::Late Watchdog::look(const std::optional<StartedCall>& oldest) {
   const std::string text = oldest ? to_string(oldest->call) : "a collective of a CUDA graph";
   if (const std::string error = broken_(); !error.empty())
     return {concat_to_string(text, ": ", error), -1};
-  // A rank must be seen lost twice, because its last messages may still arrive.
+  // A rank counts as lost only if it is found lost in two polls, because its last messages may
+  // still arrive.
   const Peers::Late lost = peers_.lost(oldest ? oldest->number : 0, /*unless_left=*/!oldest);
   if (std::exchange(one_is_lost_, !lost.text.empty()) && one_is_lost_) {
     return {concat_to_string(text, ": ", lost.text), lost.rank};

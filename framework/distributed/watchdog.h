@@ -29,29 +29,29 @@ struct WatchedCall : StartedCall {
   std::atomic<bool> recorded{false};  // set after `end` was recorded; it is only read afterwards
 };
 
-// Aborts the communicator if a collective does not end in time, waits for a rank that has ended, or
-// fails. Aborting frees the GPU, and the host continues with an error. Supervision begins with the
-// first collective. A captured graph may run at any time: once there is one, ranks must not end
-// before they have called leave().
+// Aborts the communicator if a collective fails, does not end in time, or waits for a rank that has
+// ended. Aborting frees the GPU, and the host continues with an error. Supervision begins with the
+// first collective. A captured graph may run at any time, so once there is one, ranks must call
+// leave() before they end.
 class Watchdog {
  public:
-  // `broken` returns what is wrong with the communicator, or an empty text. The thread calls both
-  // functions.
+  // `broken` returns what is wrong with the communicator, or an empty text. `abort` aborts it. The
+  // thread calls both functions.
   Watchdog(double timeout, Peers& peers, std::function<std::string()> broken,
            std::function<void()> abort);
   ~Watchdog() { stop(); }
-  // After it returns, the communicator has been aborted or will not be.
+  // Stops the supervision. After it returns, the communicator has been aborted or will not be.
   void stop();
 
   // Counts a call that starts. The caller records its event.
   std::shared_ptr<WatchedCall> watch(const CollectiveCall& call, bool is_captured);
-  // Returns why the communicator was aborted, and the rank; empty if it was not.
+  // Counts a call that starts, and returns its entry. The caller records the entry's event.
   Peers::Late failure();
 
  private:
   void start();
   void run();
-  // Returns why to abort; the text is empty if there is no reason.
+  // Returns why the communicator must be aborted; the text is empty if there is no reason.
   Peers::Late look(const std::optional<StartedCall>& oldest);
 
   double timeout_;
@@ -62,9 +62,10 @@ class Watchdog {
   std::atomic<bool> has_graphs_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // In the order of their start, in which they also end. Finished entries are reused with their
-  // events and destroyed with the watchdog: destroying an event waits for a host that waits for the
-  // GPU, and it is this thread that ends such a wait.
+  // Calls that have begun, and calls that have ended, in the order of their start. Calls also end
+  // in this order. Entries of ended calls are reused with their events, and are destroyed with the
+  // watchdog. They are not destroyed earlier, because destroying an event may wait for a host
+  // thread that waits for the GPU, and only the watchdog can end that wait.
   std::list<std::shared_ptr<WatchedCall>> begun_, ended_;
   Peers::Late failure_;
   bool stops_ = false;
