@@ -141,8 +141,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   const bool whole =
       start.dtype() != kFloat64 && end.dtype() != kFloat64 && step.dtype() != kFloat64;
   const DType natural = whole ? kInt64 : kFloat32, type = options.dtype.value_or(natural);
-  // Integers start at and advance by whole numbers. int64 is computed in integers too, as in
-  // PyTorch.
+  // If the result is integer, start and step are truncated to integers. int64 is computed in
+  // integers too, as in PyTorch.
   const double written = std::ceil((end.to_double() - start.to_double()) / step.to_double());
   const bool cut = !whole && !taper::is_floating_point(type), integers = whole || cut;
   if (cut) {
@@ -151,8 +151,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     step = step.to_int();
   }
   if (step.to_double() == 0) throw Error("step must be nonzero");
-  // Neighboring integers beyond 2^53 are the same double, so integers are compared and counted as
-  // such.
+  // Neighboring integers beyond 2^53 are the same double. Integers are therefore compared and
+  // counted as integers.
   const bool up = step.to_double() > 0;
   const auto below = [&](const Scalar& a, const Scalar& b) {
     return integers ? a.to_int() < b.to_int() : a.to_double() < b.to_double();

@@ -57,7 +57,8 @@ Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, TensorOpt
 Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDeleter deleter,
                  TensorOptions options = {});
 
-// Throws Error for requires_grad with an integer dtype: "Only Tensors of floating point ...".
+// Returns an uninitialized tensor. Throws Error for requires_grad with an integer dtype: "Only
+// Tensors of floating point ...".
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
@@ -71,8 +72,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options =
 Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options = {});
 Tensor eye(IntArg n, TensorOptions options = {});
 
-// Draws from the given generator, or from default_generator(). The bits are the same on every
-// device.
+// The following functions draw from the given generator, or from default_generator(). The bits are
+// the same on every device.
 Tensor rand(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor randn(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor normal(RealArg mean, RealArg std, const Shape& shape, TensorOptions options = {},
@@ -82,7 +83,7 @@ Tensor randint(IntArg low, IntArg high, const Shape& shape, TensorOptions option
                Generator* generator = nullptr);
 Tensor randperm(IntArg n, TensorOptions options = {}, Generator* generator = nullptr);
 
-// On x's device and with x's dtype.
+// The following functions return a tensor on x's device and with x's dtype.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);

@@ -17,8 +17,8 @@ constexpr int64_t kThreshold = 1000;
 constexpr int64_t kEdgeItems = 3;
 constexpr int64_t kLineWidth = 80;
 constexpr std::string_view kPrefix = "tensor(";
-// Written in front of a dtype while lines are broken, so that they break where PyTorch's do. It is
-// removed afterwards.
+// A prefix of dtypes that is present while lines are broken, so that they break where PyTorch's do.
+// It is removed afterwards.
 constexpr std::string_view kNamespace = "torch.";
 
 // --- which elements ---
@@ -81,7 +81,7 @@ std::string text_of(double x, FloatStyle style) {
   return std::string(text, end) + (plain_integer ? "." : "");
 }
 
-// The texts of all shown elements, padded to one width.
+// The texts of all shown elements, padded to the same width.
 struct Cells {
   std::vector<std::string> texts;
   size_t width = 1;
@@ -123,7 +123,7 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return out;
 }
 
-// Returns the text between two elements if the second begins `newlines` lines further down.
+// Returns the text between two elements, with `newlines` line breaks.
 std::string line_break(int newlines, int64_t indent) {
   return concat_to_string(",", std::string(size_t(newlines), '\n'),
                           std::string(size_t(indent) + 1, ' '));
@@ -172,7 +172,7 @@ std::vector<std::string> suffixes_of(const Tensor& x) {
     const std::string list = to_string(x.shape());
     out.push_back(concat_to_string("size=(", list.substr(1, list.size() - 2), ")"));
   }
-  // An empty list cannot show whether its dtype is integer or bool.
+  // An empty list does not show whether its dtype is integer or bool.
   const bool evident =
       x.dtype() == kFloat32 || (!empty && (x.dtype() == kInt64 || x.dtype() == kBool));
   if (!evident) out.push_back(concat_to_string("dtype=", kNamespace, x.dtype()));

@@ -10,9 +10,9 @@
 
 namespace taper::v0 {
 
-// May be drawn from in several threads: each draw takes a stream of its own. Which thread gets
-// which depends on their timing, so threads that are to be reproducible draw from generators of
-// their own (DrawGuard).
+// A generator of random numbers. Several threads may draw from it at the same time, and each draw
+// takes its own stream. Which thread gets which stream depends on their timing. Threads whose
+// numbers must be reproducible draw from their own generators (DrawGuard).
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : key_{seed, 0} {}
@@ -35,9 +35,9 @@ class Generator {
   PhiloxKey key_;
 };
 
-// Returns the generator of ops that are called without one. It is shared by all devices and threads
-// of the process and initially has seed 0. Within a DrawGuard it is the guard's generator, if that
-// has one.
+// Returns the generator that ops use if they are called without one. It is shared by all devices
+// and threads of the process and initially has seed 0. Within a DrawGuard that has a generator,
+// returns that generator.
 Generator& default_generator();
 void manual_seed(uint64_t seed);
 
@@ -46,9 +46,10 @@ void manual_seed(uint64_t seed);
 class DrawGuard {
  public:
   explicit DrawGuard(Generator& generator) : DrawGuard(&generator, nullptr, false) {}
-  // Draws as without the guard, and appends the key of each draw to `keys`.
+  // Returns a guard that draws as without it, and appends the key of each draw to `keys`.
   static DrawGuard record(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, false}; }
-  // Repeats the draws with the recorded keys. Further draws are as without the guard.
+  // Returns a guard that repeats the draws with the recorded keys. Further draws are as without the
+  // guard.
   static DrawGuard replay(std::vector<PhiloxKey>& keys) { return {nullptr, &keys, true}; }
   ~DrawGuard();
   DrawGuard& operator=(DrawGuard&&) = delete;  // neither copied nor moved

@@ -42,7 +42,8 @@ std::vector<LowPrecisionCopy> low_precision_copies_since(uint64_t mark) {
   std::vector<LowPrecisionCopy> out;
   for (const auto& [parameter, entry] : all.entries) {
     if (entry.handed_out <= mark) continue;
-    // A parameter that another thread is destroying waits for the lock to remove its entry.
+    // A parameter may be in destruction on another thread, which waits for the lock to remove the
+    // entry.
     auto alive = IntrusivePtr<TensorImpl>::try_share(const_cast<TensorImpl*>(parameter));
     if (alive) out.push_back({Tensor(std::move(alive)), entry.copy});
   }
@@ -64,11 +65,13 @@ void restore_low_precision_copies(const std::vector<LowPrecisionCopy>& copies) {
 
 Tensor low_precision_copy_to_update(const Tensor& parameter) {
   LowPrecisionTable& all = low_precision_table();
-  // The copy is row-major, and optimizer kernels index memory directly.
+  // Only for contiguous parameters: the copy is row-major, and optimizer kernels index memory
+  // directly.
   if (all.size == 0 || !parameter.is_contiguous()) return {};
   const std::lock_guard lock(all.mutex);
   const auto known = all.entries.find(parameter.impl());
-  // An outdated copy stays outdated: a step that found inf writes nothing.
+  // An outdated copy must not be marked as updated, because a step that found inf writes nothing to
+  // it.
   const bool fresh = known != all.entries.end() && known->second.version == parameter.version();
   return fresh ? known->second.copy : Tensor();
 }
@@ -79,7 +82,7 @@ void low_precision_copy_updated(const Tensor& parameter) {
   const auto known = all.entries.find(parameter.impl());
   if (known == all.entries.end()) return;
   known->second.version = parameter.version();
-  // A graph that saved the old values must detect the change.
+  // Increments the version, so that a graph that saved the old values detects the change.
   known->second.copy.storage()->version.fetch_add(1);
 }
 

@@ -16,21 +16,24 @@ namespace taper::v0 {
 // low_precision_copy_updated.
 Tensor low_precision_copy(const Tensor& parameter, DType dtype);
 
-// For optimizers: returns the copy on the parameter's device, to which a kernel writes the new
-// values, or an undefined tensor when there is none.
+// Returns the copy, to which an optimizer's kernel writes the new values on the parameter's device.
+// Returns an undefined tensor if there is no copy, or if it is outdated.
 Tensor low_precision_copy_to_update(const Tensor& parameter);
 // Call it after the copy was written and the parameter's version was incremented.
 void low_precision_copy_updated(const Tensor& parameter);
 
-// For CUDA graphs, which read and write the memory of the copies that they were captured with.
+// A parameter and its copy, for CUDA graphs, which read and write the memory of the copies that
+// were captured.
 struct LowPrecisionCopy {
   Tensor parameter, copy;
 };
-// Returns the copies that were returned since low_precision_mark() gave `mark`.
+// low_precision_copies_since(mark) returns the copies that were handed out since
+// low_precision_mark() returned `mark`.
 uint64_t low_precision_mark();
 std::vector<LowPrecisionCopy> low_precision_copies_since(uint64_t mark);
-// Returns how often a parameter was given another copy. When the number has changed, a graph's
-// copies may be out of date: restore them before its replay.
+// Returns how often a parameter was given another copy. If the number has changed since a capture,
+// call restore_low_precision_copies() with the graph's copies before its replay, because they may
+// be outdated.
 uint64_t low_precision_changes();
 void restore_low_precision_copies(const std::vector<LowPrecisionCopy>& copies);
 

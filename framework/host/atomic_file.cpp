@@ -78,7 +78,7 @@ AtomicFile::AtomicFile(const std::string& path, uint64_t nbytes) : path_(path), 
   std::error_code none;
   if (is_special(path)) {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    // also a link to a directory, which must not be replaced
+    // is_directory() is also true for a link to a directory, which must not be replaced
   } else if (fs::is_directory(path, none)) {
     errno = EISDIR;
   } else {

@@ -1,4 +1,5 @@
-// Atomic replacement of files: at any moment the path holds the old file or the whole new one.
+// Atomic replacement of files: at any moment the path names either the old file or the complete new
+// one.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class AtomicFile {
   AtomicFile& operator=(AtomicFile&&) = delete;  // neither copied nor moved
 
   void write(const void* data, uint64_t nbytes);
-  // Makes the new content durable under its name: on return it survives a power failure.
+  // Makes the new content durable under its name. After the return, it survives a power failure.
   void finish();
 
  private:

@@ -13,8 +13,8 @@ namespace host {
 // The number of element operations below which waking a thread costs more than it saves.
 inline constexpr int64_t kSerialWork = 32768;
 
-// Returns the grain for tasks of `work` element operations each: the number of tasks that one
-// thread should get at least.
+// Returns the grain for tasks of `work` element operations each: the minimum number of tasks that a
+// thread should get.
 constexpr int64_t grain_of(int64_t work) {
   const int64_t grain = kSerialWork / 2 / (work > 1 ? work : 1);
   return grain > 1 ? grain : 1;
@@ -69,7 +69,7 @@ template <class F> void parallel_for(int64_t n, int64_t grain, F&& f) {
     f(int64_t(0), n);
     return;
   }
-  // There are more slices than threads, so that a thread that starts late takes fewer of them.
+  // There are more slices than threads, so that a thread that starts late can take fewer of them.
   const int64_t most = int64_t(threads) * 4;
   const int64_t slices = n / grain < most ? n / grain : most;
   host::parallel_tasks(slices, threads,
@@ -78,7 +78,7 @@ template <class F> void parallel_for(int64_t n, int64_t grain, F&& f) {
 
 namespace host {
 
-// Calls f(i) for i in [0, n), each of about `work` element operations.
+// Calls f(i) for i in [0, n). Each call takes about `work` element operations.
 template <class F> void parallel_each(int64_t n, int64_t work, const F& f) {
   parallel_for(n, grain_of(work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i);

@@ -15,7 +15,7 @@ SharedLibrary::SharedLibrary(std::string purpose, const std::vector<std::string>
     if (file.empty()) continue;
     handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) break;
-    // The message names the first file, which is the one to install.
+    // The message names the first file, because that is the one to install.
     if (problem_.empty()) problem_ = concat_to_string(purpose_, ": ", dlerror(), "; ", advice_);
   }
   if (handle_) problem_.clear();

@@ -14,8 +14,8 @@ namespace taper::v0 {
 // A library that stays loaded until the process ends.
 class SharedLibrary {
  public:
-  // Loads the first of `files` that the loader finds; empty names are skipped. `purpose` and
-  // `advice` go into the message if none is found: "matrix products on a GPU", "install cuBLAS, or
+  // Loads the first of `files` that the loader finds; empty names are skipped. If none is found,
+  // the message contains `purpose` and `advice`: "matrix products on a GPU", "install cuBLAS, or
   // name its folder in LD_LIBRARY_PATH".
   SharedLibrary(std::string purpose, const std::vector<std::string>& files, std::string advice);
 

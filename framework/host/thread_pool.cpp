@@ -54,7 +54,7 @@ class ThreadPool {
  public:
   ~ThreadPool() { end_threads(); }
 
-  // Joins all threads. They are started again when there is work.
+  // Joins all threads. They are started again when the next job needs them.
   void end_threads() {
     const std::lock_guard in_use(callers_);
     {
@@ -84,7 +84,7 @@ class ThreadPool {
     }
     // Threads that joined may still run a task of this job, which must outlive it.
     for (uint32_t n = job.joined; n != 0; n = job.joined) wait_while(job.joined, n);
-    // The last thread may still be inside notify on `joined`.
+    // The last thread may still be in notify() of `joined`, so wait until it releases the mutex.
     const std::lock_guard lock(mutex_);
     return true;
   }
@@ -143,7 +143,8 @@ std::unique_ptr<ThreadPool>& instance() {
   return one;
 }
 
-// A forked process has none of the threads, so it gets a new pool. The old one is left as it was.
+// Creates a new pool in a forked process, which has none of the threads. The old pool is not
+// destroyed.
 void begin_anew() {
   [[maybe_unused]] static ThreadPool* volatile before = nullptr;
   before = instance().release();

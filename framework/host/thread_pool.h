@@ -1,6 +1,7 @@
-// The threads that CPU kernels share. None is started before there is enough work for it, and small
-// work wakes none. A forked process starts its own threads. If the system provides fewer threads
-// than requested, those do the work, and the next large piece of work requests them again.
+// The threads that CPU kernels share. A thread is started only when there is enough work for it,
+// and small work wakes none. A forked process starts its own threads. If the system provides fewer
+// threads than requested, those do the work, and the next large piece of work requests the others
+// again.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ struct ZipContent {
   std::string name;
   std::string_view bytes;
 };
-// Writes an archive of stored entries, which is built in memory first. The file at `path` is
+// Writes an archive of uncompressed entries, which is built in memory first. The file at `path` is
 // replaced atomically (atomic_file.h).
 void write_zip(const std::string& path, const std::vector<ZipContent>& contents);
 

@@ -10,8 +10,8 @@ namespace taper::v0 {
 
 // Returns a handle to the memory of x. The memory is freed after the consumer has called the
 // deleter and the last tensor that uses it was destroyed. Throws Error if x requires grad. Does not
-// synchronize: earlier kernels may still be writing on a GPU, so the consumer works on the same
-// stream or calls cuda::synchronize().
+// synchronize: earlier kernels may still be writing on a GPU, so the consumer must work on the same
+// stream or call cuda::synchronize().
 DLManagedTensor* to_dlpack(const Tensor& x);
 
 // Returns a tensor over the memory of `managed` and takes ownership of it. Its deleter is called

@@ -53,8 +53,8 @@ size_t InputFile::read(void* out, size_t most) {
 }
 
 std::string InputFile::text(size_t most) try {
-  // Requests one byte more than the file's size to detect its end. A file that grows meanwhile is
-  // read in parts.
+  // Reads one byte more than the file's size, to detect its end. If the file grows meanwhile, the
+  // rest is read in parts.
   constexpr size_t kPart = 1 << 16;
   std::string out;
   size_t wanted = std::min<uint64_t>(most, size_ == 0 ? kPart : size_ + 1);

@@ -36,7 +36,7 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-// Checks for a file of some format. A failed check throws an error such as "PATH: not a valid zip
+// Checks a file of some format. A failed check throws an error such as "PATH: not a valid zip
 // archive: ...".
 template <class E = InputError> struct FileCheck {
   std::string path;
@@ -50,7 +50,7 @@ template <class E = InputError> struct FileCheck {
   }
 };
 
-// Returns the first `most` bytes of a regular file. Throws what InputFile throws.
+// Returns the first `most` bytes of a regular file. Throws the errors of InputFile.
 inline std::string read_file(const std::string& path, std::string_view what,
                              size_t most = std::string::npos) {
   return InputFile(path, what).text(most);

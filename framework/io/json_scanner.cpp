@@ -41,14 +41,14 @@ bool is_numeric(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// The parser's event handler. Its functions return whether to continue.
+// Handles the parser's events. Its functions return whether to continue.
 class Scan {
  public:
   Scan(std::string_view text, const std::function<void(const JsonEvent&)>& watch)
       : text_(text), watch_(watch), furthest_(text.data()) {}
 
   std::optional<JsonFault> run() {
-    // The parser would stop at a zero byte without an error.
+    // At a zero byte the parser would stop without an error.
     if (const size_t zero = text_.find('\0'); zero != text_.npos) return {{zero, "a zero byte"}};
     const char *begin = text_.data(), *end = begin + text_.size();
     (void)Json::sax_parse(Cursor{begin, &furthest_}, Cursor{end, &furthest_}, this);

@@ -1,6 +1,6 @@
-// A strict scanner for JSON from outside: UTF-8, one value, no repeated keys in a map, limited
-// depth, and no number that a double cannot hold. Errors have our own wording and name the
-// position.
+// A strict scanner for JSON from other programs. It requires UTF-8, a single value, no repeated
+// keys in a map, limited depth, and numbers that a double can hold. Error messages are Taper's own
+// and name the position.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ struct JsonEvent {
   size_t at;              // offset of its first byte
 };
 
-// An error in a text, and its byte.
+// An error in a text, and the offset of the byte at which it was found.
 struct JsonFault {
   size_t at;
   std::string what;

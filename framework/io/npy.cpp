@@ -16,14 +16,15 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are written little-endian");
 
-// Followed by two bytes of version and the length of the header.
+// The magic bytes. They are followed by two bytes of version and the length of the header.
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlign = 64;
-// A header of an array of numbers takes about 100 bytes; NumPy itself refuses above 10,000.
+// The maximum length of a header. One for an array of numbers takes about 100 bytes; NumPy itself
+// rejects headers above 10,000.
 constexpr size_t kMaxNpyHeader = 65536;
 
 constexpr std::string_view kByteOrders = "<>|=";
-// Returns NumPy's code of a dtype that it has, as "f4".
+// Returns NumPy's code of a dtype that NumPy has, such as "f4".
 std::string code_of(DType t) {
   const char kind = is_floating_point(t) ? 'f' : t == kUInt8 ? 'u' : t == kBool ? 'b' : 'i';
   return concat_to_string(kind, size_of(t));
@@ -65,8 +66,8 @@ struct NpyHeader {
   Shape shape;
 };
 
-// Parser for a Python dict with the three keys in any order. Its functions consume what they
-// return.
+// Parses a Python dict with the three keys in any order. Each function removes what it returns from
+// the rest of the text.
 class HeaderReader {
  public:
   HeaderReader(const FileCheck<>& check, std::string_view text) : check_(check), rest_(text) {}
@@ -154,7 +155,7 @@ class HeaderReader {
     const char first = descr.empty() ? '\0' : descr.front();
     const std::string_view code =
         kByteOrders.find(first) != kByteOrders.npos ? descr.substr(1) : descr;
-    // Finds float16 before bfloat16, which has the same code here but does not exist in NumPy.
+    // Finds float16 before bfloat16: code_of() gives both the same code, but NumPy has no bfloat16.
     const auto known = std::ranges::find(kAllDTypes, code, code_of);
     check_(known != std::end(kAllDTypes), "dtype '", descr, "' is not supported; ",
            "expected f2 f4 f8 i8 i4 i2 i1 u1 or b1, little-endian");

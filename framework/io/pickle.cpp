@@ -170,7 +170,8 @@ void Pickle::call() {
   push_items(ValueKind::kCall, {callable, arguments});
 }
 
-// Drops the attributes of a container or of a call's result, because tensors need none of them.
+// Drops attributes that are set on a container or on a call's result, because tensors need none of
+// them.
 void Pickle::build() {
   (void)pop();
   PickleValue* object = pop();

@@ -1,6 +1,6 @@
 // Reads Python's pickles (https://docs.python.org/3/library/pickletools.html) without executing
-// anything: a call that Python would make becomes a value that names the callable and its
-// arguments. PickleWriter writes them.
+// anything. A call that Python would make becomes a value that names the callable and its
+// arguments. PickleWriter writes pickles.
 #pragma once
 
 #include <cstdint>
@@ -45,12 +45,13 @@ struct PickleValue {
   }
 };
 
-// The parsed value of a pickle of protocol 2 to 5. It refers to `bytes`, which must outlive it.
-// With alone=false, other data may follow the pickle in `bytes`. Containers may contain themselves.
-// `name` is used in messages. Calls of collections.OrderedDict and of the set types become
-// containers. Other calls remain calls; items and attributes that are added to their results are
-// ignored. Throws InputError with the byte for an unknown opcode and for a truncated or
-// inconsistent pickle.
+// The parsed value of a pickle of protocol 2 to 5. It refers to `bytes`, which must outlive it. If
+// alone is false, other data may follow the pickle in `bytes`. Containers may contain themselves.
+// `name` is used in messages.
+//
+// Calls of collections.OrderedDict and of the set types become containers. Other calls remain
+// calls. Items and attributes that are added to their results are ignored. Throws InputError with
+// the byte for an unknown opcode and for a truncated or inconsistent pickle.
 class Pickle {
  public:
   Pickle(std::string_view bytes, std::string name, bool alone = true);
@@ -60,7 +61,7 @@ class Pickle {
   std::vector<const PickleValue*> all(PickleValue::ValueKind kind) const;
   // Returns "NAME: at byte AT: WHAT", where AT is the position of an opcode.
   std::string message(size_t at, const std::string& what) const;
-  // Throws InputError with that message.
+  // Throws InputError with the message of message(at, what).
   [[noreturn]] void refuse(size_t at, const std::string& what) const;
   template <class... Text> void check(bool fits, size_t at, const Text&... what) const {
     if (!fits) refuse(at, concat_to_string(what...));

@@ -32,7 +32,7 @@ constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildAsDtype = "torch._utils._rebuild_tensor_v3";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
-// Calls in checkpoints whose results are not tensors and are skipped.
+// Calls in checkpoints that are skipped, because their results are not tensors.
 constexpr std::string_view kPassedOver[] = {"torch.Size", "torch.device", "_codecs.encode"};
 
 // Returns the name of a storage class in the module torch, as "FloatStorage".
@@ -40,7 +40,7 @@ std::string storage_class(DType dtype) {
   return concat_to_string(scalar_type_name(dtype), "Storage");
 }
 
-// Returns std::nullopt for a storage of a type that Taper lacks.
+// Returns the dtype of a storage class, or std::nullopt for a type that Taper lacks.
 std::optional<DType> storage_dtype(const PickleValue& type) {
   for (const DType t : kAllDTypes) {
     if (type.is(ValueKind::kGlobal) && type.text == concat_to_string("torch.", storage_class(t)))
@@ -49,7 +49,7 @@ std::optional<DType> storage_dtype(const PickleValue& type) {
   return std::nullopt;
 }
 
-// Returns the bytes of an element, also for types that Taper lacks.
+// Returns the size of an element in bytes, also for types that Taper lacks.
 std::optional<size_t> storage_element_size(const PickleValue& type) {
   if (const std::optional<DType> dtype = storage_dtype(type)) return size_of(*dtype);
   constexpr std::pair<std::string_view, size_t> kOthers[] = {
