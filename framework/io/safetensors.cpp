@@ -37,8 +37,8 @@ struct DTypeName {
   DType dtype;
   const char* name;
 };
-// In the Python library's layout order: no wider type follows a narrower one, so that every tensor
-// is aligned.
+// The order in which the Python library stores the types of tensors. No wider type follows a
+// narrower one, so that every tensor is aligned.
 constexpr DTypeName kDTypeNames[] = {
     {kInt64, "I64"},   {kFloat64, "F64"}, {kFloat32, "F32"}, {kInt32, "I32"}, {kBFloat16, "BF16"},
     {kFloat16, "F16"}, {kInt16, "I16"},   {kInt8, "I8"},     {kUInt8, "U8"},  {kBool, "BOOL"}};
@@ -49,7 +49,7 @@ int rank_of(DType dtype) {
   return i;
 }
 
-// Returns a JSON value of the file for a message.
+// Returns a JSON value of the file, formatted for a message.
 std::string shown(const Json& value) { return detail::escaped_for_display(value.dump(), 100); }
 std::string in_quotes(const std::string& text) {
   return concat_to_string("'", detail::escaped_for_display(text, 100), "'");
@@ -102,7 +102,7 @@ struct Header {
 };
 
 struct Check : FileCheck<Error> {
-  // name: a tensor's name or the metadata key.
+  // `name` is a tensor's name or the metadata key.
   template <class... Text>
   [[noreturn]] void refuse_entry(const std::string& name, const Text&... what) const {
     refuse(name == kMetadataKey ? name : "tensor " + in_quotes(name), ": ", what...);
@@ -193,9 +193,10 @@ Metadata metadata_of(const Check& check, const Json& texts) {
   return texts.get<Metadata>();
 }
 
-// Parser callback that consumes each description when it ends, so that the parser keeps none of
-// them. It also detects repeated keys, which the JSON value no longer shows. Depth 1 is a value of
-// the header, depth 2 a value of a description, depth 3 an element of a list in it.
+// Parser callback that consumes each description of a tensor when it ends, so that the parser keeps
+// none of them. It also detects repeated keys, which the parsed value no longer shows. At depth 1
+// are values of the header, at depth 2 values of a description, and at depth 3 elements of a list
+// in it.
 struct HeaderWatch {
   const Check& check;
   uint64_t data_size;
@@ -225,7 +226,7 @@ struct HeaderWatch {
     if (object && depth > 1) check.refuse_entry(name, "expected no object within this one");
     if (object) keys[depth].clear();
     if (depth == 3 && list) check.refuse_entry(name, "expected no list within a list");
-    // One size more than a shape can have is kept, so that the excess is noticed.
+    // Keeps one size more than a shape can have, so that an excess is detected.
     if (depth == 3 && event == Event::value && ++list_size > kMaxDims + 1) return false;
     if (depth != 1 || event != Event::object_end) return true;
     if (name == kMetadataKey) {
@@ -243,7 +244,7 @@ Header read_header(const Check& check, std::string_view text, uint64_t data_size
         "expected the header to begin with '{', got ",
         text.empty() ? "an empty header" : concat_to_string("byte ", int(uint8_t(text[0]))));
   }
-  // The parser would stop at a zero byte without an error.
+  // At a zero byte the parser would stop without an error.
   if (text.find('\0') != text.npos) refuse_json(check, text);
   HeaderWatch watch{check, data_size};
   std::ignore = Json::parse(text.begin(), text.end(), std::ref(watch));
@@ -287,7 +288,7 @@ StoragePtr map_file(const Check& check) {
 Tensor mapped_tensor(StoragePtr mapping, char* data, size_t nbytes, const Shape& shape,
                      DType dtype) {
   detail::tidy_bools(data, nbytes, dtype);
-  // Files of other programs need not align their data.
+  // Files of other programs may have data that are not aligned.
   if (nbytes == 0 || reinterpret_cast<uintptr_t>(data) % size_of(dtype) != 0) {
     Tensor copy = Tensor::make(shape, dtype, Device());
     if (nbytes > 0) std::memcpy(copy.data_ptr(), data, nbytes);

@@ -1,5 +1,5 @@
-// Files of named tensors that other frameworks read too (https://huggingface.co/docs/safetensors):
-// the length of the header, a JSON header, the bytes.
+// Files of named tensors that other frameworks read too (https://huggingface.co/docs/safetensors).
+// A file contains the length of the header, a JSON header, and the tensors' bytes.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 namespace taper::v0 {
 
 struct SafeTensors {
-  // In the order of the header, on the CPU. Tensors of dtypes that Taper lacks, and tensors of more
-  // than eight dimensions, are in its map of unreadable entries.
+  // The tensors in the order of the header, on the CPU. Those with a dtype that Taper lacks or with
+  // more than eight dimensions are listed in LoadedTensors::unreadable.
   LoadedTensors tensors;
   std::map<std::string, std::string> metadata;
 };
@@ -25,9 +25,9 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
                       const std::map<std::string, std::string>& metadata = {});
 
 // Maps the file into memory. Bytes are read when a tensor is first used, and in-place changes stay
-// in memory. The mapping lives as long as the last tensor of the file. Meanwhile the file may be
+// in memory. The mapping lives as long as the last tensor of the file. Until then the file may be
 // replaced, as save_safetensors() does, but must not be shortened. Throws Error with the path and
-// the tensor's name for anything that the format does not allow.
+// the tensor's name if the file violates the format.
 SafeTensors load_safetensors(const std::string& path);
 
 }  // namespace taper::v0

@@ -16,7 +16,7 @@ bool is_below_one(std::string_view number) {
   if (first == std::string_view::npos) return true;
   int64_t exponent = 0;
   if (e < number.size() && parse_number(number.substr(e + 1), exponent) != std::errc()) {
-    // an exponent beyond int64, which no mantissa in memory can balance
+    // the exponent exceeds int64, so no mantissa in memory can balance it
     return number[e + 1] == '-';
   }
   // The decimal exponent of the first nonzero digit.

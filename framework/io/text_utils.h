@@ -1,4 +1,5 @@
-// Text from outside: strict parsing of numbers, UTF-8, and quoting of words in messages.
+// Helpers for text from other programs: strict parsing of numbers, UTF-8, and quoting of words in
+// messages.
 #pragma once
 
 #include <charconv>
@@ -18,13 +19,14 @@ bool is_below_one(std::string_view number);
 
 // Reads the whole of `text`, which may begin with '+', as a decimal number in any locale. Returns
 // std::errc() on success and result_out_of_range for a number too large for T. A floating-point
-// number too close to zero for T becomes zero, as IEEE 754 rounds it; "inf" is accepted for one.
+// number too close to zero for T becomes zero, as IEEE 754 rounds it. If T is a floating-point
+// type, "inf" is accepted.
 template <class T> std::errc parse_number(std::string_view text, T& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size()) return std::errc::invalid_argument;
   if constexpr (std::is_floating_point_v<T>) {
-    // std::from_chars reports underflow and overflow by the same code and leaves `value` alone.
+    // std::from_chars reports underflow and overflow by the same code and does not set `value`.
     if (error == std::errc::result_out_of_range && is_below_one(text)) {
       value = text[0] == '-' ? -T(0) : T(0);
       return {};
@@ -54,8 +56,8 @@ std::string escaped_for_display(std::string_view text, std::size_t most);
 // Returns a word in quotes, shortened and escaped like above.
 std::string in_quotes(std::string_view text);
 
-// Returns "\n\tMissing key(s) in state_dict: "a", "b"." for that kind of key, or an empty string if
-// there are no names.
+// Returns "\n\tMissing key(s) in state_dict: "a", "b"." if `kind` is "Missing". Returns an empty
+// string if there are no names.
 std::string state_keys(const char* kind, const std::vector<std::string>& names);
 
 // Returns the Levenshtein distance in bytes between the first 64 bytes of each text.

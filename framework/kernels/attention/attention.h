@@ -12,7 +12,7 @@ struct AttentionArgs {
   bool causal = false;  // query i sees keys j <= i
   double scale = 1;
   // Element (b * T + i) * S + j of the random stream decides whether probability (b, i, j) is
-  // dropped, as in `dropout`. b counts batch elements and heads.
+  // dropped, as in the op dropout. b counts batch elements and heads.
   double dropout_p = 0;
   PhiloxKey key;
 };
@@ -35,14 +35,14 @@ bool attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args);
 
-// Whether the columns of x are contiguous and every row starts at a multiple of 16 bytes. Both
-// kernels for half types require this of all tensors except logsumexp.
+// Returns whether the columns of x are contiguous and every row starts at a multiple of 16 bytes.
+// Both kernels for half types require this of all tensors except logsumexp.
 bool has_whole_rows(const Tensor& x);
 // Creates [B, H, rows, columns] as a view of memory ordered [B, rows, H, columns], with like's
 // dtype and device.
 Tensor rows_of_heads(int64_t B, int64_t H, int64_t rows, int64_t columns, const Tensor& like);
 
-// Each row of the tensors is contiguous.
+// These functions require that each row of the tensors is contiguous.
 namespace cpu {
 void attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
                const AttentionArgs& args);
@@ -51,7 +51,7 @@ void attention_backward(const AttentionGradients& out, const Tensor& dy, const T
                         const AttentionArgs& args);
 }  // namespace cpu
 
-// Computed by cuDNN, if available, or by our tensor-core kernels. The functions return false
+// These functions use cuDNN, if available, or Taper's tensor-core kernels. They return false
 // without writing anything if they do not support the arguments.
 namespace cuda {
 bool cudnn_attention(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,

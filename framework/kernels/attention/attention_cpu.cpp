@@ -1,6 +1,6 @@
-// Attention of float32 without dropout, one head and one block of its queries at a time
-// (https://arxiv.org/abs/2205.14135). Scores stay in the cache, and scores that the causal mask
-// hides are not computed. The backward pass recomputes the probabilities from logsumexp.
+// Attention of float32 without dropout. It processes one head and one block of its queries at a
+// time (https://arxiv.org/abs/2205.14135). Scores stay in the cache, and scores that the causal
+// mask hides are not computed. The backward pass recomputes the probabilities from logsumexp.
 #include "framework/kernels/attention/attention.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Matrix {
   int64_t row;
   bool transposed = false;
 };
-// C [m, n] = alpha * A [m, k] B [k, n] + beta * C.
+// Computes C [m, n] = alpha * A [m, k] B [k, n] + beta * C.
 void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
              double alpha = 1, float beta = 0) {
   Gemm g{.m = m, .n = n, .k = k, .transpose_a = a.transposed, .transpose_b = b.transposed};
@@ -64,7 +64,8 @@ TAPER_CLONES float softmax_row(float* x, int64_t n) {
   return max + math::log(sum);
 }
 
-// Converts scores to probabilities in p, and the probabilities' gradients in dp to the scores'.
+// Converts the scores in p to probabilities, and the gradients of the probabilities in dp to
+// gradients of the scores.
 TAPER_CLONES void backward_row(float* p, float* dp, int64_t n, float logsumexp) {
   float sums[kLanes] = {};
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -79,13 +80,14 @@ TAPER_CLONES void backward_row(float* p, float* dp, int64_t n, float logsumexp) 
   for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - sum);
 }
 
-// A block of queries of a head: the first, their number, and the number of keys that they see.
+// A block of queries of a head: its first query, the number of queries, and the number of keys that
+// they see.
 struct Block {
   int64_t head, first, rows, keys, padded;
 };
 
-// Calls body(block) for every block, where body = make_body(length of a padded row of scores). Each
-// thread creates one body.
+// Calls body(block) for every block. make_body(row) creates one body per thread, where `row` is the
+// padded length of a row of scores.
 template <class F> void for_blocks(const Tensor& q, const Tensor& k, bool causal, F make_body) {
   const int64_t T = q.size(-2), S = k.size(-2), heads = q.numel() / (T * q.size(-1));
   const int64_t row = (S + kLanes - 1) / kLanes * kLanes, work = T * S * q.size(-1) / 4;

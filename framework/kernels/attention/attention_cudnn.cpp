@@ -2,7 +2,7 @@
 // FlashAttention). The engine is chosen once for each shape, and sums are in float. The backward
 // graph keeps the scores' gradient in the workspace, T * S halves for each batch element. It uses
 // no atomics: NVIDIA's cudnn-frontend selects this form when determinism is requested (the engines'
-// notes do not document it). Unsupported arguments are left to our own kernels.
+// notes do not document it). Taper's own kernels compute what cuDNN does not support.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -40,7 +40,7 @@ using Raw = cudnnBackendDescriptor_t;
 using Attribute = cudnnBackendAttributeName_t;
 using Type = cudnnBackendAttributeType_t;
 
-// A backend descriptor. Parts must be finalized before they are set, and must outlive the whole.
+// A backend descriptor. Its parts must be finalized before they are set, and must outlive it.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
@@ -106,8 +106,9 @@ class Graph {
     matmul(p, matrix(p_.S, p_.D, half_, kV), matrix(p_.T, p_.D, half_, kY));
   }
 
-  // dv = p^T dy; ds = p * (dy v^T - delta) * scale; dk = ds^T q; dq = ds k. cuDNN recognizes only
-  // this form: with a multiplication by one, and with k transposed twice.
+  // Computes dv = p^T dy; ds = p * (dy v^T - delta) * scale; dk = ds^T q; dq = ds k. cuDNN
+  // recognizes the graph only in this form, with a multiplication by one, and with k transposed
+  // twice.
   void backward() {
     constexpr auto mul = CUDNN_POINTWISE_MUL, sub = CUDNN_POINTWISE_SUB;
     const Raw dy = matrix(p_.T, p_.D, half_, kDy), y = matrix(p_.T, p_.D, half_, kY);
@@ -125,7 +126,7 @@ class Graph {
     matmul(ds, reshape(kt_, matrix(p_.S, p_.D, half_)), matrix(p_.T, p_.D, half_, kDq));
   }
 
-  // q k^T * scale
+  // Adds the scores q k^T * scale to the graph.
   Raw scores() {
     q_ = matrix(p_.T, p_.D, half_, kQ);
     kt_ = matrix(p_.D, p_.S, half_, kK, true);
@@ -155,7 +156,8 @@ class Graph {
     d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, uid == kVirtual);
     return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value));
   }
-  // One matrix for each batch element and head. by_columns: transposed in memory.
+  // Adds a tensor with one matrix for each batch element and head. by_columns: the matrices are
+  // transposed in memory.
   Raw matrix(int64_t rows, int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
              Uid uid = kVirtual, bool by_columns = false) {
     const int64_t row = by_columns ? rows : columns, size = rows * columns;
@@ -279,12 +281,14 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   return major < 10 && (p.S % 128 == 0 || cudnn().GetVersion() >= 91501);
 }
 
-// Binds all tensors except delta and logsumexp by ID, and runs the graph.
+// Binds memory to the IDs of all tensors and runs the graph. `tensors` contains all but logsumexp,
+// which is `lse`, and delta, which is scratch memory.
 bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
          const std::vector<std::pair<Uid, Tensor>>& tensors) try {
   const Tensor &q = tensors[0].second, &k = tensors[1].second, &v = tensors[2].second;
-  // For layouts ordered by row and then by head, the backward pass of 9.19 gives a different dq at
-  // S = 512. So it gets dense tensors, as the heads of a single batch element.
+  // If layouts are ordered by row and then by head, the backward pass of cuDNN 9.19 gives a
+  // different dq at S = 512. It therefore gets dense tensors, whose heads are those of a single
+  // batch element.
   const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / B;
   Problem p{forward, args.causal, q.dtype(), B, H, q.size(2), k.size(2), q.size(3)};
   if (!takes(p, v, args, q.device().index())) return false;

@@ -1,5 +1,5 @@
-// Attention of half types on the tensor cores: launches of flash_attention.cuh. Sums are in float,
-// and the weights are rounded to the half type.
+// Launches the kernels of flash_attention.cuh: attention of half types on the tensor cores. Sums
+// are in float, and the weights are rounded to the half type.
 #include "framework/kernels/attention/flash_attention.cuh"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const T
   Problem<T> in{};
   in.q = matrix<T>(q), in.k = matrix<T>(k), in.v = matrix<T>(v);
   in.batch = int(q.size(0) * q.size(1));
-  // Bytes of one batch element's k and v.
+  // The number of bytes of k and v of one batch element.
   const int64_t bytes = 4 * q.size(3) * std::max(q.size(2), k.size(2));
   in.together = int(std::clamp<int64_t>(kCached / bytes, 1, in.batch));
   in.heads = int(q.size(1)), in.T_ = int(q.size(2)), in.S = int(k.size(2)), in.D = int(q.size(3));

@@ -1,10 +1,10 @@
 // The kernels of flash_attention.cu, after Dao 2023, "FlashAttention-2" (arXiv 2307.08691). A block
-// of four warps processes kRows rows, 16 per warp: queries, or keys for the gradients of k and v,
-// whose scores are computed transposed. The operands and results of these rows stay in registers.
-// The other side is read through shared memory, kStep rows at a time, while the next step is being
-// copied. The lanes hold the weights of one product in the layout that the next product needs for
-// its operand. Every sum has a fixed order. The backward pass computes the scores twice, once for
-// each side.
+// of four warps processes kRows rows, 16 per warp. The rows are queries, except in the kernel for
+// the gradients of k and v. There they are keys, and the scores are computed transposed. The
+// operands and results of these rows stay in registers. The other side is read through shared
+// memory, kStep rows at a time, while the next step is being copied. The lanes hold the result of
+// one product in the layout in which the next product needs its operand. Every sum has a fixed
+// order. The backward pass computes the scores twice, once for each side.
 #pragma once
 
 #include <cmath>
@@ -29,11 +29,12 @@ template <class T> struct Problem {
   float scale;                           // positive
   bool causal;
   float* lse;  // [B, H, T], like delta
-  // Dropout: random words below the threshold drop; what is kept is multiplied by kept_scale.
+  // Dropout drops a weight if its random word is below the threshold. The other weights are
+  // multiplied by kept_scale.
   PhiloxKey key;
   uint32_t threshold;
   float kept_scale;
-  // Only for the backward pass.
+  // Used by the backward pass only.
   Matrix<T> y{}, dy{};
   float* delta = nullptr;
 
@@ -133,9 +134,9 @@ __device__ inline float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-// The part of the work of this block. As many batch elements as fit in the L2 cache are started
-// together. In causal attention the longest rows of scores come first, so that the short ones are
-// left for the end.
+// The part of the work that this block does. As many batch elements as fit in the L2 cache are
+// started together. In causal attention the blocks with the longest rows of scores start first, so
+// that the short ones remain for the end.
 struct Place {
   int b, tile, row;  // row: first row of the warp
   __device__ Place(int rows, int batch, int together, bool last_first) {
@@ -226,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
   store_rows(keys, acc, scales, in.of(y, at.b), y.row, at.row, in.T_, in.D);
 }
 
-// dq = scale * ds k. Also writes delta, the sum of dy * y over D, which key_kernel needs.
+// Computes dq = scale * ds k. Also writes delta, the sum of dy * y over D, which key_kernel needs.
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
     query_kernel(Problem<T> in, Matrix<T> dq) {
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
   store_rows(keys, acc, {in.scale, in.scale}, in.of(dq, at.b), dq.row, at.row, in.T_, in.D);
 }
 
-// dv = p^T dy and dk = scale * ds^T q. Runs after query_kernel.
+// Computes dv = p^T dy and dk = scale * ds^T q. Runs after query_kernel.
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kKeyBlocks)
     key_kernel(Problem<T> in, Matrix<T> dk, Matrix<T> dv) {

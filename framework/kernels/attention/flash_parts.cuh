@@ -9,14 +9,14 @@
 namespace taper::v0::kernels::cuda::flash {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kWarps;
-// Padding of rows in shared memory: eight consecutive rows use different banks.
+// Padding of rows in shared memory, by which eight consecutive rows use different banks.
 constexpr int kPad = 8;
 
 __device__ inline int lane() { return int(threadIdx.x) % 32; }
 __device__ inline int group() { return lane() / 4; }
 __device__ inline int my_column() { return lane() % 4 * 2; }
 
-// Weights or sums: kTiles adjacent products.
+// Weights or sums of kTiles adjacent products.
 template <int kTiles> struct Part {
   float at[kTiles][4] = {};
 };
@@ -108,8 +108,8 @@ __device__ void add_applied(Part<kD / 8>& acc, const Part<kStep / 8>& p,
 }
 
 // Writes the warp's 16 rows, multiplied by `scale`, which holds this thread's factors for the rows
-// group() and group() + 8. The rows go through the two tiles of `stage`, so that they are written
-// in 16-byte pieces.
+// group() and group() + 8. The rows are first copied to the two tiles of `stage`, so that they can
+// be written in 16-byte pieces.
 template <class T, int kD, int kStep>
 __device__ void store_rows(Tile<T, kD, kStep>* stage, const Part<kD / 8>& acc,
                            const float (&scale)[2], T* to, int64_t stride, int row0, int rows,

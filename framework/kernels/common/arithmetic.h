@@ -39,7 +39,7 @@ template <class T> TAPER_HD bool is_finite(T x) {
   return math::abs(x) <= std::numeric_limits<T>::max();
 }
 
-// Returns 1 or 0. A conditional expression, because compilers vectorize it better than a
+// Returns 1 or 0. Uses a conditional expression, because compilers vectorize it better than a
 // conversion.
 template <class T> TAPER_HD T truth(bool b) { return b ? T(1) : T(0); }
 
@@ -51,7 +51,7 @@ template <class T> TAPER_HD T parameter(double a) {
   return T(a);
 }
 
-// Python's //, which rounds toward minus infinity. Integer division by 0 gives 0 here.
+// Rounds the quotient toward minus infinity, like Python's //. Integer division by 0 gives 0 here.
 TAPER_HD int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
   if (b == -1) return minus(int64_t(0), a);
@@ -81,7 +81,7 @@ template <class T> TAPER_HD T python_mod(T a, T b) {
 
 // Base classes of functors. They state whether a functor also computes in int64_t (kIntegers), and
 // whether it has a separate GPU kernel for dense tensors (kDense). Long formulas and predicates
-// have none, because a copy for every dtype takes long to compile.
+// have no such kernel, because compiling it for every dtype takes long.
 struct Floats {
   static constexpr bool kIntegers = false, kDense = true;
 };
@@ -99,7 +99,7 @@ struct Predicates {
   struct Name : Base {                                                               \
     template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
   }
-// Calls f(functors[op]). The functors are listed in the order of `rows`.
+// Calls f with functor number `op`. The functors must be in the order of the table's rows.
 template <class Row, size_t n, class Op, class F, class... Functors>
 void visit_row(const Row (&)[n], Op op, const F& f, const Functors&... functors) {
   static_assert(sizeof...(functors) == n);
@@ -120,7 +120,7 @@ TAPER_HD int64_t power(int64_t x, int64_t n) {
 }
 template <class T> TAPER_HD T power(T x, T n) { return math::pow(x, n); }
 
-// The cumulative distribution function and the density of the standard normal distribution.
+// Return the cumulative distribution function and the density of the standard normal distribution.
 template <class T> TAPER_HD T normal_cdf(T x) {
   return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752)));
 }
@@ -128,8 +128,8 @@ template <class T> TAPER_HD T normal_pdf(T x) {
   return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
 }
 #ifndef __CUDA_ARCH__
-// The probability beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|, fitted to
-// 2e-9. This form keeps the precision in the far tail.
+// Beyond |x| the probability is exp(-x^2 / 2) times a quotient of polynomials in |x|, which is
+// fitted to 2e-9. This form keeps the precision in the far tail.
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
 TAPER_HD float normal_cdf(float x) {
   const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;
@@ -143,12 +143,12 @@ TAPER_HD float normal_cdf(float x) {
 }
 #endif
 
-// The argument of tanh in GELU's tanh form: sqrt(2 / pi) * (x + 0.044715 * x^3).
+// Returns the argument of tanh in GELU's tanh form: sqrt(2 / pi) * (x + 0.044715 * x^3).
 template <class T> TAPER_HD T gelu_inner(T x) {
   return T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
 }
 
-// https://arxiv.org/abs/1706.02515
+// The constants of SELU (https://arxiv.org/abs/1706.02515).
 inline constexpr double kSeluAlpha = 1.6732632423543772, kSeluScale = 1.0507009873554805;
 
 // Limits x to [0, 6]. NaN stays NaN.

@@ -13,7 +13,7 @@ namespace taper::v0::kernels {
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// T(x), by a single instruction if the GPU has one.
+// Returns T(x), by a single instruction if the GPU has one.
 template <class T> TAPER_HD T rounded(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -26,8 +26,8 @@ template <class T> TAPER_HD T rounded(float x) {
   return T(x);
 }
 
-// Truncates. Values out of range saturate and NaN gives 0. On the CPU it uses conditional
-// expressions, which are faster than branches there.
+// Truncates x to an integer. Values out of range saturate and NaN gives 0. On the CPU it uses
+// conditional expressions, which are faster than branches there.
 template <class T> TAPER_HD int64_t to_int64(T x) {
   using Limits = std::numeric_limits<int64_t>;
   constexpr T kEdge = T(9223372036854775808.0);

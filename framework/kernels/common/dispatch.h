@@ -18,7 +18,8 @@ template <class T> T* pointer(const Tensor& x) {
   return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
-// `op` names the call in traces. It defaults to the name of the calling function.
+// Calls the function for the device. `op` names the call in traces. It defaults to the name of the
+// calling function.
 template <class OnCpu, class OnCuda>
 void dispatch(Device device, OnCpu on_cpu, [[maybe_unused]] OnCuda on_cuda,
               const char* op = __builtin_FUNCTION()) {
@@ -48,11 +49,12 @@ void dispatch(const OpPlace& at, const Args&... args) {
 //
 //   index.h          template <class Backend> struct IndexKernels { static void search(...); };
 //   index.cpp        on_device<IndexKernels>(x.device(), [&](auto k) { k.search(y, x, ...); });
-//   index_kernels.h  the functors, and the members, which call Backend::run(op, y, n, work,
-//   functor) index_cpu.cpp    template struct IndexKernels<cpu::Backend>; index.cu         template
-//   struct IndexKernels<cuda::Backend>;
+//   index_kernels.h  the functors, and the members, which call Backend::run(op, y, n, work, f)
+//   index_cpu.cpp    template struct IndexKernels<cpu::Backend>;
+//   index.cu         template struct IndexKernels<cuda::Backend>;
 //
-// If backends share functors but not members, each defines its own members (pool_cpu.cpp, pool.cu).
+// If the members differ between the backends and only the functors are shared, each backend's
+// source defines its own members (pool_cpu.cpp, pool.cu).
 namespace cpu {
 struct Backend;  // framework/kernels/common/per_element_cpu.h
 }

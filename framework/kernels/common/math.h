@@ -1,8 +1,8 @@
-// Scalar mathematics for kernels. On the GPU these are CUDA's functions; for double on the CPU they
-// are std's. For float on the CPU they are our own branch-free polynomials, which compilers
-// vectorize. Their error is within about 2 ulp, and they are correct for infinities, NaN,
-// subnormals and overflow. They use only plain * and +, so that every instruction set gives the
-// same bits (the project is compiled with -ffp-contract=off).
+// Scalar mathematics for kernels. On the GPU these are CUDA's functions. On the CPU they are std's
+// for double, and Taper's own branch-free polynomials for float, which compilers vectorize. The
+// error of the polynomials is within about 2 ulp. They are correct for infinities, NaN, subnormals
+// and overflow. They use only plain * and +, so that every instruction set gives the same bits (the
+// project is compiled with -ffp-contract=off).
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace taper::v0::math {
 
-// Products and sums that no compiler fuses, so that host and GPU produce the same bits.
+// Products and sums that compilers do not fuse, so that host and GPU produce the same bits.
 #ifdef __CUDA_ARCH__
 TAPER_HD float mul_rn(float a, float b) { return __fmul_rn(a, b); }
 TAPER_HD double mul_rn(double a, double b) { return __dmul_rn(a, b); }
@@ -35,23 +35,24 @@ TAPER_HD double abs(double x) { return ::fabs(x); }
 // Rounds halves to even.
 TAPER_HD float round(float x) { return ::rintf(x); }
 TAPER_HD double round(double x) { return ::rint(x); }
-// For integers. The absolute value of the smallest integer is not representable; it returns itself.
+// The absolute value of an integer. That of the smallest integer is not representable, so the
+// function returns it unchanged.
 TAPER_HD int64_t abs(int64_t x) { return x < 0 ? int64_t(-uint64_t(x)) : x; }
 TAPER_HD int64_t ceil(int64_t x) { return x; }
 TAPER_HD int64_t floor(int64_t x) { return x; }
 TAPER_HD int64_t round(int64_t x) { return x; }
 TAPER_HD int64_t trunc(int64_t x) { return x; }
 
-// Whether x is positive, finite and not below the smallest normal number.
+// Returns whether x is positive, finite and not below the smallest normal number.
 TAPER_HD bool is_normal(float x) {
   constexpr float kLeast = std::numeric_limits<float>::min();
   constexpr float kMost = std::numeric_limits<float>::max();
   return (x >= kLeast) & (x <= kMost);
 }
 
-// log(1 + f) = f - (f^2/2 - s * (f^2/2 + R)), where s = f / (2 + f) and
-// R = 2/3 s^2 + 2/5 s^4 + 2/7 s^6 and so on. For 1 + f in [sqrt(1/2), sqrt(2)], where s^2 < 0.0295.
-// `carry` is added to the small part.
+// Returns log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)], as f - (f^2/2 - s * (f^2/2 + R)). Here s =
+// f / (2 + f), R = 2/3 s^2 + 2/5 s^4 + 2/7 s^6 and so on, and s^2 < 0.0295. `carry` is added to the
+// small part.
 template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
   constexpr int kTerms = sizeof(T) == 4 ? 4 : 10;
   const T s = f / add_rn(T(2), f);
@@ -68,7 +69,8 @@ TAPER_HD wide::NormalParts normal_parts(float x, float e_shift) {
   const wide::NormalParts p = wide::normal_parts(x);
   return {add_rn(p.e, e_shift), p.f};
 }
-// log of a positive normal number x = 2^e * (1 + f). ln2 is split so that e * high is exact.
+// Returns the logarithm of a positive normal number x = 2^e * (1 + f). ln2 is split so that e *
+// high is exact.
 TAPER_HD float log_of_normal(float x, float e_shift = 0) {
   const wide::NormalParts p = normal_parts(x, e_shift);
   const float low = log_of_one_plus(p.f, mul_rn(p.e, 1.42860677e-06f));
@@ -106,7 +108,7 @@ TAPER_HD double log1p(double x) { return ::log1p(x); }
 TAPER_HD double tanh(double x) { return ::tanh(x); }
 TAPER_HD double erf(double x) { return ::erf(x); }
 
-// exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
+// Returns exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
 TAPER_HD float expm1_of_rest(float r) {
   constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
   return r + r * r * wide::polynomial(r, kC);
@@ -121,7 +123,7 @@ TAPER_HD Nearest nearest(float x) {
   const float magic = 12582912.0f, shifted = x + magic;
   return {shifted - magic, int32_t(bits_of_float(shifted) - bits_of_float(magic))};
 }
-// x = n * ln2 + r with |r| <= ln2 / 2, for |x| < 1e5; p = exp(r) - 1.
+// The parts of x = n * ln2 + r, with |r| <= ln2 / 2, for |x| < 1e5. p is exp(r) - 1.
 struct ExpParts {
   float p;
   int32_t n;
@@ -130,7 +132,7 @@ TAPER_HD ExpParts exp_parts(float x) {
   const Nearest k = nearest(x * 1.44269504f);
   return {expm1_of_rest(x - k.whole * 0.693145752f - k.whole * 1.42860677e-06f), k.n};
 }
-// 2^n for n in [-126, 127].
+// Returns 2^n for n in [-126, 127].
 TAPER_HD float power_of_two(int32_t n) { return float_of_bits(uint32_t(n + 127) << 23); }
 
 TAPER_HD float exp(float x) {
@@ -142,7 +144,7 @@ TAPER_HD float exp(float x) {
   return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
 }
 
-// exp(x) for x <= 0. Returns 0 below -87, where results would be subnormal.
+// Returns exp(x) for x <= 0, or 0 below -87, where results would be subnormal.
 TAPER_HD float exp_of_negative(float x) {
   const ExpParts e = exp_parts(x < -87.0f ? -87.0f : x);
   const float y = (1.0f + e.p) * power_of_two(e.n);
@@ -161,7 +163,7 @@ TAPER_HD float exp2(float x) {
 TAPER_HD float expm1(float x) {
   const float low = x < -20.0f ? -20.0f : x;
   const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
-  // 2^n * p + (2^n - 1), computed with half of 2^n because 2^128 is not representable.
+  // Computes 2^n * p + (2^n - 1) with half of 2^n, because 2^128 is not representable.
   const float scale = power_of_two(e.n - 1);
   const float y = 2.0f * (scale * e.p + (scale - 0.5f));
   // This form preserves the sign of zero and subnormal values.
@@ -183,7 +185,7 @@ template <class F> TAPER_HD float log_by(float x, F of_normal) {
 TAPER_HD float log(float x) {
   return log_by(x, [](float a, float e) { return log_of_normal(a, e); });
 }
-// e + log(m) / log(2) for x = 2^e * m. A power of two gives exactly e.
+// Returns e + log(m) / log(2) for x = 2^e * m. A power of two gives exactly e.
 TAPER_HD float log2(float x) {
   return log_by(x, [](float a, float e) {
     const wide::NormalParts p = normal_parts(a, e);
@@ -224,26 +226,26 @@ TAPER_HD float cosh(float x) {
   return float(wide::cosh(low > 90.0f ? 90.0f : low));
 }
 
-// Restores the rounding error of 1 + x to first order.
+// Computes log(u) for u = 1 + x, rounded, and adds the effect of the rounding error to first order.
 TAPER_HD float log1p(float x) {
   const float u = 1.0f + x;
   const float ratio = (x - (u - 1.0f)) / u;
-  // At -1 and infinity the ratio is NaN, but nothing was lost there.
+  // At -1 and infinity the ratio is NaN, but 1 + x is exact there.
   const float above = x > -1.0f ? ratio : 0.0f;
   const float lost = x < std::numeric_limits<float>::infinity() ? above : 0.0f;
   const float y = log(u) + lost;
   return u == 1.0f ? x : y;
 }
 
-// (exp(2x) - 1) / (exp(2x) + 1). From 10 on it rounds to 1.
+// Returns (exp(2x) - 1) / (exp(2x) + 1). From 10 on it rounds to 1.
 TAPER_HD float tanh(float x) {
   const float a = abs(x);
   const float e = expm1(2.0f * (a > 10.0f ? 10.0f : a));
   return copysign(e / (e + 2.0f), x);
 }
 
-// Below 1: x plus x times a polynomial in x^2. From 1 to 4, where erf rounds to 1: 1 - exp(q(x)),
-// where q approximates log(erfc). Both are fitted at Chebyshev nodes, to 2e-9 and 5e-10.
+// Below 1, uses x plus x times a polynomial in x^2. From 1 to 4, where erf rounds to 1, uses 1 -
+// exp(q(x)), where q approximates log(erfc). Both are fitted at Chebyshev nodes, to 2e-9 and 5e-10.
 TAPER_HD float erf(float x) {
   const float a = abs(x);
   const float z = a < 1.0f ? a * a : 1.0f;
@@ -257,7 +259,8 @@ TAPER_HD float erf(float x) {
   return a < 1.0f ? x + x * wide::polynomial(z, kP) : far;
 }
 
-// log |gamma(x)|. The functions without _r would write the sign to a global variable.
+// Returns log |gamma(x)|. The standard functions without _r would write the sign to a global
+// variable.
 TAPER_HD float lgamma(float x) {
   int sign;
   return ::lgammaf_r(x, &sign);
@@ -269,7 +272,7 @@ TAPER_HD double lgamma(double x) {
 
 #endif
 
-// 1 / (1 + exp(-x)) without overflow. It is accurate in the far tail too.
+// Returns 1 / (1 + exp(-x)) without overflow. It is accurate in the far tail too.
 template <class T> TAPER_HD T sigmoid(T x) {
   const T e = exp(-abs(x));
   const T y = T(1) / (T(1) + e);
@@ -280,7 +283,7 @@ template <class T> TAPER_HD T sigmoid(T x) {
 // the Bernoulli numbers B2 to B14 has full double precision. Smaller arguments are shifted there by
 // the recurrence, and negative ones by reflection.
 inline constexpr int kSeriesFrom = 10;
-// The sum of B_2k * x^(k-1) * factor(2k) for k = 1 to 7.
+// Returns the sum of B_2k * x^(k-1) * factor(2k) for k = 1 to 7.
 template <class T, class F> TAPER_HD T bernoulli_series(T x, F factor) {
   constexpr double kB[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
                            5.0 / 66, -691.0 / 2730, 7.0 / 6};
@@ -288,10 +291,10 @@ template <class T, class F> TAPER_HD T bernoulli_series(T x, F factor) {
   for (int k = 7; k >= 1; --k) y = y * x + T(kB[k - 1]) * factor(2 * k);
   return y;
 }
-// pi * x minus a multiple of pi, computed from the exact distance to the nearest integer.
+// Returns pi * x minus a multiple of pi, computed from the exact distance to the nearest integer.
 template <class T> TAPER_HD T pi_fraction(T x) { return T(3.14159265358979324) * (x - round(x)); }
 
-// d log gamma(x) / dx. It is -inf at 0 and NaN at negative integers.
+// Returns d log gamma(x) / dx. It is -inf at 0 and NaN at negative integers.
 template <class T> TAPER_HD T digamma(T x) {
   if (x == T(0)) return copysign(std::numeric_limits<T>::infinity(), -x);
   T y = 0, w = x;
@@ -311,7 +314,7 @@ template <class T> TAPER_HD T digamma(T x) {
   return y + (log(w) - T(0.5) / w - series - p / q);
 }
 
-// The first (order 1) and second (order 2) derivative of digamma.
+// Returns the first (order 1) or second (order 2) derivative of digamma.
 template <int order, class T> TAPER_HD T polygamma(T x) {
   constexpr bool kFirst = order == 1;
   T w = x < T(0) ? T(1) - x : x, sum = 0;
@@ -336,8 +339,8 @@ template <class T> TAPER_HD NormalPair<T> normal_from_uniform(T u, T v) {
   const T rest = add_rn(v, mul_rn(T(-0.25), T(quarter)));
   const T t = mul_rn(rest, T(6.283185307179586));
   const T z = mul_rn(t, t);
-  // Nested Taylor series: 1 - z/(2*3) * (1 - z/(4*5) * (...)) and 1 - z/(1*2) * (1 -
-  // z/(3*4) * (...)).
+  // Taylor series in nested form: 1 - z/(2*3) * (1 - z/(4*5) * (...)) for the sine, and 1 - z/(1*2)
+  // * (1 - z/(3*4) * (...)) for the cosine.
   constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;
   T s = 1, c = 1;
   for (int k = kTerms; k >= 1; --k) {

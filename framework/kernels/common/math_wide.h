@@ -24,17 +24,17 @@ TAPER_HD double of_bits(uint64_t u) {
   return x;
 }
 
-// The sum of c[k] * x^k.
+// Returns the sum of c[k] * x^k.
 template <class T, int n> TAPER_HD T polynomial(T x, const T (&c)[n]) {
   T y = c[n - 1];
   for (int k = n - 2; k >= 0; --k) y = y * x + c[k];
   return y;
 }
 
-// Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
+// Added to a number, 1.5 * 2^52 rounds it to an integer, which is then in the low bits.
 inline constexpr double kMagic = 6755399441055744.0;
 
-// 2^x for |x| < 1000.
+// Returns 2^x for |x| < 1000.
 TAPER_HD double exp2(double x) {
   const double shifted = x + kMagic;
   constexpr double kC[] = {0.9999999999997505,     0.6931471805465735,     0.24022650699042442,
@@ -42,10 +42,11 @@ TAPER_HD double exp2(double x) {
                            0.00015403873561785274, 1.5309702802717273e-05, 1.3171451652686942e-06};
   return polynomial(x - (shifted - kMagic), kC) * of_bits((bits_of(shifted) + 1023) << 52);
 }
-// e^x for |x| < 690.
+// Returns e^x for |x| < 690.
 TAPER_HD double exp(double x) { return exp2(x * 1.4426950408889634); }
 
-// log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)] by the series of artanh(s), where s = f / (2 + f).
+// Returns log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)] by the series of artanh(s), where s = f / (2
+// + f).
 TAPER_HD double log_of_one_plus(double f) {
   const double s = f / (2 + f);
   constexpr double kC[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7, 2.0 / 9,
@@ -61,12 +62,13 @@ TAPER_HD NormalParts normal_parts(float x) {
   const uint32_t u = bits_of_float(x) - root_half;
   return {float(int32_t(u) >> 23), float_of_bits((u & 0x007fffffu) + root_half) - 1.0f};
 }
-// log of a positive normal float.
+// Returns the logarithm of a positive normal float.
 TAPER_HD double log(float x) {
   const NormalParts p = normal_parts(x);
   return double(p.e) * 0.6931471805599453 + log_of_one_plus(p.f);
 }
-// log of a double within float's range. The error of rounding x to float is corrected.
+// Returns the logarithm of a double within float's range. Corrects the error of rounding x to
+// float.
 TAPER_HD double log(double x) {
   const float near = float(x);
   const double lost = (x - near) / near;
@@ -84,7 +86,8 @@ TAPER_HD ReducedAngle reduce_angle(double x) {
   const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
   return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
 }
-// For |r| <= pi / 4. The term added to r has r's sign where r is zero, so that sin(-0) is -0.
+// These functions require |r| <= pi / 4. The term added to r has r's sign where r is zero, so that
+// sin(-0) is -0.
 TAPER_HD float sin_of_rest(float r) {
   const float z = r * r;
   const float y = z * (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040 + z * (-1.0f / 362880))));
@@ -96,7 +99,7 @@ TAPER_HD float cos_of_rest(float r) {
       z * z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320 - z * (1.0f / 3628800))));
   return 1 - (0.5f * z - y);
 }
-// sin(x + quarters * pi / 2) for |x| < kTurns.
+// Returns sin(x + quarters * pi / 2) for |x| < kTurns.
 TAPER_HD float sin(float x, int32_t quarters = 0) {
   const ReducedAngle t = reduce_angle(x);
   const int32_t q = t.quarter + quarters;
@@ -110,7 +113,7 @@ TAPER_HD float tan(float x) {
   return t.quarter & 1 ? -c / s : s / c;
 }
 
-// atan(x) for x in [0, 1].
+// Returns atan(x) for x in [0, 1].
 TAPER_HD double atan_below_one(double x) {
   constexpr double kC[] = {0.9999999999318797,   -0.33333331350299933, 0.19999903388487353,
                            -0.14283847806347255, 0.11092192098676698,  -0.08975399736160637,
@@ -123,8 +126,8 @@ TAPER_HD double atan(double x) {
   const double t = atan_below_one(a > 1 ? 1 / a : a);
   return copysign(a > 1 ? 1.5707963267948966 - t : t, x);
 }
-// The angle of the point (x, y). Neither is NaN. Pairs of zeros and of infinities give the signs
-// and angles of std::atan2.
+// Returns the angle of the point (x, y). Neither may be NaN. Pairs of zeros and of infinities give
+// the signs and angles of std::atan2.
 TAPER_HD float atan2(float y, float x) {
   const float a = y < 0 ? -y : y, b = x < 0 ? -x : x;
   const float low = a < b ? a : b, high = a < b ? b : a;
@@ -137,7 +140,8 @@ TAPER_HD float atan2(float y, float x) {
   return ::copysignf(float(side < 0 ? 3.1415926535897932 - half : half), y);
 }
 
-// asin(x) for |x| <= 1/2. Beyond, use asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) / 2)).
+// Returns asin(x) for |x| <= 1/2. For a larger |x|, use asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) /
+// 2)).
 TAPER_HD double asin_to_half(double x) {
   constexpr double kC[] = {0.9999999999858166,   0.166666673856059,    0.0749994051783696,
                            0.04466147698109818,  0.030098612048335256, 0.024673885764828034,
@@ -145,8 +149,8 @@ TAPER_HD double asin_to_half(double x) {
   return x * polynomial(x * x, kC);
 }
 
-// For |x| < 690. Below 1 it uses the series, where the difference of exponentials would lose
-// digits.
+// Returns sinh(x) for |x| < 690. Below 1 it uses the series, because the difference of exponentials
+// would lose digits.
 TAPER_HD double sinh(double x) {
   const double e = exp(x), z = x * x;
   constexpr double kC[] = {1, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800};
@@ -159,7 +163,8 @@ TAPER_HD double cosh(double x) {
   return 0.5 * (e + 1 / e);
 }
 
-// x^y for a positive normal x. Powers that float cannot represent give values outside its range.
+// Returns x^y for a positive normal x. Powers that float cannot represent give values outside its
+// range.
 TAPER_HD double pow(float x, float y) {
   const double t = y * (log(x) * 1.4426950408889634);
   const double low = t < -200 ? -200 : t;
@@ -183,8 +188,9 @@ TAPER_HD Quotient quotient(float a, float b) {
   return {q, double(a) - q * b};
 }
 
-// For x from the smallest normal number up. Uses Stirling's series from 8 on, and smaller x are
-// shifted there by lgamma(x) = lgamma(x + 1) - log(x) (https://dlmf.nist.gov/5.11.E1).
+// Returns lgamma(x) for x from the smallest normal number up. From 8 on it uses Stirling's series.
+// A smaller x is shifted there by lgamma(x) = lgamma(x + 1) - log(x)
+// (https://dlmf.nist.gov/5.11.E1).
 TAPER_HD double lgamma(float x) {
   double w = x, product = 1;
   for (int k = 0; k < 8; ++k) {
@@ -198,8 +204,8 @@ TAPER_HD double lgamma(float x) {
   return (w - 0.5) * log(w) - w + 0.91893853320467274 + r * polynomial(r * r, kC) - log(product);
 }
 
-// d lgamma(x) / dx for the same range of x. Uses the asymptotic series from 10 on
-// (https://dlmf.nist.gov/5.11.E2).
+// Returns d lgamma(x) / dx for x from the smallest normal number up. Uses the asymptotic series
+// from 10 on (https://dlmf.nist.gov/5.11.E2).
 TAPER_HD double digamma(float x) {
   double w = x, p = 0, q = 1;  // p / q = 1 / w + 1 / (w + 1) + ...
   for (int k = 0; k < 10; ++k) {

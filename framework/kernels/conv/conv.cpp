@@ -9,7 +9,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// The number of elements of columns held at a time, at least those of one image.
+// The maximum number of elements in `columns` at a time, unless those of one image are more.
 constexpr int64_t kMaxColumns = int64_t(1) << 24;
 
 // --- shapes and layouts ---
@@ -56,7 +56,8 @@ const Tensor& output_of(ConvPass pass, const ConvTensors& t) {
   return pass == ConvPass::kY ? t.y : pass == ConvPass::kDx ? t.x : t.weight;
 }
 
-// One matrix per group, with rows `ld` apart and groups `stride` apart.
+// The matrices of the groups in one tensor. Rows are `ld` elements apart and groups `stride`
+// elements.
 struct Matrices {
   const Tensor& data;
   int64_t offset, ld, stride;
@@ -98,7 +99,8 @@ void apply_relu(const ConvTensors& t) {
   if (t.relu) unary_into(UnaryOp::kRelu, t.y, t.y);
 }
 
-// For float32 and float64 on any device, a number of images at a time.
+// Computes a convolution of float32 or float64 on any device by matrix products, a limited number
+// of images at a time.
 void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const int64_t per_image = s.pixels() * s.groups * s.depth();
   const int64_t images = std::min(s.n, std::max<int64_t>(1, kMaxColumns / per_image));
@@ -181,7 +183,7 @@ void check_options(const char* op, const Tensor& x, const Tensor& weight,
   require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
 }
 
-// If `transposed`, x and y exchange roles.
+// Checks the shapes. If `transposed`, x and y exchange roles.
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   bool transposed = false) {
   require(weight.dim() == x.dim(), "Expected ", weight.dim(), "-dimensional input for ",

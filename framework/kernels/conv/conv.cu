@@ -1,6 +1,6 @@
-// float32 convolutions in float32 precision by our own kernels, where they are faster than cuDNN,
-// and the bias of convolutions that cuDNN computes. The sizes alone determine the kernel and the
-// number of parts.
+// float32 convolutions in float32 precision by Taper's own kernels, where these are faster than
+// cuDNN, and the bias of convolutions that cuDNN computes. Only the sizes determine which kernel is
+// used and into how many parts the work is divided.
 #include <algorithm>
 
 #include "framework/cuda/precision.h"
@@ -20,16 +20,17 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
-// kBlocks blocks occupy a large GPU in one wave. Fewer than kLeastBlocks blocks are too few, unless
-// each element sums at most kFewTerms terms.
+// kBlocks blocks occupy a large GPU in one wave. With fewer than kLeastBlocks blocks these kernels
+// are not used, unless each element sums at most kFewTerms terms.
 constexpr int64_t kBlocks = 528, kLeastBlocks = 64, kFewTerms = 768;
-// Limit on the floats used by the parts of a weight's gradient.
+// Limit on the number of floats that the partial sums of a weight's gradient occupy.
 constexpr int64_t kMaxParts = int64_t(1) << 25;
-// Minimum number of pixels in a part.
+// Minimum number of pixels in each of these partial sums.
 constexpr int64_t kLeastPixels = 64;
 constexpr int64_t kMaxFewShared = 48 << 10;
 
-// y from x, or dx from dy: then x and y exchange roles, and the steps are negative.
+// Describes the computation of y from x, or of dx from dy if `backward`. In that case x and y
+// exchange roles, and the steps are negative.
 Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
   const auto side = [=](const ConvAxis& a) {
     if (!backward) {
@@ -127,7 +128,7 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
   return true;
 }
 
-// Whether the sizes fit in int, and the memory can be read in quads of floats.
+// Returns whether the sizes fit in int, and the memory can be read in quads of floats.
 bool fits(const ConvSizes& s, const ConvTensors& t) {
   for (const ConvAxis& a : {s.h, s.w}) {
     if (std::max({a.in, a.stride, a.padding, a.kernel * a.dilation}) > 1 << 20) return false;

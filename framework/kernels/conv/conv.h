@@ -11,7 +11,7 @@
 
 namespace taper::v0::kernels {
 
-// The positions of a convolution's windows. One-dimensional convolutions use the widths.
+// Where the windows of a convolution are. One-dimensional convolutions use the widths.
 struct ConvWindows {
   Pair stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
@@ -35,7 +35,7 @@ Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
 //
 //   out = (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1.
 //
-// Throws the same errors as `conv`.
+// Throws the errors of `conv`.
 Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
                            const Tensor& bias, const ConvWindows& options, Pair output_padding);
 
@@ -58,8 +58,9 @@ struct ConvSizes {
 
 // Which of the three tensors is computed from the two others.
 enum class ConvPass : uint8_t { kY, kDx, kDWeight };
-// Dense tensors: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h, out w, O]. When y is
-// computed, bias [O] is added if it is defined, and then negative elements are set to 0 if relu.
+// The dense tensors of a convolution: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h,
+// out w, O]. When y is computed, bias [O] is added if it is defined, and then negative elements are
+// set to 0 if relu.
 struct ConvTensors {
   Tensor x, weight, y, bias = {};
   bool relu = false;
@@ -67,14 +68,14 @@ struct ConvTensors {
 
 // These functions return false without writing anything if they do not support the convolution.
 namespace cpu {
-// Uses oneDNN. Does not apply relu.
+// Uses oneDNN. Ignores relu, which the caller applies.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 }  // namespace cpu
 namespace cuda {
 // Uses cuDNN.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
-// Our own float32 kernels, without TF32. Returns false without writing anything if TF32 is allowed,
-// for groups, and for sizes that the kernels do not support.
+// Uses Taper's own float32 kernels, without TF32. Returns false without writing anything if TF32 is
+// allowed, for groups, and for sizes that the kernels do not support.
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Adds t.bias if it is defined and applies t.relu, in place in t.y.
 void add_bias(const ConvTensors& t);
@@ -87,8 +88,8 @@ template <class Backend> struct ConvKernels {
   // Writes the columns of images [first, first + images) of x.
   static void unfold(const Tensor& columns, const Tensor& x, const ConvSizes& s, int64_t first,
                      int64_t images);
-  // The transpose of unfold: every element of these images is the sum of its columns, in a fixed
-  // order.
+  // The transpose of unfold: sets every element of these images to the sum of its columns, in a
+  // fixed order.
   static void fold(const Tensor& x, const Tensor& columns, const ConvSizes& s, int64_t first,
                    int64_t images);
 };

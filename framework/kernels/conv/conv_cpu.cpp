@@ -1,6 +1,7 @@
 // Convolutions of float32 by oneDNN, whose versions 2.6 and 3.x have different interfaces. The
 // batch is cut into slices by its size alone, and each slice is computed on one thread. Gradients
-// of weights are sums over the slices in order. Therefore no bit depends on the number of threads.
+// of weights are sums over the slices in order. Therefore the bits do not depend on the number of
+// threads.
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -25,7 +26,7 @@ using dnnl::memory;
 using Dims = memory::dims;
 
 constexpr int64_t kMaxSlices = 32;
-// Limit on the floats of all slices' weight gradients together.
+// Limit on the number of floats in the weight gradients of all slices together.
 constexpr int64_t kMaxPartials = int64_t(1) << 24;
 // Number of multiply-adds for which waking a thread pays off.
 constexpr int64_t kThreadWork = int64_t(1) << 18;

@@ -1,8 +1,8 @@
 // float32 convolutions with multiply-adds in float32, in channels-last memory. They are matrix
 // products whose operands are gathered while they are loaded. Every sum has a fixed order.
 //
-// A thread computes 8 x 8 sums and a warp 64 * 32. Tiles are prefetched into shared memory, kStages
-// deep.
+// A thread computes 8 x 8 sums, so a warp computes 64 x 32. Tiles are prefetched into shared
+// memory, kStages deep.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace taper::v0::kernels::cuda {
 
-// out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n]. Pixel
+// Computes out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n]. Pixel
 // p = (image, h, w) of out reads pixel (image, h * stride + offset + kh * step, ...) of in. This
-// computes y from x, and at stride 1, with negative steps, dx from dy.
+// gives y from x and, at stride 1 with negative steps, dx from dy.
 struct GatheredSide {
   int in, out, kernel, stride, offset, step;
 };
@@ -28,8 +28,8 @@ struct Gathered {
   int weight_kernel, weight_channel;  // strides of weight; the stride of n is 1
   bool relu;
 };
-// parts[split, n, kh, kw, c] = sum of out[p, n] * in[pixel(p, kh, kw), c] over the pixels p of a
-// split. This is the gradient of weight, where out holds dy.
+// Computes parts[split, n, kh, kw, c] = sum of out[p, n] * in[pixel(p, kh, kw), c] over the pixels
+// p of a split. The sum of the parts is the gradient of weight, if out holds dy.
 struct WeightSums {
   Gathered from;
   float* parts;
@@ -48,13 +48,13 @@ struct alignas(16) GatherPlace {
     at = ((image * g.h.in + h) * g.w.in + w) * g.channels;
     if (!valid) h = -(1 << 30);
   }
-  // Whether the pixel at distance (dh, dw) is inside the image.
+  // Returns whether the pixel at distance (dh, dw) is inside the image.
   __device__ bool reaches(const Gathered& g, int dh, int dw) const {
     return unsigned(h + dh) < unsigned(g.h.in) && unsigned(w + dw) < unsigned(g.w.in);
   }
 };
 
-// Copies 4 floats to shared memory, or zeros; then `from` is not read.
+// Copies 4 floats to shared memory. Unless `wanted`, stores zeros and does not read `from`.
 __device__ inline void fetch4(unsigned to, const float* from, bool wanted) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(wanted ? 16 : 0));
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
       const int p = first + row + r * Tile::kDown;
       const float* const s = sum[r] + 4 * half;
       float4 v = {s[0] + bias.x, s[1] + bias.y, s[2] + bias.z, s[3] + bias.w};
-      // NaN stays NaN.
+      // NaN stays NaN, because the comparison is false.
       if (g.relu) v = {v.x < 0 ? 0 : v.x, v.y < 0 ? 0 : v.y, v.z < 0 ? 0 : v.z, v.w < 0 ? 0 : v.w};
       if (p < g.pixels) store4(g.out + int64_t(p) * g.n + column, v);
     }
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
   const Gathered& g = sums.from;
   using Tile = WeightTile<kWarps, kStages>;
   extern __shared__ float4 shared[];
-  // Space for the pixels of two chunks.
+  // The places of the pixels of two chunks.
   GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
   float* const tiles = reinterpret_cast<float*>(shared + 2 * kDepth);
   const int t = threadIdx.x, lane = t % 32, warp = t / 32;
@@ -212,8 +212,8 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
   const int begin = blockIdx.z * sums.per_split, end = min(begin + sums.per_split, g.pixels);
   const int chunks = (end - begin + kDepth - 1) / kDepth;
 
-  // A thread fetches one quad of columns of x, always at the same kernel position and channels, and
-  // one quad of dy.
+  // A thread fetches two quads per step: one of columns of x, always at the same kernel position
+  // and channels, and one of dy.
   constexpr int kQuadsA = Tile::kRows / 4, kQuadsB = Tile::kColumns / 4;
   const int quad = first_column + t % kQuadsB * 4, position = quad / g.channels;
   const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
@@ -289,7 +289,8 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
 
 // --- few channels: a thread computes 4 outputs of 4 pixels ---
 
-// weight is [n, taps], where taps = kh * kw * c. n is a multiple of 4.
+// Arguments of the kernel below. weight is [n, taps], where taps = kh * kw * c. n is a multiple of
+// 4.
 struct FewChannels {
   Gathered g;
   int taps;
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
   const Gathered& g = f.g;
   extern __shared__ float4 shared[];
   float* const weight = reinterpret_cast<float*>(shared);  // [taps, n]
-  // For each tap: dh, dw, offset.
+  // dh, dw and the offset for each tap.
   int4* const steps = reinterpret_cast<int4*>(shared + f.taps * g.n / 4);
   for (int i = threadIdx.x; i < f.taps * g.n; i += blockDim.x) {
     weight[i % f.taps * g.n + i / f.taps] = g.weight[i];
@@ -347,7 +348,8 @@ __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
 
 constexpr int kMaxTaps = 32;
 
-// Each lane sums the taps of one output over the pixels of its warp; lane k loads tap k.
+// Computes partial sums of the weight's gradient. Each lane sums all taps of one output channel
+// over the pixels of its warp. For that, lane k loads the input of tap k.
 template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
   constexpr int kWarps = 8, kTogether = 4;
   const Gathered& g = s.from;

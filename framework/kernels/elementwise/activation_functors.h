@@ -1,5 +1,5 @@
-// Functors of the activations and their gradients. The gradient takes the activation's argument
-// (or, for relu, its result).
+// Functors of the activations and of their gradients. A gradient's functor takes the activation's
+// argument, or its result in the case of relu.
 #pragma once
 
 #include "framework/kernels/elementwise/activation.h"

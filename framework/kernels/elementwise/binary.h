@@ -49,7 +49,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::kLogicalAnd, "logical_and", BinaryRule::kPredicate},
     {BinaryOp::kLogicalOr, "logical_or", BinaryRule::kPredicate},
     {BinaryOp::kLogicalXor, "logical_xor", BinaryRule::kPredicate},
-    // Gradients of unary functions: the first operand is dy, the second the saved x or y.
+    // Gradients of unary functions. The first operand is dy, and the second is the saved x or y.
     {BinaryOp::kReluBackward, "relu_backward"},             // dy * (x > 0)
     {BinaryOp::kLeakyReluBackward, "leaky_relu_backward"},  // dy * (x > 0 ? 1 : a)
     {BinaryOp::kEluBackward, "elu_backward"},               // dy * (x > 0 ? 1 : a * exp(x))
@@ -76,7 +76,7 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::kMishBackward, "mish_backward"},
     {BinaryOp::kHardtanhBackward, "hardtanh_backward"},  // 0 where x <= a or x >= b, else dy
     {BinaryOp::kShrinkBackward, "shrink_backward"},      // 0 where |x| <= a, else dy
-    // Gradient of a sample with respect to the shape.
+    // The gradient of a gamma-distributed sample with respect to the shape.
     {BinaryOp::kGammaGradient, "gamma_gradient", BinaryRule::kFloating},
     {BinaryOp::kDivTrunc, "div_trunc", BinaryRule::kNoBool},
     {BinaryOp::kGlu, "glu", BinaryRule::kFloating},           // x * sigmoid(gate)
@@ -90,8 +90,8 @@ inline constexpr BinaryRow kBinaryOps[] = {
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
 
-// Parameters of the ops that have any: alpha, the factor of the second operand, in add and sub (a,
-// by default 1), and the parameters in the comments above.
+// Parameters of the ops that have any. In add and sub, a is alpha, the factor of the second operand
+// (by default 1). For the other ops, see the comments above.
 struct BinaryArgs {
   double a = 1, b = 0;
 };
@@ -101,7 +101,7 @@ struct BinaryArgs {
 BinaryArgs scaled_by(const Scalar& alpha, const Tensor& a, const Tensor& b);
 
 // Returns op(a, b). Comparisons and logical ops give bool; div of integers gives float32. Throws
-// Error, with PyTorch's message, for shapes that do not broadcast and operands on two devices.
+// Error, with PyTorch's message, for shapes that do not broadcast and for operands on two devices.
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, BinaryArgs args = {});
 // Writes op(a, b) to a tensor of the result's shape, which may be a itself. Throws Error if out's
 // dtype cannot hold the result (floating into integer).
@@ -119,9 +119,9 @@ inline constexpr const char* kTernaryNames[] = {"where",
                                                 "mse_loss_backward",
                                                 "l1_loss_backward",
                                                 "huber_loss_backward"};
-// Returns min(max(a, b), c) for clamp, a + c * (b - a) for lerp, a + value * b * c for addcmul and
-// a + value * b / c for addcdiv. mse, l1 and huber are gradients of losses of b - c, where a is dy
-// and value is delta.
+// Returns op(a, b, c). clamp is min(max(a, b), c), lerp is a + c * (b - a), addcmul is a + value *
+// b * c, and addcdiv is a + value * b / c. mse, l1 and huber are the gradients of losses of b - c,
+// where a is dy and value is delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // Returns a where condition is nonzero and b elsewhere, in the promoted dtype of a and b. Throws
 // Error if that dtype cannot represent an operand that is a number.

@@ -8,7 +8,7 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// functor is a std::atomic<bool> that is set if a zero is found.
+// Sets the std::atomic<bool> to which `found` points if there is a zero.
 void find_zero(const void* found, void*, const void* const* in, int64_t n) {
   const auto* x = static_cast<const int64_t*>(in[0]);
   bool any = false;
@@ -17,7 +17,8 @@ void find_zero(const void* found, void*, const void* const* in, int64_t n) {
   if (any) flag->store(true, std::memory_order_relaxed);
 }
 
-// Runs before anything is written, so that a failed call leaves its operands unchanged.
+// Throws Error for a divisor of zero. Called before anything is written, so that a failed call
+// leaves its operands unchanged.
 void refuse_zero_divisor(const TensorIterator& iter) {
   TensorIterator divisors = iter;
   divisors.inputs = 1;

@@ -18,7 +18,8 @@ struct AddScaled : Numbers {
 TAPER_FUNCTOR(Sub, Numbers, (T a, T b), minus(a, b));
 TAPER_FUNCTOR(Mul, Numbers, (T a, T b), times(a, b));
 TAPER_FUNCTOR(Div, Floats, (T a, T b), a / b);
-// Some functors have a faster CPU form (`fast`) for those floats for which `fits` is true.
+// If a functor has a member `fast`, the CPU uses that faster form for the floats for which `fits`
+// is true.
 struct FloorDivide : Numbers {
   template <class T> TAPER_HD T operator()(T a, T b) const { return floor_div(a, b); }
   // Quotients in this range have an error below 1/4 in float as well.
@@ -84,7 +85,7 @@ struct GeluBackwardForHalf : Floats {
     return dy * (fast_normal_cdf(x) + x * pdf);
   }
 };
-// With the logistic weight w: w + x * w * (1 - w) * (x * q)'.
+// The derivative is w + x * w * (1 - w) * (x * q)', where w is the logistic weight.
 struct GeluTanhBackwardForHalf : Floats {
   TAPER_HD float operator()(float dy, float x) const {
     const float z = x * x, t = z < kGeluBound ? z : kGeluBound;
@@ -92,14 +93,14 @@ struct GeluTanhBackwardForHalf : Floats {
     return dy * (w + x * w * (1 - w) * (1.5957691216f + 0.21406444f * t));
   }
 };
-// d(x * cdf(x)) / dx = cdf(x) + x * pdf(x).
+// The derivative is d(x * cdf(x)) / dx = cdf(x) + x * pdf(x).
 struct GeluBackward : Floats {
   using ForHalf = GeluBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     return dy * (normal_cdf(x) + x * normal_pdf(x));
   }
 };
-// With t = tanh(inner(x)): (1 + t) / 2 + x / 2 * (1 - t^2) * inner'(x).
+// The derivative is (1 + t) / 2 + x / 2 * (1 - t^2) * inner'(x), where t = tanh(inner(x)).
 struct GeluTanhBackward : Floats {
   using ForHalf = GeluTanhBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
@@ -108,7 +109,7 @@ struct GeluTanhBackward : Floats {
     return dy * T(0.5) * (T(1) + t + x * (T(1) - t * t) * slope);
   }
 };
-// With s = sigmoid(x): s * (1 + x * (1 - s)).
+// The derivative is s * (1 + x * (1 - s)), where s = sigmoid(x).
 struct SiluBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T s = math::sigmoid(x);
@@ -173,7 +174,7 @@ struct Xlogy : Floats {
   }
 };
 TAPER_FUNCTOR(Glu, Floats, (T x, T gate), (x * math::sigmoid(gate)));
-// Integers are compared in double.
+// Compares integers in double.
 struct IsClose : Predicates {
   double rtol, atol;
   template <class T> TAPER_HD T operator()(T x, T y) const {
@@ -240,7 +241,7 @@ struct MseLoss : Numbers {
   }
 };
 TAPER_FUNCTOR(L1Loss, Numbers, (T x, T y), math::abs(minus(x, y)));
-// d^2 / 2 up to delta, and delta * (d - delta / 2) beyond.
+// The loss is d^2 / 2 up to a distance of delta, and delta * (d - delta / 2) beyond.
 struct HuberLoss : Floats {
   double delta;
   template <class T> TAPER_HD T operator()(T x, T y) const {
@@ -248,14 +249,14 @@ struct HuberLoss : Floats {
     return near * (d - near * T(0.5));
   }
 };
-// Computed from a logit x; where -x > 40, log(1 + exp(-x)) is -x.
+// Computes the loss from a logit x. Where -x > 40, log(1 + exp(-x)) is -x.
 struct BceWithLogits : Floats {
   template <class T> TAPER_HD T operator()(T x, T y) const {
     const T bent = math::log1p(math::exp(-x));
     return (T(1) - y) * x + (-x > T(40) ? -x : bent);
   }
 };
-// With t = n / (n + 2): t + x * sigmoid(x) * (1 - t^2).
+// The derivative is t + x * sigmoid(x) * (1 - t^2), where t = n / (n + 2).
 struct MishBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T n = mish_ratio(x), r = T(1) / (n + T(2));
@@ -266,11 +267,12 @@ struct MishBackward : Floats {
 
 // --- ternary functions ---
 
-// Grouped with the predicates because the condition's dtype differs from the operands'.
+// Derived from Predicates, because the condition's dtype differs from the operands'.
 TAPER_FUNCTOR(Where, Predicates, (T condition, T a, T b), condition != T(0) ? a : b);
 struct ClampBetween : Numbers {
   template <class T> TAPER_HD T operator()(T x, T low, T high) const {
-    // Any NaN gives NaN. Each step is a conditional expression, which compilers vectorize.
+    // If any operand is NaN, so is the result. Each step is a conditional expression, which
+    // compilers vectorize.
     const T y = x < low ? low : x;
     const T above = is_nan(low) ? low : y;
     const T below = above > high ? high : above;

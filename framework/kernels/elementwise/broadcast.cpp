@@ -29,7 +29,8 @@ void set_operand(Operand& operand, const Tensor& x, bool on_gpu) {
   }
 }
 
-// Whether all operands in memory are dense in the same order or broadcast numbers.
+// Returns whether each operand is a single broadcast number or dense, all in the same order of
+// dimensions.
 bool is_one_run(const Tensor& out, Operands inputs) {
   if (!is_dense(out.shape(), out.strides())) return false;
   return std::all_of(inputs.begin(), inputs.end(), [&](const Tensor* x) {
@@ -45,8 +46,8 @@ void swap_dims(TensorIterator& iter, int a, int b) {
   }
 }
 
-// Whether dimension a should be inside dimension b. The first operand whose strides differ decides,
-// starting with the output.
+// Returns whether dimension a should be inside dimension b. The first operand whose strides differ
+// decides. The output is the first operand.
 bool lies_inside(const TensorIterator& iter, int a, int b) {
   for (int k = 0; k <= iter.inputs; ++k) {
     const int64_t sa = operand_of(iter, k).strides[a], sb = operand_of(iter, k).strides[b];
@@ -107,7 +108,8 @@ using Category = std::optional<DType>;
 
 int kind_of(DType t) { return t == kBool ? 0 : is_floating_point(t) ? 2 : 1; }
 
-// The lower category matters only if it is of a higher kind.
+// Returns the promoted dtype. Operands of the lower category count only if they are of a higher
+// kind, such as floating instead of integer.
 Category combine(Category higher, Category lower) {
   if (!higher || !lower) return higher ? higher : lower;
   return kind_of(*lower) > kind_of(*higher) ? promote_types(*higher, *lower) : higher;
@@ -183,7 +185,7 @@ DType result_type(Operands operands) {
   for (const Tensor* x : operands) {
     const DType own = x->dtype();
     const bool wrapped = x->impl()->wrapped_number;
-    // Combined with tensors, a C++ floating number counts as the default dtype.
+    // If a tensor is among the operands, a C++ floating-point number counts as the default dtype.
     const DType t = wrapped && is_floating_point(own) && !numbers ? kFloat32 : own;
     Category& category = wrapped ? number : x->dim() > 0 ? with_dims : zero_dim;
     category = category ? promote_types(*category, t) : t;
@@ -215,7 +217,7 @@ Device same_device(const char* op, Operands operands, std::initializer_list<cons
     return std::count_if(given.begin(), given.end(),
                          [&](const Tensor* x) { return counts(x) && x->device() == device; });
   };
-  // The reference is the device of most operands; in a tie, that of the first.
+  // The reference is the device of most operands. In a tie, it is the device of the first.
   const Tensor* reference = nullptr;
   for (const Tensor* x : given) {
     if (!counts(x)) continue;

@@ -9,7 +9,7 @@
 
 namespace taper::v0::kernels {
 
-// Whether each entry of a table of ops is at the index given by its op.
+// Returns whether each row of a table of ops is at the index given by its op.
 template <class Row, size_t n> constexpr bool rows_are_in_order(const Row (&rows)[n]) {
   for (size_t i = 0; i < n; ++i) {
     if (size_t(rows[i].op) != i) return false;
@@ -33,8 +33,8 @@ struct TensorIterator {
   int inputs = 0;
   Operand out;
   Operand in[3];
-  // Whether every operand is a dense array in the same order (stride 1) or a single number (stride
-  // 0). dims is 1 then.
+  // Whether each operand is a dense array in the same order (stride 1) or a single number (stride
+  // 0). If so, dims is 1.
   bool dense = false;
 };
 
@@ -60,11 +60,11 @@ DType result_type(std::initializer_list<const Tensor*> operands);
 // and dtypes.
 Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
 
-// Returns the number in a tensor made by wrap_scalar.
+// Returns the number that a tensor made by wrap_scalar contains.
 Scalar number_of(const Tensor& x);
 
-// For ops that do not accept scalars from another device (matmul, embedding, losses). `names` are
-// the names of the arguments.
+// Returns the device of all operands, for ops that do not accept scalars from another device
+// (matmul, embedding, losses). `names` are the names of the arguments.
 Device same_device(const char* op, std::initializer_list<const Tensor*> operands,
                    std::initializer_list<const char*> names);
 

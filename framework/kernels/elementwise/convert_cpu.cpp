@@ -24,7 +24,7 @@ template <class S, class D>
 void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Stored<S>*>(from);
   auto* dst = static_cast<Stored<D>*>(to);
-  // A single source number fills the result: the operand is broadcast.
+  // The source is a single number, which is broadcast, so it fills the result.
   if (src_stride == 0 && dst_stride == 1) {
     std::fill_n(dst, n, convert_one<S, D>(*src));
   } else if (src_stride != 1 || dst_stride != 1) {
@@ -40,7 +40,7 @@ void convert(const void* from, int64_t src_stride, void* to, int64_t dst_stride,
   }
 }
 
-// Copies between equal dtypes move bits.
+// Copies between equal dtypes as bits.
 template <class Bits>
 void move(const void* from, int64_t src_stride, void* to, int64_t dst_stride, int64_t n) {
   const auto* src = static_cast<const Bits*>(from);

@@ -13,7 +13,8 @@ void copy_on_device(const Tensor& out, const Tensor& x) {
   dispatch<cpu::copy, cuda::copy>({out.device(), "copy_"}, make_iterator(out, {&x}));
 }
 
-// Whether both tensors are dense in the same order and can be copied as bytes.
+// Returns whether both tensors are dense in the same order and have the same dtype, so that bytes
+// can be copied.
 bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides() &&
          is_dense(a.shape(), a.strides());
@@ -34,8 +35,8 @@ void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
     const Tensor source = packed(x, out.dtype());
     const bool ready = source.storage() == x.storage();
     if (out.is_contiguous()) {
-      // A temporary source must outlive the transfer, so only the caller's own tensor may stay
-      // pending.
+      // A temporary source must outlive the transfer, so the copy is asynchronous only if the
+      // source is the caller's own tensor.
       return cuda::copy_bytes(view_as(out, out.shape(), source.strides(), out.storage_offset()),
                               source, non_blocking && (ready || x.is_cuda()));
     }

@@ -13,7 +13,7 @@ namespace {
 using taper::cuda::Launch;
 using taper::cuda::Stream;
 
-// Conversion between dtypes.
+// Copies an element. The engine converts it between dtypes when it loads and stores.
 TAPER_FUNCTOR(Identity, Predicates, (T x), x);
 
 // --- transposing copies, through tiles in shared memory ---
@@ -70,8 +70,8 @@ int innermost(const TensorIterator& iter, const Operand& x) {
   return -1;
 }
 
-// Whether both sides have an innermost dimension, not the same one, and both are long enough for
-// tiles.
+// Returns whether both sides have an innermost dimension, these differ, and both are long enough
+// for tiles.
 bool is_transposed(const TensorIterator& iter) {
   constexpr int64_t kWorthIt = 16;
   const int a = innermost(iter, iter.out), b = innermost(iter, iter.in[0]);
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// piece.in[0].data may be null.
+// If piece.in[0].data is null, the result is filled with a number.
 template <class U>
 void copy_bits(const char* op, const TensorIterator& piece, U value, const Launch& on) {
   BitsArgs<U> args;
@@ -184,7 +184,7 @@ void wait_for(const Stream& later, const Stream& earlier) {
   event.wait(later);
 }
 
-// Runs on the source's stream, after out's earlier readers have finished.
+// Copies on the source's stream, after out's earlier readers have finished.
 void copy_peer(const Tensor& out, const Tensor& x) {
   const Stream target = Stream::current(out.device().index());
   const Stream source = Stream::current(x.device().index());
@@ -248,7 +248,7 @@ void copy_bytes(const Tensor& out, const Tensor& x, bool non_blocking) {
   TAPER_CUDA_CHECK(cudaMemcpyAsync(out.impl()->address(), x.impl()->address(), x.nbytes(),
                                    cudaMemcpyDefault, on.stream));
   if (out.is_cuda() && x.is_cuda()) return;
-  // The caller may free or change pageable memory before the GPU has read it.
+  // Waits, because the caller may free or change pageable memory before the GPU has read it.
   const Tensor& host = out.is_cuda() ? x : out;
   if (non_blocking && host.is_pinned()) {
     return taper::cuda::mark_in_flight(host.storage(), on.device);

@@ -12,9 +12,9 @@ void copy_into(const Tensor& out, const Tensor& x, bool non_blocking = false);
 // Returns x as dense row-major elements of `dtype`: x itself, detached, if it is that already.
 Tensor packed(const Tensor& x, DType dtype);
 inline Tensor dense(const Tensor& x) { return packed(x, x.dtype()); }
-// Whether x [N, C, ...] is stored densely as [N, ..., C] and not as [N, C, ...].
+// Returns whether x [N, C, ...] is stored densely as [N, ..., C] and not as [N, C, ...].
 bool has_channels_last(const Tensor& x);
-// Throws Error if out's dtype cannot represent the value.
+// Sets all elements to the value. Throws Error if out's dtype cannot represent it.
 void fill(const Tensor& out, Scalar value);
 // Writes out[i] = start + i * step, computed in double (in int64 for integers). out is 1-d and
 // dense.

@@ -10,9 +10,10 @@
 namespace taper::v0::kernels::cpu {
 namespace {
 
-// Transposed copies use square tiles of this side, which stay in the cache from row to row. Small
-// tiles are used if rows are a multiple of 1 KiB apart and therefore share few sets of the L1
-// cache. (Measured on 4096 x 4096 floats: going through a transposed buffer takes twice as long.)
+// Transposed copies use square tiles with this number of elements on a side, which stay in the
+// cache from row to row. If rows are a multiple of 1 KiB apart, they share few sets of the L1
+// cache, and small tiles are used. (Measured on 4096 x 4096 floats: a copy through a transposed
+// buffer takes twice as long.)
 constexpr int64_t kTile = 64, kSmallTile = 16;
 
 struct Ends {
@@ -45,7 +46,8 @@ struct Copier {
   }
 };
 
-// Returns the dimension along which the source is dense if it is not the target's, otherwise -1.
+// Returns the dimension along which the source is dense, if the target is dense along another one.
+// Returns -1 otherwise.
 int crossing_dim(const TensorIterator& iter) {
   const int last = iter.dims - 1;
   if (iter.in[0].strides[last] <= 1) return -1;
@@ -55,7 +57,8 @@ int crossing_dim(const TensorIterator& iter) {
   return -1;
 }
 
-// Returns the start of box `i` among the boxes that remain without dimensions a and b.
+// Returns the start of box `i`. A box spans the dimensions a and b, and i counts the boxes along
+// all others.
 Ends box_start(const Copier& copier, int64_t i, int a, int b) {
   Ends at = copier.start();
   for (int d = copier.iter.dims - 1; d >= 0; --d) {

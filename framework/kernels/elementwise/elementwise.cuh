@@ -22,8 +22,8 @@ namespace taper::v0::kernels::cuda {
 
 inline constexpr int kThreads = 256;
 
-// Type-erased kernel. Its arguments do not depend on the functor's type, so the code that prepares
-// them is compiled once instead of once per functor.
+// A type-erased kernel. Its arguments do not depend on the functor's type, so the code that
+// prepares them is compiled once instead of once per functor.
 using Kernel = const void*;
 template <class F, class Args> Kernel kernel_of(void (*kernel)(F, Args)) {
   return reinterpret_cast<Kernel>(kernel);
@@ -33,7 +33,7 @@ inline void launch(const char* op, Kernel kernel, const void* f, void* args, int
   assert(blocks <= kMaxPiece);
   void* arguments[] = {const_cast<void*>(f), args};
   (void)cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(kThreads), arguments, 0, on.stream);
-  on.check(op);  // checks whether the launch failed
+  on.check(op);  // throws if the launch failed
 }
 
 template <class C> C number_of(const Operand& x) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
   }
 }
 
-// Whether every tensor operand is dense and has dtype T.
+// Returns whether every tensor operand is dense and has dtype T.
 template <class T, int N> bool is_dense_in(const TensorIterator& iter) {
   bool yes = iter.dense && iter.out.dtype == dtype_of<T>;
   for (int n = 0; n < N; ++n) {
@@ -194,7 +194,8 @@ __device__ inline void store_group(char* data, int64_t offset, const Group<C>& g
   store_vec(reinterpret_cast<T*>(data) + offset, v);
 }
 
-// The frequent cases are inlined: the compute type, and vectors of half types and of bool.
+// The frequent cases are inlined: loads of the compute type, and vector loads of half types and of
+// bool.
 template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
   if (!x.data || x.inner_stride == 0) {
     const C one = x.data ? load_any<C>(x.data, x.dtype, offset) : x.number;

@@ -77,7 +77,8 @@ SpanPlan make_plan(const TensorIterator& iter, DType compute, SpanFn span, const
   return plan;
 }
 
-// A range of the iteration: the index of its first element along every dimension, and its length.
+// A range of the iteration, given by the index of its first element along every dimension and by
+// its length.
 struct Stretch {
   int64_t begin, n;
   int64_t index[kMaxDims];
@@ -163,7 +164,7 @@ void run_chunks(const SpanPlan& plan, int64_t first, int64_t last) {
   }
 }
 
-// Short dense operands, all of the compute type, need only one call of the functor.
+// If all operands are short, dense and of the compute type, a single call of the functor is enough.
 bool run_directly(const TensorIterator& iter, DType compute, SpanFn span, const void* functor) {
   if (!iter.dense || iter.numel > kChunk || iter.out.dtype != compute || !iter.out.data) {
     return false;

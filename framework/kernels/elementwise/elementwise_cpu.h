@@ -1,7 +1,7 @@
 // The engine of all element-wise CPU kernels. It splits an iteration into chunks and passes each
-// operand as a plain array of the compute type: directly if it is dense in that type, and converted
-// into a small buffer otherwise. It then stores the result. A kernel is therefore a loop over
-// arrays.
+// operand as a plain array of the compute type. An operand that is dense in that type is passed
+// directly; any other is converted into a small buffer. The engine then stores the result. A kernel
+// is therefore a loop over arrays.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,13 @@ inline constexpr int64_t kChunk = 1024;
 // Computes out[i] = functor(in[0][i], ...) for n elements. out may be one of the inputs.
 using SpanFn = void (*)(const void* functor, void* out, const void* const* in, int64_t n);
 
-// compute is kFloat32, kFloat64 or kInt64. If iter.out.data is null, results are discarded.
+// Runs the loop. `compute` is kFloat32, kFloat64 or kInt64. If iter.out.data is null, results are
+// discarded.
 void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, const void* functor);
 
-// Computes y[i] = f(x[i], ...). A functor may have a branch-free `fast` form for the floats for
-// which `fits` is true. The choice of form for an element does not depend on its neighbors.
+// Computes y[i] = f(x[i], ...). A functor may have a branch-free member `fast`, which is used for
+// the floats for which `fits` is true. Whether it is used for an element does not depend on the
+// element's neighbors.
 template <class F, class T, class... X>
 TAPER_CLONES void apply_to(T* y, int64_t n, const F f, const X*... x) {
   if constexpr (std::is_same_v<T, float> && requires { f.fast(*x...); }) {
@@ -48,7 +50,7 @@ void functor_span(const void* functor, void* out, const void* const* in, int64_t
            static_cast<const T*>(in[k])...);
 }
 
-// Runs f, a functor of kInputs elements, in the compute type.
+// Runs f, a functor of kInputs arguments, in the compute type.
 template <int kInputs, class F>
 void run_functor(const TensorIterator& iter, DType compute, const F& f) {
   const auto run = [&]<class T, size_t... k>(TypeTag<T>, std::index_sequence<k...>) {

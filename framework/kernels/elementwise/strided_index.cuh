@@ -11,7 +11,7 @@
 
 namespace taper::v0::kernels::cuda {
 
-// Indices within one launch fit in 31 bits; longer loops are split.
+// Indices within one launch must fit in 31 bits. A longer loop is split.
 inline constexpr int64_t kMaxPiece = (int64_t(1) << 31) - 1;
 // Number of adjacent elements of the innermost dimension per thread.
 inline constexpr int kGroup = 4;
@@ -64,7 +64,7 @@ template <int kOperands, int kWidth = kGroup> struct OffsetCalculator {
   }
 };
 
-// iter.numel is at most kMaxPiece. Dimensions are ordered by the output's strides, so that one
+// iter.numel must be at most kMaxPiece. Dimensions are ordered by the output's strides, so that one
 // thread writes adjacent elements.
 template <int kOperands, int kWidth = kGroup>
 OffsetCalculator<kOperands, kWidth> make_offsets(const TensorIterator& iter) {
@@ -92,7 +92,7 @@ OffsetCalculator<kOperands, kWidth> make_offsets(const TensorIterator& iter) {
   return offsets;
 }
 
-// Whether whole groups of operand k can be accessed as vectors.
+// Returns whether whole groups of operand k can be accessed as vectors.
 template <int kOperands>
 bool has_vectors(const OffsetCalculator<kOperands>& offsets, int k, const Operand& x) {
   bool yes = x.data && offsets.inner_size % kGroup == 0 && offsets.inner_stride[k] == 1 &&

@@ -13,8 +13,8 @@ Tensor unary(UnaryOp op, const Tensor& x, UnaryArgs args = {});
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, UnaryArgs args = {});
 inline const char* name_of(UnaryOp op) { return row_of(op).name; }
 
-// compute is kFloat32, kFloat64 or kInt64. Elements are converted to it when loaded and from it
-// when stored.
+// Computes op(x) in the dtype `compute`, which is kFloat32, kFloat64 or kInt64. Elements are
+// converted to it when loaded and from it when stored.
 namespace cpu {
 void unary(UnaryOp op, UnaryArgs args, const TensorIterator& iter, DType compute);
 }

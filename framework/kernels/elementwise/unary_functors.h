@@ -106,7 +106,7 @@ struct Neg : Numbers {
   }
 };
 TAPER_FUNCTOR(Abs, Numbers, (T x), math::abs(x));
-// 0 for NaN, as in PyTorch.
+// The sign of NaN is 0, as in PyTorch.
 TAPER_FUNCTOR(Sign, Numbers, (T x), truth<T>(x > T(0)) - truth<T>(x < T(0)));
 TAPER_FUNCTOR(Square, Numbers, (T x), times(x, x));
 TAPER_FUNCTOR(Sqrt, Floats, (T x), math::sqrt(x));
@@ -117,7 +117,8 @@ TAPER_FUNCTOR(Expm1, Floats, (T x), math::expm1(x));
 TAPER_FUNCTOR(Log, Floats, (T x), math::log(x));
 TAPER_FUNCTOR(Log2, Floats, (T x), math::log2(x));
 TAPER_FUNCTOR(Log1p, Floats, (T x), math::log1p(x));
-// Some functors have a faster CPU form (`fast`) for those floats for which `fits` is true.
+// If a functor has a member `fast`, the CPU uses that faster form for the floats for which `fits`
+// is true.
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
   static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
@@ -136,7 +137,7 @@ struct LeakyRelu : Floats {
   double slope;
   template <class T> TAPER_HD T operator()(T x) const { return x > T(0) ? x : x * T(slope); }
 };
-// scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
+// The function is scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
 struct Elu : Floats {
   double alpha, scale = 1, inner = 1;
   template <class T> TAPER_HD T operator()(T x) const {
@@ -144,7 +145,7 @@ struct Elu : Floats {
     return x > T(0) ? above : below;
   }
 };
-// Some functors have a cheaper version, ForHalf, for results of half types on the GPU.
+// If a functor has a ForHalf type, the GPU uses that cheaper version for results of half types.
 struct GeluForHalf : Floats {
   TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
 };

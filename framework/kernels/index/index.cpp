@@ -6,7 +6,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// Throws with PyTorch's message, which the kernel does not have.
+// Throws PyTorch's message, which the kernel does not contain.
 void check_on_host(const IndexRules& rules, const Tensor& index, int64_t bound, int dim) {
   const auto* at = pointer<const int64_t>(index);
   const int64_t lowest = rules.wrap ? -bound : 0;
@@ -49,7 +49,7 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
   Tensor y = Tensor::make(shape, src.dtype(), src.device());
   if (base.defined()) copy_into(y, base);
   if (!base.defined()) fill(y, 0);
-  // With distinct keys and zeros as the base, the sum is the row itself.
+  // If no two keys are equal and there is no base, each sum is a single row.
   const bool alone = distinct && !base.defined();
   fold_rows(alone ? RowOp::kPut : RowOp::kSum, y, key, width, src, distinct);
   return y;
@@ -58,7 +58,8 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src,
                bool distinct) {
   if (y.numel() == 0 || src.numel() == 0) return;
-  // put keeps the dtype. Integers are computed in int64, whose low bits are the result.
+  // RowOp::kPut keeps the dtype. Other ops compute integers in int64, and the low bits are the
+  // result.
   const DType wide = op == RowOp::kPut || src.is_floating_point() ? src.dtype() : kInt64;
   const Tensor out = packed(y, wide), rows = packed(src, wide);
   dispatch(

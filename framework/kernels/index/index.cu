@@ -1,7 +1,7 @@
 // Gathering and combining rows by key. To combine, positions are sorted by key, and every run of
 // equal keys is folded in a fixed order, in float for half types. If many rows are added to few,
-// nothing is sorted: warps sum pieces for all rows in shared memory, and then the pieces are
-// summed.
+// nothing is sorted. Each warp sums a piece of the positions into all target rows in shared memory,
+// and then the sums of the pieces are added.
 #include "framework/kernels/index/index.h"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ template <class F> void with_unit(size_t unit, F f) {
 
 // --- combining ---
 
-// Positions sorted by the low bits of their keys. In these, a key of -1 is all ones, which is
-// larger than any row. A run is all positions with one key. (Distinct keys need no sorting.)
+// Positions sorted by the low bits of their keys. A run is all positions with one key. In the low
+// bits, a key of -1 is all ones, which is larger than any row. (Distinct keys need no sorting.)
 struct Runs {
   const uint64_t* keys;
   const int64_t* positions;
@@ -97,7 +97,7 @@ template <class Unit> struct PutRun {
   }
 };
 
-// Short runs of narrow rows: one thread per element of a run's first row.
+// Combines short runs of narrow rows. One thread computes one element of a run's row.
 template <class T, class Fold> struct FoldRun {
   T* y;
   const T* src;
@@ -120,8 +120,9 @@ template <class T, class Fold> struct FoldRun {
 constexpr int64_t kFewRows = 384;
 constexpr int64_t kSharedBytes = 48 * 1024;
 
-// Block: (kWarp columns, pieces). blockIdx.x: that many pieces of `piece` positions each, one per
-// warp, in order. blockIdx.y: a tile of columns. parts: [gridDim.x, rows, width].
+// A block has one warp for each of its pieces, and each lane sums one column. A piece consists of
+// `piece` consecutive positions. blockIdx.x selects the block's pieces, in order, and blockIdx.y a
+// tile of columns. parts: [gridDim.x, rows, width].
 template <class T>
 __global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
                            int piece, int rows, int64_t width) {
@@ -209,8 +210,9 @@ __device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int6
   return sum;
 }
 
-// Block: (kColumns, parts). blockIdx.x: a sorted position; the block works if a run starts there.
-// blockIdx.y: a tile of columns. Every part of a run is folded in order, then the parts in order.
+// A block is kColumns threads wide and has a row of threads for each part of a run. blockIdx.x is a
+// sorted position; the block works only if a run starts there. blockIdx.y is a tile of columns.
+// Each part of the run is folded in order, and then the results of the parts are folded in order.
 template <class T, int kVec, class Fold>
 __global__ void __launch_bounds__(kColumns* kMaxParts)
     fold_runs(T* y, const T* src, Runs runs, int64_t width, Fold fold) {

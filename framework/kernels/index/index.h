@@ -24,9 +24,10 @@ enum class RowOp : uint8_t { kPut, kSum, kProd, kAmax, kAmin };
 // key[i][j] = index[i][j] * n + j.
 //
 // In general, index (int64 or int32, any strides) has as many dimensions as `shape`, with sizes
-// that are not larger except along dim. key[c] is the number, in a dense tensor of `shape`, of the
-// element at position c with c[dim] replaced by index[c]. An index out of range throws IndexError
-// on the CPU. On the GPU it gives -1 and is reported by the next synchronizing call.
+// that are not larger except along dim. key[c] is a flat element number in a dense tensor of
+// `shape`: that of the position c in which c[dim] is replaced by index[c]. An index out of range
+// throws IndexError on the CPU. On the GPU it gives -1 and is reported by the next synchronizing
+// call.
 Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape, int dim);
 
 // Returns the rows of x at the keys as a dense tensor of `shape`. A key of -1 gives zeros.
@@ -37,16 +38,14 @@ Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape&
 // avoids sorting them.
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src,
                bool distinct = false);
-// Returns a dense copy of base, or zeros if it is undefined, of `shape`, with the rows of src
-// added.
+// Returns a dense tensor of `shape`: base, or zeros if it is undefined, with the rows of src added.
 Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
                 const Tensor& src, bool distinct = false);
 // Returns the flat positions (int64 [n]) of the nonzero elements of x. Synchronizes.
 Tensor nonzero(const Tensor& x);
-// Returns, for each element of x, the number (int64) of elements of its row of `sorted` that are
-// less than it, or not greater if `right`. sorted is ascending, [..., n], and x has the same
-// leading sizes [..., m]; for a sequence [n], x may have any shape. A NaN in x counts as the
-// largest value.
+// Returns an int64 number for each element of x: how many elements of its row of `sorted` are less
+// than it, or not greater if `right`. sorted is ascending, [..., n], and x has the same leading
+// sizes [..., m]. If sorted is [n], x may have any shape. A NaN in x counts as the largest value.
 Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right);
 
 // Throws Error(sentence) if an element of `holds` (bool) is false: on the CPU at once, on the GPU

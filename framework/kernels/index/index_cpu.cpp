@@ -17,7 +17,7 @@
 
 namespace taper::v0::kernels {
 
-// Processes one row of the index at a time. check_on_host() has checked all indices.
+// Processes one row of the index at a time. check_on_host() must have checked all indices.
 template <>
 void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor& key,
                                           const Tensor& index, const Shape& shape, int dim) {
@@ -26,7 +26,7 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
   const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
   const int64_t wrapped = rules.wrap ? shape[dim] : 0;
   host::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
-    int64_t first = 0;  // contribution of the row's position, without dim
+    int64_t first = 0;  // the row's position without dim, as a number of elements
     for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
       if (d != dim) first += rest % index.size(d) * strides[int(d)];
     }
@@ -74,7 +74,7 @@ void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, in
                  int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
   if constexpr (!kHalf) {
-    // With few elements per row, grouping costs more than it saves.
+    // If there are few elements per row, grouping costs more than it saves.
     for (size_t i = 0; width < 16 && i < key.size(); ++i) {
       T* sum = y + key[i] * width;
       for (int64_t j = 0; j < width; ++j) sum[j] = fold(sum[j], *src++);
@@ -112,7 +112,7 @@ void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, 
   });
 }
 
-// Copies in the order of the positions. On the CPU no key is out of range.
+// Copies rows in the order of the positions. On the CPU no key is out of range.
 void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key, int64_t width) {
   const size_t bytes = size_t(width) * y.element_size();
   char* to = pointer<char>(y);

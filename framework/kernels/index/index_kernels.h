@@ -1,5 +1,5 @@
-// Functors of the index kernels, one thread per element: row numbers from an index, the combination
-// of rows, and binary search in sorted rows.
+// Functors of the index kernels. Each thread computes one element: row numbers from an index, the
+// combination of rows, and binary search in sorted rows.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ template <class Check> struct RowKeys {
     if (!check(at, bound)) return;
     key[i] = at * strides[dim] + (few ? of_others(uint32_t(i)) : of_others(i));
   }
-  // Returns what the position `rest` contributes to the row number in dimensions other than dim.
+  // Returns the share of the row number that the dimensions other than dim contribute. `rest` is
+  // the flat position.
   template <class I> TAPER_HD int64_t of_others(I rest) const {
     int64_t row = 0;
     for (int d = dims - 1; d >= 0; --d) {
