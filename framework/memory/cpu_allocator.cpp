@@ -17,7 +17,8 @@ constexpr size_t kSmall = 2048;
 constexpr size_t kMostCached = size_t(4) << 30;
 constexpr std::align_val_t kAlign{64};
 
-// Four size classes per doubling: at most a quarter of a block is unused.
+// Returns the size class of a block. There are four classes per doubling, so at most a quarter of a
+// block is unused.
 size_t class_of(size_t nbytes) {
   const int log = std::bit_width(nbytes - 1) - 1;
   return size_t(log) * 4 + ((nbytes - 1) >> (log - 2)) - 4;
@@ -45,8 +46,8 @@ CpuAllocator source = {
     [](void* block, size_t align) noexcept { ::operator delete(block, std::align_val_t(align)); }};
 std::atomic<bool> has_begun{false};
 
-// Released when memory is exhausted, so that freeing caches and composing the error message still
-// find memory.
+// Memory that is released when memory is exhausted, so that freeing caches and composing the error
+// message still find some.
 constexpr size_t kReserve = size_t(1) << 16;
 std::atomic<void*> reserve{nullptr};
 

@@ -1,4 +1,4 @@
-// CPU memory that is cached and reused: every training step requests the same sizes, and fresh
+// CPU memory that is cached and reused. Every training step requests the same sizes, and fresh
 // pages from the system cost more than the arithmetic on them.
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace taper::v0 {
 
-// Replaces operator new as the source of CPU tensor memory. allocate() returns blocks aligned to
-// `align`, a power of two, or null if there is no memory left. It is called on any thread. Free
-// blocks are cached for later tensors before they are returned. Installing one throws Error after
-// memory has been allocated.
+// A source of CPU tensor memory that replaces operator new. allocate() returns blocks aligned to
+// `align`, a power of two, or null if there is no memory left. It is called on any thread. Taper
+// caches free blocks for later tensors before it returns them. Installing an allocator throws Error
+// after memory has been allocated.
 struct CpuAllocator {
   void* (*allocate)(std::size_t nbytes, std::size_t align) noexcept;
   void (*free)(void* block, std::size_t align) noexcept;
@@ -26,8 +26,8 @@ void* allocate(size_t nbytes);
 // Frees a block. `nbytes` is the number that was requested.
 void free(void* block, size_t nbytes) noexcept;
 
-// Allocates from the system directly, without caching or counting. Frees cached blocks first if
-// memory is short.
+// Allocates from the system directly, without caching or counting. If memory is short, frees cached
+// blocks first.
 void* from_system(size_t nbytes);
 void to_system(void* block) noexcept;
 

@@ -46,8 +46,8 @@ struct PinnedBlock {
 };
 using PinnedPtr = std::unique_ptr<PinnedBlock>;
 
-// Sizes are powers of two up to 1 MiB, then multiples of 1 MiB. A block is reused for its own size
-// only.
+// Returns the size of a block: a power of two up to 1 MiB, and a multiple of 1 MiB above. A block
+// is reused only for requests of its own size.
 size_t pinned_size(size_t nbytes) {
   if (uses_uncached_allocator()) return nbytes;
   if (nbytes <= kMiB) return std::max(std::bit_ceil(nbytes), kPage);

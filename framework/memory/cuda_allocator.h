@@ -1,5 +1,5 @@
-// GPU memory and page-locked host memory, cached and reused: cudaMalloc waits for the device and
-// costs more than most kernels. This header needs no header of the CUDA runtime.
+// GPU memory and page-locked host memory that are cached and reused, because cudaMalloc waits for
+// the device and costs more than most kernels. This header includes no header of the CUDA runtime.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,16 @@ namespace taper::v0::cuda {
 
 class Stream;
 
-// Allocates memory for the current stream of a device. It returns to that stream's free list when
-// the last tensor is destroyed: work that was queued on the stream earlier still runs before
-// whatever uses the memory next. Sizes are rounded up to 512 bytes, addresses are aligned to 512
-// bytes, and zero bytes give null data. See framework/memory/small_blocks.h for the mode without
-// caching. Throws OutOfMemoryError with the state of the allocator.
+// Allocates memory for the current stream of a device. When the last tensor is destroyed, the
+// memory returns to that stream's free list. Work that was queued on the stream earlier still runs
+// before any later use of the memory. Sizes are rounded up to 512 bytes, addresses are aligned to
+// 512 bytes, and zero bytes give null data. See framework/memory/small_blocks.h for the mode
+// without caching. Throws OutOfMemoryError with the state of the allocator.
 StoragePtr allocate(size_t nbytes, int device);
 
-// Allocates page-locked host memory that any GPU can access. It is reused after the work that the
-// current stream had when it was freed, and the streams given to record_stream(), have finished.
+// Allocates page-locked host memory that any GPU can access. After it is freed, it is reused only
+// when two kinds of work have finished: the work of the current stream at the time of freeing, and
+// the work of the streams given to record_stream().
 StoragePtr allocate_pinned(size_t nbytes);
 
 // Records that another stream uses this memory. After it is freed, it is reused only when the
@@ -30,7 +31,8 @@ void record_stream(const StoragePtr& storage, const Stream& stream);
 // the host waits until the stream has passed this point.
 void mark_in_flight(const StoragePtr& storage, int device);
 
-// Sets whether unused memory of a stream is never released, because a captured graph uses it.
+// Sets whether unused memory of a stream is kept and never released, because a captured graph uses
+// it.
 void hold_memory(const Stream& stream, bool on);
 
 struct MemoryStats {

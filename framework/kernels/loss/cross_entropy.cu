@@ -1,7 +1,7 @@
 // Cross entropy of rows of logits, forward and backward. Sums are in float (in double for double).
 // The forward pass reads the logits once; the backward pass reads and writes once. If the forward
-// pass also computes the gradient, it holds rows in shared memory and writes the gradient for
-// dloss = 1. The backward pass then has no work unless dloss differs from 1.
+// pass also computes the gradient, it holds rows in shared memory and writes the gradient for dloss
+// = 1. The backward pass then has work to do only if dloss differs from 1.
 #include <algorithm>
 #include <cstdint>
 
@@ -44,7 +44,8 @@ template <class C> struct Outputs {
   C* total;  // null: the loss is a sum
   bool has_total;
 
-  // Called by a block's first kLanes threads. The order depends only on the number of rows.
+  // Reduces the losses. Called by a block's first kLanes threads. The order of the sum depends only
+  // on the number of rows.
   template <int kLanes> __device__ void reduce(int64_t rows) const {
     const int thread = int(threadIdx.y * blockDim.x + threadIdx.x);
     C sum = 0, all = 0;
@@ -75,8 +76,8 @@ template <class T> struct Problem {
     if (!targets.counts(r)) return C(0);
     return of_class ? of_class[targets.at[r]] : C(1);
   }
-  // loss = (log(sum(exp(x))) - x[target]) * weight[target]. For log-probabilities the first term is
-  // omitted. Ignored rows get 0.
+  // Stores the loss (log(sum(exp(x))) - x[target]) * weight[target]. For log-probabilities the
+  // first term is omitted. The loss of an ignored row is 0.
   __device__ void store(const Outputs<C>& to, int64_t r, C max, C log_sum, C x) const {
     const C w = weight(r);
     to.losses[r] = targets.counts(r) ? (log_sum - (x - max)) * w : C(0);
@@ -90,7 +91,7 @@ template <class T> struct Problem {
 
 template <int kLanes> inline constexpr int kForwardThreads = kLanes <= kWarp ? 1024 : kLanes;
 
-// A single block also reduces the losses.
+// Computes the losses of rows. If there is only one block, it also reduces them.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kForwardThreads<kLanes>)
     forward_kernel(const Problem<T> problem, const Outputs<Compute<T>> to) {
@@ -121,8 +122,8 @@ __global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64
   to.template reduce<1024>(rows);
 }
 
-// dlogits = (exp(x - logsumexp) - onehot(target)) * scale. For log-probabilities the exponential is
-// omitted. Ignored rows get 0.
+// Computes dlogits = (exp(x - logsumexp) - onehot(target)) * scale. For log-probabilities the
+// exponential is omitted. The gradient of an ignored row is 0.
 template <class T> struct RowGradient {
   using C = Compute<T>;
   int64_t target;
@@ -227,7 +228,7 @@ template <class C> struct Scales {
   }
 };
 
-// If `made`, dlogits is already correct for dloss = 1.
+// Computes dlogits. If `made`, dlogits already contains the gradient for dloss = 1.
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,
@@ -335,7 +336,7 @@ bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& 
           n,
           [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
             dim3 block = row_block<kLanes>();
-            // Use whole warps.
+            // A block uses whole warps.
             if (alone)
               block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
             const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
@@ -368,7 +369,7 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
         n,
         [&]<int kVec, int kLanes>(Int<kVec>, Int<kLanes>) {
           unsigned grid = row_grid<kLanes>(rows);
-          // Few blocks suffice, as they usually have no work.
+          // Few blocks are enough, because they usually have no work.
           if (made) {
             grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
           }

@@ -14,9 +14,9 @@ struct Ctc {
   Tensor log_probs;                                       // [T, N, C]
   Tensor targets, starts, input_lengths, target_lengths;  // row n's labels begin at starts[n]
   int64_t blank = 0, most = 0;                            // no target is longer than `most`
-  // Written by ctc. labels [N, L], L = 2 * most + 1: each target with blanks around every label,
-  // and -1 beyond its end. alpha [T, N, L]: the log probability of all paths to each state. loss
-  // [N].
+  // These are written by ctc(). labels [N, L], L = 2 * most + 1: each target with blanks around
+  // every label, and -1 beyond its end. alpha [T, N, L]: the log probability of all paths to each
+  // state. loss: [N].
   Tensor labels, alpha, loss;
 
   int64_t T() const { return log_probs.size(0); }
@@ -25,15 +25,15 @@ struct Ctc {
   int64_t L() const { return 2 * most + 1; }
 };
 void ctc(Ctc& c);
-// Returns the gradient as PyTorch defines it: exp(log_probs) minus the labels' part. It includes
-// the gradient of a preceding log-softmax, which does not change the result behind one. With
-// zero_infinity it is 0 where the loss is infinite.
+// Returns the gradient as PyTorch defines it: exp(log_probs) minus the part of the labels. It
+// already includes the gradient of a log-softmax that computed log_probs, which leaves it
+// unchanged. With zero_infinity it is 0 where the loss is infinite.
 Tensor ctc_backward(const Tensor& dloss, const Ctc& c, bool zero_infinity);
 
 template <class Backend> struct CtcKernels {
   static void forward(const Ctc& c);
-  // sums has log_probs' shape and is filled with -inf; the gradient is written to it. beta has
-  // alpha's shape.
+  // `sums` has log_probs' shape and must be filled with -inf. The gradient is written to it. beta
+  // has alpha's shape.
   static void backward(const Tensor& sums, const Tensor& beta, const Tensor& dloss, const Ctc& c,
                        bool zero_infinity);
 };

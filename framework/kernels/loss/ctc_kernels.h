@@ -71,8 +71,8 @@ template <class Check> struct CtcLabels {
 };
 
 // Computes step t of alpha (the log probability of all paths from the start to a state) or of beta
-// (from the state to the end). It combines the state with its two predecessors in the direction of
-// the walk. Two equal labels need a blank between them.
+// (from the state to the end). The state is combined with its two predecessors in the direction of
+// the computation. Two equal labels need a blank between them.
 template <class T, bool kFromEnd> struct CtcWays {
   CtcView<T> c;
   T* sums;

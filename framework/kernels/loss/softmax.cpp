@@ -63,7 +63,7 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction
   const auto on_cuda = [&] {
     if (reduces) out.loss = Tensor::make({}, loss_dtype, x.device());
     if (means) out.total = Tensor::make({}, sum_type, x.device());
-    // float16 uses a loss scale, so dloss is not 1.
+    // Not for float16, which is used with a loss scale, so dloss is not 1.
     if (with_gradient && reduces && !options.log_probabilities && x.dtype() != kFloat16) {
       out.dlogits = Tensor::make(x.shape(), x.dtype(), x.device());
     }

@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 
 // --- along an outer dimension ---
 
-// A rule states how columns are reduced and how their elements are mapped. It reads the first
-// kInputs of two inputs.
+// A rule defines how columns are reduced and how their elements are mapped. Of the two inputs, it
+// reads the first kInputs.
 template <class C> struct Forward : LogSumExp<C> {
   static constexpr int kInputs = 1;
   bool log;
@@ -192,7 +192,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int64_t tile = blockIdx.x; tile < block.tiles; tile += gridDim.x) {
     const Column column = column_at<V>(tile, block, sizes);
     const int64_t end = column.exists ? sizes.n : 0, step = int64_t(height) * kLoads;
-    // Calls f(position, values) for kLoads rows from `row` on. `whole`: all of them exist.
+    // Calls f(position, values) for kLoads rows from `row` on. `whole` states that all of them
+    // exist.
     const auto visit_rows = [&](int64_t row, auto whole, auto f) {
       Vec<T, V> v[kLoads][kInputs];
 #pragma unroll
@@ -234,7 +235,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     join_rows<kTileThreads>(rule, acc, block);
 #pragma unroll
     for (int j = 0; j < V; ++j) acc[j] = rule.ready(acc[j]);
-    // Run backward, because what was read last is still in the cache.
+    // Rows are visited backward, because the rows that were read last are still in the cache.
     for (int64_t row = y + (end - 1) / step * step; row >= 0; row -= step) {
       visit(row, [&](int64_t at, const Vec<T, V>(&v)[kInputs]) {
         Vec<T, V> w;
@@ -252,8 +253,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 // --- launchers ---
 
-// Launches kernel(Int<kVec>, Int<kLanes>, constant: whether the row is held in registers) along the
-// rows, each processed by kLanes threads.
+// Launches kernel(Int<kVec>, Int<kLanes>, held) along the rows. kLanes threads process a row.
+// `held` is a constant: whether they hold the row in registers.
 template <class T, class F, class... P>
 void along_rows(const Launch& on, ReduceSizes s, F kernel, bool log, P*... pointers) {
   const auto launch = [&]<int kLanes>(auto vec, Int<kLanes> lanes, auto held) {

@@ -24,8 +24,8 @@ struct NllOptions {
   bool log_probabilities = false;  // true for nll_loss: the logits are normalized already
   const char* name() const { return log_probabilities ? "nll_loss" : "cross_entropy"; }
 };
-// Results for each row, [n] in float32 (float64 for float64). losses and weights are 0 for ignored
-// rows.
+// The results for each row, [n] in float32 (float64 for float64). losses and weights are 0 for
+// ignored rows.
 struct NllRows {
   Tensor losses;
   Tensor weights;    // weight of the row's class
@@ -34,7 +34,7 @@ struct NllRows {
 struct CrossEntropy {
   Tensor loss;  // [n] for Reduction::kNone, otherwise 0-dim
   NllRows rows;
-  Tensor total;    // 0-dim, for mean: the sum of the weights, by which it divides
+  Tensor total;    // 0-dim, for kMean: the sum of the weights, by which the loss is divided
   Tensor dlogits;  // defined if computed in the forward pass: the gradient for dloss = 1
 };
 
@@ -49,7 +49,7 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction
 Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
                               const CrossEntropy& forward, const NllOptions& options);
 
-// Tensors are dense [outer, n, inner], and functions work along n.
+// The functions of both backends work along n. Tensors are dense [outer, n, inner].
 namespace cpu {
 void softmax(bool log, const Tensor& y, const Tensor& x, ReduceSizes sizes);
 void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y,
@@ -65,7 +65,7 @@ namespace cuda {
 void softmax(bool log, const Tensor& y, const Tensor& x, ReduceSizes sizes);
 void softmax_backward(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y,
                       ReduceSizes sizes);
-// Returns whether dlogits, if defined, was written.
+// Returns whether it has written dlogits, which may be undefined.
 bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& target,
                    const NllOptions& options);
 // dloss is [n] or 0-dim, in the dtype of the loss.

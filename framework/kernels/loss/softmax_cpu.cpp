@@ -39,7 +39,7 @@ void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of)
   }
 }
 
-// The maximum of a row and the sum of exp(x - max). `exps` receives the terms.
+// The maximum of a row and the sum of exp(x - max). The terms of the sum are written to `exps`.
 template <class T> struct MaxSum { T max, sum; };
 template <class T> MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
   const T max = combine_run<MaxOf>(x, n);
@@ -90,8 +90,8 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
 
 // --- along a dimension other than the last: adjacent columns together ---
 
-// Calls f(for_rows, width) for tiles of columns. for_rows calls its argument with the position of
-// the first element of each of the n rows.
+// Calls f(for_rows, width) for tiles of columns. for_rows(g) calls g(position) for each of the n
+// rows, with the position of the row's first element in the tile.
 template <class F> void for_column_tiles(ReduceSizes s, F f) {
   const int64_t tiles = (s.inner + kTileColumns - 1) / kTileColumns;
   const int64_t work = s.n * std::min(s.inner, kTileColumns) * kExpWork;

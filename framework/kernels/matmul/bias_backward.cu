@@ -1,6 +1,6 @@
-// dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both are overwritten. A
-// block sums some rows of some columns; if there are several such parts, a second launch combines
-// them. The order depends only on sizes and dtype.
+// Computes dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both results
+// are overwritten. A block sums some rows of some columns. If there are several such blocks along
+// the rows, a second launch combines their sums. The order depends only on sizes and dtype.
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"

@@ -11,7 +11,7 @@
 namespace taper::v0::kernels {
 namespace {
 
-// A matrix in the form that Gemm reads: rows `ld` apart, possibly transposed.
+// A matrix in the form that Gemm reads: its rows are `ld` elements apart, and it may be transposed.
 struct Operand2d {
   Tensor x;  // keeps the copy alive if one was needed
   bool transposed;

@@ -1,7 +1,8 @@
-// Matrix products by cuBLASLt. C = alpha * op(A) op(B) + beta * C; C is overwritten if beta is 0. A
+// Matrix products by cuBLASLt: C = alpha * op(A) op(B) + beta * C. C is overwritten if beta is 0. A
 // row-major C = op(A) op(B) is passed as the column-major C' = op(B)' op(A)'. float32 is computed
 // in float32 (or in TF32 if the user allows it), and half types accumulate in float32. An algorithm
-// is chosen once for each shape. Split sums use the workspace in a fixed order, never atomics.
+// is chosen once for each shape. If k is split, partial sums are combined through the workspace in
+// a fixed order, never by atomics.
 #include "framework/kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ using taper::cuda::Launch;
 using taper::cuda::Scratch;
 
 constexpr size_t kMaxWorkspace = size_t(32) << 20;
-// Grids have a 16-bit dimension for matrices.
+// The matrices of a batch are one dimension of the grid, which is limited to 16 bits.
 constexpr int64_t kMaxBatch = 65535;
 constexpr size_t kMaxPlans = 4096;
 
@@ -157,9 +158,9 @@ Preference make_preference(const Gemm& g, const Key& key) {
   return preference;
 }
 
-// Returns cuBLASLt's first suggestion, except for long half-type products over a small k. There,
-// smaller tiles let more of them be stored while others compute (9 to 14 % at the sizes of small
-// GPTs on an H200).
+// Returns cuBLASLt's first suggestion, except for half-type products with many rows and a small k.
+// For these, smaller tiles allow more of them to be stored while others compute (9 to 14 % faster
+// at the sizes of small GPTs on an H200).
 int best_of(const Gemm& g, const cublasLtMatmulHeuristicResult_t* found, int count) {
   constexpr int64_t kFewSteps = 768, kMany = int64_t(1) << 23;
   if (!is_half(g.dtype) || g.k > kFewSteps || g.batch * g.m * g.n < kMany) return 0;
@@ -195,7 +196,7 @@ Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const voi
       handle, plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),
       preference.get(), kResults, found, &count);
   plan.supported = status == CUBLAS_STATUS_SUCCESS && count > 0;
-  // A bias can be added without cuBLASLt; there is no alternative for anything else.
+  // Only a bias can be added without cuBLASLt. Nothing else has an alternative.
   if (!plan.supported && !bias) {
     check(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status,
           "cublasLtMatmulAlgoGetHeuristic", g);
@@ -206,8 +207,8 @@ Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const voi
   return plan;
 }
 
-// One per thread, so that a lookup needs no lock. It is destroyed while the CUDA runtime still
-// exists.
+// Returns the state of this thread, so that a lookup needs no lock. It is destroyed while the CUDA
+// runtime still exists.
 Blas& blas_of(int device, const Gemm& g) {
   thread_local std::unordered_map<int, Blas> all;
   Blas& blas = all[device];
@@ -244,7 +245,8 @@ Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const voi
   return blas.plans.emplace(key, make_plan(blas.handle.get(), g, key, bias)).first->second;
 }
 
-// C = beta * C + bias, for cases that cuBLASLt does not support. C is not read if beta is 0.
+// Computes C = beta * C + bias, for cases that cuBLASLt does not support. C is not read if beta is
+// 0.
 template <class T> struct ScaleAndBias {
   T* c;
   const T* bias;
@@ -301,7 +303,7 @@ void multiply(const Launch& on, const Gemm& g, const void* a, const void* b, voi
   run(Scratch(plan.workspace, on.device).data());
 }
 
-// c = activation(z). Both are dense and have g's dtype; they may be the same.
+// Computes c = activation(z). Both are dense and have g's dtype. They may be the same.
 void activate(const Gemm& g, Activation activation, const void* z, void* c) {
   const UnaryOp op = activation == Activation::kRelu   ? UnaryOp::kRelu
                      : activation == Activation::kGelu ? UnaryOp::kGelu
@@ -334,8 +336,8 @@ void copy_rows(const Launch& on, void* to, Rows wanted, const void* from, Rows g
       CopyRows{static_cast<uint16_t*>(to), wanted, static_cast<const uint16_t*>(from), given});
 }
 
-// Rows of 65 elements, for example, keep cuBLASLt from using its fast kernels; padded copies cost
-// less. They pay off only for large products.
+// Returns whether padded copies of the operands pay off. Rows of 65 elements, for example, keep
+// cuBLASLt from using its fast kernels. Only large products gain more than the copies cost.
 bool wants_padding(const Gemm& g) {
   const bool odd = g.lda % 8 != 0 || g.ldb % 8 != 0 || g.ldc % 8 != 0;
   constexpr int64_t kWorth = int64_t(1) << 27;
@@ -353,7 +355,8 @@ void multiply_padded(const Launch& on, const Gemm& g, const void* a, const void*
   const auto room = [&](int which, int64_t numel) {
     return copies[which].emplace(size_t(numel) * 2, on.device).data();
   };
-  // Returns a copy with count x length elements if the given operand differs from that.
+  // Returns a padded copy with count x length elements, or the operand itself if it already has
+  // that size.
   const auto pad = [&](int which, const void* x, int64_t& ld, Rows given, int64_t count,
                        int64_t length) {
     if (ld % 8 == 0 && count == given.count && length == given.length) return x;

@@ -10,9 +10,9 @@ namespace taper::v0::kernels {
 // attention since it started. Used for summaries. Each kernel's entry point adds its own.
 inline thread_local int64_t multiply_adds = 0;
 
-// C[b] = alpha * op(A[b]) op(B[b]) + beta * C[b], row-major. After op, A is m x k, B is k x n and C
-// is m x n. Leading dimensions are the row strides as stored. float16 and bfloat16 accumulate in
-// float.
+// Computes C[b] = alpha * op(A[b]) op(B[b]) + beta * C[b], row-major. After op, A is m x k, B is k
+// x n and C is m x n. Leading dimensions are the row strides as stored. float16 and bfloat16
+// accumulate in float.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
@@ -32,21 +32,21 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 struct LinearResult {
   Tensor y, before;
 };
-// Returns y = activation(x [m, k] times the transpose of weight [n, k] plus bias [n], if defined).
-// `before` holds the arguments of the activation if wants_before, and is undefined otherwise.
+// Returns y = activation(z), where z is x [m, k] times the transpose of weight [n, k] plus bias
+// [n], if defined. If wants_before, `before` holds z; otherwise it is undefined.
 LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation = Activation::kNone, bool wants_before = false);
 
 struct BiasGradients {
   Tensor dz, dbias;
 };
-// For z = rows + bias and y = activation(z): returns dz from dy [m, n] and `kept`, which is z (y
-// for relu; not read without an activation). If wants_dbias, also returns dbias [n], the column
-// sums of dz. One pass on the GPU.
+// Returns dz from dy [m, n], for z = rows + bias and y = activation(z). `kept` is z, but y for
+// relu, and is not read without an activation. If wants_dbias, also returns dbias [n], the column
+// sums of dz. Takes one pass on the GPU.
 BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
                             bool wants_dbias);
 
-// What gemm does with the product C, a single dense matrix, before storing it.
+// The operations that gemm applies to the product C, a single dense matrix, before storing it.
 struct Epilogue {
   const void* bias = nullptr;  // n elements of C's dtype, added to every row
   Activation activation = Activation::kNone;
@@ -58,15 +58,16 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
 // Computes one float product (no batch; k > 0) on one thread, and adds `bias` [n] to every row if
 // it is not null. Each element is a chain of fused multiply-adds in the order of k, in blocks whose
 // size depends only on k. Therefore a product that is computed in parts has the same bits as one
-// computed as a whole, and AVX2 and AVX-512 give the same bits.
+// that is computed as a whole. AVX2 and AVX-512 give the same bits.
 void sgemm(const Gemm& g, const float* a, const float* b, float* c, const float* bias = nullptr);
 }  // namespace cpu
 namespace cuda {
 void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then = {});
-// The same by our own kernels, for small float32 products where they are faster than cuBLASLt. A
-// fixed rule of sizes and layout decides. Returns false without writing anything elsewhere.
+// Like gemm, by Taper's own kernels for small float32 products, where these are faster than
+// cuBLASLt. A fixed rule of sizes and layout decides whether they are used. Otherwise returns false
+// without writing anything.
 bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then);
-// Operands are dense, m and n are not 0, and there is an activation.
+// Operands must be dense, m and n must not be 0, and there must be an activation.
 void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
                    const Tensor& kept);
 }  // namespace cuda

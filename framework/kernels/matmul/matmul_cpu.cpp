@@ -1,6 +1,6 @@
-// C = alpha * op(A) op(B) + beta * C. The output is cut into tiles, each of which is one product on
-// one thread. An element's sum does not depend on its tile, except where oneDNN multiplies; there
-// the tiles depend only on the shape.
+// Computes C = alpha * op(A) op(B) + beta * C. The output is cut into tiles, each of which is one
+// product on one thread. The sum of an element does not depend on its tile, except where oneDNN
+// multiplies. There the tiles depend only on the shape.
 #include "framework/kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ struct Tiling {
   int64_t rows, cols, down, across;
 };
 
-// Returns at most `wanted` tiles, none so low or narrow that packing does not pay off.
+// Returns a grid of at most `wanted` tiles. No tile is so low or narrow that packing does not pay
+// off.
 Tiling make_tiling(const Gemm& g, int64_t wanted) {
   constexpr int64_t kWide = 128, kNarrow = 32, kHigh = 192, kLow = 24;
   int64_t down = 1, across = 1, rows = g.m, cols = g.n;
@@ -66,8 +67,8 @@ template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, i
   });
 }
 
-// Row by row, c[i, :] accumulates a[i, p] * b[p, :] in the order of p, four at a time. B is not
-// transposed here.
+// Adds a[i, p] * b[p, :] to the row c[i, :] in the order of p, four at a time. B is not transposed
+// here.
 TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b, double* c) {
   constexpr int64_t kWidth = 256;
   double sums[kWidth];
@@ -159,7 +160,7 @@ std::vector<float> widen(const T* x, int64_t batch, int64_t stride, int64_t rows
   return out;
 }
 
-// Half types: products and sums in float, with one rounding at the end.
+// Multiplies half types: products and sums in float, with one rounding at the end.
 template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* c) {
   Gemm f = g;
   f.dtype = kFloat32;
@@ -181,7 +182,8 @@ template <class T> void multiply_wide(const Gemm& g, const T* a, const T* b, T* 
   });
 }
 
-// Integer products serve counting and tests: no blocking, and sums in int64, which wrap.
+// Multiplies integers, without blocking, because integer products are used for counting and tests
+// only. Sums are in int64, which wraps.
 template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     const int64_t matrix = r / g.m, i = r % g.m;
@@ -201,7 +203,7 @@ template <class T> void multiply_integers(const Gemm& g, const T* a, const T* b,
   }
 }
 
-// k = 0: there is nothing to add. beta = 0 clears C, including NaN.
+// Handles k = 0, where there is nothing to add. beta = 0 clears C, including NaN.
 template <class T> void scale_only(const Gemm& g, T* c) {
   for (int64_t r = 0; r < g.batch * g.m; ++r) {
     T* row = c + r / g.m * g.stride_c + r % g.m * g.ldc;
@@ -211,7 +213,7 @@ template <class T> void scale_only(const Gemm& g, T* c) {
   }
 }
 
-// For any type: stores the bias, adds the product, then applies the activation.
+// Stores the bias, adds the product, and then applies the activation, for any type.
 template <class T> void multiply_then(Gemm g, const T* a, const T* b, T* c, const Epilogue& then) {
   for (int64_t i = 0; then.bias && i < g.m; ++i) {
     std::copy_n(static_cast<const T*>(then.bias), g.n, c + i * g.ldc);

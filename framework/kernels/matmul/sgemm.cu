@@ -1,4 +1,5 @@
-// C = activation(op(A) op(B) + bias): the launcher, and the rule for when it is used.
+// Launches the kernel of sgemm.cuh, C = activation(op(A) op(B) + bias), and contains the rule for
+// when it is used.
 #include "framework/kernels/matmul/sgemm.cuh"
 
 #include <atomic>
@@ -13,16 +14,16 @@ namespace taper::v0::kernels::cuda {
 namespace {
 
 constexpr int kTile = 32;
-// If k is long, the warps of a block divide it. If A is stored along m (gradients of weights, where
-// k is the batch), smaller blocks are faster, of which three fit on a multiprocessor.
+// If k is long, the warps of a block divide it. If A is stored along m, as for gradients of
+// weights, where k is the batch, smaller blocks are faster. Three of these fit on a multiprocessor.
 using LongTile = SgemmTile<kTile, kTile, 8, 4, 8, 16, 3>;
 using ShortTile = SgemmTile<kTile, kTile, 8, 4, 4, 16, 4, 3>;
 constexpr int kMaxBlocks = LongTile::kMaxBlocks;
 
 int64_t tiles_of(const Gemm& g) { return ceil_div(g.m, kTile) * ceil_div(g.n, kTile); }
 
-// Returns the number of blocks among which k is split: as many as have a free multiprocessor and
-// enough work.
+// Returns the number of blocks among which k is split. Each of them must have a free multiprocessor
+// and enough work.
 int blocks_for(const Gemm& g) {
   constexpr int64_t kMultiprocessors = 128, kLeast = 32;
   int blocks = 1;
@@ -38,7 +39,8 @@ bool suits(const Gemm& g) {
       g.ldc != g.n || (g.transpose_a && g.transpose_b)) {
     return false;
   }
-  // Beyond this many tiles or steps, cuBLASLt's larger tiles and finer splits are faster.
+  // Above these numbers of tiles or steps, cuBLASLt is faster, because it has larger tiles and
+  // finer splits.
   constexpr int64_t kMostTiles = 264, kMostSteps = 512;
   if (tiles_of(g) > kMostTiles || g.k > kMostSteps * blocks_for(g)) return false;
   int major = 0;  // clusters require 9.0
@@ -95,7 +97,7 @@ bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epil
   args.k = int(g.k);
   args.lda = g.lda;
   args.ldb = g.ldb;
-  // The stored rows extend along k, or along m and n.
+  // Stored rows extend along k, or along m or n.
   args.vec_a = is_aligned(a, 16) && g.lda % 4 == 0 && (g.transpose_a ? g.m : g.k) % 4 == 0;
   args.vec_b = is_aligned(b, 16) && g.ldb % 4 == 0 && (g.transpose_b ? g.k : g.n) % 4 == 0;
   args.vec_c = is_aligned(c, 16) && g.n % 4 == 0 && (!then.before || is_aligned(then.before, 16));

@@ -26,9 +26,9 @@ struct SgemmArgs {
   Activation activation;
 };
 
-// A block computes kM x kN of C. Each of kWarps warps computes all of it for its part of k; a
-// thread computes kTm x kTn. A warp has kStages stages in shared memory, each with kK steps of k.
-// The registers of a multiprocessor must suffice for kResident blocks.
+// A block computes kM x kN elements of C. Each of its kWarps warps computes all of them for its own
+// part of k. A thread computes kTm x kTn elements. A warp has kStages stages in shared memory, each
+// with kK steps of k. The registers of a multiprocessor must be sufficient for kResident blocks.
 template <int M, int N, int Tm, int Tn, int Warps, int K, int Stages, int Resident = 1>
 struct SgemmTile {
   static constexpr int kM = M, kN = N, kTm = Tm, kTn = Tn, kWarps = Warps, kK = K, kStages = Stages,
@@ -36,12 +36,12 @@ struct SgemmTile {
   static constexpr int kStage = (M + N) * (K + 4);  // floats
   static constexpr int kRow = N + 8;    // of partial sums; avoids bank conflicts of stores
   static constexpr int kMaxBlocks = 8;  // of a cluster
-  // With a small k not all stages are needed, and more blocks fit on a multiprocessor.
+  // If k is small, not all stages are needed, and more blocks fit on a multiprocessor.
   static constexpr int of_warp(int k) {
     const int stages = k > (Stages - 1) * K ? Stages : (k + K - 1) / K;
     return stages * kStage > M * kRow ? stages * kStage : M * kRow;
   }
-  // The data sent by the other blocks of a cluster has separate space after that of the warps,
+  // The data that the other blocks of a cluster send have their own space behind that of the warps,
   // because those blocks may finish before this one.
   static constexpr int shared_bytes(int k, int blocks) {
     return (Warps * of_warp(k) + (blocks > 1 ? M * N + 4 * kMaxBlocks : 0)) * 4;
@@ -49,8 +49,9 @@ struct SgemmTile {
   static_assert(N / Tn == 8 && M / Tm == 4, "lanes lie 4 x 8 over C");
 };
 
-// One operand as a warp sees it: `rows` rows (of C's rows or columns) by k. Stored as [row][k]
-// (kAlongK) or as [k][row], and likewise in shared memory. Elements out of bounds become 0.
+// One operand as a warp reads it: `rows` rows (of C's rows or columns) by k. It is stored as
+// [row][k] if kAlongK, otherwise as [k][row], and in the same way in shared memory. Elements out of
+// bounds become 0.
 template <class Tile, int kRows, bool kAlongK> struct SgemmOperand {
   static constexpr int kLd = kAlongK ? Tile::kK + 4 : kRows;
   static constexpr int kInner = kAlongK ? Tile::kK : kRows;
@@ -78,8 +79,8 @@ template <class Tile, int kRows, bool kAlongK> struct SgemmOperand {
     vec ? load_by<4>(to, k0, k_end) : load_by<1>(to, k0, k_end);
   }
 
-  // Returns the rows of a thread: interleaved if rows are read one by one, in groups of four if
-  // they are adjacent.
+  // Returns row i of a thread. A thread's rows are interleaved with those of others if rows are
+  // read one by one, and adjacent in groups of four otherwise.
   template <int kOfThread> static __device__ int row_of(int thread, int i) {
     constexpr int kThreadsAcross = kRows / kOfThread;
     if constexpr (kAlongK) return thread + i * kThreadsAcross;

@@ -1,8 +1,8 @@
 // Multiplies a few rows of A, read in place and broadcast, by a packed panel of B that is two
 // vectors wide. The sums stay in registers (Goto and van de Geijn,
-// https://doi.org/10.1145/1356052). If the CPU has fused multiply-add, it is requested explicitly:
-// whether a compiler fuses x * b + sum depends on the surrounding loop, and the bits would then
-// depend on the size of the tile.
+// https://doi.org/10.1145/1356052). If the CPU has fused multiply-add, it is requested explicitly.
+// Otherwise whether a compiler fuses x * b + sum would depend on the surrounding loop, and the bits
+// would depend on the size of the tile.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -29,7 +29,7 @@ struct Scratch {
 // A vector of W floats.
 template <int W> using Vec [[gnu::vector_size(W * 4)]] = float;
 
-// sum += x * b with a single rounding, except for vectors of 4 on CPUs without FMA.
+// Computes sum += x * b with a single rounding, except for vectors of 4 on CPUs without FMA.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 template <int W, int... I>
@@ -116,7 +116,7 @@ struct Finish {
   }
 };
 
-// Computes C [R, n] from R rows of A, `across` apart, and a panel.
+// Computes R rows of C [R, n] from R rows of A, `across` elements apart, and a panel of B.
 template <int W, int R, int C>
 [[gnu::always_inline]] inline void multiply(const Finish& finish, float* out, int64_t ldc,
                                             int64_t n, const float* a, int64_t across,

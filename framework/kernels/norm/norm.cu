@@ -1,6 +1,6 @@
-// Normalization by channels. Statistics and sums are in float (in double for double). The sizes
-// alone determine the chunks of a channel's sums: a block sums a chunk as a tree, and a second
-// launch sums the chunks. row_norm.cu normalizes rows.
+// Normalization by channels; row_norm.cu normalizes rows. Statistics and sums are in float (in
+// double for double). The sums of a channel are divided into chunks, which depend only on the
+// sizes. A block sums a chunk as a tree, and a second launch sums the chunks.
 #include "framework/kernels/norm/norm.cuh"
 
 #include "framework/cuda/runtime.h"
@@ -58,8 +58,8 @@ struct Cut {
   int width = 1;  // threads along channels, a power of two, if inner is 1
 };
 
-// If inner is 1, a thread processes kVec channels; otherwise a block processes one. parts is
-// [2, chunks, channels].
+// Computes the sums of chunks. If inner is 1, a thread processes kVec channels; otherwise a block
+// processes one channel. parts is [2, chunks, channels].
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Returns chunks of whole vectors: enough to occupy a GPU, with enough work in each.
+// Returns the chunks. They consist of whole vectors, are enough to occupy a GPU, and each has
+// enough work.
 Cut cut_of(const NormSizes& s) {
   constexpr int64_t kJobs = 1024, kColumns = 128, kWork = 8192, kRound = 16;
   const int64_t size = s.outer * s.inner;

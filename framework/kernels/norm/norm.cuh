@@ -35,8 +35,8 @@ template <class T, class G = T> struct NormArgs {
   }
 };
 
-// Calls f(Int<kVec>) with a vector width at which no vector crosses a channel, nor a group if inner
-// is 1.
+// Calls f(Int<kVec>) with a vector width. No vector extends over two channels or, if inner is 1,
+// over two groups.
 template <class T, class G, class F> void with_vectors(const NormArgs<T, G>& a, F f) {
   const NormSizes& s = a.sizes;
   const int64_t run = s.inner > 1 ? s.inner : s.groups > 0 ? s.per_group() : s.channels;

@@ -26,8 +26,9 @@ struct Norm {
   double eps = 1e-5;
   bool rms = false;    // RMS norm: the mean is not subtracted
   bool given = false;  // batch norm: use the running statistics
-  // float32 (float64 for float64), one for each row, or for each channel if there are no groups.
-  // mean is undefined for rms. The forward pass writes them and the backward pass reads them.
+  // The statistics in float32 (float64 for float64): one for each row, or for each channel if there
+  // are no groups. mean is undefined for rms. The forward pass writes them and the backward pass
+  // reads them.
   Tensor mean = {}, rstd = {};
   Tensor weight = {}, bias = {};  // `channels` elements; undefined: 1 and 0
 };
@@ -45,14 +46,15 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
             const Tensor& running_var = {}, double momentum = 0);
 // Computes batch norm's mean and rstd only.
 void batch_statistics(Norm& norm, const Tensor& x);
-// Results that are not needed may stay undefined. If `joined` is given, batch norm's dx is computed
-// from joined(sums), the sums over a batch that is spread over several ranks.
+// Returns the gradients. Those that are not needed may stay undefined. Batch norm's dx depends on
+// the channels' sums. If the batch is spread over several ranks, `joined` converts this rank's sums
+// to the sums over all ranks.
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
                             bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined = {});
 
-// Computes batch norm's mean and rstd [channels] from sums [2, channels] around the channels'
-// pivots.
+// Functions of batch norm with one formula for both backends. They compute mean and rstd [channels]
+// from sums [2, channels] around the channels' pivots.
 template <class Backend> struct BatchNormKernels {
   static void statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
                          const Tensor& running_mean, const Tensor& running_var, double momentum);
@@ -61,14 +63,14 @@ template <class Backend> struct BatchNormKernels {
 // Operands are dense, have the same layout and are not empty. weight and bias have the dtype of
 // rstd.
 //
-// norm: computes y from x, or dx if dy is defined. `sums` are needed for batch norm's dx, unless
-// the statistics are `given`.
+// norm: computes y from x, or dx if dy is defined. Batch norm's dx needs `sums`, unless the
+// statistics are `given`.
 //
 // norm_backward: computes dx and the channel sums in one pass over rows, or returns false if that
 // does not fit. Here and in norm, on the GPU, y and dy may have a half type if x is float32.
 //
-// channel_sums: returns [2, channels], the sums of dy * xhat and of dy. Without dy, the sums of (x
-// - pivot)^2 and of x - pivot.
+// channel_sums: returns [2, channels], the sums of dy * xhat and of dy. If dy is undefined, returns
+// the sums of d^2 and of d, where d = x - pivot.
 namespace cpu {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
           const Tensor& sums);

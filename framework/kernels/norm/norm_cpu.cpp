@@ -17,7 +17,8 @@ template <class T> struct Same {
   T operator[](int64_t) const { return value; }
 };
 
-// Sums f(i) over [0, n): lanes in parallel within blocks, and blocks in order.
+// Sums f(i) over [0, n). Within a block of elements, several lanes are summed in parallel. The
+// blocks are added in order.
 template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
   constexpr int kLanes = 32;
   T total = 0;
@@ -35,15 +36,15 @@ template <class T, class F> TAPER_CLONES T sum_of(int64_t n, const F f) {
   return total;
 }
 
-// Loops over a run. Each parameter is an array or a Same, a single number for the whole run.
-// y = xhat * w + b.
+// Computes y = xhat * w + b for a run of elements. In this and the next loops, each parameter is an
+// array or a Same, a single number for the whole run.
 template <class T, class S, class W>
 TAPER_CLONES void affine(T* y, const T* x, int64_t n, S mean, S rstd, W w, W b) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * rstd[i] * w[i] + b[i];
 }
 
-// dx = rstd * (dy * w - sum - xhat * dot).
+// Computes dx = rstd * (dy * w - sum - xhat * dot).
 template <class T, class S, class W>
 TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S rstd, W w, S sum,
                            S dot) {
@@ -53,7 +54,7 @@ TAPER_CLONES void gradient(T* dx, const T* dy, const T* x, int64_t n, S mean, S 
   }
 }
 
-// dots += (dy - shift) * xhat, sums += dy - shift.
+// Adds (dy - shift) * xhat to dots and dy - shift to sums.
 template <class T, class P, class S, class R>
 TAPER_CLONES void add_terms(T* dots, T* sums, const T* dy, const T* x, int64_t n, P shift, S mean,
                             R rstd) {
@@ -92,7 +93,8 @@ template <class T>
 void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
                const Tensor& totals) {
   const NormSizes& s = norm.sizes;
-  // A row of batch norm is one channel of an image, or all channels of a pixel: what is contiguous.
+  // A row is a contiguous run of elements. For batch norm it is one channel of an image, or all
+  // channels of a pixel.
   const bool batch = s.groups == 0, columns = s.inner == 1;
   const int64_t n = batch && columns ? s.channels : s.row_size(), per = s.per_group();
   const int64_t groups = !batch ? s.groups : columns ? 1 : s.channels;
@@ -116,8 +118,8 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
     for (int64_t r = begin; r < end; ++r) {
       const T *g = dy.defined() ? rows.read_dy(r) : nullptr, *z = rows.read_x(r);
       T* y = to.open(r * n, buffer.data());
-      // Calls f(first element, size, of), where of(p) gives the numbers p[channel], as an array or
-      // a Same.
+      // Calls f(first element, size, of) for each part of the row. of(p) returns the part's numbers
+      // p[channel], as an array or a Same.
       const auto for_parts = [&](auto f) {
         const int64_t c = r % groups * per;
         if (columns) return f(0, n, [=](const T* p) { return p + c; });
@@ -125,8 +127,8 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
           f(k * s.inner, s.inner, [=](const T* p) { return Same<T>{p[c + k]}; });
         }
       };
-      // A statistic is an array over channels for batch norm, and one number for other rows.
-      // each(of, statistic) returns what the loop over a part reads.
+      // Runs the loop for each part. For batch norm a statistic is an array over channels, for
+      // other rows one number. each(of, statistic) returns what the loop over a part reads.
       const auto write = [&](auto each, auto mean, auto rstd, auto sum, auto dot) {
         for_parts([&](int64_t at, int64_t size, auto of) {
           const auto w = of(weight);
@@ -161,7 +163,7 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   });
 }
 
-// Sums adjacent channels together, one chunk of rows after the other.
+// Sums adjacent channels together, one chunk of rows after another.
 template <class T>
 void sum_columns(const Norm& norm, T* dots, T* sums, const T* pivot, const Tensor& dy,
                  const Tensor& x, int64_t begin, int64_t end) {

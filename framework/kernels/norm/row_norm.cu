@@ -59,7 +59,7 @@ template <class T, class G, int kVec, int kLanes, int kItems, bool kBackward> st
   }
 };
 
-// Sums both over a row's threads with the synchronization of a single sum.
+// Sums both numbers over a row's threads, with the synchronization of a single sum.
 template <int kLanes, class C> __device__ void row_sums(C& a, C& b) {
   a = warp_reduce(a, Plus{});
   b = warp_reduce(b, Plus{});
@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const Norm
 template <int kLanes> inline constexpr int kFusedBlocks = 1024 / kRowThreads<kLanes>;
 template <> inline constexpr int kFusedBlocks<kWarp> = 2;
 
-// With g = dy * weight: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). kSums is for held rows
-// of one group with inner 1: a block processes every gridDim.x-th row and stores its sums of
-// dy * xhat and of dy in `parts` [2, blocks, n].
+// Computes y or, with g = dy * weight, dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). kSums is
+// for rows of one group with inner 1 that are held in registers. Then a block processes every
+// gridDim.x-th row and stores its sums of dy * xhat and of dy in `parts` [2, blocks, n].
 template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
 constexpr int kJoinColumns = 8;  // a sector of memory
 constexpr int kJoinThreads = 1024;
 
-// sums[k][c] = sum over blocks of parts[k][...][c], where k is blockIdx.y.
+// Computes sums[k][c], the sum over all blocks of parts[k][...][c], where k is blockIdx.y.
 template <class C>
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
@@ -249,8 +249,8 @@ void with_args(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   }
 }
 
-// Returns whether it ran. Only for vector accesses, and not for double, which is rarely a
-// bottleneck.
+// Computes dx and the sums in one pass, and returns whether it did. Requires vector accesses, and
+// does not support double, which is rarely a bottleneck.
 template <class T, class G>
 bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on) {
   using C = Compute<T>;
@@ -259,7 +259,8 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
   with_vectors(args, [&]<int kVec>(Int<kVec>) {
     if constexpr (kVec > 1 && sizeof(C) == sizeof(float)) {
       const auto launch = [&]<int kLanes, int kItems>(Int<kLanes>, Int<kItems>) {
-        // The number of an H200, as a constant, so that sums are the same on every GPU.
+        // The number of multiprocessors of an H200. It is a constant, so that sums are the same on
+        // every GPU.
         constexpr int64_t kMultiprocessors = 132;
         const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
         const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);

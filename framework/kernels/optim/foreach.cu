@@ -1,4 +1,5 @@
-// A block runs a chunk and reduces it in a fixed order; one block reduces the chunks, in double.
+// Each block runs the function on one chunk and reduces its values in a fixed order. One more block
+// reduces the results of the chunks, in double.
 #include "framework/kernels/optim/foreach.h"
 
 #include "framework/kernels/optim/tensor_list.cuh"

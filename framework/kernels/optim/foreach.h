@@ -1,7 +1,7 @@
-// In-place functions of all elements of a list of floating tensors; they are not recorded. On the
-// GPU they take one launch, or two if values are reduced (chunks in a fixed order, then their
-// results). Half types compute in float. Nothing synchronizes: values that change from step to step
-// are read from device memory.
+// In-place functions that are applied to all elements of a list of floating tensors. They are not
+// recorded. On the GPU they take one launch. If values are reduced, a second launch reduces the
+// results of the chunks in a fixed order. Half types compute in float. Nothing synchronizes: values
+// that change from step to step are read from device memory.
 #pragma once
 
 #include <variant>
@@ -12,8 +12,8 @@
 
 namespace taper::v0::kernels {
 
-// How the values returned by step() are reduced. All are at least 0 or NaN, and NaN takes
-// precedence.
+// How the values that step() returns for the elements are reduced to one number. The values are at
+// least 0 or NaN, and NaN takes precedence.
 enum class Join : uint8_t { kNone, kSum, kMax };
 template <Join kHow> struct Joiner {
   template <class C> TAPER_HD C operator()(C a, C b) const {
@@ -22,8 +22,8 @@ template <Join kHow> struct Joiner {
   }
 };
 
-// The base of a function. prepare() returns one number per chunk, and step(x, y, number) is called
-// for each element.
+// Base class of the functions. prepare() returns one number per chunk, and step(x, y, number) is
+// called for each element.
 struct InPlace {
   static constexpr bool kPair = false;  // reads y
   static constexpr bool kWrites = true;
@@ -44,7 +44,7 @@ template <int kPower, Join kHow> struct Magnitude : InPlace {
   }
 };
 
-// x *= min(1, max_norm / (total_norm + 1e-6)). NaN stays NaN.
+// Computes x *= min(1, max_norm / (total_norm + 1e-6)). NaN stays NaN.
 template <class Norm> struct Clip : InPlace {
   const Norm* total_norm;
   double max_norm;
@@ -67,7 +67,7 @@ struct ClipValue : InPlace {
   }
 };
 
-// x /= scale. Returns 1 if x was infinite or NaN, and 0 otherwise.
+// Computes x /= scale. Returns 1 if x was infinite or NaN, and 0 otherwise.
 struct Unscale : InPlace {
   static constexpr Join kJoin = Join::kMax;
   const float* scale;
@@ -80,8 +80,8 @@ struct Unscale : InPlace {
   }
 };
 
-// x += (y - x) * (1 - decay), or x = y if *n is 0. With warm_up, decay is at most
-// (1 + n) / (10 + n). With `equal`, decay is n / (1 + n), so x is the mean of all y.
+// Computes x += (y - x) * (1 - decay), or x = y if *n is 0. With warm_up, decay is at most (1 + n)
+// / (10 + n). With `equal`, decay is n / (1 + n), so that x is the mean of all y.
 struct Average : InPlace {
   static constexpr bool kPair = true;
   const int64_t* n;
@@ -98,7 +98,7 @@ struct Average : InPlace {
   }
 };
 
-// Updates a loss scale, and the number of good steps since its last change, after a step with
+// Updates a loss scale and the number of good steps since its last change. Called after a step with
 // found_inf.
 struct GrowScale : InPlace {
   int32_t* tracker;
@@ -125,7 +125,8 @@ using ListRule = std::variant<Magnitude<1, Join::kSum>, Magnitude<2, Join::kSum>
 // xs are.
 void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
               const std::vector<Tensor>& ys = {});
-// Does the same and returns the reduced values to the power 1/p, 0-dim; 0 for an empty list.
+// Like run_list, but also returns the reduced values to the power 1/p, 0-dim. Returns 0 for an
+// empty list.
 Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
                  DType dtype = kFloat32, double p = 1);
 

@@ -1,4 +1,4 @@
-// The sums of chunks are added in double, in order.
+// Runs functions of lists of tensors on the CPU. The sums of chunks are added in double, in order.
 #include "framework/kernels/optim/foreach.h"
 
 #include "framework/kernels/optim/tensor_list_cpu.h"

@@ -22,8 +22,9 @@ template <int kRoles, int kMax> struct TensorList {
   int chunk;      // elements
   int64_t first;  // list-wide number of this launch's first chunk
 };
-// The number of tensors per launch. kFew keeps the arguments below 4 KiB, the size with little
-// overhead, and kMany below the limit of 32,764 bytes. The functor needs the remaining bytes.
+// The maximum number of tensors per launch. With kFew, the arguments stay below 4 KiB, up to which
+// a launch has little overhead. With kMany, they stay below the limit of 32,764 bytes. The
+// remaining bytes are for the functor.
 template <int kRoles> inline constexpr int kFew = 3700 / (9 * kRoles + 12);
 template <int kRoles> inline constexpr int kMany = 32000 / (9 * kRoles + 12);
 
@@ -93,7 +94,7 @@ size_t launch_list(const char* op, const taper::cuda::Launch& on,
   return i;
 }
 
-// Calls f(chunk) with the kThreads threads of a block for every chunk of the list. There are
+// Calls f(chunk) for every chunk of the list, in the kThreads threads of a block. There are
 // count_chunks(entries, list_chunk(entries)) chunks.
 template <int kRoles, class F>
 void for_each_chunk(const char* op, const taper::cuda::Launch& on,
@@ -107,7 +108,7 @@ void for_each_chunk(const char* op, const taper::cuda::Launch& on,
   }
 }
 
-// visit_floating for device code.
+// Like visit_floating, for device code.
 template <class F> __device__ auto visit_floats(DType t, const F& f) {
   if (t == kFloat32) return f(TypeTag<float>{});
   if (t == kBFloat16) return f(TypeTag<BFloat16>{});
@@ -139,8 +140,8 @@ __device__ void store_floats(void* data, DType dtype, int64_t i, const Vec<C, kV
   });
 }
 
-// Returns the first element of a chunk that is not part of a whole vector of four. That is the
-// chunk's first element if its tensors are not aligned.
+// Returns the first element of a chunk that does not belong to a whole vector of four elements. If
+// the tensors are not aligned, that is the chunk's first element.
 template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& chunk) {
   bool vectors = true;
 #pragma unroll
@@ -151,7 +152,7 @@ template <int kRoles> __device__ int64_t begin_of_rest(const ListChunk<kRoles>& 
 }
 
 // Calls body(i, integral_constant<kVec>) for the elements of a chunk, distributed over the block's
-// threads: for four adjacent elements at once if all its tensors are aligned.
+// threads. If all tensors are aligned, each call is for four adjacent elements.
 template <int kRoles, class F>
 __device__ void each_in_chunk(const ListChunk<kRoles>& chunk, const F& body) {
   const int64_t middle = begin_of_rest(chunk);

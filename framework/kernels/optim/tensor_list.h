@@ -19,7 +19,7 @@ template <int kRoles> struct ListEntry {
   int64_t numel;
 };
 
-// The first tensor is defined; the others may be undefined.
+// Makes an entry of these tensors. The first one must be defined; the others may be undefined.
 template <class... T>
 ListEntry<int(1 + sizeof...(T))> list_entry(const Tensor& first, const T&... rest) {
   const auto data = [](const Tensor& x) { return x.defined() ? x.data_ptr() : nullptr; };

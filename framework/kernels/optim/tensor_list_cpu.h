@@ -9,10 +9,10 @@
 
 namespace taper::v0::kernels::cpu {
 
-// Elements per chunk. Converted elements stay in the L1 cache.
+// Number of elements per chunk. Converted elements stay in the L1 cache.
 inline constexpr int64_t kListChunk = 2048;
 
-// Returns the address of a chunk's elements of a tensor.
+// Returns the address of a tensor's elements that belong to a chunk.
 template <int kRoles> void* span_of(const ListChunk<kRoles>& chunk, int role) {
   return static_cast<char*>(chunk.data[role]) + chunk.begin * int64_t(size_of(chunk.dtype[role]));
 }

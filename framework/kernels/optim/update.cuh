@@ -12,7 +12,7 @@
 namespace taper::v0::kernels {
 namespace cuda {
 
-// kVec adjacent elements of a chunk's tensors.
+// Holds kVec adjacent elements of each tensor of a chunk.
 template <class C, int kVec> struct Elements {
   Vec<C, kVec> p, grad, s[3], low;
 
@@ -59,7 +59,8 @@ template <class C, class Rule> struct UpdateJob {
   double* step;
   const float* found_inf;
   bool advances;  // the number of this step is *step + 1
-  bool counts;    // the last block to finish stores it; the word after `step` counts blocks
+  bool counts;    // the last block to finish stores the step; the word after `step` counts finished
+                  // blocks
 
   __device__ void operator()(const UpdateChunk& chunk) const {
     if (found_inf && *found_inf != 0) return;

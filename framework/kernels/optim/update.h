@@ -42,7 +42,7 @@ struct Update {
   bool has_master() const { return low.defined() && grad.dtype() == low.dtype(); }
 };
 
-// 0-dim tensors on the parameters' device.
+// Scalars of a step, as 0-dim tensors on the parameters' device.
 struct StepScalars {
   Tensor lr;         // float64
   Tensor step;       // float64, counts from 1; undefined for rules that do not read it
@@ -51,8 +51,8 @@ struct StepScalars {
   // stores it.
   bool advances = false;
 };
-// Creates a step count that continues from another one, or from 0. It has space for the kernels'
-// own counter after it.
+// Creates a step count that starts with the value of `from`, or with 0. Its memory also has space
+// for a counter that the kernels use.
 Tensor make_step(Device device, const Tensor& from = {});
 
 struct OnCpu {
@@ -76,7 +76,7 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars, cons
 
 // --- for both devices ---
 
-// The tensors of an Update.
+// The roles of the tensors of an Update.
 enum UpdateRole { kParam, kGrad, kState1, kState2, kState3, kLow, kUpdateRoles };
 
 // Returns the entries of the float64 parameters, or of all others.
@@ -87,8 +87,8 @@ TAPER_HD bool has_master(const UpdateChunk& chunk) {
   return chunk.data[kLow] && chunk.dtype[kGrad] == chunk.dtype[kLow];
 }
 
-// Returns the value of a master for the half element `low`. `rounded` is the master in low's
-// precision.
+// Returns the new value of a master for the half element `low`. `rounded` is the current master in
+// low's precision. If they differ, the user has set `low`, and its value is returned.
 template <class C> TAPER_HD C renewed(C master, C rounded, C low) {
   return rounded == low ? master : low;
 }

@@ -1,5 +1,6 @@
-// Optimizer updates on the CPU: one pass over memory, with the chunks of all parameters distributed
-// over the threads. Elements other than float (or double) are converted in the L1 cache.
+// Optimizer updates on the CPU, in one pass over memory. The chunks of all parameters are
+// distributed over the threads. Elements other than float (or double) are converted in the L1
+// cache.
 #pragma once
 
 #include <type_traits>

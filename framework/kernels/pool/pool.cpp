@@ -18,7 +18,7 @@ Shape strides_of(const Shape& shape, const Axes& axes) {
   return {shape[2] * w, 1, w, c};
 }
 
-// Returns the shape with the spatial sizes of the outputs (transposed: of the inputs).
+// Returns the shape with the spatial sizes of the outputs or, if `transposed`, of the inputs.
 Shape shape_of(Shape shape, const Axes& axes, bool transposed = false) {
   const auto side = transposed ? &Axis::in : &Axis::out;
   shape[shape.size() - 2] = axes.h.*side;
@@ -59,7 +59,7 @@ Axis window_axis(int64_t in, const Windows& windows, int64_t Pair::*side) {
           ", kernel_size=", a.kernel, " and dilation=", a.dilation);
   const int64_t last = in + 2 * a.padding - effective + (windows.ceil_mode ? a.stride - 1 : 0);
   a.out = last < 0 ? 0 : last / a.stride + 1;
-  // The last window starts within the input or the padding before it.
+  // The last window must start within the input or the padding before it.
   if (windows.ceil_mode && (a.out - 1) * a.stride >= in + a.padding) --a.out;
   return a;
 }
@@ -156,7 +156,7 @@ Tensor resample(const Tensor& x, const Axes& axes, bool transposed) {
   }
   const Tensor y = make(shape, x.dtype(), x, axes);
   if (y.numel() == 0) return y;
-  // The gradient of an empty result. The other axis may have any length.
+  // The result is empty, so its gradient is 0. The other axis may have any length.
   if (x.numel() == 0) return filled_with_zeros(y);
   on_device<PoolKernels>(x.device(), [&](auto k) { k.resample(y, x, axes, transposed); });
   return y;

@@ -1,7 +1,7 @@
 // Pooling of dense images whose positions fit in int. In channels-last memory, threads process
 // quads of channels. In row-major memory, they process quads of columns if each depends on a single
-// element, and single elements otherwise. All else uses pool_kernels.h, with the same order of
-// sums.
+// element, and single elements otherwise. All other images use pool_kernels.h, with the same order
+// of sums.
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/strided_index.cuh"
@@ -138,8 +138,9 @@ template <class T, int V> struct MaxUnpoolWindows {
 
 // --- weighted sums ---
 
-// The results along an axis: the elements that each depends on with their weights, and the divisor
-// if there is one. All results have the same number of elements; surplus ones have weight 0.
+// The elements on which each result along an axis depends, with their weights, and the divisor if
+// there is one. All results have the same number of elements; those that are not needed have weight
+// 0.
 template <class C> struct AxisTaps {
   struct Tap {
     int from;

@@ -8,8 +8,8 @@
 
 namespace taper::v0::kernels {
 
-// How the inputs and outputs along one spatial dimension correspond: sliding windows, windows that
-// divide the input, the nearest input, or the two or four inputs around a point.
+// How the inputs and outputs along one spatial dimension correspond. The kinds are sliding windows,
+// windows that divide the input, the nearest input, and the two or four inputs around a point.
 struct Axis {
   enum class AxisKind : uint8_t { kWindow, kAdaptive, kNearest, kLinear, kCubic };
   AxisKind kind = AxisKind::kNearest;
@@ -24,14 +24,14 @@ struct Axes {
   bool channels_last = false;  // memory format of the results
 };
 
-// Whether all windows have the same size and distance, as sliding windows do and adaptive ones may,
-// and their positions fit in an int.
+// Returns whether all windows have the same size and distance, and their positions fit in an int.
+// This holds for sliding windows and may hold for adaptive ones.
 bool slides(const Axis& a);
 // Returns x itself if it is dense in the memory format of the results and aligned to 16 bytes, and
-// such a copy otherwise.
+// otherwise a copy that is.
 Tensor in_format(const Tensor& x, const Axes& axes);
 
-// The windows of a pooling op. They are checked with PyTorch's messages. stride defaults to the
+// The windows of a pooling op. Invalid values throw PyTorch's messages. stride defaults to the
 // kernel size.
 struct Windows {
   Pair kernel;
@@ -45,12 +45,13 @@ Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
 Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::AxisKind kind,
                  bool align_corners);
 
-// Returns the mean of each window, or the interpolated values. Floating dtypes; x may have any
-// strides. Transposed, it maps from the outputs to the inputs, which is the gradient.
+// Returns the mean of each window, or the interpolated values. Floating dtypes only; x may have any
+// strides. If `transposed`, maps from the outputs to the inputs, which computes the gradient.
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed = false);
 
-// For sliding and adaptive windows: the largest element of each window (NaN takes precedence) and
-// its int64 position h * W + w in the plane. The position is -1 for a window without elements.
+// Returned for sliding and adaptive windows: the largest element of each window (NaN takes
+// precedence) and its int64 position h * W + w in the plane. The position is -1 for a window
+// without elements.
 struct MaxPool {
   Tensor y, index;
 };

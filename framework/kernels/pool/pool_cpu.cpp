@@ -1,5 +1,6 @@
-// Pooling of float and double processes runs of results that are contiguous in memory: all channels
-// of a pixel, or a row of pixels. All else is computed one element at a time by pool_kernels.h.
+// Pooling of float and double. Results that are contiguous in memory are processed together: all
+// channels of a pixel, or a row of pixels. pool_kernels.h computes everything else, one element at
+// a time.
 #include <algorithm>
 #include <vector>
 
@@ -10,8 +11,8 @@
 namespace taper::v0::kernels {
 namespace {
 
-// best[i] = max(best[i], x[i * step]), where NaN takes precedence. where[i], initially -1, records
-// the position of the maximum.
+// Computes best[i] = max(best[i], x[i * step]), where NaN takes precedence. where[i], initially -1,
+// records the position of the maximum.
 template <class Step, class T, class I>
 TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step, int64_t n) {
 #pragma omp simd
@@ -33,7 +34,7 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
-  // Indices have the size of T, so that vectors hold equally many of both.
+  // Indices have the same size as T, so that vectors hold the same number of both.
   using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   host::parallel_each(out.numel() / n, work, [&](int64_t r) {
     const Place at = y.at(r * n);
@@ -91,8 +92,9 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
   });
 }
 
-// For the results along an axis: the elements that each depends on, in order, their weights, and
-// the divisor of the sum. All results have the same number of elements; surplus ones have weight 0.
+// The elements on which each result along an axis depends, in order, with their weights, and the
+// divisor of the sum. All results have the same number of elements; those that are not needed have
+// weight 0.
 template <class T> struct AxisWeights {
   int64_t n, taps;
   std::vector<int64_t> from;  // [taps, n]
@@ -115,7 +117,8 @@ template <class T> struct AxisWeights {
   }
 };
 
-// row[i] += part[i] * x[from[i] * step]. Elements with weight 0 are ignored, even if they are NaN.
+// Computes row[i] += part[i] * x[from[i] * step]. Elements with weight 0 are ignored, even if they
+// are NaN.
 template <class T>
 TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* x, int64_t step,
                            int64_t n) {

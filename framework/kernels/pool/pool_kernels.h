@@ -1,5 +1,5 @@
-// Pooling and interpolation. In the forward and backward pass, one thread computes one element of
-// the result from everything it depends on, in a fixed order. Half types compute in float.
+// Pooling and interpolation. In both passes, one thread computes one element of the result. It
+// reads all elements on which the result depends in a fixed order. Half types compute in float.
 #pragma once
 
 #include <limits>
@@ -23,7 +23,8 @@ TAPER_HD int64_t nearest_source(const Axis& a, int64_t o) {
   return smaller(int64_t(math::floor(math::mul_rn(float(o), float(a.scale)))), a.in - 1);
 }
 
-// Output o is interpolated between inputs `low` and `high`; `share` is the weight of `high`.
+// The source of an interpolated output: it is between the inputs `low` and `high`, and `share` is
+// the weight of `high`.
 template <class C> struct Between {
   int64_t low, high;
   C share;
@@ -37,8 +38,8 @@ template <class C> TAPER_HD Between<C> linear_source(const Axis& a, int64_t o) {
   return {low, high, share > C(1) ? C(1) : share};
 }
 
-// Output o lies at the input position low + share, where low may be -1. The weights are PyTorch's:
-// Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
+// Returns the source of output o, whose position in the input is low + share. low may be -1. The
+// weights are PyTorch's: Keys' cubic with A = -0.75 (https://doi.org/10.1109/TASSP.1981.1163711).
 template <class C> TAPER_HD Between<C> cubic_source(const Axis& a, int64_t o) {
   const C scale = C(a.scale);
   const C at = a.align_corners ? math::mul_rn(scale, C(o))
@@ -71,8 +72,8 @@ template <class C> TAPER_HD Span inputs_of(const Axis& a, int64_t o) {
   }
 }
 
-// Returns all outputs that depend on input i. For interpolation the range may include a few more,
-// whose weight is 0.
+// Returns the range of outputs that depend on input i. For interpolation the range may include a
+// few others, whose weight is 0.
 TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
   const int64_t behind = i + a.padding - a.dilation * (a.kernel - 1);
   if (a.kind == Axis::AxisKind::kWindow) {
@@ -119,8 +120,8 @@ template <class C> TAPER_HD C divisor(const Axis& a, int64_t o) {
   return C(smaller(first + a.kernel, a.in + a.padding) - first);
 }
 
-// Returns the range that result i along an axis depends on. Transposed: results are on the input
-// side.
+// Returns the range of elements on which result i along an axis depends. If `transposed`, the
+// results are on the input side.
 template <class C> TAPER_HD Span span_of(const Axis& a, bool transposed, int64_t i) {
   return transposed ? outputs_of(a, i) : inputs_of<C>(a, i);
 }
@@ -136,8 +137,8 @@ template <class C> int64_t most_taps(const Axis& a, bool transposed) {
   }
   return most;
 }
-// Whether weights may be stored. Those of long, overlapping windows can be many times larger than
-// the tensors.
+// Returns whether weights may be stored. Those of long, overlapping windows can take many times the
+// memory of the tensors.
 template <class C>
 bool have_room(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
   const auto weights = [&](const Axis& a) {
@@ -165,7 +166,7 @@ template <class T> struct Planes {
   }
   TAPER_HD T* plane(const Place& at) const { return data + at.n * strides.n + at.c * strides.c; }
   TAPER_HD int64_t in_plane(int64_t h, int64_t w) const { return h * strides.h + w * strides.w; }
-  // Returns the position of element i in memory order. For results, which are dense in either
+  // Returns the position of element i of a result in memory order. Results are dense in either
   // format.
   TAPER_HD Place at(int64_t i) const {
     Place p;

@@ -8,8 +8,8 @@ namespace {
 
 thread_local bool skips_draws = false;
 
-// into(kernels, tensor) fills a contiguous tensor of `dtype`. If out has another dtype or layout, a
-// temporary tensor is filled and copied.
+// Calls into(kernels, tensor), which fills a contiguous tensor of `dtype`. If out has another dtype
+// or layout, the tensor is a temporary one, which is then copied to out.
 template <class Draw> void draw(const char* op, const Tensor& out, DType dtype, Draw into) {
   if (out.numel() == 0 || skips_draws) return;
   const bool direct = out.is_contiguous() && out.dtype() == dtype;

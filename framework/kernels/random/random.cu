@@ -18,7 +18,8 @@ namespace taper::v0::kernels {
 namespace cuda {
 namespace {
 
-// Counter: block number, then stream. Key: seed. As in framework/base/philox.h.
+// Returns the words of a block. The counter consists of the block number and the stream, and the
+// key is the seed, as in framework/base/philox.h.
 __device__ Philox4 draw_words(PhiloxKey key, uint64_t block) {
   const uint4 counter = make_uint4(uint32_t(block), uint32_t(block >> 32), uint32_t(key.stream),
                                    uint32_t(key.stream >> 32));
@@ -54,7 +55,7 @@ template <class Draw> struct DrawBlock {
   }
 };
 
-// x is rounded to T, dropped or scaled, rounded again, and added to the residual if there is one.
+// Rounds x to T, drops or scales it, rounds again, and adds the residual if there is one.
 template <class X, class T, class Y> struct Dropout {
   static constexpr int kVec = 8;  // two Philox blocks per thread
   Y* y;

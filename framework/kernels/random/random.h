@@ -17,7 +17,7 @@ class SkipDrawsGuard {
   SkipDrawsGuard& operator=(SkipDrawsGuard&&) = delete;  // neither copied nor moved
 };
 
-// Functions write a dense tensor of a floating dtype unless noted.
+// Unless noted, these functions write a dense tensor of a floating dtype.
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high);    // [low, high)
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std);     // Box-Muller
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p);                 // any dtype
@@ -29,19 +29,20 @@ void randperm_into(const Tensor& out, PhiloxKey key);
 // Returns x * keep / (1 - p), where element i is kept if its uniform number is at least p. No mask
 // is stored: the backward pass is the same call on dy with the same key.
 Tensor dropout(const Tensor& x, double p, PhiloxKey key);
-// Rounds the result to `dtype`. Uses the random numbers from element `first` on, a multiple of 4.
+// Like dropout above, but rounds the result to `dtype` and uses the random numbers from element
+// `first` on, which must be a multiple of 4.
 Tensor dropout(const Tensor& x, double p, PhiloxKey key, DType dtype, uint64_t first = 0);
 // Returns residual + dropout(x), with residual's shape and dtype: x's dtype, or float32 if x has a
 // half type.
 Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& residual);
 
-// Returns int64 [rows, n]: for each of draws [rows, n] (float64 in [0, 1)), the first position in
-// its row of sums [rows, k] (int64, ascending, k > 0) whose value exceeds draw * the row's last
-// sum.
+// Picks a position for each of draws [rows, n] (float64 in [0, 1)), and returns them as int64
+// [rows, n]. It is the first position in the row of sums [rows, k] (int64, ascending, k > 0) whose
+// value exceeds draw * the row's last sum.
 Tensor pick(const Tensor& sums, const Tensor& draws);
 
-// The functions with one formula for both backends (random_formulas.h). Tensors are dense;
-// bernoulli writes float32 and randint int64.
+// Functions with one formula for both backends (random_formulas.h). Tensors are dense. bernoulli
+// writes float32 and randint int64.
 template <class Backend> struct RandomKernels {
   static void uniform(const Tensor& out, PhiloxKey key, double low, double high);
   static void normal(const Tensor& out, PhiloxKey key, double mean, double std);
@@ -57,7 +58,7 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
 }  // namespace cpu
 namespace cuda {
 void randperm(const Tensor& out, PhiloxKey key);
-// residual has y's dtype and may be undefined. Either x or y may be float32 while the other has a
+// residual has y's dtype and may be undefined. One of x and y may be float32 while the other has a
 // half type.
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block,
              const Tensor& residual);

@@ -38,7 +38,7 @@ struct Numbered {
   uint32_t word, index;
 };
 
-// One stable pass of a radix sort, by the 11 bits of `word` starting at `shift`.
+// Does one stable pass of a radix sort, by the 11 bits of `word` that start at `shift`.
 void sort_pass(const std::vector<Numbered>& from, std::vector<Numbered>& to, int shift) {
   constexpr uint32_t kBuckets = 2048;
   std::array<size_t, kBuckets> next{};

@@ -1,7 +1,7 @@
 // Conversion of the four words of a Philox block to random elements, with one formula for every
 // device so that their bits agree. A draw is a functor: draw(words) returns the elements of one
-// block. They are adjacent in memory: block b of a stream yields the kCount elements from
-// kCount * b on.
+// block. They are adjacent in memory: block b of a stream gives the kCount elements from kCount * b
+// on.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ template <class T, int kSize> struct Drawn {
   T value[kSize];
 };
 
-// Returns a number in [0, 1) with the number of random bits that T can represent over that range.
+// Returns a number in [0, 1) with as many random bits as T can represent in that range.
 template <class T> TAPER_HD float unit_of_word(uint32_t word) {
   if constexpr (std::is_same_v<T, Half>) return float(word >> 21) * 4.8828125e-04f;
   if constexpr (std::is_same_v<T, BFloat16>) return float(word >> 24) * 3.90625e-03f;
@@ -145,7 +145,8 @@ struct Pick {
   TAPER_HD void operator()(int64_t i) const {
     const int64_t* row = sums + i / n * k;
     const int64_t total = row[k - 1], place = int64_t(draws[i] * double(total));
-    // If the weights are invalid, which is reported only later, the total may be any number.
+    // If the weights are invalid, the total may be any number, because the error is reported only
+    // later.
     const int64_t limit = place < total ? place : int64_t(uint64_t(total) - 1);
     int64_t low = 0, high = k - 1;
     while (low < high) {
@@ -178,7 +179,7 @@ template <class T> DropoutRule<T> dropout_rule(double p) {
 
 // --- launchers ---
 
-// run(op, out, key, draw) fills a dense tensor of the draw's type.
+// Draws<Backend>::run(op, out, key, draw) fills a dense tensor of the draw's type.
 template <class Backend> struct Draws;
 
 template <class Backend>

@@ -1,6 +1,6 @@
-// Kernels that write along columns of a dense [outer, n, inner] tensor. Adjacent threads take
-// adjacent columns, of any outer index, and the block's height extends along n. Which rows a thread
-// takes depends only on sizes and dtype.
+// Kernels that work along the columns of a dense [outer, n, inner] tensor. Adjacent threads process
+// adjacent columns, which may have different outer indices. The block's height extends along n. The
+// rows that a thread processes depend only on sizes and dtype.
 #pragma once
 
 #include "framework/kernels/reduce/reduce.cuh"
@@ -20,7 +20,7 @@ __device__ inline Column column_at(int64_t tile, ColumnBlock block, ReduceSizes 
   return {c / sizes.inner * sizes.n * sizes.inner + c % sizes.inner, c < sizes.outer * sizes.inner};
 }
 
-// Calls f(Int<V>, block, grid) for threads that take `rows` rows each. V > 1 if all columns at
+// Calls f(Int<V>, block, grid) for threads that process `rows` rows each. V > 1 if all columns at
 // these pointers are aligned. If there are few columns, tiles are narrower, down to 64 bytes.
 template <class T, class F, class... P>
 void for_tiles(ReduceSizes sizes, int rows, F f, const P*... pointers) {

@@ -25,7 +25,8 @@ DType result_dtype(ReductionOp op, DType x, ReduceMap map) {
   }
 }
 
-// x with its reduced dimensions adjacent, as [outer, n, inner], and the shape of the result.
+// Describes x with its reduced dimensions adjacent, as [outer, n, inner], and the shape of the
+// result.
 struct Plan {
   Tensor x;
   ReduceSizes sizes;
@@ -62,7 +63,7 @@ Plan make_plan(const Tensor& x, const Shape& dims, bool keepdim) {
     for (int i = last + 1; i < x.dim() && last >= 0; ++i) plan.sizes.inner *= x.shape()[i];
     return plan;
   }
-  // Otherwise a copy moves the kept dimensions to the front.
+  // If no view has that form, a copy moves the kept dimensions to the front.
   Shape shape, strides;
   for (const bool wanted : {false, true}) {
     for (int i = 0; i < x.dim(); ++i) {

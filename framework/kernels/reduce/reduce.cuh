@@ -23,10 +23,10 @@ struct ColumnBlock {
   int64_t tiles;      // of columns
 };
 
-// Longest row that one warp reduces: kShortRow elements. With at least kManyRows rows of 1- or
-// 2-byte elements it is 4 * kShortRow.
+// One warp reduces rows up to this length: kShortRow elements, or 4 * kShortRow if there are at
+// least kManyRows rows of 1- or 2-byte elements.
 inline constexpr int64_t kShortRow = 1024, kManyRows = 2048;
-// Enough blocks to fill any current GPU. With fewer blocks, a second launch pays off.
+// This number of blocks fills any current GPU. With fewer blocks, a second launch pays off.
 inline constexpr int64_t kFewBlocks = 512;
 
 inline int power_of_two_from(int64_t n, int most) {
@@ -37,7 +37,8 @@ inline int power_of_two_from(int64_t n, int most) {
 
 inline ColumnBlock column_block(ReduceSizes sizes, int vec) {
   int width = power_of_two_from(ceil_div(sizes.inner, vec), kWarp);
-  // A few rows are not split. Narrower blocks, down to 128 bytes, then occupy more multiprocessors.
+  // If there are few rows, they are not split. Narrower blocks, down to 128 bytes, then occupy more
+  // multiprocessors.
   constexpr int64_t kFewRows = 512, kWanted = 64;
   while (width > 8 && sizes.n <= kFewRows &&
          sizes.outer * ceil_div(sizes.inner, int64_t(width) * vec) < kWanted) {
@@ -58,7 +59,7 @@ inline int64_t chunk_of(ReduceSizes sizes, int vec, int finer = 1) {
     return ceil_div(ceil_div(sizes.n, chunks), kBlockVectors) * kBlockVectors;
   }
   const ColumnBlock block = column_block(sizes, vec);
-  constexpr int kRows = 4;  // of a thread, at least
+  constexpr int kRows = 4;  // minimum number per thread
   const int64_t blocks = sizes.outer * block.tiles, rows = int64_t(block.height) * kRows;
   if (blocks >= kFewBlocks) return sizes.n;
   const int64_t chunks =
@@ -94,7 +95,7 @@ template <class Op, class T> struct ReduceArgs {
 template <class T> __device__ inline T shuffle_xor(T x, int mask) {
   return __shfl_xor_sync(~0u, x, mask);
 }
-// For accumulators with two members.
+// Shuffles accumulators with two members.
 template <class P>
 requires(!std::is_arithmetic_v<P>) __device__ inline P shuffle_xor(P x, int mask) {
   const auto [first, second] = x;
@@ -125,7 +126,8 @@ __device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned)
   return v;
 }
 
-// Vectors of V elements that a thread loads at once. Fewer if partial results are large.
+// Number of vectors of V elements that a thread loads at once. It is lower if partial results are
+// large.
 template <class Op, int V> inline constexpr int kLoadsOf = V > 4 && Op::kSets == 1 ? 2 : 4;
 
 // Reduces x[begin, end) by `lanes` threads, which take vectors in turn. Returns this thread's part.
@@ -174,7 +176,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
   return acc[0];
 }
 
-// inner == 1, short rows: `lanes` adjacent threads reduce a row.
+// Short rows (inner is 1): `lanes` adjacent threads reduce a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
@@ -189,7 +191,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// inner == 1, long rows: a block reduces a chunk of a row.
+// Long rows (inner is 1): a block reduces a chunk of a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
@@ -234,7 +236,8 @@ __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock 
   for (int j = 0; j < V; ++j) acc[j] = part[j][tid % block.width];
 }
 
-// inner > 1: adjacent threads take adjacent columns, and the block's height extends along n.
+// Columns (inner > 1): adjacent threads process adjacent columns, and the block's height extends
+// along n.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {

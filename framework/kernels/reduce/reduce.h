@@ -12,17 +12,17 @@ enum class ReduceMap : uint8_t { kNone, kAbs, kSquare, kNonzero };
 
 // Reduces `dims`, or all dimensions if it is empty. sum and prod of integers give int64, mean
 // requires a floating dtype, all and any give bool. float16 and bfloat16 accumulate in float. amax
-// and amin throw for an empty dimension; NaN takes precedence. A map requires sum, or amax with abs
-// of a floating type. Sums of squares of half types are float32; counts are int64.
+// and amin throw for an empty dimension; NaN takes precedence. A map may be used with sum, and kAbs
+// also with amax of a floating type. Sums of squares of half types are float32; counts are int64.
 Tensor reduce(ReductionOp op, const Tensor& x, const Shape& dims, bool keepdim = false,
               ReduceMap map = ReduceMap::kNone);
 // Returns log(sum(exp(x))) without overflow. Floating dtypes only.
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim = false);
 // Returns the int64 index of the first largest or smallest element along dim; NaN takes precedence.
-// `values`, if not null, receives the elements.
+// If `values` is not null, it is set to the elements.
 Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = false,
                   Tensor* values = nullptr);
-// Returns the variance over `dims` (all if empty), or its root if `root`, with divisor n -
+// Returns the variance over `dims` (all if empty), or its square root if `root`. The divisor is n -
 // correction. The result has x's dtype, which must be floating; sums are double.
 Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim);
 const char* name_of(ReductionOp op);
@@ -45,7 +45,7 @@ namespace cpu {
 void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
             ReduceMap map = ReduceMap::kNone);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
-// values is undefined if not requested.
+// If the elements are not requested, `values` is undefined.
 void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Tensor& x,
                 ReduceSizes sizes);
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);

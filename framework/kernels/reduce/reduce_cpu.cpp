@@ -25,8 +25,8 @@ template <class T> struct Results : Writer<T> {
 
   Results(const Tensor& out, DType as, double d) : Writer<T>(out, as), divisor(d) {}
 
-  // uint8_t stands for bool here. The value of all() of no elements is still the neutral element,
-  // which need not be 1.
+  // Converts the combined value to an element. T is uint8_t for bool. The value of all() over no
+  // elements is still the neutral element, which need not be 1.
   T finish(Wide<T> value) const {
     if constexpr (std::is_same_v<T, uint8_t>) {
       return value != 0;
@@ -40,7 +40,7 @@ template <class T> struct Results : Writer<T> {
 
 // --- rows: inner == 1 ---
 
-// Reads elements that f(position, n, run, mapped) maps to others.
+// Reads elements and maps them: f(position, n, run, mapped) writes the mapped values of a run.
 template <class T, class F> struct MappedReader : Reader<T> {
   F f;
   const T* read(int64_t at, int64_t n, T* buffer) const {
@@ -149,7 +149,8 @@ void reduce_numbers(const Tensor& out, const Tensor& x, ReduceSizes sizes, doubl
 
 // --- the index of the largest or smallest ---
 
-// Whether x replaces the best element so far: only if it is strictly better, or the first NaN.
+// Returns whether x replaces the best element so far. It does only if it is strictly better, or the
+// first NaN.
 template <class F, class T> bool beats(T x, T best) {
   if (is_nan(best)) return false;
   return is_nan(x) || (std::is_same_v<F, MaxOf> ? x > best : x < best);
@@ -243,7 +244,7 @@ TAPER_CLONES void add_spread_of_columns(const T* x, int64_t n, const double* ori
   }
 }
 
-// Processes [outer, n, inner] in blocks of n and tiles of inner. A row counts as a column with
+// Processes [outer, n, inner] in blocks of n and tiles of inner. A row is treated as a column with
 // inner 1.
 template <class T>
 void variance_as(bool root, const Tensor& out, const Tensor& tensor, ReduceSizes sizes,
@@ -308,7 +309,7 @@ template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceS
     });
   };
   reduce_as<MaxOf, T>(peaks, x, sizes, dtype_of<T>, 1);
-  // Subtract the maximum unless it is infinite, because inf - inf is NaN.
+  // The maximum is subtracted unless it is infinite, because inf - inf is NaN.
   each([=](int64_t i) { sum[i] = peak[i] = is_finite(peak[i]) ? peak[i] : T(0); });
   reduce_mapped<SumOf, T>(sums, x, sizes, [=](int64_t at, int64_t n, const T* run, T* y) {
     const T* const of = peak + at / stretch * inner + at % inner;
@@ -353,7 +354,7 @@ void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes size
     case ReductionOp::kProd: return reduce_numbers<ProdOf>(out, x, sizes);
     case ReductionOp::kAmax: return reduce_numbers<MaxOf>(out, x, sizes);
     case ReductionOp::kAmin: return reduce_numbers<MinOf>(out, x, sizes);
-    // Elements are read as 0 or 1.
+    // Elements were read as 0 or 1.
     case ReductionOp::kAll: return reduce_as<MinOf, uint8_t>(out, x, sizes, kBool, 1);
     default: return reduce_as<MaxOf, uint8_t>(out, x, sizes, kBool, 1);
   }

@@ -1,6 +1,6 @@
 // The operators of reductions. An Op has `take`, which converts an element (or an earlier partial
-// result) to a partial result; `join`, which combines two; `result`; and `none`, the neutral
-// element.
+// result) to a partial result; `join`, which combines two partial results; `result`, which converts
+// the last one to the result; and `none`, the neutral element.
 #pragma once
 
 #include <cstdint>
@@ -101,7 +101,7 @@ template <class C> struct ArgExtreme {
   TAPER_HD int64_t result(Acc a) const { return a.index; }
 };
 
-// Sums of x - origin and of its square, in double. The origin is the first element of each result's
+// Sums of d = x - origin and of d^2, in double. The origin is the first element of each result's
 // input, so that a mean far from 0 costs no precision.
 struct Spread {
   double sum, squares;
@@ -147,7 +147,7 @@ template <class C> struct LogSumExp {
   static TAPER_HD C result(Acc a) { return a.max + math::log(a.sum); }
 };
 
-// Returns the third argument of `take`, computed from x, the first element of the result's input.
+// Returns the third argument of `take`. It depends on x, the first element of the result's input.
 template <class Op, class T> TAPER_HD int origin_of(const Op&, const T*) { return 0; }
 template <class T>
 requires(!std::is_same_v<T, Spread>) TAPER_HD double origin_of(const Variance&, const T* x) {
@@ -159,7 +159,7 @@ template <class Op, class T, class O>
 TAPER_HD typename Op::Acc joined(const Op& op, typename Op::Acc acc, T x, int64_t at, O origin) {
   return op.join(acc, op.take(x, at, origin));
 }
-// A thread's indices increase, so a later element must be strictly better.
+// The indices of a thread's elements increase, so a later element must be strictly better.
 template <class C, class T>
 requires(!std::is_same_v<T, Best<C>>) TAPER_HD Best<C> joined(const ArgExtreme<C>& op, Best<C> best,
                                                               T x, int64_t at, int) {

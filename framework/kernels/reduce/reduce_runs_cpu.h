@@ -70,7 +70,7 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   return total;
 }
 
-// A block of n and a tile of inner of a [outer, n, inner] tensor.
+// A part of a [outer, n, inner] tensor: a block of n and a tile of inner.
 struct ColumnTask {
   int64_t outer, block, column, width;
 };

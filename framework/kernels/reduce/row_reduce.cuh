@@ -30,8 +30,8 @@ template <int kLanes = kWarp, class C, class F> __device__ C warp_reduce(C x, F 
   return x;
 }
 
-// Reduces over the kLanes threads of a row. `none` is f's neutral element. All threads of the block
-// must call it.
+// Reduces x over the kLanes threads of a row. `none` is f's neutral element. All threads of the
+// block must call it.
 template <int kLanes, class C, class F> __device__ C row_reduce(C x, C none, F f) {
   x = warp_reduce<std::min(kLanes, kWarp)>(x, f);
   if constexpr (kLanes <= kWarp) {
@@ -130,7 +130,7 @@ template <int kLanes> unsigned row_grid(int64_t rows) {
   return unsigned(std::min(ceil_div(rows, row_block<kLanes>().y), kMaxPiece));
 }
 
-// The first row of this thread's group, and the distance to its next row.
+// Return the first row of this thread's group, and the distance to its next row.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 

@@ -9,7 +9,8 @@
 namespace taper::v0::kernels {
 namespace {
 
-// Returns a view of x with dimension `dim` and the last one exchanged; its own inverse.
+// Returns a view of x in which dimension `dim` and the last one are exchanged. The function is its
+// own inverse.
 Tensor swapped(const Tensor& x, int dim) {
   Shape shape = x.shape(), strides = x.strides();
   const int last = x.dim() - 1;
@@ -20,7 +21,7 @@ Tensor swapped(const Tensor& x, int dim) {
 
 int64_t row_length(const Tensor& rows) { return rows.dim() == 0 ? 1 : rows.size(-1); }
 
-// Half-type values converted to float32 end in zero bits.
+// Returns the number of low bits that are zero in half-type values converted to float32.
 int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat16 ? 13 : 0; }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Sorting, running sums and running products. A block sorts a row that it can hold. Longer rows are
-// sorted all at once with a stable sort: by row and key or, if these exceed 64 bits, by key and
-// then by row.
+// Sorting, running sums and running products. If a row fits in a block, the block sorts it. Longer
+// rows are sorted all at once by a stable sort: by row and key or, if these exceed 64 bits, first
+// by key and then by row.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kSortItems = 16;
 
-// The bits of sort_key() that differ, preceded by the row's number if `rows`.
+// The bits of sort_key() that may differ. If `rows`, the row's number precedes them.
 template <class T> struct JoinedKey {
   uint64_t* key;
   const T* x;
@@ -76,12 +76,12 @@ struct SplitPosition {
 
 // --- running sums ---
 
-// y[i] = offset + factor * y[i - 1]. Consecutive steps combine into one such step.
+// A step of y[i] = offset + factor * y[i - 1]. Consecutive steps combine into one such step.
 template <class C> struct Step { C factor, offset; };
 template <class C> struct Linear {
   using Acc = Step<C>;
   static TAPER_HD Acc none() { return {C(1), C(0)}; }
-  // Without this case, an infinite factor times an offset of 0 would give NaN.
+  // An infinite factor times an offset of 0 would give NaN, so this case is treated separately.
   static TAPER_HD Acc join(Acc a, Acc b) {
     return {a.factor * b.factor, a.offset == C(0) ? b.offset : b.offset + b.factor * a.offset};
   }
@@ -90,14 +90,14 @@ template <class C> struct Linear {
 template <class C> TAPER_HD C value_of(C acc) { return acc; }
 template <class C> TAPER_HD C value_of(Step<C> acc) { return acc.offset; }
 
-// F is Sum, Product or Linear.
+// A scan by F, which is Sum, Product or Linear.
 template <class F, class T> struct Scan {
   using Acc = typename F::Acc;
   const T *x, *added;
   ReduceSizes sizes;
   int64_t from, step;  // offset of the first element, and the distance to each next one
-  // Number of results written: all or, if exclusive, all but the last, each one position further
-  // on.
+  // The number of results that are written. An exclusive scan writes all but the last, each one
+  // position further on.
   int64_t writes;
   T* y;
 
@@ -111,8 +111,7 @@ template <class F, class T> struct Scan {
         y(how.exclusive ? out + step : out) {}
 
   static __device__ Acc join(Acc a, Acc b) { return F().join(a, b); }
-  // Loads V columns of element t in the order of the scan, from `base` on; neutral if it does not
-  // exist.
+  // Loads V columns of the scan's element t, from `base` on. Loads neutral values unless `there`.
   template <int V> __device__ void load(Acc* acc, int64_t base, int64_t t, bool there) const {
     constexpr bool kLinear = std::is_same_v<F, Linear<T>>;
 #pragma unroll
@@ -135,7 +134,7 @@ template <class F, class T> struct Scan {
     for (int j = 0; j < V; ++j) v.at[j] = value_of(acc[j]);
     if (t < writes) store_vec(y + base + from + t * step, v);
   }
-  // Stores the first results of an exclusive scan, which are neutral.
+  // Stores the first results of an exclusive scan, which are the neutral element.
   template <int V> __device__ void begin(int64_t base) const {
     Acc none[V];
 #pragma unroll
@@ -146,15 +145,16 @@ template <class F, class T> struct Scan {
 
 constexpr int kItems = 4;  // adjacent elements per thread
 
-// Rows in `count` pieces of `length` elements each; the last one is shorter.
+// Describes how rows are divided into `count` pieces of `length` elements each. The last piece is
+// shorter.
 template <class Acc> struct Pieces {
   int64_t length, count;
   Acc* totals;         // [outer, count]; if not null, only the total of each piece is computed
   const Acc* carried;  // result before each piece; null: neutral
 };
 
-// A block scans its piece of a row. kStep is scan.step as a compile-time constant. The launch
-// bounds ask for the maximum number of threads per multiprocessor.
+// Each block scans its piece of a row. kStep is scan.step as a compile-time constant. The launch
+// bounds request the maximum number of threads per multiprocessor.
 template <int kStep, class F, class T>
 __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
     scan_rows(Scan<F, T> scan, const Pieces<typename F::Acc> pieces) {
@@ -212,7 +212,8 @@ __global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
 
 template <class F, class T> constexpr int kRun = sizeof(typename F::Acc) > sizeof(T) ? 4 : 8;
 
-// A thread scans kRun consecutive rows, and the block combines those of its height.
+// A thread scans kRun consecutive rows of its columns, and the block combines the results along its
+// height.
 template <class F, class T, int V>
 __global__ void __launch_bounds__(kTileThreads, 2)
     scan_columns(const __grid_constant__ Scan<F, T> scan, ColumnBlock block) {
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
   const ReduceSizes s = scan.sizes;
   if (s.inner == 1) {
-    // A few long rows are cut into pieces, depending only on the sizes.
+    // If there are few long rows, they are cut into pieces, which depend only on the sizes.
     constexpr int64_t kFewRows = 128, kLength = 8 * kThreads * kItems, kMost = kThreads * kItems;
     using Acc = typename F::Acc;
     const bool cut = s.outer < kFewRows && s.n > 2 * kLength;

@@ -8,20 +8,21 @@
 namespace taper::v0::kernels {
 
 // Returns the int64 indices that sort x along dim, ascending or descending. The sort is stable, and
-// NaN counts as the largest value. If `first` is given, the elements after that many are in any
-// order.
+// NaN counts as the largest value. If `first` is given, only the first that many indices are
+// sorted, and the others are in any order.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
 // Returns, for each row of x [..., n], the index (int64 [..., 1]) of the element with the given
 // rank (int64 [..., 1]) in ascending order. CPU only.
 Tensor place_of_rank(const Tensor& x, const Tensor& rank);
-// Options of running sums and products: from the end, and without the element itself.
+// Options of running sums and products: whether they run from the end, and whether they exclude the
+// element itself.
 struct Running {
   bool backwards = false, exclusive = false;
 };
 // Combines each element with all elements before it along dim (sum or prod), in a fixed order.
 // Integers and bool give int64; half types compute in float. If `added` (x's shape) is given,
-// computes a linear recurrence instead: y[i] = added[i] + f * y[i - 1], where the factor f is the
-// element of x at the later of the two positions.
+// computes a linear recurrence instead: y[i] = added[i] + x[i] * y[i - 1] or, from the end, y[i] =
+// added[i] + x[i + 1] * y[i + 1].
 Tensor cumulate(ReductionOp op, const Tensor& x, int64_t dim, Running how = {},
                 const Tensor& added = {});
 
@@ -32,8 +33,8 @@ struct SortRows {
   int unused;
 };
 
-// Rows are dense and x is float32, float64 or int64. cumulate works along n; all tensors have one
-// dtype.
+// Rows are dense, and x is float32, float64 or int64. cumulate works along n. All its tensors have
+// one dtype.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);

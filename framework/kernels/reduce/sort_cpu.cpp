@@ -1,4 +1,4 @@
-// Sorting, running sums and running products: one thread processes a row, or some adjacent columns,
+// Sorting, running sums and running products. One thread processes a row, or some adjacent columns,
 // in order.
 #include "framework/kernels/reduce/sort.h"
 
@@ -22,7 +22,8 @@ template <class T> std::vector<SortKey<T>> keys_of(const T* x, int64_t n, bool d
   return key;
 }
 
-// Combines the elements of each line along n from one end to the other, adjacent lines together.
+// Combines the elements of each line along n from one end to the other. Adjacent lines are
+// processed together.
 template <class T, class Join>
 void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T none, Join join) {
   const int64_t step = how.backwards ? -s.inner : s.inner;
@@ -58,7 +59,7 @@ void argsort(const Tensor& order, const Tensor& x, SortRows how) {
       const auto before = [&](int64_t a, int64_t b) {
         return key[a] != key[b] ? key[a] < key[b] : a < b;
       };
-      // A few elements are selected in one pass.
+      // If few elements are requested, one pass selects them.
       if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
       if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
       std::sort(row, row + how.first, before);
@@ -74,7 +75,8 @@ void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank) {
       auto split = key;
       const int64_t at = pointer<const int64_t>(rank)[r];
       std::ranges::nth_element(split, split.begin() + at);
-      // Equal elements keep their order in the row, so skip those that come before.
+      // Equal elements keep their order in the row, so the loop skips the equal elements that come
+      // before.
       int64_t equals = at - std::ranges::count_if(split, [&](auto k) { return k < split[at]; });
       int64_t i = 0;
       while (key[i] != split[at] || equals-- > 0) ++i;

@@ -1,6 +1,6 @@
 // One fused step of an LSTM or a GRU: computes the new state from both parts of the gates and the
-// previous state. B rows, H hidden units. An LSTM has the gates i, f, g, o and the state c; a GRU
-// has the gates r, z, n and the state h.
+// previous state. There are B rows and H hidden units. An LSTM has the gates i, f, g, o and the
+// state c; a GRU has the gates r, z, n and the state h.
 #pragma once
 
 #include "framework/kernels/common/dispatch.h"

@@ -24,12 +24,12 @@ template <class T> struct UnitGates {
   }
 };
 
-// Gradients with respect to the argument, in terms of the result y.
+// Return the gradient with respect to the argument of the function, from its result y.
 template <class C> TAPER_HD C through_sigmoid(C dy, C y) { return dy * y * (C(1) - y); }
 template <class C> TAPER_HD C through_tanh(C dy, C y) { return dy * (C(1) - y * y); }
 
-// LSTM: c = f * state + i * g, h = o * tanh(c). GRU: n = tanh(gx_n + r * gh_n), h = (1 - z) * n +
-// z * state.
+// Computes the new state. LSTM: c = f * state + i * g, h = o * tanh(c). GRU: n = tanh(gx_n + r *
+// gh_n), h = (1 - z) * n + z * state.
 template <class T, bool kLstm> struct StepForward {
   int64_t H;
   T *h, *c, *gates;

@@ -6,8 +6,8 @@
 
 namespace taper::v0::kernels {
 
-// The positions of a matrix's elements, row by row: element k of row r, crow[r] <= k < crow[r + 1],
-// is in column col[k]. int64, dense, on one device.
+// The positions of a matrix's elements, row by row. The elements k of row r are crow[r] <= k <
+// crow[r + 1], and element k is in column col[k]. All tensors are int64, dense and on one device.
 struct SparseRows {
   Tensor crow, row, col;  // [rows + 1], [nnz], [nnz]
 };
