@@ -17,7 +17,7 @@
 namespace taper::v0::optim {
 namespace {
 
-// Returns a copy of x off the tape.
+// Returns a copy of x that is not on the tape.
 Tensor copy_of(const Tensor& x, DType dtype) { return x.detach().to(dtype, {.copy = true}); }
 
 void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
@@ -27,8 +27,8 @@ void write(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
   }
 }
 
-// The parameters of all models that hold averages now, with the name of the class that swapped them
-// in.
+// The parameters of all models whose weights are currently replaced by averages. The value is the
+// name of the class that swapped the averages in.
 struct Registry {
   std::mutex mutex;
   std::multimap<const TensorImpl*, const char*> names;
@@ -109,8 +109,8 @@ void AveragedModel::update() {
   follow();
   const EMAOptions o = options_;
   const auto averages = by_device(averages_), params = by_device(params_);
-  // The count is on the device of the first list and is incremented with it, so it is updated last,
-  // after the other lists have read it.
+  // The count is on the device of the first list and is incremented when that list is updated. That
+  // list is therefore updated last, after the other lists have read the count.
   for (size_t i = params.size(); i-- > 0;) {
     const Tensor n = n_averaged_.to(params[i][0].device());
     const kernels::Average rule{{}, kernels::pointer<int64_t>(n), o.decay, o.warm_up, !is_ema_};

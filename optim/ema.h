@@ -1,6 +1,6 @@
 // Averages of weights: equally weighted averages (stochastic weight averaging,
-// https://arxiv.org/abs/1803.05407) and exponential moving averages. PyTorch: AveragedModel, the
-// latter with get_ema_multi_avg_fn
+// https://arxiv.org/abs/1803.05407) and exponential moving averages. In PyTorch both are an
+// AveragedModel, the latter with get_ema_multi_avg_fn
 // (https://pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema).
 //
 //   EMA ema(model.named_parameters(), {.decay = 0.999});  // or AveragedModel average(...)
@@ -25,9 +25,9 @@ class SwappedParameters;  // ema.cpp
 
 class AveragedModel {
  public:
-  // Creates the averages: float32, or float64 for double parameters. At each update they follow the
-  // parameters to their device. Throws ValueError for an empty list and for parameters that are not
-  // floating point.
+  // Creates the averages: float32, or float64 for double parameters. At each update they are moved
+  // to the device of their parameters if these were moved. Throws ValueError for an empty list and
+  // for parameters that are not floating point.
   explicit AveragedModel(const std::vector<NamedTensor>& params);
 
   // Sets average += (param - average) * share, in one launch per device. The first update copies
@@ -58,7 +58,7 @@ class AveragedModel {
   void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
-  // options: null for equally weighted averages.
+  // `options` is null for equally weighted averages.
   AveragedModel(const std::vector<NamedTensor>& params, const EMAOptions* options);
 
  private:

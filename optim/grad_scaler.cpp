@@ -23,7 +23,7 @@ Tensor GradScaler::scale(const Tensor& outputs) {
   if (!options_.enabled) return outputs;
   scale_ = scale_.to(outputs.device());
   growth_tracker_ = growth_tracker_.to(outputs.device());
-  // Computes outputs * scale_. That operator belongs to autograd, which this folder may not
+  // Computes outputs * scale_. The operator * belongs to autograd, which this folder may not
   // include.
   const DType dtype = kernels::result_type({&outputs, &scale_});
   return outputs.to(dtype, {.copy = true}).mul_(scale_);

@@ -33,8 +33,8 @@ class GradScaler {
   // Divides the gradients by the scale and records whether any was infinite or NaN. Throws Error if
   // it is called twice or after step(), and ValueError for float16 gradients.
   void unscale_(Optimizer& optimizer);
-  // Calls unscale_() if you have not, then optimizer.step_unless(found_inf). A custom optimizer
-  // that cannot skip its step on the device waits for found_inf on the host.
+  // Calls unscale_() if that was not called, and then optimizer.step_unless(found_inf). For a
+  // custom optimizer that cannot skip its step on the device, waits for found_inf on the host.
   void step(Optimizer& optimizer);
   // Adjusts the scale. Call it once, after the steps of all optimizers.
   void update();

@@ -64,8 +64,8 @@ std::vector<std::vector<Group::Slot*>> Group::parts() {
   for (Slot& slot : slots) {
     const Device device = slot.param.device();
     if (const Tensor old = slot.step; old.defined() && old.device() != device) {
-      // The count moves with the parameters: slots that shared it on the old device share it on the
-      // new one.
+      // The count is moved with the parameters. Slots that shared it on the old device share it on
+      // the new one.
       const Tensor there = kernels::make_step(device, old);
       for (Slot& other : slots) {
         const bool shares = other.step.defined() && other.step.is_same(old);
@@ -87,7 +87,7 @@ Tensor Group::own_count(const std::vector<Slot*>& part) const {
   const auto shares = [&](const Slot& s) { return s.step.defined() && s.step.is_same(shared); };
   const auto sharers = std::count_if(slots.begin(), slots.end(), shares);
   if (shared.defined() && size_t(sharers) == part.size()) return shared;
-  // The slots that do not step now keep the old count.
+  // The slots that are not updated now keep the old count.
   return kernels::make_step(part[0]->param.device(), shared);
 }
 
@@ -95,8 +95,8 @@ void Group::prepare(Slot& slot) const {
   for (size_t k = 0; k < slot.states.size(); ++k) {
     prepare_state(slot.states[k], slot.param, k == 0 ? traits.initial.value_or(0) : 0);
   }
-  // A new master differs from the parameter; the kernel notices that and copies the parameter. A
-  // parameter that is no longer of a half type needs no master.
+  // A new master is 0 and differs from the parameter. The kernel detects that and copies the
+  // parameter into it. A parameter that is no longer of a half type needs no master.
   if (trains_master(slot)) {
     prepare_state(slot.master, slot.param, 0);
   } else {
@@ -122,7 +122,7 @@ void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   options->update(updates, scalars);
   for (size_t i = 0; i < part.size(); ++i) {
     const Tensor& p = part[i]->param;
-    // A graph that has saved the old values must be able to detect the change.
+    // Increments the version, so that a graph that has saved the old values can detect the change.
     p.storage()->version.fetch_add(1);
     const Tensor& low = updates[i].low;
     if (low.defined() && !low.is_same(p)) low_precision_copy_updated(p);
@@ -176,8 +176,8 @@ struct Reader {
     const auto it = given.lower_bound(prefix);
     return it != given.end() && it->first.starts_with(prefix);
   }
-  // Removes and returns the tensor of that name. shape: its required shape; null: any. If it is
-  // missing or of another shape, records that and returns an undefined tensor.
+  // Removes and returns the tensor of that name. `shape` is its required shape; null: any. If it is
+  // missing or has another shape, records that and returns an undefined tensor.
   Tensor take(const std::string& name, const Shape* shape) {
     const auto entry = given.extract(name);
     if (entry.empty() || !entry.mapped().defined()) return missing.push_back(name), Tensor();
@@ -227,7 +227,8 @@ void load_slot(Group::Slot& slot, const Group& group, const std::string& key, Re
   slot.step = shared;
 }
 
-// Returns a group with the parameters of `own` and what was saved for group g.
+// Returns a group with the parameters of `own` and with the settings and state that were saved for
+// group g.
 Group loaded_group(const Group& own, size_t g, Reader& saved) {
   const size_t size = own.slots.size();
   const Tensor numbers = saved.take(group_key(g, "params"), nullptr);

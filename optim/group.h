@@ -14,7 +14,7 @@ class Group {
 
   void add(const Tensor& param);
   void set_lr(double lr);
-  // Updates the parameters that have gradients, in one launch for each device and number of
+  // Updates the parameters that have gradients. Takes one launch for each device and number of
   // updates. Creates missing states, and moves states whose parameter has moved. found_inf: see
   // Optimizer::set_found_inf().
   void step(const Tensor& found_inf);
@@ -35,11 +35,11 @@ class Group {
   OptimizerTraits traits;
 
  private:
-  // Returns the slots that have gradients, by device and number of updates.
+  // Returns the slots that have gradients, grouped by device and number of updates.
   std::vector<std::vector<Slot*>> parts();
   Tensor device_lr(Device device);
-  // Returns a count that only the slots of `part` share: their own one, or a copy if other slots
-  // share it.
+  // Returns a count for the slots of `part` that no other slots share. It is their present one, or
+  // a copy if other slots share that.
   Tensor own_count(const std::vector<Slot*>& part) const;
   void step(const std::vector<Slot*>& part, const Tensor& found_inf);
   void prepare(Slot& slot) const;

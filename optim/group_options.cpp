@@ -32,7 +32,7 @@ void SettingList::add(const char* name, const Shape& shape, DType dtype, void* p
   all.push_back({name, shape, dtype, place, range});
 }
 
-// The comparisons are false for NaN, so NaN is refused, too.
+// The comparisons are false for NaN, so NaN is rejected, too.
 void check_ranges(const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     if (setting.dtype != kFloat64) continue;
@@ -65,7 +65,7 @@ void update_by_ops(const std::vector<kernels::Update>& updates, const kernels::S
   const Tensor& found_inf = scalars.found_inf;
   const bool on_gpu = found_inf.defined() && found_inf.is_cuda();
   if (found_inf.defined() && !on_gpu && found_inf.item<float>() != 0) return;
-  // On the GPU found_inf is not read. Instead, changes are undone where it is not 0.
+  // On the GPU the host does not read found_inf. Instead, changes are undone where it is not 0.
   const auto change = [&](const std::vector<Tensor>& places, const auto& f) {
     std::vector<Tensor> before;
     for (const Tensor& x : places) {

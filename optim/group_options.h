@@ -21,7 +21,7 @@
 
 namespace taper::v0::optim {
 
-// A setting of a group: its name in PyTorch and the address of its field in the options.
+// A setting of a group: its name in PyTorch, and the address of its field in the options struct.
 struct Setting {
   const char* name;
   Shape shape;  // [n] for an array, otherwise 0-dim
@@ -71,16 +71,16 @@ void describe_common_options(V& v, Options& o,
   v("master_weights", o.master_weights, "keep float32 copies of half-precision weights");
 }
 
-// What an optimizer keeps for each parameter, as a function of its options. traits() of an options
+// What an optimizer stores for each parameter, depending on its options. traits() of an options
 // struct throws ValueError for settings that contradict each other.
 struct OptimizerTraits {
   const char* optimizer;                 // "SGD"
   std::vector<const char*> states = {};  // PyTorch's names, in the order of update()
-  // kUncounted: updates are not counted. kCounted: they are, to recognize the first one. kSaved:
-  // the count is also part of the state dict.
+  // kUncounted: updates are not counted. kCounted: updates are counted, to recognize the first one.
+  // kSaved: the count is also saved in the state dict.
   enum Count { kUncounted, kCounted, kSaved } count = kUncounted;
-  // Initial value of the first state, which is then created with the optimizer (Adagrad). Other
-  // states start at 0.
+  // Initial value of the first state. If it is set, that state is created with the optimizer
+  // (Adagrad). Other states start at 0.
   std::optional<double> initial = std::nullopt;
   bool only_matrices = false;  // Muon
   // A number that PyTorch saves with the states and that follows from the count (NAdam).
@@ -90,16 +90,16 @@ struct OptimizerTraits {
   } derived = {};
 };
 
-// A step of one parameter, for optimizers written with tensor ops, which change `param` and
-// `states` in place. All tensors are float32, or float64 for double parameters, and off the tape.
-// The caller rounds half parameters and handles loss scales and master weights.
+// A step of one parameter, for optimizers written with tensor ops. They change `param` and `states`
+// in place. All tensors are float32, or float64 for double parameters, and are not on the tape. The
+// caller rounds half parameters and handles loss scales and master weights.
 struct ParamStep {
   Tensor param, grad;
   std::vector<Tensor> states;  // in the order of OptimizerTraits::states
   Tensor lr, step;             // 0-dim float64; `step` counts from 1 if the traits ask for a count
 };
 
-// The options of a parameter group, independent of their type.
+// The options of a parameter group, with their type erased.
 class GroupOptions {
  public:
   virtual ~GroupOptions() = default;
@@ -111,8 +111,8 @@ class GroupOptions {
   // Returns the traits. Throws ValueError, in PyTorch's words, for settings that contradict each
   // other or are out of range.
   virtual OptimizerTraits traits() const = 0;
-  // Updates parameters on one device that have been updated the same number of times. Does not
-  // synchronize.
+  // Updates parameters that are on one device and have been updated the same number of times. Does
+  // not synchronize.
   virtual void update(const std::vector<kernels::Update>& updates,
                       const kernels::StepScalars& scalars) const = 0;
 };

@@ -34,9 +34,9 @@ template <class Options> struct ParamGroup {
   Options options;
 };
 
-// Puts the parameters whose names match the pattern, and that have at most max_dim dimensions, into
-// a group of their own. A pattern has `*` (any text) and `|` (or). Settings that are not listed are
-// those of the optimizer.
+// A rule that puts parameters into a separate group: those whose names match the pattern and that
+// have at most max_dim dimensions. In a pattern, `*` matches any text and `|` means "or". Settings
+// that are not listed are those of the optimizer.
 struct GroupRule {
   std::string pattern;
   std::vector<std::pair<std::string, double>> settings;
@@ -67,11 +67,11 @@ class Optimizer {
   // Releases the gradients of all parameters.
   void zero_grad();
 
-  // Adds the parameters. Each becomes part of the group of the first rule that it matches; the
-  // other parameters form a group before those. Groups of an optimizer may have different types of
-  // options. Throws ValueError for a rule without a match and for an empty list, and, with the
-  // parameter's name, for a parameter that occurs twice, is not a leaf, not dense, or not floating
-  // point.
+  // Adds the parameters. Each belongs to the group of the first rule that it matches. The
+  // parameters that match no rule form a group before those. Groups of an optimizer may have
+  // different types of options. Throws ValueError for a rule without a match and for an empty list.
+  // Throws ValueError, with the parameter's name, for a parameter that occurs twice, is not a leaf,
+  // not dense, or not floating point.
   template <class Options>
   void add_param_group(const std::vector<NamedTensor>& params, const Options& options,
                        const std::vector<GroupRule>& rules = no_rules()) {
@@ -81,8 +81,8 @@ class Optimizer {
   size_t num_groups() const;
   // Throws IndexError if there is no such group.
   double lr(size_t group = 0) const;
-  // Takes effect at the next step, also in a replayed CUDA graph: the rate is stored in device
-  // memory.
+  // Sets the learning rate. It takes effect at the next step, also in a replayed CUDA graph,
+  // because the rate is stored in device memory.
   void set_lr(double lr);
   // Throws IndexError if there is no such group.
   void set_lr(size_t group, double lr);
@@ -98,17 +98,18 @@ class Optimizer {
   virtual bool skips_on_device() const { return false; }
 
   // Returns state and settings under PyTorch's names: "state.0.exp_avg", "param_groups.0.lr"
-  // (float64), "param_groups.0.params" (int64, the ids in "state.ID"). Steps are 0-dim float32. The
-  // masters of half parameters are "master_param". Tensors other than steps and settings share
-  // memory with the optimizer.
+  // (float64), "param_groups.0.params" (int64: the numbers ID in "state.ID"). Steps are 0-dim
+  // float32. The masters of half parameters are "master_param". Tensors other than steps and
+  // settings share memory with the optimizer.
   virtual std::vector<NamedTensor> state_dict() const;
-  // Restores a state, so that training continues with the same bits. Throws ValueError, with
-  // everything that does not fit, and changes nothing then.
+  // Restores a state, so that training continues with the same bits. If anything does not fit,
+  // changes nothing and throws ValueError with the whole list.
   virtual void load_state_dict(const std::vector<NamedTensor>& state);
 
  protected:
   Optimizer();
-  // The source may only be destroyed or assigned to; its step() throws Error.
+  // The optimizer that was moved from may only be destroyed or assigned to. Its step() throws
+  // Error.
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
   virtual Tensor step_by(const std::function<Tensor()>& closure);
@@ -142,8 +143,8 @@ template <class Options> class OptimizerOf : public Optimizer {
     add_param_group(params, options, rules);
   }
   using Optimizer::add_param_group;
-  // Example: optimizer.add_param_group(head.parameters(), {.lr = 1e-2}). Without options it uses
-  // those of the constructor.
+  // Adds a group: optimizer.add_param_group(head.parameters(), {.lr = 1e-2}). If no options are
+  // given, the group has those of the constructor.
   void add_param_group(const std::vector<Tensor>& params, const Options& options) {
     add_param_group(unnamed(params), options);
   }

@@ -23,12 +23,12 @@ template <class F> Schedule scaled(F factor) {
   return {[factor](int64_t t, double base) { return base * factor(t); }};
 }
 
-// Returns the part of `total` steps that is over. With total 0 PyTorch stays at the start forever.
+// Returns t / total, but at most 1. If total is 0, returns 0 forever, like PyTorch.
 double share(int64_t t, int64_t total) {
   return total <= 0 ? 0 : double(std::min(t, total)) / double(total);
 }
 
-// Interpolates from start to end while part goes from 0 to 1.
+// Interpolates from start to end, as part increases from 0 to 1.
 double annealed(Anneal way, double start, double end, double part) {
   if (way == Anneal::kLinear) return (end - start) * part + start;
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * part));
@@ -82,7 +82,7 @@ Schedule cosine_annealing(int64_t T_max, double eta_min) {
 
 Schedule lambda(std::function<double(int64_t)> factor) { return scaled(std::move(factor)); }
 
-// Keeps the products so far, so that each factor is computed once.
+// Caches the products, so that each factor is computed once.
 Schedule multiplicative(const std::function<double(int64_t)>& factor) {
   const auto products = std::make_shared<std::vector<double>>(1, 1.0);
   return scaled([=](int64_t t) {
@@ -125,7 +125,7 @@ Schedule one_cycle(const OneCycleOptions& o) {
     const double t = double(step), total = double(o.total_steps), peak = o.pct_start * total - 1;
     const double top = base * o.div_factor, low = base / o.final_div_factor;
     const auto phase = [&](double first, double last, double start, double end) {
-      // A phase without length is over at once.
+      // A phase of length 0 is complete immediately.
       const double part = last == first ? 1 : (t - first) / (last - first);
       return annealed(o.anneal_strategy, start, end, part);
     };

@@ -3,8 +3,8 @@
 //   LRScheduler schedule(optimizer, schedule::warm_up(100, schedule::cosine_annealing(900)));
 //   for (...) { ...; optimizer.step(); schedule.step(); }
 //
-// A schedule is a function of the step in closed form, so that any step can be jumped to. It gives
-// the rates that PyTorch's schedulers give. Arguments and defaults are PyTorch's.
+// A schedule is a closed-form function of the step, so training can continue from any step. The
+// rates, arguments and defaults are those of PyTorch's schedulers.
 #pragma once
 
 #include <functional>
@@ -19,48 +19,50 @@ namespace taper::v0::optim {
 struct Schedule {
   // Returns the rate of a step (counted from 0) for a group whose initial rate is base_lr.
   std::function<double(int64_t step, double base_lr)> lr;
-  // Replaces the initial rates of the groups. Empty: no change; otherwise one rate for all groups,
-  // or one for each.
+  // The initial rates that replace those of the groups: one rate for all groups, or one for each.
+  // If it is empty, the groups keep their own.
   std::vector<double> base_lrs = {};
 };
 
 namespace schedule {
 
-// Each function returns a schedule. Its comment gives the rate at step t, and PyTorch's name of it.
+// Each function returns a schedule. Its comment gives the rate at step t, and the name of PyTorch's
+// class.
 
-// base_lr * factor for total_iters steps, then base_lr (ConstantLR).
+// The rate is base_lr * factor for total_iters steps, then base_lr (ConstantLR).
 Schedule constant(double factor = 1.0 / 3, int64_t total_iters = 5);
-// base_lr * factor, where the factor changes linearly from start_factor to end_factor in
+// The rate is base_lr * factor. The factor changes linearly from start_factor to end_factor in
 // total_iters steps and stays there (LinearLR).
 Schedule linear(double start_factor = 1.0 / 3, double end_factor = 1, int64_t total_iters = 5);
-// base_lr * gamma^n, where n is the number of completed periods of step_size steps (StepLR), or of
-// milestones reached (MultiStepLR), or of steps (ExponentialLR).
+// The rate is base_lr * gamma^n. n is the number of completed periods of step_size steps (StepLR),
+// of milestones reached (MultiStepLR), or of steps (ExponentialLR).
 Schedule step(int64_t step_size, double gamma = 0.1);
 Schedule multi_step(const std::vector<int64_t>& milestones, double gamma = 0.1);
 Schedule exponential(double gamma);
-// base_lr * (1 - t / total_iters)^power, and 0 after total_iters steps (PolynomialLR).
+// The rate is base_lr * (1 - t / total_iters)^power, and 0 after total_iters steps (PolynomialLR).
 Schedule polynomial(int64_t total_iters = 5, double power = 1);
-// Half a cosine from base_lr at step 0 to eta_min at step T_max (CosineAnnealingLR). After T_max it
-// rises again.
+// The rate follows half a cosine from base_lr at step 0 to eta_min at step T_max
+// (CosineAnnealingLR). After T_max it rises again.
 Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
-// base_lr * factor(t) (LambdaLR), or base_lr * factor(1) * ... * factor(t) (MultiplicativeLR).
+// The rate is base_lr * factor(t) (LambdaLR), or base_lr * factor(1) * ... * factor(t)
+// (MultiplicativeLR).
 Schedule lambda(std::function<double(int64_t step)> factor);
 Schedule multiplicative(const std::function<double(int64_t step)>& factor);
-// Changes the rate from base_lr to swa_lr in anneal_epochs steps, then keeps it (SWALR).
+// The rate changes from base_lr to swa_lr in anneal_epochs steps and stays there (SWALR).
 enum class Anneal : uint8_t { kCos, kLinear };
 Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::kCos);
 // Like cosine_annealing(), but restarts at base_lr after T_0 steps. Each period is T_mult times as
 // long as the one before (CosineAnnealingWarmRestarts).
 Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0);
 
-// Rises to max_lr and falls to nearly 0 (OneCycleLR). PyTorch's cycle_momentum is not supported:
-// momentum does not change.
+// The rate rises to max_lr and then falls to nearly 0 (OneCycleLR). PyTorch's cycle_momentum is not
+// supported: momentum does not change.
 struct OneCycleOptions {
   std::vector<double> max_lr;  // one for all groups, or one for each
   int64_t total_steps = 0;     // later steps throw ValueError
   double pct_start = 0.3;      // fraction of the steps in which the rate rises
   Anneal anneal_strategy = Anneal::kCos;
-  // The rate starts at max_lr / div_factor and ends at that / final_div_factor.
+  // The rate starts at initial = max_lr / div_factor and ends at initial / final_div_factor.
   double div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false;
 
@@ -76,14 +78,15 @@ struct OneCycleOptions {
 };
 Schedule one_cycle(const OneCycleOptions& options);
 
-// Rises linearly from base_lr to max_lr in step_size_up steps, falls back in step_size_down steps,
-// and repeats (CyclicLR; Smith, 2015, https://arxiv.org/abs/1506.01186). Momentum does not change.
+// The rate rises linearly from base_lr to max_lr in step_size_up steps, falls back in
+// step_size_down steps, and repeats this (CyclicLR; Smith, 2015, https://arxiv.org/abs/1506.01186).
+// Momentum does not change.
 struct CyclicOptions {
   double base_lr = 0, max_lr = 0;
   int64_t step_size_up = 2000;
   std::optional<int64_t> step_size_down = std::nullopt;  // default: step_size_up
-  // The factor of the amplitude: 1, 0.5 to the power of the completed cycles, or gamma to the power
-  // of the step.
+  // The factor of the amplitude. kTriangular: 1. kTriangular2: 0.5 to the power of the completed
+  // cycles. kExpRange: gamma to the power of the step.
   enum class Mode : uint8_t { kTriangular, kTriangular2, kExpRange } mode = Mode::kTriangular;
   double gamma = 1;
 
@@ -97,32 +100,32 @@ struct CyclicOptions {
 };
 Schedule cyclic(const CyclicOptions& options);
 
-// Applies the schedules one after another, each to the rate of the one before. Schedules that
-// multiply base_lr give the product of their factors (ChainedScheduler).
+// Applies the schedules one after another. Each gets the rate of the one before as its base_lr.
+// Schedules that multiply base_lr give the product of their factors (ChainedScheduler).
 Schedule chained(const std::vector<Schedule>& schedules);
 // Runs one schedule after another. Each counts its steps from its own milestone (SequentialLR).
 Schedule sequential(const std::vector<Schedule>& schedules, const std::vector<int64_t>& milestones);
-// Rises linearly from start_factor * base_lr to base_lr in `steps` steps, then runs another
-// schedule.
+// The rate rises linearly from start_factor * base_lr to base_lr in `steps` steps. After that,
+// another schedule begins.
 Schedule warm_up(int64_t steps, const Schedule& then, double start_factor = 1.0 / 3);
 
 }  // namespace schedule
 
-// Sets the learning rates of an optimizer, which must outlive it. The constructor sets those of
+// Sets the learning rates of an optimizer, which must outlive it. The constructor sets the rates of
 // step 0.
 class LRScheduler {
  public:
   LRScheduler(Optimizer& optimizer, Schedule schedule);
-  // schedules: one for each group. Throws ValueError for another number.
+  // `schedules` has one schedule for each group. Throws ValueError for another number.
   LRScheduler(Optimizer& optimizer, std::vector<Schedule> schedules);
 
-  // Sets the rates of the next step. Call it after optimizer.step().
+  // Sets the learning rates of the next step. Call it after optimizer.step().
   void step() { go_to(last_epoch_ + 1); }
   int64_t last_epoch() const { return last_epoch_; }
   std::vector<double> get_last_lr() const;
 
-  // Returns last_epoch, base_lrs, _step_count and _last_lr. load_state_dict() also sets the rates
-  // of the optimizer.
+  // Returns last_epoch, base_lrs, _step_count and _last_lr. load_state_dict() restores them and
+  // also sets the rates of the optimizer.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 
@@ -165,8 +168,8 @@ class ReduceLROnPlateau {
   void step(double metric);
   std::vector<double> get_last_lr() const;
 
-  // Returns best, cooldown_counter, num_bad_epochs, last_epoch and _last_lr. load_state_dict() also
-  // sets the rates of the optimizer.
+  // Returns best, cooldown_counter, num_bad_epochs, last_epoch and _last_lr. load_state_dict()
+  // restores them and also sets the rates of the optimizer.
   std::vector<NamedTensor> state_dict() const;
   void load_state_dict(const std::vector<NamedTensor>& state);
 

@@ -1,5 +1,4 @@
-// Helpers of clipping, scaling, averaging and schedules: reading a state dict, and grouping
-// tensors.
+// Helpers for clipping, scaling, averaging and schedules. They read state dicts and group tensors.
 #pragma once
 
 #include <algorithm>

@@ -42,8 +42,8 @@ void StateShards::step() {
 }
 
 void StateShards::step(const std::function<void()>& step) {
-  // Hides the gradients of other ranks' parameters, because an optimizer skips parameters without a
-  // gradient.
+  // Hides the gradients of parameters that other ranks own, because an optimizer skips parameters
+  // without a gradient.
   struct Hidden {
     std::vector<std::pair<Tensor, Tensor>> grads;
     ~Hidden() {

@@ -18,15 +18,15 @@ namespace taper::v0::optim {
 class StateShards {
  public:
   // Assigns the parameters to ranks: the largest first, each to the rank that has the fewest
-  // elements so far. The optimizer must have all its groups. Throws ValueError if the optimizer has
-  // state already, which it has after its first step; Adagrad has state from the start and cannot
-  // be sharded.
+  // elements so far. All groups must have been added to the optimizer. Throws ValueError if the
+  // optimizer already has state, which it has after its first step. Adagrad has state from the
+  // start and cannot be sharded.
   StateShards(Optimizer& optimizer, distributed::Communicator ranks);
 
-  // Updates all parameters. Gradients must be equal on all ranks. The result is the same as of
-  // optimizer.step() on each rank, bit by bit. Every rank calls it.
+  // Updates all parameters. Gradients must be equal on all ranks. The result has the same bits as
+  // optimizer.step() on each rank. Every rank calls it.
   void step();
-  // Does the same with another call of the optimizer's step: shards.step([&] {
+  // Like step(), but calls the given function instead of optimizer.step(): shards.step([&] {
   // scaler.step(optimizer); }).
   void step(const std::function<void()>& step);
   // Returns the number of elements of the parameters that this rank owns.
@@ -34,8 +34,8 @@ class StateShards {
 
   // Returns optimizer.state_dict() with the shards of all ranks, on the CPU. Every rank calls it.
   std::vector<NamedTensor> state_dict() const;
-  // Loads what state_dict() has returned for any number of ranks, or the state dict of an optimizer
-  // without shards.
+  // Loads the result of state_dict(), which may have been called with any number of ranks, or the
+  // state dict of an optimizer without shards.
   void load_state_dict(const std::vector<NamedTensor>& state);
 
  private:

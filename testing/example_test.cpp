@@ -1,5 +1,5 @@
-// How to test a user-defined model: the forward pass, gradients, and that training still gives the
-// same weights. Link taper::testing and GTest::gtest_main.
+// How to test a user-defined model: it tests the forward pass, the gradients, and whether training
+// still gives the same weights. Link taper::testing and GTest::gtest_main.
 #include <taper/taper.h>
 #include <taper/testing.h>
 

@@ -23,7 +23,7 @@
 // autograd/engine.h).
 #define EXPECT_GRADGRADCHECK(f, ...) \
   EXPECT_TRUE(::taper::test::passes_gradgradcheck(f, __VA_ARGS__))
-// Arguments: (value, file) or (value, file, rtol, atol), as for matches_golden in
+// The arguments are (value, file) or (value, file, rtol, atol), as for matches_golden in
 // testing/verdict.h.
 #define EXPECT_MATCHES_GOLDEN(value, ...) \
   EXPECT_TRUE(::taper::test::matches_golden(value, __VA_ARGS__))

@@ -1,5 +1,5 @@
-// Comparisons of taper::testing and their results. They do not depend on GoogleTest, so tests may
-// use any version of it (testing/taper_testing.h).
+// The comparisons of taper::testing and their results. They do not depend on GoogleTest, so tests
+// may use any version of it (testing/taper_testing.h).
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,8 @@ struct Verdict {
   operator ::testing::AssertionResult() const;
 };
 
-// A failure names the first and the worst element and counts the elements that differ.
+// Compares tensors with tolerances. The message of a failure names the first and the worst element,
+// and counts the elements that differ.
 Verdict tensor_close(const Tensor& got, const Tensor& want, double rtol, double atol);
 // Passes if shape, dtype and every bit pattern are equal, whatever the devices and layouts.
 Verdict same_bits(const Tensor& a, const Tensor& b);
@@ -33,11 +34,11 @@ Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>
 Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                              const std::vector<Tensor>& inputs);
 
-// Compares with a safetensors file, including dtypes. Every bit must be equal unless a tolerance is
-// given.
+// Compares a tensor with a safetensors file, including the dtype. Every bit must be equal unless a
+// tolerance is given.
 Verdict matches_golden(const Tensor& got, const std::filesystem::path& file, double rtol = 0,
                        double atol = 0);
-// Compares several tensors by name, as of model.state_dict().
+// Compares several tensors by name, such as model.state_dict().
 Verdict matches_golden(const std::vector<NamedTensor>& got, const std::filesystem::path& file,
                        double rtol = 0, double atol = 0);
 // Compares the final weights of a run: model.safetensors in its directory. (`taper check` compares

@@ -10,7 +10,7 @@
 namespace taper::v0::cuda {
 
 size_t memory_allocated(int device = -1);      // in tensors now
-size_t max_memory_allocated(int device = -1);  // the maximum so far
+size_t max_memory_allocated(int device = -1);  // maximum since the start or the last reset
 size_t memory_reserved(int device = -1);       // taken from the driver
 size_t max_memory_reserved(int device = -1);
 void reset_peak_memory_stats(int device = -1);

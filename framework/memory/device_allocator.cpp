@@ -19,7 +19,7 @@ constexpr size_t kGrain = 512;
 constexpr size_t kSmall = kMiB, kSmallSegment = 2 * kMiB;
 constexpr size_t kMedium = 10 * kMiB, kMediumSegment = 20 * kMiB;
 constexpr size_t kSegmentStep = 2 * kMiB;
-// More memory than any GPU has. Rounding up cannot overflow below it.
+// A limit above the memory of any GPU. Below it, rounding up cannot overflow.
 constexpr size_t kMostBytes = size_t(1) << 50;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
@@ -121,8 +121,8 @@ void DeviceAllocator::recycle(Block* block) noexcept {
   spare_ = block;
 }
 
-// Splits off the rest of the block, unless it is too small for the requests of this kind of
-// segment.
+// Splits off the rest of the block, unless the rest is too small for the requests that this kind of
+// segment serves.
 void DeviceAllocator::split(Block& block, size_t size) {
   const size_t rest = block.size - size;
   if (rest < (size <= kSmall ? kGrain : kSmall + kGrain)) return;
@@ -188,7 +188,8 @@ void DeviceAllocator::release_segments() noexcept {
   const DeviceGuard guard(device_);
   for (Block* block = waiting_; block; block = block->next) block->fence.wait();
   reclaim_waiting();
-  // Blocks are free in stream order only: work that uses them may still be running.
+  // Blocks are free in stream order only, and work that uses them may still be running, so wait for
+  // the device.
   cudaDeviceSynchronize();
   const auto release = [this](Block* block) {
     if (block->before || block->after) return false;

@@ -34,8 +34,8 @@ struct Block {
   Block* after = nullptr;
   FreeBlocks* home = nullptr;  // the free list of its stream
   bool is_free = false;
-  // Its node of `home` while it is in use. Thus allocating and freeing a block needs no host
-  // memory.
+  // The block's node of `home` while the block is in use. Because the node is kept, allocating and
+  // freeing a block need no host memory.
   FreeBlocks::node_type node{};
   Block* next = nullptr;  // next block in the list of waiting or of spare blocks
   int device = 0;
@@ -43,8 +43,8 @@ struct Block {
   Fence fence{};  // other streams that use it
 };
 
-// Returns whether a call of the runtime provided memory, if necessary after `release` has freed
-// some.
+// Calls allocate() and returns whether it provided memory. If it did not, calls release() to free
+// some and tries again.
 template <class Allocate, class Release>
 bool allocated(const char* call, Allocate allocate, Release release) {
   cudaError_t status = allocate();
@@ -62,10 +62,11 @@ class DeviceAllocator {
  public:
   explicit DeviceAllocator(int device) : device_(device) {}
 
-  // Returns the best fit for a stream. Throws OutOfMemoryError with the state of the allocator.
+  // Returns the free block of the stream that fits best. Throws OutOfMemoryError with the state of
+  // the allocator.
   Block* take(size_t nbytes, cudaStream_t stream);
   void give(Block* block) noexcept;
-  // Also keeps a freed block until this stream has passed.
+  // After the block is freed, also keeps it until this stream has finished its current work.
   void add_stream(Block* block, const Stream& stream);
   // Sets whether unused memory of a stream must be kept, because a graph captured on it uses the
   // memory.

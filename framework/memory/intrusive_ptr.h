@@ -1,5 +1,5 @@
 // A reference-counting pointer to an object that contains its own count (`refs`) and defines
-// `static void destroy(T*)`. It is one word without a control block. It does not use std::swap and
+// `static void destroy(T*)`. It is one word without a control block. It avoids std::swap and
 // std::exchange, for which compilers instantiate a dozen traits for each T.
 #pragma once
 
@@ -19,13 +19,13 @@ struct Counted {
 template <class T> class IntrusivePtr {
  public:
   IntrusivePtr() = default;
-  // Takes over the one reference that a new object has.
+  // Takes ownership of a new object, which has one reference already.
   static IntrusivePtr adopt(T* p) {
     IntrusivePtr out;
     out.p_ = p;
     return out;
   }
-  // Adds a reference.
+  // Adds a reference to the object and returns a pointer to it.
   static IntrusivePtr share(T* p) {
     if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
     return adopt(p);
@@ -54,7 +54,7 @@ template <class T> class IntrusivePtr {
     T* p = release();
     if (p && p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
   }
-  // Returns the pointer and keeps its reference with the caller.
+  // Returns the raw pointer and transfers its reference to the caller.
   T* release() {
     T* p = p_;
     p_ = nullptr;

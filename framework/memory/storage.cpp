@@ -32,7 +32,7 @@ StoragePtr allocate_inline(size_t nbytes) {
   return StoragePtr::adopt(storage);
 }
 
-// Only an inline storage is its own context.
+// Returns whether the data follow the header. Only such a storage is its own context.
 bool is_inline(const Storage& storage) { return storage.context == &storage; }
 
 void free_cpu(Storage& storage) noexcept { cpu::free(storage.data, storage.nbytes); }

@@ -22,11 +22,11 @@ struct Storage {
   bool borrowed = false;  // created by borrow(): other owners may read and write the memory
   void* data = nullptr;
   size_t nbytes = 0;
-  // Returns the memory to its owner. `context` is whatever the owner needs for that.
+  // Returns the memory to its owner, which may store in `context` what it needs for that.
   void (*free)(Storage&) noexcept = nullptr;
   void* context = nullptr;
-  // Set while a GPU may still read or write host memory: waits for it. Whoever takes the address on
-  // the host calls it first.
+  // Waits until no GPU reads or writes this host memory any more. Null if there is nothing to wait
+  // for. Code that takes the address for use on the host calls it first.
   std::atomic<void (*)(Storage&)> wait_for_transfers{nullptr};
 
   static void destroy(Storage* storage) noexcept;

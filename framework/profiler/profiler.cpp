@@ -97,8 +97,8 @@ std::string full_name(const char* name, RangeKind kind) {
   return kind == RangeKind::kModule ? concat_to_string("nn.Module: ", name) : std::string(name);
 }
 
-// Identifies a range by the number of its session, so that a range that outlives its session closes
-// nothing, by whether it belongs to a module, and by its index, starting at 1.
+// A range is identified by three numbers: the number of its session, so that a range that outlives
+// its session closes nothing; whether it belongs to a module; and its index, which starts at 1.
 constexpr int kIndexBits = 32;
 constexpr uint64_t kIsModule = uint64_t(1) << 63;
 

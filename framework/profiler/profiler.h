@@ -1,4 +1,4 @@
-// A profiler: what a program executes, and for how long
+// A profiler: records what a program executes, and for how long
 // (https://pytorch.org/docs/stable/profiler.html):
 //
 //   Profiler profiler;
@@ -7,8 +7,8 @@
 //
 // The trace contains modules by their paths ("nn.Module: net.2"), ops ("aten::mul"), backward nodes
 // ("MulBackward0"), optimizers, and ranges named by RecordFunction, from all threads. An op on a
-// GPU has a second range there, from an event before its kernels to an event after them, including
-// gaps.
+// GPU also has a range on the GPU, from an event before its kernels to an event after them. Gaps
+// between kernels are included.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@
 namespace taper::v0 {
 
 namespace detail {
-// Bits of `observers`: a Profiler records, and ranges are passed to NVTX (Nsight). Usually none is
-// set.
+// Bits of `observers`. kTraced: a Profiler records. kMarked: ranges are passed to NVTX (Nsight).
+// Usually none is set.
 inline constexpr int kTraced = 1, kMarked = 2;
 inline std::atomic<int> observers{0};
 }  // namespace detail
@@ -58,7 +58,8 @@ class RecordFunction {
   uint64_t number_ = 0;
 };
 
-// Records from its construction until stop(). Meanwhile a StepGraph executes its steps op by op.
+// Records from its construction until stop(). While it records, a StepGraph executes its steps op
+// by op.
 class Profiler {
  public:
   // Throws Error if another Profiler is recording.
@@ -68,8 +69,8 @@ class Profiler {
 
   // Ends the recording. Waits for the GPUs that were used.
   void stop();
-  // Ends the recording and returns the bytes in tensors on its device after each op, in the order
-  // in which the ops started.
+  // Ends the recording. Returns, for each op in the order of their start, the number of bytes in
+  // tensors on the op's device after the op.
   std::vector<int64_t> allocated_bytes();
   // Ends the recording and writes JSON trace events. Throws OutputError if the file cannot be
   // written.
@@ -81,7 +82,7 @@ class Profiler {
   std::shared_ptr<Session> session_;
 };
 
-// From now on passes the same ranges to a listening tool such as Nsight Systems through NVTX
+// From now on passes the ranges to a tool that listens through NVTX, such as Nsight Systems
 // (torch.autograd.profiler.emit_nvtx). Has no effect in a build without CUDA.
 void emit_nvtx(BoolArg on = true);
 

@@ -19,9 +19,10 @@ struct TracedOp {
   std::any options;  // of the op's own options type; views store a Shape
 };
 
-// Calls `note` for each op that this thread computes until the end of the scope. A composite op is
-// reported after the ops it consists of; some of these may not be reported. `read` is called before
-// the host reads values of a tensor (item, to_vector, data, and ops that read), and may throw.
+// Until the end of the scope, calls `note` for each op that this thread computes. A composite op is
+// reported after the ops of which it consists; some of these may not be reported. `read` is called
+// before the host reads values of a tensor (item, to_vector, data, and ops that read values), and
+// may throw.
 class Trace {
  public:
   // Throws Error if this thread already has a Trace.
@@ -47,7 +48,7 @@ void note_read(const Tensor& x);
 
 inline bool is_tracing() { return detail::traces.load(std::memory_order_relaxed) != 0; }
 
-// Called by ops when their result exists. Costs one branch without a Trace.
+// Reports an op, once its result exists. Costs one branch if there is no Trace.
 template <class Options = std::nullptr_t>
 void trace(const char* name, const Tensor& y,
            std::initializer_list<std::reference_wrapper<const Tensor>> inputs,

@@ -36,8 +36,8 @@ struct NodeBase {
   static void destroy(NodeBase* node) noexcept { node->end(node); }
 };
 
-// Options of a factory: {.dtype = kInt64, .device = "cuda", .requires_grad = true}. Without a dtype
-// it is float32, or follows from the values.
+// Options of a factory: {.dtype = kInt64, .device = "cuda", .requires_grad = true}. The default
+// dtype is float32, or follows from the values.
 struct TensorOptions {
   std::optional<DType> dtype = std::nullopt;
   Device device = DeviceType::kCpu;
@@ -60,8 +60,8 @@ class Tensor {
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   // Writes into the tensor that an expression returns, like copy_ and fill_: `x[0] = y`,
-  // `x.narrow(..) = 3`. Throws Error if the expression returns a copy (x.index({mask}), gather): no
-  // other tensor shares its memory, so the write would be lost.
+  // `x.narrow(..) = 3`. Throws Error if the expression returns a copy (x.index({mask}), gather),
+  // because no other tensor shares the copy's memory and the write would be lost.
   Tensor operator=(const Tensor& source) &&;
   Tensor operator=(Scalar value) &&;
   // Returns an uninitialized contiguous tensor on a device whose index is resolved. `pinned`
@@ -117,9 +117,9 @@ class Tensor {
   template <class T> T item() const { return item().to_exact<T>(); }
   Scalar item() const;
   // Returns all elements in row-major order as T. A bool is true for nonzero elements. Throws
-  // TypeError for a CUDA tensor like data(), and Error with the position for an element that T
-  // cannot represent: it is out of T's range, or a fraction for an integer T. Floating-point types
-  // round to nearest.
+  // TypeError for a CUDA tensor, like data(). Throws Error, with the position, for an element that
+  // T cannot represent: it is out of T's range, or a fraction for an integer T. Floating-point
+  // types round to nearest.
   template <class T> std::vector<T> to_vector() const {
     using Element = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
     std::vector<Element> out{};
@@ -148,18 +148,20 @@ class Tensor {
 
   // --- the tape ---
   bool requires_grad() const;
-  // Throws Error for integer tensors, and when it is switched off for a tensor that is not a leaf.
+  // Sets whether gradients are recorded. Throws Error for integer tensors, and if it is switched
+  // off for a tensor that is not a leaf.
   Tensor requires_grad_(BoolArg on = true) const;
   bool is_leaf() const;
   // Returns an undefined tensor until a backward pass has reached this tensor.
   [[nodiscard]] Tensor grad() const;
-  // An undefined tensor clears the gradient. Throws Error if shape, dtype or device differ from
-  // this tensor's.
+  // Sets the gradient; an undefined tensor clears it. Throws Error if its shape, dtype or device
+  // differ from this tensor's.
   void set_grad(const Tensor& grad) const;
   // Returns the name of the op that produced this tensor ("AddBackward0"), or null for a leaf.
   const char* grad_fn() const;
   void retain_grad() const;
-  // Runs the backward pass from this tensor. Without a gradient the tensor must have one element.
+  // Runs the backward pass from this tensor. If no gradient is given, the tensor must have one
+  // element.
   void backward(const Tensor& gradient = {}, BoolArg retain_graph = false,
                 BoolArg create_graph = false) const;
   // Registers a hook that is called as hook(dy) whenever the gradient of this tensor has been
@@ -213,7 +215,7 @@ class Tensor {
   Tensor operator-=(Scalar other) const& { return sub_(other); }
   Tensor operator*=(Scalar other) const& { return mul_(other); }
   Tensor operator/=(Scalar other) const& { return div_(other); }
-  // `x[0] += y`. On an expression that returns a copy they throw, like `=`.
+  // These allow `x[0] += y`. On an expression that returns a copy they throw, like `=`.
   Tensor operator+=(const Tensor& other) const&& { return assigned().add_(other); }
   Tensor operator-=(const Tensor& other) const&& { return assigned().sub_(other); }
   Tensor operator*=(const Tensor& other) const&& { return assigned().mul_(other); }
@@ -259,12 +261,14 @@ struct TensorImpl {
   bool is_parameter = false;
   // Whether this is a view that was created in no-grad mode, of a constant or of a recorded tensor.
   enum NoGradView : uint8_t { kNone, kOfConstant, kOfRecorded } no_grad_view = kNone;
-  // Created from a C++ number, or only from such numbers: in type promotion only its kind counts.
+  // Whether the tensor was created from a C++ number, or only from such tensors. In type promotion
+  // only its kind counts.
   bool wrapped_number = false;
   // The index of this tensor among the outputs of grad_fn.
   uint32_t output = 0;
-  // How often in-place functions gave this tensor another grad_fn. In a view: the base's count when
-  // the view's own grad_fn was created. If they differ, the view's grad_fn is created again.
+  // The number of times that in-place functions gave this tensor another grad_fn. In a view, it is
+  // the base's number when the view's own grad_fn was created. If the numbers differ, the view's
+  // grad_fn is created again.
   std::atomic<uint32_t> history{0};
   StoragePtr storage;
   int64_t offset = 0;  // in elements
@@ -291,7 +295,7 @@ struct TensorImpl {
       wait(*storage);
     return address();
   }
-  // Like data(), but without waiting: for copies in stream order.
+  // Like data(), but does not wait. Used for copies in stream order.
   void* address() const {
     // Computed as an integer, because an empty tensor may have an offset but no memory.
     const auto place = reinterpret_cast<uintptr_t>(storage->data);

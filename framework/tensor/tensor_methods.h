@@ -1,7 +1,7 @@
 // The methods of Tensor that are operators: x.exp() calls exp(x), whose contract is documented at
-// the function. Each function of the named headers whose first argument is a tensor has a method
-// with its other arguments, except those that PyTorch has no method for; a test compares both. The
-// method is defined in the source of the function.
+// the function. The functions of the headers named below have a method if their first argument is a
+// tensor. The method takes the other arguments. Only functions for which PyTorch has no method lack
+// one; a test compares both. The method is defined in the source of the function.
 //
 // framework/tensor/tensor.h includes this file within class Tensor, and no other file may include
 // it.

@@ -43,8 +43,8 @@ using AdamWOptions = AdamOptionsOf<true>;
 using Adam = OptimizerOf<AdamOptions>;
 using AdamW = OptimizerOf<AdamWOptions>;
 
-// Adam that divides by the largest gradient so far, with decay, instead of the root of the mean of
-// squares.
+// Options of Adamax: Adam that divides by the largest gradient so far, with decay, instead of the
+// root of the mean of squares.
 struct AdamaxOptions {
   double lr = 2e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -64,7 +64,7 @@ struct AdamaxOptions {
 };
 using Adamax = OptimizerOf<AdamaxOptions>;
 
-// Adam with Nesterov momentum, whose coefficient grows with the steps.
+// Options of NAdam: Adam with Nesterov momentum, whose coefficient grows with the steps.
 struct NAdamOptions {
   double lr = 2e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -89,8 +89,8 @@ struct NAdamOptions {
 };
 using NAdam = OptimizerOf<NAdamOptions>;
 
-// Adam whose first steps use only the momentum, because their estimate of the gradients' variance
-// is too uncertain.
+// Options of RAdam: Adam whose first steps use only the momentum, because their estimate of the
+// gradients' variance is too uncertain.
 struct RAdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

@@ -55,8 +55,8 @@ double cubic_minimum(const Point& a, const Point& b, double low, double high) {
 }
 
 // Returns a point that meets the strong Wolfe conditions (Nocedal and Wright, 2006, algorithms 3.5
-// and 3.6), or the lowest one that was found after max_ls evaluations. at(t) evaluates a point;
-// size: the largest element of the direction.
+// and 3.6), or the lowest point that was found after max_ls evaluations. at(t) evaluates a point.
+// `size` is the largest element of the direction.
 template <class At>
 Point strong_wolfe(const At& at, const Point& start, double t, double size, double tolerance_change,
                    int64_t max_ls) {
@@ -86,7 +86,7 @@ Point strong_wolfe(const At& at, const Point& start, double t, double size, doub
     const double end = std::max(bracket[0].t, bracket[1].t), edge = 0.1 * (end - begin);
     if ((end - begin) * size < tolerance_change) break;
     t = cubic_minimum(bracket[0], bracket[1], begin, end);
-    // Two points in a row near the same end are no progress.
+    // If two points in a row are near the same end, the interval does not shrink enough.
     const bool near = std::min(end - t, t - begin) < edge;
     const bool moves = near && (stuck || t >= end || t <= begin);
     if (moves) t = std::abs(t - end) < std::abs(t - begin) ? end - edge : begin + edge;
@@ -130,7 +130,8 @@ LBFGS::LBFGS(const std::vector<NamedTensor>& params, LBFGSOptions options) {
 
 void LBFGS::step() { LBFGSOptions().update({}, {}); }
 
-// Returns all gradients (0 for parameters without one) or all parameters as one vector.
+// Returns all gradients (0 for parameters without one) as one vector or, if `gradients` is false,
+// all parameters.
 Tensor LBFGS::flat(bool gradients) const {
   const std::vector<Tensor> params = parameters();
   int64_t n = 0;

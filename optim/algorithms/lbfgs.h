@@ -22,7 +22,7 @@ struct LBFGSOptions {
   double lr = 1;
   int64_t max_iter = 20;           // iterations of a step
   int64_t max_eval = 0;            // evaluations of the closure in a step; 0: max_iter * 5 / 4
-  double tolerance_grad = 1e-7;    // a step ends if no gradient is larger,
+  double tolerance_grad = 1e-7;    // a step ends if no element of the gradient is larger,
   double tolerance_change = 1e-9;  // or if all parameters or the loss change by less
   int64_t history_size = 100;
   LineSearch line_search_fn = LineSearch::kNone;

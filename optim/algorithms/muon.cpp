@@ -24,10 +24,8 @@ Tensor transposed(const Tensor& x) {
 }
 
 // Replaces every matrix U S V^T in x [b, m, n] by about U V^T, computed in `dtype`, and returns the
-// result. Overwrites x.
-//
-// X = X / |X|; then X = a X + (b A + c A^2) X with A = X X^T, or A = X^T X and its products on the
-// right.
+// result. Overwrites x. Starts with X = X / |X|. Then iterates X = a X + (b A + c A^2) X with A = X
+// X^T. For tall matrices, A is X^T X, and the products are on the right.
 Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
   const Tensor norm = kernels::reduce(kernels::ReductionOp::kSum,
                                       unary(kernels::UnaryOp::kSquare, x), {1, 2}, true);
@@ -51,12 +49,12 @@ Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
   return x;
 }
 
-// Matrices of one shape, with rows and columns in the order of memory: the transpose of an
-// orthogonalized matrix is the orthogonalized transpose, so a transposed parameter needs no copy.
+// Matrices of one shape, whose rows and columns are in the order of memory. A transposed parameter
+// needs no copy, because the transpose of an orthogonalized matrix is the orthogonalized transpose.
 struct Bucket {
   int64_t rows, cols;
   DType dtype;   // of the gradients
-  double ratio;  // of the learning rate
+  double ratio;  // factor of the learning rate
   std::vector<size_t> members;
   Tensor stack;  // [members, rows, cols]
 
@@ -126,7 +124,7 @@ void MuonOptions::update(const std::vector<Update>& updates,
       u = {u.param, b.matrix(i), {}, u.low};
     }
   }
-  // p -= lr (ratio O + weight_decay p)
+  // Computes p -= lr (ratio O + weight_decay p).
   kernels::update(moves, scalars, SGDOptions{.weight_decay = weight_decay});
 }
 

@@ -27,8 +27,8 @@ struct SGDOptions {
 };
 using SGD = OptimizerOf<SGDOptions>;
 
-// Lion, which uses only the sign of the running mean (Chen et al., 2023, "Symbolic Discovery of
-// Optimization Algorithms", algorithm 2). PyTorch does not have it.
+// Options of Lion, which uses only the sign of the running mean (Chen et al., 2023, "Symbolic
+// Discovery of Optimization Algorithms", algorithm 2). PyTorch does not have it.
 struct LionOptions {
   double lr = 1e-4;
   std::array<double, 2> betas = {0.9, 0.99};

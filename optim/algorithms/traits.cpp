@@ -6,7 +6,7 @@ OptimizerTraits SGDOptions::traits() const {
   require<ValueError>(!nesterov || (momentum != 0 && dampening == 0),
                       "Nesterov momentum requires a momentum and zero dampening");
   if (momentum == 0) return {"SGD"};
-  // The first step is without dampening, so updates must be counted.
+  // Updates must be counted, because dampening is not applied in the first step.
   return {"SGD",
           {"momentum_buffer"},
           dampening != 0 ? OptimizerTraits::kCounted : OptimizerTraits::kUncounted};

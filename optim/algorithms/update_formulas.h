@@ -24,7 +24,7 @@ template <class C> TAPER_HD SgdStep<C> prepare(const SGDOptions& a, double lr, d
                                    a.maximize ? -1 : 1, a.nesterov);
 }
 
-// p -= lr * sign(beta1 m + (1 - beta1) g), with weight decay as in AdamW.
+// Computes p -= lr * sign(beta1 m + (1 - beta1) g), with weight decay as in AdamW.
 template <class C> struct LionStep {
   C lr, beta1, beta2, rest1, rest2, keep, sign;
   TAPER_HD void operator()(C& p, C grad, C& m, C&, C&) const {
@@ -39,8 +39,8 @@ template <class C> TAPER_HD LionStep<C> prepare(const LionOptions& a, double lr,
                                     1 - lr * a.weight_decay, a.maximize ? -1 : 1);
 }
 
-// p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). The member `lr` is the whole
-// first factor.
+// Computes p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). The member `lr` is
+// the whole first factor.
 template <class C> struct AdamStep {
   C beta1, beta2, rest1, rest2;  // rest: 1 - beta, computed before the rounding to C
   C eps, lr, root2, sign, amsgrad;
@@ -64,7 +64,8 @@ TAPER_HD AdamStep<C> prepare(const AdamOptionsOf<kDecoupled>& a, double lr, doub
                                     a.decoupled_weight_decay ? 0 : a.weight_decay);
 }
 
-// u = max(beta2 u, |g| + eps), where NaN is the maximum; p -= lr / (1 - beta1^t) * m / u.
+// Computes u = max(beta2 u, |g| + eps), where NaN is the maximum, and p -= lr / (1 - beta1^t) * m /
+// u.
 template <class C> struct AdamaxStep {
   C beta1, beta2, rest1, eps, lr, weight_decay, sign;
   TAPER_HD void operator()(C& p, C grad, C& m, C& u, C&) const {
@@ -94,9 +95,9 @@ TAPER_HD double NAdamOptions::mu_product(double step) const {
   return product;
 }
 
-// p -= lr ((1 - mu) / (1 - M) g + mu' / (1 - M mu') m) / (sqrt(v) / sqrt(1 - beta2^t) + eps), where
-// mu' is the coefficient of the next step and M the product of all coefficients so far. The members
-// `lr` and `smooth` are the factors of g and m.
+// Computes p -= lr ((1 - mu) / (1 - M) g + mu' / (1 - M mu') m) / (sqrt(v) / sqrt(1 - beta2^t) +
+// eps), where mu' is the coefficient of the next step and M the product of all coefficients so far.
+// The members `lr` and `smooth` are the factors of g and m.
 template <class C> struct NAdamStep {
   C beta1, beta2, rest1, rest2, eps, lr, smooth, root2, sign, keep, decay;
   TAPER_HD void operator()(C& p, C grad, C& m, C& v, C&) const {
@@ -115,7 +116,7 @@ template <class C> TAPER_HD NAdamStep<C> prepare(const NAdamOptions& a, double l
       a.maximize ? -1 : 1, apart ? 1 - lr * a.weight_decay : 1, apart ? 0 : a.weight_decay);
 }
 
-// p -= lr / (1 - beta1^t) m, multiplied by rect / (sqrt(v) + eps) unless rect is 0.
+// Computes p -= lr / (1 - beta1^t) m, multiplied by rect / (sqrt(v) + eps) unless rect is 0.
 template <class C> struct RAdamStep {
   C beta1, beta2, rest1, rest2, eps, lr, rect, sign, keep, decay;
   TAPER_HD void operator()(C& p, C grad, C& m, C& v, C&) const {
@@ -183,7 +184,7 @@ template <class C> TAPER_HD RmspropStep<C> prepare(const RMSpropOptions& a, doub
                                        a.maximize ? -1 : 1, a.centered);
 }
 
-// The first half of a step: `direction` receives the matrix that is then orthogonalized.
+// Computes the first half of a step: writes to `direction` the matrix that is then orthogonalized.
 template <class C> struct MuonStep {
   C lr, momentum, rest, nesterov;
   TAPER_HD void operator()(C& direction, C grad, C& buf, C&, C&) const {
