@@ -17,9 +17,9 @@ template <class... P> struct CallParameters {
   template <size_t I> using At = std::tuple_element_t<I, std::tuple<P...>>;
 };
 
-// The type of of(&M::operator()) contains the parameters of the only overload with kCount
-// parameters. It does not exist if there is none, or more than one. of_first<F> considers only
-// overloads whose first parameter is a const F&.
+// Declares of(), whose return type has the parameters of the call operator of M:
+// decltype(of(&M::operator())). The expression is valid only if M has exactly one overload with
+// kCount parameters. of_first<F> considers only overloads whose first parameter is a const F&.
 template <size_t kCount> struct CallWith;
 template <> struct CallWith<1> {
   template <class R, class C, class A> static CallParameters<A> of(R (C::*)(A));
@@ -50,8 +50,8 @@ template <> struct CallWith<4> {
   static CallParameters<const F&, A2, A3, A4> of_first(R (C::*)(const F&, A2, A3, A4));
 };
 
-// Returns the parameters of M's call with kCount arguments as a std::type_identity, or void if
-// there is no such call. F is the type of the first argument (void: unknown).
+// Returns the parameter types of M's call with kCount arguments as a std::type_identity, or void if
+// there is no such call. F is the type of the first argument, or void if that is unknown.
 template <class M, size_t kCount, class F> auto call_parameters() {
   using Call = CallWith<kCount>;
   if constexpr (requires { Call::template of_first<F>(&M::operator()); }) {
@@ -65,8 +65,10 @@ template <class M, size_t kCount, class F> auto call_parameters() {
 template <class M, size_t kCount, class F, size_t I>
 using CallParameter = typename decltype(call_parameters<M, kCount, F>())::type::template At<I>;
 
-// Calls of a Self with sizeof...(I) + 1 arguments that M accepts. `volatile` gives them a lower
-// rank in overload resolution than Self's own operator(), which handles every call without braces.
+// Adds a call with sizeof...(I) + 1 arguments to the class Self, which forwards it to its M. The
+// parameters after the first have M's types, so that they can be given in braces. `volatile` gives
+// this call a lower rank in overload resolution than Self's own operator(), which handles every
+// call without braces.
 template <class Self, class M, class Rest> struct BracedCall;
 template <class Self, class M, size_t... I> struct BracedCall<Self, M, std::index_sequence<I...>> {
   template <class F, class N = M>
@@ -76,7 +78,7 @@ template <class Self, class M, size_t... I> struct BracedCall<Self, M, std::inde
     return self(first, std::forward<CallParameter<N, sizeof...(I) + 1, F, I + 1>>(rest)...);
   }
 };
-// A call with one argument: layer({h, c}).
+// Adds a call with one argument in braces: layer({h, c}).
 template <class Self, class M> struct BracedCall<Self, M, std::index_sequence<>> {
   template <class N = M> decltype(auto) operator()(CallParameter<N, 1, void, 0> only) volatile {
     auto& self = static_cast<Self&>(const_cast<BracedCall&>(*this));
@@ -86,7 +88,8 @@ template <class Self, class M> struct BracedCall<Self, M, std::index_sequence<>>
 
 }  // namespace detail
 
-// Base class of a Self whose operator() is a template that calls an M.
+// Base class of a class Self whose operator() is a template that calls an M. Adds calls with
+// arguments in braces.
 template <class Self, class M>
 struct BracedCalls : detail::BracedCall<Self, M, std::index_sequence<>>,
                      detail::BracedCall<Self, M, std::index_sequence<0>>,

@@ -1,5 +1,5 @@
-// Copying of modules. A whole tree is copied at once, and each copy takes the place of its
-// original.
+// Copying of modules. A whole tree is copied at once, and each copy replaces its original in the
+// copied tree.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace taper::v0 {
 namespace {
 
-// The copies made so far, by their originals.
+// The copies made so far. The keys are the originals.
 struct Copies {
   std::map<const Module*, Module*> modules = {};
   std::map<const ModuleSlot*, std::shared_ptr<ModuleSlot>> slots = {};
@@ -71,7 +71,7 @@ Module::Module(Module& other) : children_(other.children_), training_(other.trai
   for (const auto& [name, slot, is_buffer] : other.tensors_) {
     if (slot->tensor.defined()) tensors_.push_back({name, all.slot(slot), is_buffer});
   }
-  // Children and parents that were copied earlier.
+  // Connects the copy with copies of children and parents that were made earlier.
   for (auto& [name, child] : children_) {
     const auto copy = all.modules.find(child);
     if (copy == all.modules.end()) continue;

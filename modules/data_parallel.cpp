@@ -14,7 +14,7 @@ namespace taper::v0 {
 namespace {
 
 constexpr bool kAsync = true;  // concurrently with the backward pass
-// from this size on, a copy costs more than a separate collective
+// for gradients of at least this size, a copy costs more than a separate collective
 constexpr size_t kStays = size_t(1) << 20;
 
 // Returns the first line in which the texts differ.
@@ -46,14 +46,15 @@ struct DataParallel::Slot {
   NamedTensor param;
   size_t bucket = 0;
   int64_t offset = 0;
-  // A view of the bucket in the parameter's shape and memory order. Undefined: reduced in place.
+  // A view of the bucket in the parameter's shape and memory order. Undefined if the gradient is
+  // reduced in place.
   Tensor view = {};
   bool ready = false;
 };
 struct DataParallel::Bucket {
   std::vector<size_t> slots;
   Tensor flat = {};    // [numel], the gradients that have a view
-  Tensor padded = {};  // for a tree: flat with padding, so that all ranks have equal parts
+  Tensor padded = {};  // for a tree: `flat` with padding, so that all ranks have equal parts
   size_t ready = 0;
   distributed::Work work = {};
   // for a tree: sums of this rank's leaves so far, of 4, 2 and 1 leaves, say
@@ -200,8 +201,8 @@ void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>
   kernels::run_list("DataParallel", first, to, from);
 }
 
-// Returns the gradient's memory as [numel] in the parameter's memory order. A gradient that was
-// computed without recording has no other owner.
+// Returns the gradient's memory as [numel] in the parameter's memory order. The gradient was
+// computed without recording, so it has no other owner.
 Tensor DataParallel::flat_grad(const Slot& slot) const {
   const Tensor& p = slot.param.tensor;
   Tensor grad = p.grad();
@@ -214,8 +215,8 @@ Tensor DataParallel::flat_grad(const Slot& slot) const {
   return view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
 }
 
-// Unless the leaf is the last one, the parameters keep no gradient, because the next leaf computes
-// its own.
+// Adds a leaf's gradients. Unless the leaf is the last one, the parameters keep no gradient,
+// because the next leaf computes its own.
 void DataParallel::reduce(size_t number) {
   Bucket& bucket = buckets_[number];
   const Tensor leaf = is_last_leaf()
@@ -238,7 +239,8 @@ void DataParallel::reduce(size_t number) {
     if (!is_last_leaf()) s.param.tensor.set_grad({});
     if (is_last_leaf() && keeps_view(s)) s.param.tensor.set_grad(s.view);
   }
-  // Like the carries of a binary counter. The left operand has the earlier leaves.
+  // Adds sums of equal size, like the carries of a binary counter. The left operand has the earlier
+  // leaves.
   for (int n = leaf_; n % 2 == 1; n /= 2) {
     add(leaf, bucket.sums.back(), leaf);
     bucket.sums.pop_back();
@@ -247,9 +249,9 @@ void DataParallel::reduce(size_t number) {
   if (!is_last_leaf()) bucket.sums.push_back(leaf);
 }
 
-// Adds the sums of the ranks. With two ranks there is one sum, in either order. With more, each
-// rank adds one part of all ranks' sums in tree order. While a part is received, the previous
-// bucket is added.
+// Adds the sums of the ranks. With two ranks, one addition is enough, and the order does not
+// matter. With more, each rank adds one part of all ranks' sums in tree order. While a part is
+// received, the previous bucket is added.
 void DataParallel::join_ranks(size_t number) {
   Bucket& bucket = buckets_[number];
   if (!in_tree()) {
@@ -278,12 +280,14 @@ void DataParallel::join_parts(Bucket& bucket) {
   bucket.work = ranks_.all_gather(bucket.padded, bucket.parts.select(0, 0), kAsync);
 }
 
-// Returns whether the gradient can become the bucket's view. Otherwise it is copied back.
+// Returns whether the bucket's view can become the parameter's gradient. Otherwise the result is
+// copied back.
 bool DataParallel::keeps_view(const Slot& slot) {
   return slot.view.defined() && slot.view.dtype() == slot.param.tensor.dtype();
 }
 
-// Starts reductions in one order on all ranks, whatever the order in which gradients are computed.
+// Starts reductions in the same order on all ranks, whatever the order in which gradients are
+// computed.
 void DataParallel::reduce_ready() {
   for (; next_ < buckets_.size(); ++next_) {
     Bucket& bucket = buckets_[next_];

@@ -24,42 +24,47 @@
 
 namespace taper::v0 {
 
-// The order in which gradients are added. fastest: average over all ranks in the order that is
-// fastest for this number of ranks. tree: sum, for a caller that weights its losses, with the same
-// bits for any number of ranks. The batch of a step is split into `shards` parts, the leaves of a
-// binary tree. Rank r processes the leaves from r * shards / size() on, one backward pass per leaf,
-// all but the last in a no_sync() scope. Leaves 2i and 2i + 1 are added, then these sums in pairs,
-// and so on. Gradients must be cleared before each step.
+// The order in which gradients are added.
+//
+// kFastest: gradients are averaged over all ranks, in the order that is fastest for this number of
+// ranks.
+//
+// kTree: gradients are summed, for a caller that weights its losses. The bits are the same for any
+// number of ranks. The batch of a step is split into `shards` parts, which are the leaves of a
+// binary tree. Rank r processes the leaves from r * shards / size() on. It runs one backward pass
+// per leaf, all but the last in a no_sync() scope. Leaves 2i and 2i + 1 are added, then these sums
+// in pairs, and so on. Gradients must be cleared before each step.
 enum class ReduceOrder : uint8_t { kFastest, kTree };
 
 struct DataParallelOptions {
-  // Bytes of gradients that are reduced together; the first bucket has a 25th of that. Gradients of
-  // 1 MiB or more are reduced in place, except in a tree or with another dtype.
+  // The number of bytes of gradients that are reduced together. The first bucket has a 25th of
+  // that. Gradients of 1 MiB or more are reduced in place, except in a tree or with another dtype.
   int64_t bucket_bytes = 25 << 20;
-  // Dtype of gradients during the reduction: float32 or bfloat16. std::nullopt, and all float64
-  // gradients: their own dtype.
+  // Dtype of gradients during the reduction: float32 or bfloat16. If it is std::nullopt, and for
+  // all float64 gradients, it is the gradient's own dtype.
   std::optional<DType> reduce_dtype = std::nullopt;
   // If true, a parameter may have no gradient, which then counts as 0. Call finish() after each
   // backward pass.
   bool allow_unused = false;
   ReduceOrder order = ReduceOrder::kFastest;
-  // With ReduceOrder::kTree: the number of leaves, a power of two and a multiple of the number of
-  // ranks; 0: one per rank.
+  // For ReduceOrder::kTree: the number of leaves, a power of two and a multiple of the number of
+  // ranks. 0 means one leaf per rank.
   int shards = 0;
 };
 
 class DataParallel {
  public:
-  // Reduces the parameters that require grad now; they must be on the ranks' device. Throws Error
-  // on all ranks if parameters or buffers differ in name, shape or dtype, and says which. Throws
-  // ValueError for an invalid number of shards.
+  // Reduces the gradients of the parameters that require grad at this time. They must be on the
+  // ranks' device. Throws Error on all ranks, with the difference, if parameters or buffers differ
+  // in name, shape or dtype. Throws ValueError for an invalid number of shards.
   DataParallel(Module& module, distributed::Communicator ranks, DataParallelOptions options = {});
   // Removes the hooks.
   ~DataParallel();
   DataParallel& operator=(DataParallel&&) = delete;  // neither copied nor moved
 
   // Until the end of the scope, gradients accumulate locally. The next backward pass after it
-  // averages the sums. In a tree: the current leaf is not the last one of this rank.
+  // averages the sums. With ReduceOrder::kTree, the scope means that the current leaf is not the
+  // last one of this rank.
   class NoSyncGuard {
    public:
     explicit NoSyncGuard(DataParallel& parallel) : parallel_(parallel) { parallel.syncs_ = false; }
@@ -75,8 +80,8 @@ class DataParallel {
   // has no effect. Throws Error with the names of the parameters that have no gradient, unless
   // allow_unused. The next forward pass calls it as well.
   void finish();
-  // Call it instead of a backward pass if this rank's part of the batch is empty. It contributes
-  // zeros.
+  // Call it instead of a backward pass if this rank's part of the batch is empty. The rank then
+  // contributes zeros.
   void skip_leaf();
   // Copies rank 0's buffers (running statistics) to all ranks. Call it before a checkpoint or an
   // evaluation.

@@ -30,7 +30,7 @@ double he_deviation(const Tensor& x, const KaimingOptions& o) {
   return calculate_gain(o.nonlinearity, o.a) / std::sqrt(o.mode == "fan_in" ? fans.in : fans.out);
 }
 
-// Returns the x with erf(x) = y: Winitzki's approximation, refined by Halley's method.
+// Returns the number x with erf(x) = y, by Winitzki's approximation, refined by Halley's method.
 double inverse_erf(double y) {
   if (std::abs(y) >= 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
   constexpr double kA = 0.147;
@@ -145,7 +145,8 @@ Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   const NoGradGuard no_grad;
   const Tensor drawn = randn({x.size(0), x.numel() / x.size(0)}, {.dtype = kFloat64}, generator);
   const bool wide = drawn.size(0) < drawn.size(1);
-  // The R of the Gram-Schmidt process has a positive diagonal.
+  // No signs need to be corrected, because the R of the Gram-Schmidt process has a positive
+  // diagonal.
   const Tensor q = wide ? drawn : drawn.t().contiguous();
   orthonormalise(q);
   return x.copy_((wide ? q : q.t()).mul_(gain).reshape(x.shape()));

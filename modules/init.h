@@ -1,7 +1,8 @@
-// Initialization of parameters (https://pytorch.org/docs/stable/nn.init.html) with PyTorch's names
-// in taper::init: init::kaiming_normal_(layer.weight, {.mode = "fan_out", .nonlinearity = "relu"}).
-// Each function changes the tensor in place, outside of the tape, and returns it. Random numbers
-// come from the given generator or the default one, with the same bits on every device.
+// Initialization of parameters (https://pytorch.org/docs/stable/nn.init.html). The functions have
+// PyTorch's names and are in the namespace taper::init: init::kaiming_normal_(layer.weight, {.mode
+// = "fan_out", .nonlinearity = "relu"}). Each function changes the tensor in place, outside of the
+// tape, and returns it. Random numbers come from the given generator or the default one, with the
+// same bits on every device.
 #pragma once
 
 #include <optional>
@@ -24,7 +25,8 @@ Tensor eye_(const Tensor& x);
 // "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (`param` is its slope) or "selu".
 double calculate_gain(const std::string& nonlinearity, std::optional<double> param = std::nullopt);
 
-// The number of inputs and outputs per element of y, for a weight [out, in, ...].
+// The number of inputs and outputs of a layer with the weight [out, in, ...], per element of the
+// result.
 struct Fans {
   double in, out;
 };

@@ -19,7 +19,7 @@ ModuleTensor::~ModuleTensor() {
 
 ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) {
   using enum ModuleSlot::State;
-  // Whether whole modules are being assigned, where one of the two may lack this tensor.
+  // True if whole modules are being assigned. In that case one of the two may lack this tensor.
   const bool follows =
       slot_ ? slot_->state == kDropped : !other.slot_ || other.slot_->state == kArriving;
   if (!follows) return *this = *other;
@@ -81,7 +81,8 @@ ChildBase::~ChildBase() { leave(); }
 
 Module* ChildBase::owner_of_module() const {
   if (!module_ || !owner_ || std::ranges::count(module_->parents_, owner_)) return owner_;
-  // The whole owner is being moved: its base moved before its members, and took the children along.
+  // The whole owner is being moved. Its base class was moved before its members, and has taken the
+  // children along.
   return module_->parents_.empty() ? nullptr : module_->parents_[0];
 }
 
@@ -129,7 +130,7 @@ void ChildBase::assign(std::unique_ptr<Module> fresh) {
 
 void ChildBase::put(Module& fresh, ChildBase& from) {
   Module* const old = module_here();
-  if (old == &fresh) return;  // it arrived here when its owner was assigned to this one's
+  if (old == &fresh) return;  // it was moved here when its owner was assigned to this one's owner
   if (owner_->is_in(fresh)) {
     throw Error("a ", fresh.type_name(), " cannot be put into itself");
   }
@@ -153,8 +154,8 @@ void ChildBase::put_in_vacant_place(Module& fresh, ChildBase& from) {
   fresh.parents_.insert(fresh.parents_.begin(), owner_);
 }
 
-// Moves the module of `holder`, which is registered here, to the place of `fresh`: out of the tree
-// if `fresh` has none, or into a place below that module.
+// Moves the module of `holder`, which is registered here, to the place of `fresh`. If `fresh` has
+// no place, or one below that module, removes that module from the tree.
 void ChildBase::exchange_with(ChildBase& holder, Module& fresh, ChildBase& from) {
   Module& old = *holder.module_;
   const bool has_place = from.module_here() == &fresh;

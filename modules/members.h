@@ -25,8 +25,8 @@ class ModuleTensor {
   ModuleTensor& operator=(const Tensor& value);
   // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): the assignment of the tensor handles it
   ModuleTensor& operator=(const ModuleTensor& other) { return *this = *other; }
-  // Copies the values of the other tensor. Only during an assignment of whole modules does this
-  // become the other's tensor.
+  // Copies the values of the other tensor. If whole modules are being assigned, takes over the
+  // other tensor itself instead.
   ModuleTensor& operator=(ModuleTensor&& other);
 
  protected:
@@ -37,7 +37,7 @@ class ModuleTensor {
   ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
   ~ModuleTensor();
 
-  // Shared with the module, for which an undefined tensor does not exist.
+  // Shared with the module. If the tensor is undefined, the module does not list it.
   std::shared_ptr<ModuleSlot> slot_;
 
  private:
@@ -51,8 +51,9 @@ class Parameter : public ModuleTensor {
   // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
   using ModuleTensor::operator=;
-  // Makes this the other parameter, which must have the same shape, also under this parameter's
-  // name: PyTorch's `head.weight = embedding.weight`. Create optimizers afterwards.
+  // Makes this parameter the same tensor as the other one, which must have the same shape. The
+  // module then registers that tensor under this parameter's name: PyTorch's `head.weight =
+  // embedding.weight`. Create optimizers afterwards.
   void share(const Parameter& other);
 };
 
@@ -66,7 +67,8 @@ class Buffer : public ModuleTensor {
   using ModuleTensor::operator=;
 };
 
-// Takes ownership of a module that is passed as an rvalue. M is the type of its new object.
+// Takes ownership of a module that is passed as an rvalue, by moving it into a new object of type
+// M.
 template <class M> std::unique_ptr<Module> take_module(M&& module) {
   static_assert(!std::is_lvalue_reference_v<M>,
                 "a module is given away: std::move(layer), or clone(layer) for a copy");
@@ -78,8 +80,8 @@ template <class M> std::unique_ptr<Module> take_module(M&& module) {
   return std::unique_ptr<Module>(new M(std::move(module)));
 }
 
-// Whether an argument of type D is the module that a Child<M> should hold. It is not if M itself
-// takes modules in its constructor (M::kTakesModules: Sequential).
+// Whether a module passed to a Child<M> as an argument of type D becomes the child itself. It does
+// not if M itself takes modules in its constructor (M::kTakesModules: Sequential).
 template <class M>
 concept TakesModules = requires {
   M::kTakesModules;
@@ -87,8 +89,9 @@ concept TakesModules = requires {
 template <class M, class D>
 concept GivenAs = std::derived_from<D, M> && !TakesModules<M>;
 
-// Creates M(args...). If the only argument is an M, takes ownership of it; for M = Module it may be
-// of any module type. An invalid program gets a compile error of one sentence.
+// Creates M(args...). If the only argument is an M, takes ownership of it; if M is Module, the
+// argument may be a module of any type. Invalid arguments give a compile error that is a single
+// sentence.
 template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... args) {
   constexpr bool is_given = sizeof...(Args) == 1 && (GivenAs<M, std::remove_cvref_t<Args>> && ...);
   constexpr bool slices =
@@ -107,22 +110,23 @@ template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... 
   }
 }
 
-// The part of Child that does not depend on the module's type: a place in a module tree (an owner
-// and a name), and the module in it.
+// The part of Child that does not depend on the module's type. It consists of a place in a module
+// tree, given by an owner and a name, and the module in that place.
 class ChildBase {
  protected:
   // Registers the module with the owner.
   ChildBase(Module& owner, const std::string& name, std::unique_ptr<Module> module);
   // Takes over the module and its place.
   ChildBase(ChildBase&& other) noexcept;
-  // Copies like Module. `copy` is the copy of the other's module.
+  // Copies `other` as Module is copied. `copy` is the copy of the other's module.
   ChildBase(const ChildBase& other, std::unique_ptr<Module> copy);
   ~ChildBase();
   // Puts the other's module into this place and destroys the previous one. If another Child holds
   // the module that is registered here, as within std::swap, the two modules are exchanged. If this
-  // has no owner any more, the module keeps its place. Throws Error if this is below that module.
+  // object no longer has an owner, the module keeps its own place. Throws Error if this object is
+  // below that module.
   ChildBase& operator=(ChildBase&& other);
-  // Like the assignment, for a module that no Child holds.
+  // Like the assignment, but for a module that no Child holds.
   void assign(std::unique_ptr<Module> fresh);
   // Throws Error if this was moved from.
   Module& module() const {
@@ -143,7 +147,7 @@ class ChildBase {
   void leave() noexcept;
   // Returns the module that is registered at this place, or null.
   Module* module_here() const;
-  // Registers the module of `from` at this place.
+  // Registers `fresh`, the module of `from`, at this place.
   void put(Module& fresh, ChildBase& from);
   void put_in_vacant_place(Module& fresh, ChildBase& from);
   void exchange_with(ChildBase& holder, Module& fresh, ChildBase& from);
@@ -189,8 +193,8 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
   Child(const Child& other)  // only within clone(), like Module's
       : ChildBase(other, other.holds() ? Module::copy_of(*other) : std::unique_ptr<Module>()) {}
   // Replaces the module under the same name by another one, an M or derived from it, which keeps
-  // its own mode, device and hooks. The old module is destroyed. Optimizers keep the handles that
-  // they had.
+  // its own mode, device and hooks. The old module is destroyed. Optimizers still refer to the old
+  // module's parameters.
   template <std::derived_from<M> N> Child& operator=(N&& fresh) {
     // NOLINTNEXTLINE(bugprone-move-forwarding-reference): take_module() refuses lvalues
     assign(take_module(std::move(fresh)));

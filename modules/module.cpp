@@ -19,7 +19,7 @@
 namespace taper::v0 {
 namespace {
 
-// Replaces the memory behind a handle, which all copies of the handle see.
+// Replaces the memory behind a handle. All copies of the handle see the new memory.
 void replace_memory(const Tensor& target, const Tensor& source) {
   TensorImpl* impl = target.impl();
   forget_low_precision_copy(impl);
@@ -36,8 +36,8 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 thread_local Module* running = nullptr;  // the innermost module whose forward() is running
 
-// The last foreign exception that left a forward(), and the module that it has reached. The
-// exception is kept alive so that no other one can have its address.
+// The last exception not derived from Error that left a forward(), and the module that it has
+// reached. The exception is kept alive so that no other one can have its address.
 struct Foreign {
   std::exception_ptr kept{};
   const std::exception* error = nullptr;

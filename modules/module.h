@@ -62,17 +62,18 @@ class ChildBase;
 class Module {
  public:
   Module();
-  // Removes this module from its parents. Their other children keep their order.
+  // Removes this module from its parents. The other children of a parent keep their order.
   virtual ~Module();
 
-  // Throws NotImplementedError if the class is called in another way (see `call_with_hooks`).
+  // Computes the result. Throws NotImplementedError if the class has no such function because it is
+  // called in another way (see `call_with_hooks`).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"  // forward of a ModuleOf takes any arguments
   virtual Tensor forward(const Tensor& x);
 #pragma GCC diagnostic pop
-  // Runs forward() and the hooks. Errors gain the module's path. Throws Error if a module with
-  // trainable parameters runs inside another one's forward() without being in a tree, because they
-  // would be forgotten.
+  // Runs forward() and the hooks. Adds the module's path to errors. Throws Error if a module with
+  // trainable parameters runs inside another one's forward() without being in a tree, because its
+  // parameters would be forgotten.
   Tensor operator()(const Tensor& x);
 
   // Returns the class name and the settings in parentheses, as PyTorch prints them: "Linear". By
@@ -80,11 +81,12 @@ class Module {
   virtual std::string type_name() const;
   virtual std::string extra_repr() const { return ""; }
 
-  // Returns a copy with its own memory, like clone(module) below, which is for a known type. Throws
-  // Error if the class of this module or of one below it is neither a Cloneable nor a ModuleOf.
+  // Returns a copy with its own memory. Use clone(module) below if the type is known. Throws Error
+  // if the class of this module or of one below it is neither a Cloneable nor a ModuleOf.
   std::unique_ptr<Module> clone() const;
 
-  // In depth-first order of registration. A tensor that is registered twice is listed once.
+  // Returns the parameters in depth-first order of registration. A tensor that is registered twice
+  // is listed once.
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
@@ -107,7 +109,8 @@ class Module {
 
   // Moves every parameter, its gradient and every buffer in place. The tensor objects stay the
   // same, so tied weights stay tied and optimizers keep their handles. Integer buffers are moved
-  // but never cast; an integer dtype throws. If memory runs out, nothing has changed.
+  // but never cast; an integer dtype throws. If memory runs out, throws OutOfMemoryError and
+  // changes nothing.
   Module& to(Device device);
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
@@ -118,24 +121,24 @@ class Module {
   // Removes all gradients.
   void zero_grad();
 
-  // Returns parameters and buffers by their paths ("net.0.weight"); tied ones under each of their
-  // names. The tensors share memory with the module's.
+  // Returns parameters and buffers by their paths ("net.0.weight"). A tied tensor is listed under
+  // each of its names. The tensors share memory with the module's.
   std::vector<NamedTensor> state_dict() const;
   // Copies values by name, across devices and dtypes. Throws one Error with all missing, unexpected
   // and misshapen entries, and a hint if a prefix is the reason; then nothing has changed. For a
   // tied tensor one of its names is enough.
   IncompatibleKeys load_state_dict(const std::vector<NamedTensor>& state,
                                    const LoadOptions& options = {});
-  // Like above, for the tensors of a file. Also throws, with the reason, if the file has an
-  // unreadable entry that this module needs. Other unreadable entries are ignored.
+  // Like load_state_dict() above, for the tensors of a file. Also throws, with the reason, if the
+  // file has an unreadable entry that this module needs. Other unreadable entries are ignored.
   IncompatibleKeys load_state_dict(const LoadedTensors& state, const LoadOptions& options = {});
 
   ModuleHookHandle register_forward_pre_hook(ForwardPreHook hook);
   ModuleHookHandle register_forward_pre_hook(FirstPreHook hook);
   ModuleHookHandle register_forward_hook(ForwardHook hook);
   ModuleHookHandle register_forward_hook(FirstHook hook);
-  // The hook runs in the backward pass when the gradients of the call's inputs have been computed,
-  // or, if no input requires grad, those of its outputs.
+  // Registers a hook that runs in the backward pass when the gradients of the call's inputs have
+  // been computed. If no input requires grad, it runs when those of its outputs have been computed.
   ModuleHookHandle register_full_backward_hook(BackwardHook hook);
   bool has_hooks() const { return hooks_ && has_any_hooks(); }
 
@@ -154,12 +157,13 @@ class Module {
   // container holds the module there. The moved-from module may be destroyed or assigned to;
   // calling it throws Error.
   Module(Module&& other) noexcept;
-  // Moves another module's content into this one, which drops what it had and keeps its places. In
-  // `best = clone(net)` the members follow one by one: each Parameter, Buffer and Child takes over
-  // what the other module's has. Throws TypeError if the types differ, and Error if one module is
-  // part of the other.
+  // Moves another module's content into this one. This module drops its previous content and keeps
+  // its places in the tree. In `best = clone(net)` the members are then assigned one by one: each
+  // Parameter, Buffer and Child takes over what the other module's member has. Throws TypeError if
+  // the types differ, and Error if one module is part of the other.
   Module& operator=(Module&& other);
-  // Throws Error outside of clone(), because a copy would not state whether weights are shared.
+  // May be used only within clone(). Otherwise throws Error, because a copy would not state whether
+  // weights are shared.
   Module(Module& other);
 
   // Runs body(arguments...) as a call of this module, with everything that operator() does for
@@ -191,12 +195,12 @@ class Module {
     }
   }
 
-  // Returns a copy of this module with its complete type.
+  // Returns a copy of this module that has the same dynamic type.
   virtual std::unique_ptr<Module> copied();
   // Returns the copy of a tensor, for copy constructors of classes that have tensors as plain
   // members. For a registered tensor it is the registered copy.
   static Tensor copy_of(const Tensor& tensor);
-  // Returns a copy by M's copy constructor. M must be the module's complete type.
+  // Returns a copy made by M's copy constructor. M must be the module's dynamic type.
   template <std::derived_from<Module> M> static std::unique_ptr<Module> copy_of(M& module) {
     if constexpr (std::is_constructible_v<M, M&>) {
       if (typeid(module) == typeid(M)) return std::unique_ptr<Module>(new M(module));
@@ -224,7 +228,7 @@ class Module {
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
-    // Call it in a catch block: adds this module's path, relative to the module that called it, to
+    // Call it in a catch block. Adds this module's path, relative to the module that called it, to
     // the exception.
     void locate() const;
 
@@ -274,8 +278,8 @@ class Module {
   bool has_lost_place_ = false;  // another module was assigned to its place in a parent
 };
 
-// Allows copies of modules on this thread while it exists. All copies form one operation, so
-// tensors and modules that are tied or shared stay so between the copies.
+// While it exists, modules can be copied on this thread. All copies form one operation, so tensors
+// and modules that are tied or shared stay so between the copies.
 class CloneGuard {
  public:
   CloneGuard();
@@ -311,8 +315,8 @@ template <std::derived_from<Module> M> M clone(const M& module) {
   return std::move(static_cast<M&>(*made));
 }
 
-// Base class that lets a D be cloned where only Module is known, as in a Sequential. Base is the
-// class that D would otherwise derive from.
+// Base class by which a class D can be cloned when only its base Module is known, as in a
+// Sequential. Base is the class from which D would otherwise be derived.
 template <class D, class Base = Module> class Cloneable : public Base {
  public:
   using Base::Base;
@@ -323,7 +327,7 @@ template <class D, class Base = Module> class Cloneable : public Base {
       // A std::unique_ptr<D> for every layer would double the time to compile taper.h.
       if (typeid(*this) == typeid(D)) return std::unique_ptr<Module>(new D(static_cast<D&>(*this)));
     }
-    // Whatever Base is, Module has the message.
+    // Module has the message, whatever Base is.
     return Module::copied();  // NOLINT(bugprone-parent-virtual-call)
   }
 };
@@ -346,7 +350,7 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
   }
 
  private:
-  // Declared here so that clang does not warn that D hides Module's forward(x).
+  // Declared so that clang does not warn that D hides Module's forward(x).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"
   struct Nothing {};
@@ -354,10 +358,10 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
 #pragma GCC diagnostic pop
 };
 
-// Returns the path, below the outermost called module, of the module whose forward() threw a
-// foreign exception. (The message of a taper::Error ends in that path itself.) Returns "" for any
-// exception but the last foreign one that left a module's forward() on this thread. It is
-// remembered until the next call of a module on this thread.
+// Returns the path of the module whose forward() threw a foreign exception, that is, one that is
+// not a taper::Error. (The message of a taper::Error ends in the path itself.) The path is relative
+// to the outermost module that was called. Only the last foreign exception on this thread is known,
+// and only until the next call of a module on this thread. Returns "" for all others.
 std::string module_of(const std::exception& error);
 
 // Returns for example "Sequential(\n  (0): Linear(in_features=784, out_features=512, bias=True)\n
@@ -365,7 +369,7 @@ std::string module_of(const std::exception& error);
 std::string to_string(const Module& module);
 
 // Throws Error with the shapes if the graph of `loss` contains a tensor that requires grad and is
-// not a parameter of the module: it would be differentiated, but never trained or saved.
+// not a parameter of the module. Such a tensor would be differentiated, but never trained or saved.
 void check_all_registered(const Module& module, const Tensor& loss);
 
 }  // namespace taper::v0

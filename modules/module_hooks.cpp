@@ -20,8 +20,8 @@ Tensors with_first(Tensors tensors, const Tensor& by) {
   return tensors;
 }
 
-// Routes the tensors that require grad through a tape node. It passes their gradients (undefined
-// where there is none) to `see`, and propagates what `see` returns.
+// Routes the tensors that require grad through a tape node. The node passes their gradients to
+// see(), undefined where there is none, and propagates the gradients that see() returns.
 bool watch(Tensors& tensors, std::function<Tensors(const Tensors&)> see) {
   std::vector<size_t> places;
   Tensors outputs;
@@ -50,7 +50,7 @@ struct ModuleHooks {
   std::vector<std::pair<uint64_t, ForwardPreHook>> before;
   std::vector<std::pair<uint64_t, ForwardHook>> after;
   std::vector<std::pair<uint64_t, BackwardHook>> backward;
-  Module* module = nullptr;  // the module that has the hooks, also after it was moved
+  Module* module = nullptr;  // the module that has the hooks; updated when it is moved
   uint64_t next_id = 0;
 };
 

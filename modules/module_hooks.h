@@ -16,18 +16,19 @@ namespace taper::v0 {
 
 class Module;
 
-// Hooks on calls. They receive the tensors among the arguments, and after the call also those of
-// the result, in the order of each_tensor() below; missing ones are undefined. A hook that returns
-// the same number of tensors replaces them.
+// Hooks on calls. They receive the tensors among the arguments and, after the call, also those in
+// the result, in the order of each_tensor() below. Tensors that are not given are undefined. A hook
+// that returns the same number of tensors replaces them.
 using ForwardPreHook =
     std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs)>;
 using ForwardHook = std::function<std::vector<Tensor>(Module&, const std::vector<Tensor>& inputs,
                                                       const std::vector<Tensor>& outputs)>;
-// Hooks on the first argument and the first result only. A defined tensor replaces it.
+// Hooks on the first argument and the first result only. If such a hook returns a defined tensor,
+// it replaces that argument or result.
 using FirstPreHook = std::function<Tensor(Module&, const Tensor& x)>;
 using FirstHook = std::function<Tensor(Module&, const Tensor& x, const Tensor& y)>;
-// A hook on the gradients of a call's tensors; missing gradients are undefined. A hook that returns
-// as many tensors as there are inputs replaces the inputs' gradients.
+// A hook on the gradients of a call's tensors; missing gradients are undefined. If the hook returns
+// as many tensors as there are inputs, they replace the inputs' gradients.
 using BackwardHook = std::function<std::vector<Tensor>(
     Module&, const std::vector<Tensor>& grad_input, const std::vector<Tensor>& grad_output)>;
 struct ModuleHooks;  // hooks.cpp
@@ -39,7 +40,7 @@ class ModuleHookHandle {
   ModuleHookHandle() = default;
   ModuleHookHandle(const std::shared_ptr<ModuleHooks>& hooks, uint64_t id)
       : hooks_(hooks), id_(id) {}
-  // Removes the hook. Has no effect the second time, or after the module was destroyed.
+  // Removes the hook. Has no effect if it is called again, or after the module was destroyed.
   void remove();
 
  private:
@@ -81,7 +82,7 @@ template <class T> std::vector<Tensor> tensors_of(T& x) {
   each_tensor(x, [&](const Tensor& t) { out.push_back(t); });
   return out;
 }
-// Replaces the tensors of x. `values` has as many as tensors_of() returned.
+// Replaces the tensors of x. `values` must have as many tensors as tensors_of() returns.
 template <class T> void set_tensors(T& x, const std::vector<Tensor>& values) {
   auto value = values.begin();
   each_tensor(x, [&](Tensor& t) { t = *value++; });

@@ -40,14 +40,15 @@ std::string strict_report(const IncompatibleKeys& keys) {
          detail::state_keys("Unexpected", keys.unexpected_keys) + hint(keys);
 }
 
-// Returns an empty text if the shapes are equal.
+// Describes the difference of the shapes. Returns an empty text if they are equal.
 std::string size_mismatch(const std::string& name, const Shape& given, const Shape& own) {
   if (given == own) return "";
   return concat_to_string("\n\tsize mismatch for ", name, ": copying a param with shape ", given,
                           " from checkpoint, the shape in current model is ", own, ".");
 }
 
-// Returns an empty text unless the file has an unreadable entry of that name.
+// Returns the reason why the file's entry of that name is unreadable. Returns an empty text if
+// there is no such entry.
 std::string why_unreadable(const LoadedTensors& file, const std::string& name) {
   const auto why = file.unreadable.find(name);
   return why == file.unreadable.end() ? "" : why->second;

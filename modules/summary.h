@@ -1,4 +1,4 @@
-// Sizes and costs of a model, module by module.
+// Computes the sizes and costs of a model, module by module.
 #pragma once
 
 #include <iosfwd>
@@ -12,7 +12,7 @@ namespace taper::v0 {
 // Writes to_string(module): `std::cout << net`.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
-// A row of the summary, for one module.
+// A row of the summary. It describes one module.
 struct ModuleSummary {
   std::string path;  // "layers.0"; empty for the model
   std::string type;
@@ -20,8 +20,8 @@ struct ModuleSummary {
   int64_t parameters = 0;  // number of elements, including modules below it; shared ones count once
   int64_t trained = 0;     // of these, the elements that require grad
   int64_t multiply_adds = 0;  // in matrix products, convolutions and attention
-  // Bytes that its calls left allocated: their outputs, and what the tape saves for the backward
-  // pass if recording is on.
+  // The bytes that the module's calls left allocated: their outputs, and what the tape saves for
+  // the backward pass if gradients are recorded.
   int64_t activation_bytes = 0;
   int calls = 0;
 };

@@ -34,8 +34,8 @@ std::pair<Tensor, Tensor> broadcast(const Tensor& a, const Tensor& b) {
   return {as(a), as(b)};
 }
 
-// Throws with PyTorch's message if the values can be read without waiting for a GPU and violate the
-// condition.
+// Throws PyTorch's message if the values violate the condition. Does not check values on a GPU,
+// because that would have to wait.
 void check(const char* distribution, const char* name, const Tensor& value, const Tensor& holds,
            const char* constraint) {
   require<TypeError>(value.is_floating_point(), "Expected parameter ", name, " of distribution ",
@@ -50,7 +50,7 @@ void check_positive(const char* distribution, const char* name, const Tensor& va
   check(distribution, name, value, value.detach() > 0, "GreaterThan(lower_bound=0.0)");
 }
 
-// Returns probabilities that differ enough from 0 and 1 for finite logits.
+// Returns the probabilities limited to a range in which the logits are finite.
 Tensor clamped(const Tensor& probs) {
   const double eps = probs.dtype() == kFloat64   ? 0x1p-52
                      : probs.dtype() == kFloat32 ? 0x1p-23
@@ -63,7 +63,7 @@ const Tensor& given(const Odds& odds) {
   if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? *odds.probs : *odds.logits;
   throw ValueError("Either `probs` or `logits` must be specified, but not both.");
 }
-// Checks the condition holds(probabilities) if probabilities are given.
+// Checks holds(probabilities), if probabilities are given.
 void check_odds(const char* distribution, const Odds& odds, const auto& holds,
                 const char* constraint) {
   const Tensor v = given(odds).detach();
@@ -84,10 +84,11 @@ Tensor draw_gamma(const Tensor& alpha, Generator* generator) {
   const NoGradGuard no_grad;
   const TensorOptions options{.dtype = kFloat64, .device = alpha.device()};
   const auto uniform = [&] { return 1 - rand(alpha.shape(), options, generator); };  // (0, 1]
-  // Below 1, a draw for alpha + 1 is multiplied by a power of a uniform number.
+  // For alpha below 1, draws with alpha + 1 and multiplies the result by a power of a uniform
+  // number.
   const Tensor is_low = alpha < 1;
   const Tensor d = where(is_low, alpha + 1, alpha) - 1. / 3, c = rsqrt(d * 9);
-  // Invalid parameters are never accepted and give nan.
+  // Draws for invalid parameters are never accepted. They give nan.
   Tensor open = logical_and(alpha > 0, isfinite(alpha));
   Tensor y = where(open, zeros_like(alpha), full_like(alpha, NAN));
   while (any(open).item<bool>()) {
@@ -319,7 +320,8 @@ Tensor kl_divergence(const Uniform& p, const Uniform& q) {
                         log((q.high - q.low) / (p.high - p.low)));
 }
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  // The term of one outcome, for which p and q have these probabilities and logits.
+  // Returns the term of one outcome. p and q have the probabilities a and b and the logits la and
+  // lb.
   const auto part = [](const Tensor& a, const Tensor& b, const Tensor& la, const Tensor& lb) {
     const Tensor t = a * (softplus(neg(lb)) - softplus(neg(la)));
     return masked_fill(infinite_where(eq(b, 0), t), eq(a, 0), 0);

@@ -14,7 +14,7 @@
 
 namespace taper::v0::distributions {
 
-// A parameter: a tensor or a number.
+// A parameter of a distribution: a tensor or a number.
 class TensorOrNumber {
  public:
   TensorOrNumber() = default;  // neither was given
@@ -30,7 +30,8 @@ class TensorOrNumber {
 class Distribution {
  public:
   virtual ~Distribution() = default;
-  // The shape of independent distributions, and the shape of one value of each.
+  // batch_shape is the shape of a batch of independent distributions. event_shape is the shape of
+  // one value of each of them.
   const Shape& batch_shape() const { return batch_shape_; }
   const Shape& event_shape() const { return event_shape_; }
 
@@ -83,12 +84,13 @@ class Uniform : public Distribution {
   Tensor low, high;
 };
 
-// Parameters of Bernoulli and Categorical: exactly one of the two.
+// The parameter of Bernoulli and Categorical: either probabilities or logits. Exactly one of them
+// must be given.
 struct Odds {
   TensorOrNumber probs = {}, logits = {};
 };
 
-// 1 with probability probs (= sigmoid(logits)), otherwise 0.
+// Bernoulli distribution: 1 with probability probs (= sigmoid(logits)), otherwise 0.
 class Bernoulli : public Distribution {
  public:
   explicit Bernoulli(const TensorOrNumber& p) : Bernoulli(Odds{.probs = p}) {}
@@ -105,8 +107,8 @@ class Bernoulli : public Distribution {
   Tensor draw(const Shape& sample_shape, Generator* generator) const override;
 };
 
-// One of the int64 numbers 0 to k - 1, where k is the size of the last dimension. probs need not
-// sum to 1; logits are unnormalized log probabilities.
+// Categorical distribution: one of the int64 numbers 0 to k - 1, where k is the size of the last
+// dimension. probs need not sum to 1; logits are unnormalized log probabilities.
 class Categorical : public Distribution {
  public:
   explicit Categorical(const Tensor& p) : Categorical(Odds{.probs = p}) {}
@@ -137,7 +139,8 @@ class Gamma : public Distribution {
   Tensor concentration, rate;
 };
 
-// Positive numbers that sum to 1 along the last dimension, which is that of concentration > 0.
+// Dirichlet distribution: positive numbers that sum to 1 along the last dimension. concentration >
+// 0 has the same last dimension.
 class Dirichlet : public Distribution {
  public:
   explicit Dirichlet(const Tensor& concentration);
@@ -150,7 +153,8 @@ class Dirichlet : public Distribution {
   Tensor concentration;
 };
 
-// A number between 0 and 1: the first of a Dirichlet's two numbers.
+// Beta distribution: a number between 0 and 1, the first of the two numbers of a Dirichlet
+// distribution.
 class Beta : public Distribution {
  public:
   Beta(const TensorOrNumber& concentration1, const TensorOrNumber& concentration0);
@@ -166,7 +170,7 @@ class Beta : public Distribution {
   Dirichlet both() const;
 };
 
-// Returns the sum of p (log p - log q) for each element of the batch.
+// Returns sum(p (log p - log q)) for each element of the batch.
 Tensor kl_divergence(const Normal& p, const Normal& q);
 Tensor kl_divergence(const Uniform& p, const Uniform& q);
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q);

@@ -11,7 +11,7 @@
 
 namespace taper::v0 {
 
-// A layer passed as an rvalue: Linear(3, 4) or std::move(layer). An lvalue is refused, because it
+// A layer passed as an rvalue: Linear(3, 4) or std::move(layer). An lvalue is rejected, because it
 // would be emptied silently.
 template <class M>
 concept ModuleRvalue = std::same_as<M, std::remove_cvref_t<M>> && std::derived_from<M, Module>;
@@ -35,7 +35,7 @@ class ModuleContainer : public Module {
   template <class M, class... Args> M& make(const std::string& name, Args&&... args) {
     return static_cast<M&>(own(name, make_module<M>(std::forward<Args>(args)...)));
   }
-  // Replaces an owned module, which is destroyed.
+  // Replaces an owned module by `fresh`. The old module is destroyed.
   template <ModuleRvalue M> M& exchange(Module& old, M&& fresh) {
     return static_cast<M&>(exchange(old, take_module(std::move(fresh))));
   }
@@ -49,14 +49,15 @@ class ModuleContainer : public Module {
   }
 
  private:
-  // name: the wanted type's name; null: the C++ name.
+  // `name` is the name of the requested type; null: the C++ name.
   [[noreturn]] void refuse_type(const Module& child, const std::type_info& wanted,
                                 const char* name) const;
 
   std::vector<std::unique_ptr<Module>> owned_;
 };
 
-// A list of modules named "0", "1", and so on. Equal neighbors are printed once.
+// A list of modules named "0", "1", and so on. When it is printed, equal neighbors are printed
+// once.
 class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
  public:
   std::string type_name() const override { return "ModuleList"; }
@@ -64,8 +65,8 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
   void append(std::unique_ptr<Module> child) {
     (void)own(concat_to_string(size()), std::move(child));
   }
-  // Appends a module constructed in place and returns it: layers.add<Linear>(3, 4).
-  // add<Module>(module) accepts a module of any type.
+  // Appends a module and returns it. layers.add<Linear>(3, 4) constructs it in place;
+  // layers.add<Module>(module) accepts a module of any type.
   template <class M, class... Args> M& add(Args&&... args) {
     return make<M>(concat_to_string(size()), std::forward<Args>(args)...);
   }

@@ -25,8 +25,8 @@ struct ConvTransposeOptions {
   Device device = DeviceType::kCpu;
 };
 
-// The common part of both convolutions. In one dimension, the second number (w) of each pair is
-// used. Throws ValueError for sizes that are not positive, and for groups that do not divide the
+// The part that Conv and ConvTranspose share. In one dimension, the second number (w) of each pair
+// is used. Throws ValueError for sizes that are not positive, and for groups that do not divide the
 // channels.
 template <class LayerOptions> class ConvBase : public Module {
  public:
@@ -57,7 +57,7 @@ template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOpt
   Conv(IntArg in, IntArg out, Pair kernel, const ConvOptions& o = {})
       : Conv::Cloneable(kDims, in, out, kernel, o) {}
   using Module::operator();
-  // Returns activation(y), computed in one pass. For Conv2d.
+  // Returns activation(y), computed in one pass. Conv2d only.
   Tensor operator()(const Tensor& x, Activation activation) requires(kDims == 2) {
     return this->call_with_hooks([this](const auto&... a) { return this->convolve(a...); }, x,
                                  activation);

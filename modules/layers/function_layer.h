@@ -52,8 +52,8 @@ template <class... Each> struct OptionList {
   std::tuple<Each...> all{};
 };
 
-// The common part of layers and losses: the forward() of Base is one function of its tensors and of
-// the options.
+// Base class of layers and losses whose forward() is one function. The function is called with the
+// tensors and the options. Base is Module or Loss.
 template <class Base, LayerName kName, auto kFunction, class... Each>
 class FunctionModule : public Base {
   static constexpr size_t kRequired = (size_t(Each::required) + ... + 0);

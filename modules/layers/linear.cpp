@@ -11,7 +11,7 @@ namespace {
 
 std::optional<int64_t> checked_padding(std::optional<int64_t> padding_idx, int64_t rows) {
   if (!padding_idx) return padding_idx;
-  // -1 - i counts from 0 and cannot overflow for any negative i.
+  // -1 - i is the index from the end, counted from 0. It cannot overflow for any negative i.
   const int64_t from_end = -1 - *padding_idx;
   require<ValueError>(*padding_idx < 0 ? from_end < rows : *padding_idx < rows,
                       "Padding_idx must be within num_embeddings");

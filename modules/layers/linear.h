@@ -40,7 +40,8 @@ class Linear : public Cloneable<Linear> {
 };
 
 struct EmbeddingOptions {
-  // This row starts as zeros and gets no gradient. A negative index counts from the end.
+  // The row of weight that starts as zeros and gets no gradient. A negative index counts from the
+  // end.
   std::optional<int64_t> padding_idx = std::nullopt;
   Device device = DeviceType::kCpu;
 };
@@ -63,7 +64,8 @@ class Embedding : public Cloneable<Embedding> {
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::kMean;
-  // This row starts as zeros and does not contribute. A negative index counts from the end.
+  // The row of weight that starts as zeros and does not contribute. A negative index counts from
+  // the end.
   std::optional<int64_t> padding_idx = std::nullopt;
   bool include_last_offset = false;
   Device device = DeviceType::kCpu;

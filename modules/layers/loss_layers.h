@@ -40,7 +40,7 @@ using SmoothL1Loss =
 using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
                                Option<"log_target", bool, kAny, "targets are logarithms", false>>;
 
-// Losses with weights, which are buffers.
+// Losses that have weights. The weights are buffers.
 template <LayerName kName, auto kFunction, class LossOptions>
 class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions>, Loss> {
  public:
@@ -83,7 +83,8 @@ using BCELoss = WeightedLoss<"BCELoss", binary_cross_entropy, BceOptions>;
 using BCEWithLogitsLoss =
     WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
 
-// Losses of other tensors than an input and a target, in the order of the function's parameters.
+// Losses of tensors other than an input and a target. forward() takes the tensors in the order of
+// the function's parameters.
 template <int kTensors, LayerName kName, auto kFunction, class... Each>
 class LossOfTensors : public Cloneable<LossOfTensors<kTensors, kName, kFunction, Each...>,
                                        FunctionModule<Module, kName, kFunction, Each...>> {

@@ -17,14 +17,14 @@
 namespace taper::v0 {
 namespace {
 
-// Returns what the mask adds to the scores.
+// Converts a mask to the form that is added to the scores.
 Tensor added(const Tensor& mask, DType dtype) {
   if (mask.dtype() != kBool) return mask.to(dtype);
   return masked_fill(zeros(mask.shape(), {.dtype = dtype, .device = mask.device()}), mask,
                      -std::numeric_limits<double>::infinity());
 }
 
-// of: "batched (3-D)" or "unbatched (2-D)"; dims: the allowed dimensions, in words.
+// `of` is "batched (3-D)" or "unbatched (2-D)". `dims` names the allowed dimensions in words.
 void check_mask(const char* name, const Tensor& mask, const char* of, bool fits, const char* dims) {
   if (!mask.defined()) return;
   require(mask.dtype() == kBool || mask.is_floating_point(), "only bool and floating types of ",

@@ -14,7 +14,7 @@ struct MultiheadAttentionOptions {
 };
 
 // Options of a call. Masks are bool (true: the key is ignored) or floating-point (added to the
-// scores). A query whose keys are all hidden, by true or by -inf, attends to nothing: its weights
+// scores). A query whose keys are all hidden, by true or by -inf, attends to nothing. Its weights
 // are zeros with and without need_weights, its output is the bias of out_proj, and its gradients
 // are zeros. (In PyTorch 2.11 both are nan with need_weights.)
 struct AttendOptions {
@@ -32,7 +32,7 @@ struct Attended {
   void tensors(const auto& each) { each(output, weights); }
 };
 
-// PyTorch's name for the Linear inside it.
+// A Linear under the name that PyTorch gives to out_proj.
 class NonDynamicallyQuantizableLinear : public Cloneable<NonDynamicallyQuantizableLinear, Linear> {
  public:
   using Cloneable::Cloneable;
@@ -40,8 +40,8 @@ class NonDynamicallyQuantizableLinear : public Cloneable<NonDynamicallyQuantizab
 
 // query is [L, B, embed_dim], key and value are [S, B, embed_dim]. With batch_first they are [B, L,
 // embed_dim] and so on; without a batch, B is absent. in_proj_weight [3 * embed_dim, embed_dim]
-// (rows for query, key, value) is drawn by xavier_uniform_; biases are 0. Other sizes of key and
-// value (kdim, vdim), add_bias_kv and add_zero_attn are not supported.
+// (rows for query, key, value) is drawn by xavier_uniform_; biases are 0. PyTorch's options kdim,
+// vdim, add_bias_kv and add_zero_attn are not supported.
 class MultiheadAttention : public Cloneable<MultiheadAttention> {
  public:
   using Options = MultiheadAttentionOptions;

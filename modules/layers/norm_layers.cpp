@@ -17,7 +17,7 @@
 namespace taper::v0 {
 namespace {
 
-// Creates a parameter or buffer filled with one value, or an undefined one if it is not wanted.
+// Creates a parameter or buffer filled with one value, or an undefined one if `wanted` is false.
 template <class T>
 T filled(Module& owner, const char* name, bool wanted, double value, const Shape& shape,
          Device device, DType dtype = kFloat32) {
@@ -89,7 +89,8 @@ Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tens
   return batch_norm(x, mean, var, weight, bias, by_batch(), share, options.eps);
 }
 
-// Updates the running statistics with weight 1 / number of batches. The number stays on the device.
+// Updates the running statistics by a cumulative average: the weight of the batch is 1 / number of
+// batches. The number stays on the device.
 Tensor BatchNormBase::with_cumulative_average(const Tensor& x) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
   const Tensor y = normalised(x, mean, var, 1);
@@ -116,7 +117,7 @@ void sync_batch_norms(Module& module, const distributed::Communicator& ranks) {
 }
 
 void with_new_statistics(Module& module, const std::function<void()>& pass) {
-  // The previous state, which is restored however the pass ends.
+  // The state of a layer before the pass. It is restored even if the pass throws.
   struct Before {
     std::vector<std::pair<Module*, bool>> modes = {};
     std::vector<std::pair<std::optional<double>*, std::optional<double>>> momenta = {};

@@ -16,7 +16,7 @@ namespace taper::v0 {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  // std::nullopt: running statistics are averages over all batches
+  // if std::nullopt, running statistics are averages over all batches
   std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
@@ -46,8 +46,8 @@ template <class LayerOptions> class RunningNorm : public Module {
 class BatchNormBase : public RunningNorm<BatchNormOptions> {
  public:
   Tensor forward(const Tensor& x) override;
-  // In training mode, computes the statistics over the batches of all ranks together; null: over
-  // this process's batch only.
+  // In training mode, the statistics are computed over the batches of all of these ranks together.
+  // If `ranks` is null, they are computed over this process's batch only.
   void set_ranks(const distributed::Communicator* ranks);
 
  protected:
@@ -61,10 +61,10 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   std::shared_ptr<distributed::Communicator> ranks_;
 };
 
-// Normalizes x [N, num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims
-// 1) over all dimensions but the channels. In training mode it uses the mean and variance of the
-// batch, with which it updates the running statistics. In evaluation mode it uses the running
-// statistics, or those of the batch if none are tracked.
+// Normalizes each channel over all other dimensions. x is [N, num_features, H, W] (kDims 2), [N,
+// num_features, L] or [N, num_features] (kDims 1). In training mode it uses the mean and variance
+// of the batch, and updates the running statistics with them. In evaluation mode it uses the
+// running statistics, or those of the batch if none are tracked.
 template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchNormBase> {
  public:
   explicit BatchNorm(IntArg features, const BatchNormOptions& o = {})
@@ -78,9 +78,9 @@ using BatchNorm2d = BatchNorm<2>;
 // SyncBatchNorm.convert_sync_batchnorm).
 void sync_batch_norms(Module& module, const distributed::Communicator& ranks);
 
-// Recomputes the running statistics of every BatchNorm in the module by one pass over the batches,
-// which are tensors or tuples that begin with the input. Nothing else in the module changes
-// (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
+// Recomputes the running statistics of every BatchNorm in the module by one pass over the batches.
+// A batch is a tensor, or a tuple whose first element is the input. Nothing else in the module
+// changes (https://pytorch.org/docs/stable/generated/torch.optim.swa_utils.update_bn.html).
 void with_new_statistics(Module& module, const std::function<void()>& pass);
 template <class Batches> void update_bn(Batches&& batches, Module& module) {
   const auto run = [&] {
@@ -132,8 +132,8 @@ struct InstanceNormOptions {
 };
 
 // Normalizes x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), with or without
-// N, per sample and channel. It uses the sample's own mean and variance, or in evaluation mode the
-// running ones if they are tracked.
+// N, per sample and channel. It uses the mean and variance of the sample's channel. In evaluation
+// mode it uses the running statistics if they are tracked.
 template <int kDims>
 class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceNormOptions>> {
  public:

@@ -9,18 +9,18 @@
 
 namespace taper::v0 {
 
-// The first steps of all sequences, then their second steps, and so on. Longer sequences come
-// first.
+// Sequences whose steps are concatenated: the first steps of all sequences, then their second
+// steps, and so on. Longer sequences come first.
 struct PackedSequence {
   Tensor data;                       // [sum of lengths, ...]
   std::vector<int64_t> batch_sizes;  // number of sequences that have each step; never increases
-  // Permutations that sorted the sequences, and back; undefined if the sequences were already
-  // sorted. int64, on the device of data.
+  // The permutation that sorted the sequences, and its inverse, int64 on the device of data.
+  // Undefined if the sequences were already sorted.
   Tensor sorted_indices = {}, unsorted_indices = {};
   void tensors(const auto& each) { each(data); }
 };
 
-// Packs x [T, B, ...], or [B, T, ...] with batch_first, of B sequences with these lengths. The
+// Packs B sequences with these lengths. x is [T, B, ...], or [B, T, ...] with batch_first. The
 // lengths must not increase, unless enforce_sorted is false.
 PackedSequence pack_padded_sequence(const Tensor& x, const std::vector<int64_t>& lengths,
                                     BoolArg batch_first = false, BoolArg enforce_sorted = true);
@@ -30,8 +30,8 @@ struct PaddedSequence {
   Tensor output;  // [T, B, ...] or [B, T, ...]
   std::vector<int64_t> lengths;
 };
-// The inverse: writes padding_value after the end of each sequence, up to the longest length or to
-// total_length.
+// The inverse of pack_padded_sequence(). Writes padding_value after the end of each sequence, up to
+// the longest length or to total_length.
 PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch_first = false,
                                    RealArg padding_value = 0,
                                    std::optional<IntArg> total_length = std::nullopt);

@@ -1,5 +1,5 @@
-// Settings of layers in Python's notation, as PyTorch prints them: 1e-05, 2.0, True, None, (2, 3),
-// 'tanh'.
+// Formats the settings of layers in Python's notation, as PyTorch prints them: 1e-05, 2.0, True,
+// None, (2, 3), 'tanh'.
 #pragma once
 
 #include <optional>

@@ -37,7 +37,8 @@ void check_nonlinearity(const std::string& name) {
   throw ValueError("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'.");
 }
 
-// Creates parameters of the owner whose names end in the suffix. h has `width` units.
+// Creates the parameters of one layer and direction in `owner`. Their names end in the suffix. h
+// has `width` units.
 RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_t in,
                  int64_t hidden, int64_t width, bool bias, Device device) {
   const auto one = [&](const char* name, const Shape& shape, bool is_there = true) {
@@ -131,10 +132,11 @@ void RnnBase::check_state(const Tensor& x, const RnnState& state,
   }
 }
 
-// Maps rows [sum of batch_sizes, in] to [sum of batch_sizes, width]. The state [B, ...] becomes the
-// one after the last step of each sequence. Sequences are sorted by decreasing length, and the
-// first batch_sizes[t] of them have a step t: in the forward direction the last of them end first,
-// in the backward direction they start last.
+// Runs one layer in one direction. Maps rows [sum of batch_sizes, in] to [sum of batch_sizes,
+// width]. `state` [B, ...] is replaced by the state after the last step of each sequence. Sequences
+// are sorted by decreasing length, and the first batch_sizes[t] of them have a step t. In the
+// forward direction, shorter sequences therefore end earlier; in the backward direction, they start
+// later.
 Tensor RnnBase::run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes& batch_sizes,
                          bool reverse, RnnState& state) const {
   const std::vector<Tensor> gx = split(linear(rows, cell.weight_ih, cell.bias_ih), batch_sizes, 0);

@@ -28,9 +28,10 @@ struct RnnOptions {
   }
 };
 
-// The state: h and c [num_layers * directions, B, hidden_size], without B if the input has none.
-// Layers are in order, forward before backward. Undefined means zeros. Only an LSTM has c; its h
-// has proj_size units if there is a projection.
+// The state of a recurrent layer: h and c [num_layers * directions, B, hidden_size], without B if
+// the input has none. The layers are in order, and for each layer the forward direction precedes
+// the backward one. Undefined means zeros. Only an LSTM has c. With a projection, its h has
+// proj_size units.
 using RnnState = LstmState;
 // The result of a layer. output is [B, T, ...] with batch_first, and lacks B if x does.
 struct RnnResult {
@@ -44,7 +45,7 @@ struct PackedRnnResult {
   void tensors(const auto& each) { each(output.data, h_n, c_n); }
 };
 
-// The weights of one layer in one direction. Those that it does not have are undefined.
+// The weights of one layer in one direction. Weights that the layer does not have are undefined.
 struct RnnWeights {
   Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
@@ -57,7 +58,7 @@ class RnnBase : public Module {
  public:
   using Options = RnnOptions;
 
-  // Returns only the output, from a zero state.
+  // Starts with a state of zeros and returns only the output.
   Tensor forward(const Tensor& x) override { return run(x, {}).output; }
   using Module::operator();
   RnnResult operator()(const Tensor& x, const RnnState& state);
@@ -103,13 +104,14 @@ struct RnnCellOptions {
   Device device = DeviceType::kCpu;
 };
 
-// One step: x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both without B.
-// The parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn like those of the layers.
+// Computes one step from x [B, input_size] and a state [B, hidden_size] (undefined: zeros), or both
+// without B. The parameters "weight_ih", "weight_hh", "bias_ih", "bias_hh" are drawn like those of
+// the layers.
 class RnnCellBase : public Module, public RnnWeights {
  public:
   using Options = RnnCellOptions;
 
-  // Returns h, from a zero state.
+  // Starts with a state of zeros and returns h.
   Tensor forward(const Tensor& x) override { return step(x, {}).h; }
   using Module::operator();
   // Returns h, for an RNNCell or GRUCell.

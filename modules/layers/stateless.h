@@ -86,7 +86,7 @@ struct PReLUOptions {
   template <class V> void describe(V& v) { v("init", init, kAny, "initial slope below 0"); }
 };
 
-// weight is the slope below 0: one for all channels, or one per channel.
+// `weight` is the slope for negative x: one for all channels, or one per channel.
 class PReLU : public Cloneable<PReLU> {
  public:
   explicit PReLU(IntArg num_parameters = 1, PReLUOptions o = {})
@@ -138,7 +138,7 @@ using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d
 using AdaptiveMaxPool1d = FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, OutputWidth>;
 using AdaptiveMaxPool2d = FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, OutputSides>;
 
-// kDims: number of spatial dimensions.
+// kDims is the number of spatial dimensions.
 template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
 class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOptions>> {
  public:
@@ -237,7 +237,7 @@ using Flatten = FunctionLayer<
     "Flatten", flatten,
     Option<"start_dim", int64_t, kAnyDim, "first dimension to join; 0 is the batch", 1>,
     Option<"end_dim", int64_t, kAnyDim, "last dimension to join", -1>>;
-// The inverse: Unflatten(1, {2, -1}).
+// The inverse of Flatten: Unflatten(1, {2, -1}).
 inline constexpr Range kSizeOrRest{-1, kWidth.high};
 using Unflatten =
     FunctionLayer<"Unflatten", unflatten,

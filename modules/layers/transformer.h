@@ -45,9 +45,9 @@ struct DecodeOptions {
 };
 
 // Maps src [L, B, d_model], [B, L, d_model] with batch_first, or [L, d_model] to the same shape. A
-// derived layer overrides forward(src, how), which every call reaches, or only forward(src), which
-// calls without masks reach. A TransformerEncoder of such layers throws NotImplementedError for
-// masks.
+// derived layer overrides forward(src, how), through which every call is made. If it overrides only
+// forward(src), only calls without masks use that, and a TransformerEncoder of such layers throws
+// NotImplementedError for masks.
 class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
  public:
   using Options = TransformerEncoderLayerOptions;
@@ -73,8 +73,8 @@ class TransformerEncoderLayer : public Cloneable<TransformerEncoderLayer> {
   bool takes_masks_ = true;  // false: the class overrides only forward(src)
 };
 
-// Maps tgt [T, B, d_model] and memory [S, B, d_model], an encoder's output, to tgt's shape;
-// batch_first and no batch as above.
+// Maps tgt [T, B, d_model] and memory [S, B, d_model], the output of an encoder, to tgt's shape.
+// With batch_first and without a batch, shapes are as for TransformerEncoderLayer.
 class TransformerDecoderLayer : public Cloneable<TransformerDecoderLayer> {
  public:
   using Options = TransformerDecoderLayerOptions;
@@ -124,7 +124,7 @@ template <class Layer> class TransformerStack : public Module {
   std::optional<Child<LayerNorm>> norm;
 
  protected:
-  // Passes x through each layer, called with these arguments, and through the norm.
+  // Passes x through each layer, which is called as layer(x, args...), and then through the norm.
   template <class... Args> Tensor run(Tensor x, const Args&... args) {
     for (size_t i = 0; i < layers->size(); ++i)
       x = layers->template at<Layer>(int64_t(i))(x, args...);

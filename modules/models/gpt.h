@@ -10,7 +10,8 @@
 
 namespace taper::v0 {
 
-// The defaults are those of GPT-2 124M, with the vocabulary rounded up to a multiple of 64.
+// Options of GPT. The defaults are those of GPT-2 124M, with the vocabulary rounded up to a
+// multiple of 64.
 struct GPTOptions {
   int64_t vocab_size = 50304;
   int64_t block_size = 1024;  // maximum sequence length
@@ -98,9 +99,9 @@ class GPTTransformer : public Cloneable<GPTTransformer> {
 };
 
 // Maps tokens [B, T] (int64 or int32, T <= block_size) to logits [B, T, vocab_size]. lm_head.weight
-// is tied to transformer.wte.weight. Weights are drawn from N(0, 0.02), those of the projections
-// back to the residual stream from N(0, 0.02 / sqrt(2 n_layer)); biases are 0. Throws ValueError if
-// n_head does not divide n_embd.
+// is tied to transformer.wte.weight. Weights are drawn from a normal distribution with mean 0 and
+// standard deviation 0.02, or 0.02 / sqrt(2 n_layer) for the projections back to the residual
+// stream. Biases are 0. Throws ValueError if n_head does not divide n_embd.
 class GPT : public Cloneable<GPT> {
  public:
   explicit GPT(const GPTOptions& options = {});

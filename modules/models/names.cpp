@@ -21,7 +21,7 @@ constexpr NameRule kGpt2Rules[] = {
     {"transformer.h.*.attn.c_*.bias", "transformer.h.*.attn.c_*.bias"},
     {"transformer.h.*.mlp.c_*.weight", "transformer.h.*.mlp.c_*.weight", true},
     {"transformer.h.*.mlp.c_*.bias", "transformer.h.*.mlp.c_*.bias"},
-    // Causal masks in files of earlier versions.
+    // Files of earlier versions contain causal masks.
     {"transformer.h.*.attn.bias", nullptr},
     {"transformer.h.*.attn.masked_bias", nullptr},
     {"transformer.ln_f.*", "transformer.ln_f.*"},
@@ -98,7 +98,7 @@ bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string&
   return false;
 }
 
-// Adds counters to batch norms that have none.
+// Adds the counters num_batches_tracked to batch norms that have none.
 void add_counters(std::vector<NamedTensor>& state) {
   constexpr std::string_view kMean = "running_mean", kCounter = "num_batches_tracked";
   std::set<std::string> names;

@@ -10,7 +10,7 @@ namespace taper::v0 {
 
 struct LoadedTensors;  // framework/io/loaded_tensors.h
 
-// A name in the other library, and the name in Taper.
+// A rule: a name in the other library, and the name in Taper.
 struct NameRule {
   // Each '*' matches one or more characters other than a dot, the same ones in both names.
   const char* theirs;
@@ -28,7 +28,8 @@ struct WeightNames {
   // Counters of batch norms, which files from before PyTorch 0.4.1 lack, are added. Throws
   // ValueError for a name that no rule matches, and for a transposed tensor that is not a matrix.
   std::vector<NamedTensor> to_taper(const std::vector<NamedTensor>& state) const;
-  // Like above, for the tensors of a file. Its unreadable entries are renamed too.
+  // Like to_taper() above, for the tensors of a file. The names of unreadable entries are
+  // converted, too.
   LoadedTensors to_taper(const LoadedTensors& state) const;
   std::vector<NamedTensor> from_taper(const std::vector<NamedTensor>& state) const;
 };

@@ -25,8 +25,9 @@ struct ResNetOptions {
   }
 };
 
-// A residual block: x + two convolutions of x. If the shape changes, x passes through `downsample`,
-// a convolution with kernel size 1. Maps [N, in, H, W] to [N, out, H / stride, W / stride].
+// A residual block, which adds two convolutions of x to x. If the shape changes, x passes through
+// `downsample`, a convolution with kernel size 1. Maps [N, in, H, W] to [N, out, H / stride, W /
+// stride].
 class BasicBlock : public Cloneable<BasicBlock> {
  public:
   BasicBlock(int64_t in, int64_t out, int64_t stride, Device device);
@@ -42,7 +43,8 @@ class BasicBlock : public Cloneable<BasicBlock> {
 };
 
 // Maps x [N, in_channels, H, W] to logits [N, num_classes]. The image size is halved five times
-// before the average over it. Convolutions are drawn by kaiming_normal_ with mode fan_out.
+// before the average over all pixels is computed. Convolutions are drawn by kaiming_normal_ with
+// mode fan_out.
 class ResNet : public Cloneable<ResNet> {
  public:
   // blocks: the number of blocks in each of the four stages.

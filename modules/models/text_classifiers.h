@@ -1,5 +1,5 @@
-// Classifiers of token sequences: by the last state of a recurrent network, and by the mean of the
-// outputs of a transformer encoder (https://arxiv.org/abs/1706.03762).
+// Classifiers of token sequences. One uses the last state of a recurrent network, the other the
+// mean of the outputs of a transformer encoder (https://arxiv.org/abs/1706.03762).
 #pragma once
 
 #include "framework/base/describe.h"

@@ -1,5 +1,5 @@
 // Export of models as ONNX files (https://onnx.ai), opset 17, for ONNX Runtime and similar
-// programs. The forward pass of an example is traced op by op. modules/onnx/onnx_rows.cpp defines
+// programs. The forward pass on an example is traced op by op. modules/onnx/onnx_rows.cpp defines
 // how each op is written.
 #pragma once
 
@@ -27,15 +27,18 @@ bool has_onnx();
 
 // Writes module(example) in evaluation mode. The module is not changed. Parameters and buffers
 // become initializers under their names. The forward pass runs twice, the second time with other
-// values and another batch size, to detect dependencies that the ops do not show. Refuses values
-// that depend on the inputs through an op without an ONNX form, through an in-place change, or
-// through a value that the host reads (so a branch on data); the message has the name and the
-// module's path. The file at `path` is replaced atomically. Throws NotImplementedError for what
-// ONNX cannot express and in a build without ONNX, and OutputError if the file cannot be written.
+// values and another batch size, to detect dependencies that the ops do not show. The file at
+// `path` is replaced atomically.
+//
+// Throws NotImplementedError for what ONNX cannot express, and in a build without ONNX. This
+// includes values that depend on the inputs through an op without an ONNX form, through an in-place
+// change, or through a value that the host reads, as for a branch. The message contains the name
+// and the module's path. Throws OutputError if the file cannot be written.
 void export_onnx(Module& module, const Tensor& example, const std::string& path,
                  const OnnxOptions& options = {});
 
-// Like above, for any function of tensors. `module` has the weights that it uses.
+// Like export_onnx() above, for any function of tensors. `module` contains the weights that the
+// function uses.
 using OnnxFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                  const std::string& path, const OnnxOptions& options = {});

@@ -23,8 +23,8 @@ bool same_values(const Tensor& a, const Tensor& b) {
   return all(logical_or(eq(a, b), both_nan)).item<bool>();
 }
 
-// Returns different values of the same kind, so that everything computed from them differs. No two
-// values are equal if the example's are all equal.
+// Returns other values of the same kind, so that everything computed from them differs. If all
+// values of the example are equal, the returned values all differ from each other.
 Tensor changed(const Tensor& x) {
   const Tensor flipped = reshape(flip(flatten(x), {0}), x.shape());
   if (!x.is_floating_point()) return flipped;
@@ -33,7 +33,8 @@ Tensor changed(const Tensor& x) {
   return (flipped * 0.5 + noise * 0.5).to(x.dtype());
 }
 
-// Puts an example on the tape as the result of an op, so that dependencies on it can be detected.
+// Puts an example on the tape as the result of an op, so that tensors that depend on it can be
+// recognized.
 Tensor on_tape(const Tensor& x) {
   return x.is_floating_point() ? clone(x.detach().requires_grad_()) : x;
 }
@@ -63,7 +64,7 @@ class Evaluating {
 
 }  // namespace
 
-// Builds the graph from two passes.
+// Builds the graph from the recordings of two passes.
 class GraphBuilder {
  public:
   GraphBuilder(const Recording& first, const Recording& second, std::vector<NamedTensor> state,
@@ -98,7 +99,7 @@ class GraphBuilder {
     return std::move(graph);
   }
 
-  // Returns the name of a value that is not a constant.
+  // Returns the name of a value. `origin` is its source, so it is not a constant.
   std::string name_of(const Origin& origin, const Tensor& x) {
     if (*origin.op == kState) {
       auto& name = names[{kState, origin.output}];
@@ -110,7 +111,7 @@ class GraphBuilder {
     return names.at({*origin.op, origin.output});
   }
 
-  // Returns how many times the batch size a size is, for a size that differs between the passes.
+  // Returns size / batch size, for a size that differs between the passes.
   int64_t factor_of(int64_t size, int64_t other, const std::string& what,
                     const std::string& module) const {
     const int64_t a = here.steps[kInputs].op.outputs[0].size(0);
@@ -147,7 +148,8 @@ class GraphBuilder {
     return out;
   }
 
-  // Pairs the ops of both passes that the results need, from the last one backward.
+  // Finds the ops that the results need, from the last one backward, and pairs each with the same
+  // op of the other pass.
   void find_twins() {
     const auto differ = [&](const std::string& at, const std::string& module) {
       refuse(concat_to_string(
@@ -217,7 +219,8 @@ std::string OpWriter::in(size_t i, DType dtype) {
   return origin.op && dtype != x(i).dtype() ? cast(value, dtype) : value;
 }
 
-// The tensor must be equal in both passes, or consist of equal rows, one per sample of the batch.
+// Returns the name of the tensor as a constant. It must be equal in both passes, or consist of
+// equal rows, one per sample of the batch.
 std::string OpWriter::constant_of(const Tensor& here, const Tensor& there, DType dtype) {
   const auto require_same = [&](bool is_same) {
     if (is_same) return;
@@ -284,8 +287,8 @@ std::string OpWriter::numbers(const std::vector<int64_t>& values) {
   return constant(tensor_of(values.data(), {std::ssize(values)}));
 }
 
-// Returns one int64 value. If only one size depends on the batch, it is -1, which a reshape fills
-// in.
+// Returns the sizes as one int64 value. If only one of them depends on the batch, it is written as
+// -1, which Reshape computes.
 std::string OpWriter::sizes(const Shape& here, const Shape& there) {
   std::vector<std::string> parts;
   std::vector<int64_t> run;
@@ -331,7 +334,7 @@ Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tenso
           "the batch; got shapes ",
           examples[0].shape(), " and ", x.shape());
     }
-    // At least two and three rows, because a size of one would broadcast.
+    // The passes have at least two and three rows, because a size of one would broadcast.
     const int64_t rows = options.dynamic_batch ? std::max<int64_t>(2, x.size(0)) : 0;
     const Tensor one = options.dynamic_batch ? with_rows(x.detach(), rows) : x.detach();
     const Tensor other = changed(one);

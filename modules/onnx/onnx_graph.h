@@ -33,7 +33,7 @@ struct Graph {
   std::vector<GraphValue> inputs, outputs;
 };
 
-// Builds the graph from two passes, the second one with other values and another batch size.
+// Builds the graph by tracing two passes. The second one has other values and another batch size.
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                   const OnnxOptions& options);
 
@@ -54,7 +54,7 @@ class OpWriter {
   template <class T> const T& options() const { return *std::any_cast<T>(&op.options); }
   template <class T> const T& twin_options() const { return *std::any_cast<T>(&twin.options); }
 
-  // Returns the name of input i, optionally converted to a dtype.
+  // Returns the name of input i. With a dtype, the input is first converted to it.
   std::string in(size_t i = 0) { return in(i, x(i).dtype()); }
   std::string in(size_t i, DType dtype);
   // Returns the names of all inputs, unchanged or converted to a dtype.
@@ -69,24 +69,25 @@ class OpWriter {
   std::string constant(const Tensor& x);
   std::string number(double value, DType dtype);
   std::string numbers(const std::vector<int64_t>& values);
-  // Returns the sizes of this pass and of its twin as one int64 value that depends on the batch
-  // size.
+  // Returns a shape as one int64 value that may depend on the batch size. `here` is the shape in
+  // this pass, `there` in the pass with the other batch size.
   std::string sizes(const Shape& here, const Shape& there);
-  // Sets the name of result i, in addition to the row's own result.
+  // Sets the name of result i, for ops with several results. The function of an op's row returns
+  // the name of result 0.
   void give(size_t i, const std::string& value);
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
-  // Returns a constant, for a value that no exported op produces.
+  // Returns the name of a constant for a value that no exported op computes.
   std::string constant_of(const Tensor& here, const Tensor& there, DType dtype);
 
   GraphBuilder& graph_;
   const Step& step_;
 };
 
-// How an op is written: by a function that returns its result, or as one node that takes all inputs
-// in the result's dtype. A function that handles several ops writes the operator that the row
-// names.
+// Defines how an op is written. `write` is a function that returns the name of its result. Without
+// a function, the op becomes one node `onnx`, which takes all inputs in the result's dtype. A
+// function that handles several ops writes the operator that `onnx` names.
 struct OnnxRow {
   const char *op, *onnx;
   std::string (*write)(OpWriter& w) = nullptr;

@@ -39,7 +39,7 @@ string linear(OpWriter& w) {
 
 template <class Options>
 string conv_node(OpWriter& w, const char* node, const Options& o, const Pair* output_padding) {
-  // For height and width, or for the width alone in one dimension.
+  // Returns two sizes, for height and width, or only the width in one dimension.
   const auto sizes = [&](const Pair& p) { return w.x(1).dim() == 3 ? Ints{p.w} : Ints{p.h, p.w}; };
   const Shape& weight = w.x(1).shape();
   Ints pads = sizes(o.padding);
@@ -101,7 +101,7 @@ string adaptive_avg_pool(OpWriter& w) {
   const Ints kernel{in.h / out.h, in.w / out.w};
   return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
 }
-// One axis of a resize, and its scale if the scale was given and not only the size.
+// One dimension of a resize. `scale` is set if the scale was given, and not only the size.
 struct Resized {
   int64_t in, out;
   std::optional<double> scale;
@@ -117,8 +117,9 @@ Ints nearest_inputs(const Resized& axis) {
   return inputs;
 }
 
-// Returns a float near the scale from which ONNX computes the right size, whether a runtime
-// multiplies in float or double before it rounds down; 0 if there is none.
+// Returns a float near the scale from which ONNX computes the right size. A runtime may multiply in
+// float or double before it rounds down, and both must give that size. Returns 0 if there is no
+// such float.
 float scale_for(const Resized& axis) {
   if (!axis.scale || axis.in == 1) return float(double(axis.out) / double(axis.in));
   const auto finds_size = [&](float scale) {
@@ -135,7 +136,7 @@ float scale_for(const Resized& axis) {
   return 0;
 }
 
-// Returns whether ONNX, which divides by the scale, selects the same inputs.
+// Returns whether ONNX selects the same inputs, although it divides by the scale.
 bool divides_alike(const Resized& axis) {
   const Ints inputs = nearest_inputs(axis);
   const float scale = scale_for(axis);
@@ -177,8 +178,8 @@ string interpolate(OpWriter& w) {
   const Resized height{w.x().size(2), w.y().size(2), o.scale_factor};
   const Resized width{w.x().size(3), w.y().size(3), o.scale_factor};
   if (o.mode == Interpolation::kNearest) return interpolate_nearest(w, height, width);
-  // With aligned corners, only the sizes matter. ONNX's pytorch_half_pixel differs from PyTorch,
-  // because it takes the corner if the result has length 1.
+  // With aligned corners, only the sizes matter. ONNX's pytorch_half_pixel cannot be used: if the
+  // result has length 1, it takes the corner, unlike PyTorch.
   const bool by_corners = o.align_corners.value_or(false);
   return resize(
       w, height, width, o.scale_factor && !by_corners,
@@ -196,7 +197,8 @@ string grid_sample(OpWriter& w) {
 
 // --- normalisation ---
 
-// Returns parameter i of the channels, or `missing` for each channel if there is none.
+// Returns parameter i, which has one number per channel. If it is not given, returns `missing` for
+// each channel.
 string parameter(OpWriter& w, size_t i, const Shape& shape, double missing) {
   return w.has(i) ? w.in(i) : w.constant(full(shape, missing, {.dtype = w.x().dtype()}));
 }
@@ -253,7 +255,7 @@ string attend(OpWriter& w, const string& q, const string& k_turned, const string
   if (may_hide_all) p = w.add("Where", {w.add("IsNaN", {p}), w.number(0, w.dtype()), p});
   return w.add("MatMul", {p, v});
 }
-// 0 for keys up to the query's own position, -inf after it.
+// Returns a mask with 0 for keys up to the query's own position, and -inf after it.
 string causal_mask(OpWriter& w, int64_t T, int64_t S) {
   return w.constant(triu(full({T, S}, -kInfinity), 1).to(w.dtype()));
 }

@@ -13,13 +13,15 @@
 
 namespace taper::v0::onnx_export {
 
-// The source of a tensor: output `output` of op number `op`; none for a constant.
+// The source of a tensor: output `output` of op number `op`. A constant has no source, so `op` is
+// empty.
 struct Origin {
   std::optional<size_t> op;
   size_t output = 0;
 };
 
-// Pseudo ops that precede the recorded ones.
+// Two ops that precede the recorded ones. Their outputs are the inputs, and the parameters and
+// buffers.
 constexpr size_t kInputs = 0, kState = 1;
 
 struct Step {
@@ -28,20 +30,21 @@ struct Step {
   std::vector<uint32_t> versions;  // of the inputs, when they were read
   std::string module;
   bool follows = false;  // depends on the inputs
-  // depends on the inputs, or on the state through ops with an ONNX form; otherwise it is a
-  // constant
+  // whether it depends on the inputs, or on the state through ops with an ONNX form; if not, it is
+  // a constant
   bool depends = true;
 };
 
-// Identifies tensors by the memory that they show, so that detached tensors and views of the same
-// elements are the same. All tensors stay alive until the end.
+// Records the ops of a pass. Tensors are identified by the memory to which they refer, so that
+// detached tensors and views of the same elements count as the same. All tensors stay alive until
+// the end.
 class Recording {
  public:
   Recording(const OnnxFunction& f, const std::vector<Tensor>& inputs,
             const std::vector<Tensor>& state);
 
   Origin origin_of(const Tensor& x) const;
-  // Like origin(), but none for a tensor that is written as a constant.
+  // Like origin_of(), but returns no source for a tensor that is written as a constant.
   Origin origin_to_write(const Origin& origin) const {
     return origin.op && steps[*origin.op].depends ? origin : Origin();
   }
@@ -62,7 +65,8 @@ class Recording {
 
   static Key key_of(const Tensor& x);
   void note(TracedOp op);
-  // Throws, because a decision that depends on the value would stay fixed as in the example.
+  // Throws because the host reads a value that depends on the inputs. A decision that depends on it
+  // would stay fixed as in the example.
   void refuse_read(const Tensor& x) const;
 
   std::map<Key, Made> made_;
