@@ -121,7 +121,7 @@ class TableJoiner {
     }
     require<InputError>(is_first || shared > 0, path, ": it has no column in common with ",
                         table_.files[0].path);
-    reading::RowTarget target{.first_row = table_.rows};
+    reading::RowTarget target{.cells = &cells_, .first_row = table_.rows};
     for (const size_t index : indices) {
       RawColumn& column = table_.columns[index];
       target.columns.push_back(&column);
@@ -190,6 +190,7 @@ class TableJoiner {
   RawTable table_;
   std::map<std::string, size_t> index_;  // of columns by their names
   bool has_names_ = false;
+  CellAllocator cells_;
   TableReadProgress progress_;  // before the current file
 };
 

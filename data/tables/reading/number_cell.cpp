@@ -9,17 +9,18 @@
 namespace taper::v0::data::reading {
 
 std::optional<double> number_in_cell(std::string_view text, char point) {
-  constexpr std::string_view kDigits = "0123456789";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string_view digits = text;
   if (digits.starts_with('-') || digits.starts_with('+')) digits.remove_prefix(1);
-  const size_t integer = std::min(digits.find_first_not_of(kDigits), digits.size());
+  const auto integer = size_t(std::ranges::find_if_not(digits, is_digit) - digits.begin());
   if (integer > 1 && digits[0] == '0') return std::nullopt;
   std::string pointed;  // with a decimal point
   for (size_t i = integer; i < digits.size(); ++i) {
+    // Rejects dates, "inf", "nan" and the other decimal separator without further work.
     const char c = digits[i];
-    const bool fits = kDigits.find(c) != kDigits.npos || c == point ||
-                      std::string_view("eE+-").find(c) != std::string_view::npos;
-    if (!fits) return std::nullopt;  // "inf", "nan", and the other decimal separator
+    const bool is_exponent = c == 'e' || c == 'E';
+    const bool is_sign = (c == '-' || c == '+') && i > 0 && (digits[i - 1] | 0x20) == 'e';
+    if (!is_digit(c) && c != point && !is_exponent && !is_sign) return std::nullopt;
   }
   if (point != '.' && digits.find(point) != digits.npos) {
     pointed = text;

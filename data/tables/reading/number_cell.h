@@ -28,6 +28,15 @@ inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e
 inline constexpr uint64_t kIntegerPowersOfTen[] = {
     1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
 
+// Returns the number that eight bytes from 0 to 9 are, of which the lowest one is the first digit.
+inline uint64_t sum_of_digits(uint64_t digits) {
+  // Adds neighbors: bytes to two digits, these to four, and these to eight.
+  digits = digits * 10 + (digits >> 8);
+  return (((digits & 0x000000FF000000FF) * 0x000F424000000064) +
+          (((digits >> 16) & 0x000000FF000000FF) * 0x0000271000000001)) >>
+         32;
+}
+
 // The first of eight characters that are digits.
 struct EightDigits {
   uint64_t value;   // of the leading digits
@@ -41,12 +50,7 @@ inline EightDigits leading_digits(const char* at) {
   const unsigned length = others == 0 ? 8 : unsigned(std::countr_zero(others)) / 8;
   // Moves the digits to the end of the word, behind zeros.
   word = length == 0 ? 0 : word << (64 - 8 * length);
-  // Adds neighbors: bytes to two digits, these to four, and these to eight.
-  word = word * 10 + (word >> 8);
-  const uint64_t value = (((word & 0x000000FF000000FF) * 0x000F424000000064) +
-                          (((word >> 16) & 0x000000FF000000FF) * 0x0000271000000001)) >>
-                         32;
-  return {value, length};
+  return {sum_of_digits(word), length};
 }
 
 // Returns mantissa / 10^scale if it can be rounded correctly without long arithmetic.
@@ -73,7 +77,7 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
 // Reads a number at the beginning of a text of which at least 40 bytes may be read, and returns its
 // end. Returns nullptr for what is no number, and for rare forms, which number_in_cell() must
 // judge.
-inline const char* scan_number(const char* at, char point, double& value) {
+[[gnu::always_inline]] inline const char* scan_number(const char* at, char point, double& value) {
   const bool is_negative = *at == '-';
   at += is_negative;
   const char* const first = at;
@@ -86,7 +90,9 @@ inline const char* scan_number(const char* at, char point, double& value) {
     at += digits.length;
   }
   auto count = at - first;
-  if (*first == '0' && count > 1) return nullptr;
+  // Conditions that differ from cell to cell are computed without branches, which would be
+  // mispredicted.
+  if (bool(*first == '0') & bool(count > 1)) return nullptr;
   int scale = 0;
   if (*at == point) {
     const char* const fraction = ++at;
@@ -102,7 +108,7 @@ inline const char* scan_number(const char* at, char point, double& value) {
     count += scale;
   }
   if (count == 0 || count > 19) return nullptr;  // 19 digits fit in 64 bits
-  if (*at == 'e' || *at == 'E') {
+  if ((*at | 0x20) == 'e') {
     const bool is_small = at[1] == '-';
     const char* const exponent = at + 1 + (is_small || at[1] == '+');
     digits = leading_digits(exponent);
@@ -112,8 +118,48 @@ inline const char* scan_number(const char* at, char point, double& value) {
   }
   const std::optional<double> found = scaled_by_ten(mantissa, scale);
   if (!found) return nullptr;
-  value = is_negative ? -*found : *found;
+  value = std::bit_cast<double>(std::bit_cast<uint64_t>(*found) | uint64_t(is_negative) << 63);
   return at;
+}
+
+// Reads a number of at most eight characters behind its sign, of which at least 9 bytes may be
+// read. Returns false for what is no number, and for rare forms.
+[[gnu::always_inline]] inline bool read_short_number(const char* at, size_t size, char point,
+                                                     double& value) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
+  const bool is_negative = *at == '-';
+  at += is_negative;
+  size -= is_negative;
+  if (size - 1 >= 8) return false;
+  if (bool(*at == '0') & bool(size > 1) & bool(at[1] != point)) return false;
+  uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  // Moves the characters to the end of the word, behind zeros. Digits become 0 to 9.
+  word = (word ^ 0x30 * kOnes) << (64 - 8 * size);
+  const uint64_t points = word ^ kOnes * (uint64_t(point) ^ 0x30);
+  const uint64_t found = (points - kOnes) & ~points & kHigh;  // its lowest bit is the first point
+  unsigned scale = 0;
+  if (found != 0) {
+    const auto place = unsigned(std::countr_zero(found)) / 8;
+    const uint64_t before = (uint64_t(1) << (8 * place)) - 1;
+    const uint64_t behind = ~before << 7 << 1;
+    word = (word & before) << 8 | (word & behind);
+    scale = 7 - place;
+    if (size == 1) return false;
+  }
+  if ((((word + 0x76 * kOnes) | word) & kHigh) != 0) return false;
+  const double number = double(sum_of_digits(word)) / kPowersOfTen[scale];
+  value = std::bit_cast<double>(std::bit_cast<uint64_t>(number) | uint64_t(is_negative) << 63);
+  return true;
+}
+
+// Reads a number between `at` and `end`. At least 40 bytes behind `at` may be read. Returns false
+// for what is no number, and for rare forms.
+[[gnu::always_inline]] inline bool read_number(const char* at, const char* end, char point,
+                                               double& value) {
+  const auto size = size_t(end - at);
+  if (size <= 8) return read_short_number(at, size, point, value);
+  return scan_number(at, point, value) == end;
 }
 
 }  // namespace taper::v0::data::reading

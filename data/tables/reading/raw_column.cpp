@@ -1,8 +1,12 @@
 #include "data/tables/reading/raw_column.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
+
+#include <sys/mman.h>
 
 #include "framework/base/error.h"
 
@@ -41,13 +45,32 @@ uint32_t hash_of(std::string_view word) {
   return uint32_t(state ^ state >> 32);
 }
 
+// Returns whether two words of one size are equal. Faster than std::memcmp() for short words.
+bool are_equal(const char* a, const char* b, size_t size) {
+  if (size >= 8) {
+    for (size_t at = 0; at + 8 < size; at += 8) {
+      if (load(a + at, 8) != load(b + at, 8)) return false;
+    }
+    return load(a + size - 8, 8) == load(b + size - 8, 8);
+  }
+  if (size >= 4) {
+    return load(a, 4) == load(b, 4) && load(a + size - 4, 4) == load(b + size - 4, 4);
+  }
+  return a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1];
+}
+
 }  // namespace
 
 size_t WordList::slot_of(std::string_view word, uint32_t hash) const {
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.number == kFree || (slot.hash == hash && words_[slot.number] == word)) return at;
+    if (slot.number == kFree) return at;
+    if (slot.hash != hash) continue;
+    const std::string_view other = words_[slot.number];
+    const bool is_found =
+        other.size() == word.size() && are_equal(other.data(), word.data(), word.size());
+    if (is_found) return at;
   }
 }
 
@@ -111,22 +134,43 @@ void RawColumn::add_words(std::string_view word, int64_t count) {
   for (int64_t i = 0; i < count; ++i) add_word(word);
 }
 
-int64_t RawColumn::reserve(int64_t row) {
+int64_t RawColumn::reserve(int64_t row, CellAllocator* cells) {
   constexpr int64_t kFirst = 16;
+  CellAllocator own;
+  CellAllocator& from = cells ? *cells : own;
   while (row >= room_) {
     if (room_ >= kChunk || room_ == 0) {
       const int64_t count = room_ == 0 ? kFirst : kChunk;
-      chunks_.push_back(std::make_unique_for_overwrite<uint64_t[]>(size_t(count)));
+      chunks_.push_back(from.allocate(count));
       room_ += count;
       continue;
     }
     const int64_t count = std::min(4 * room_, kChunk);
-    auto longer = std::make_unique_for_overwrite<uint64_t[]>(size_t(count));
+    std::shared_ptr<uint64_t[]> longer = from.allocate(count);
     std::copy_n(chunks_[0].get(), room_, longer.get());
     chunks_[0] = std::move(longer);
     room_ = count;
   }
   return room_;
+}
+
+std::shared_ptr<uint64_t[]> CellAllocator::allocate(int64_t count) {
+  constexpr size_t kBlock = size_t(2) << 20;  // the size of a huge page
+  // Chunks of different columns begin in different sets of the processor's cache.
+  constexpr size_t kStride = RawColumn::kChunk * sizeof(uint64_t) + 320;
+  if (count < RawColumn::kChunk) {
+    return std::shared_ptr<uint64_t[]>(new uint64_t[size_t(count)]);
+  }
+  if (!block_ || used_ + kStride > kBlock) {
+    void* memory = std::aligned_alloc(kBlock, kBlock);
+    if (!memory) throw std::bad_alloc();
+    block_ = std::shared_ptr<char>(static_cast<char*>(memory), [](char* p) { std::free(p); });
+    (void)::madvise(memory, kBlock, MADV_HUGEPAGE);  // which need not succeed
+    used_ = 0;
+  }
+  auto* out = reinterpret_cast<uint64_t*>(block_.get() + used_);
+  used_ += kStride;
+  return {block_, out};
 }
 
 }  // namespace taper::v0::data

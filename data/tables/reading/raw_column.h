@@ -43,6 +43,18 @@ class WordList {
   int64_t empty_ = -1;                // the number of the empty word
 };
 
+// Memory for cells. Large parts are taken from blocks in huge pages if the system has them, which
+// saves a fifth of the time of reading a large table.
+class CellAllocator {
+ public:
+  // Returns memory that is not initialized. It lives longer than the allocator.
+  std::shared_ptr<uint64_t[]> allocate(int64_t count);
+
+ private:
+  std::shared_ptr<char> block_;
+  size_t used_ = 0;
+};
+
 // A cell takes 8 bytes: a finite double, or a NaN whose payload is the number of a word. An empty
 // cell is the empty word.
 class RawColumn {
@@ -78,9 +90,10 @@ class RawColumn {
   // kChunk]. Cells count once set_size() says so.
   static constexpr int64_t kChunk = 8192;
   // Makes room for the row, and returns the first row that has no room yet.
-  int64_t reserve(int64_t row);
+  int64_t reserve(int64_t row, CellAllocator* cells = nullptr);
   uint64_t* chunk(int64_t row) { return chunks_[size_t(row / kChunk)].get(); }
-  uint64_t word_cell(std::string_view word) { return kWord | uint64_t(words_.add(word)); }
+  uint64_t word_cell(std::string_view word) { return cell_of_word(words_.add(word)); }
+  static uint64_t cell_of_word(int64_t index) { return kWord | uint64_t(index); }
   void set_size(int64_t size) { size_ = size; }
 
  private:
@@ -94,7 +107,7 @@ class RawColumn {
   }
 
   // All chunks have kChunk cells, except that the first one is shorter in a short table.
-  std::vector<std::unique_ptr<uint64_t[]>> chunks_;
+  std::vector<std::shared_ptr<uint64_t[]>> chunks_;
   int64_t size_ = 0, room_ = 0;
   WordList words_;
 };

@@ -5,9 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "data/tables/reading/number_cell.h"
 #include "framework/base/error.h"
@@ -25,26 +22,34 @@ int64_t RowScanner::scan(const RowTarget& target) {
   room_ = 0;
   place_ = std::numeric_limits<int64_t>::min();
   cells_.resize(target.columns.size());
+  caches_.resize(target.columns.size());
+  has_words_ = target.is_text;
+  starts_number_ = {};
+  for (const char c : std::string_view("0123456789-")) starts_number_[size_t(c)] = true;
+  starts_number_[size_t(format_.point)] = true;
   return format_.is_blanks ? scan_rows<true>() : scan_rows<false>();
 }
 
 template <bool kBlanks> int64_t RowScanner::scan_rows() {
   const char* at = at_;
+  const auto separators = [&] {
+    return Separators(at, text_.end(), format_.delimiter, kBlanks ? '\t' : '\n');
+  };
+  Separators ends = separators();
   while (true) {
     lines_in_row_ = opened_ = 0;
     const char* const first = skip_separators<kBlanks>(skip_blanks(at));
-    if (*first == '\n' || *first == '\r') {  // a blank line
-      const End next = skip_line_end(first);
-      if (next) {
-        ++line_;
-        at = next;
-        continue;
-      }
-    }
+    const bool is_blank_line = *first == '\n' || *first == '\r';
     if (row_ >= room_) make_room();
-    const End next = scan_row<kBlanks>(first);
+    const End next = is_blank_line ? skip_line_end(first) : scan_row<kBlanks>(first, ends);
     if (!next) {
       if (!more(at)) break;
+      ends = separators();
+      continue;
+    }
+    at = next;
+    if (is_blank_line) {
+      ++line_;
       continue;
     }
     if (line_ - row_ != place_) {
@@ -53,7 +58,6 @@ template <bool kBlanks> int64_t RowScanner::scan_rows() {
     }
     line_ += 1 + lines_in_row_;
     ++row_;
-    at = next;
   }
   return row_ - target_->first_row;
 }
@@ -63,24 +67,30 @@ template <bool kBlanks> bool RowScanner::ends_cell(char c) const {
 }
 
 // Scans one row and returns the start of the next one.
-template <bool kBlanks> RowScanner::End RowScanner::scan_row(const char* at) {
+template <bool kBlanks> RowScanner::End RowScanner::scan_row(const char* at, Separators& ends) {
   const size_t columns = cells_.size();
   const char point = format_.point;
   const int64_t place = row_ % RawColumn::kChunk;
+  ends.skip_to(at);
   for (size_t column = 0;; ++column) {
     if (column == columns) fail_length(at, column);
+    End end = ends.next();
     double value;
-    uint64_t cell;
-    End end = scan_number(at, point, value);
-    if (end && ends_cell<kBlanks>(*end) && !target_->is_text[column]) {
-      cell = std::bit_cast<uint64_t>(value);
+    const bool may_be_number = starts_number_[static_cast<unsigned char>(*at)];
+    const bool is_number =
+        may_be_number && !has_words_[column] && end && read_number(at, end, point, value);
+    if (is_number) {
+      cells_[column][place] = std::bit_cast<uint64_t>(value);
     } else {
+      has_words_[column] = char(may_be_number || target_->is_text[column]);
       column_ = column;
-      end = scan_cell<kBlanks>(at, column, cell);
+      end = scan_cell<kBlanks>(at, end, cells_[column][place], ends);
       if (!end) return nullptr;
     }
-    cells_[column][place] = cell;
-    end = skip_separators<kBlanks>(end);
+    if (kBlanks) {
+      end = skip_separators<kBlanks>(end);
+      ends.skip_to(end);
+    }
     if (*end == '\n' || *end == '\r') {
       const End next = skip_line_end(end);
       if (next && column + 1 != columns) fail_length(next, column + 1);
@@ -109,47 +119,24 @@ RowScanner::End RowScanner::skip_line_end(const char* at) {
   return may_continue ? nullptr : at + 1;
 }
 
-// Returns the first delimiter, line end, or end of the text in memory.
-const char* RowScanner::end_of_word(const char* at) const {
-#ifdef __SSE2__
-  const __m128i delimiter = _mm_set1_epi8(format_.delimiter);
-  const __m128i tab = _mm_set1_epi8(format_.is_blanks ? '\t' : '\n');
-  // The text is followed by zero bytes.
-  for (;; at += 16) {
-    const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i ends =
-        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(text, delimiter), _mm_cmpeq_epi8(text, tab)),
-                     _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(text, _mm_set1_epi8('\n')),
-                                               _mm_cmpeq_epi8(text, _mm_set1_epi8('\r'))),
-                                  _mm_cmpeq_epi8(text, _mm_setzero_si128())));
-    const auto mask = unsigned(_mm_movemask_epi8(ends));
-    if (mask != 0) return at + std::countr_zero(mask);
-  }
-#else
-  const auto is_end = [this](char c) {
-    return c == format_.delimiter || c == '\n' || c == '\r' || c == '\0' ||
-           (format_.is_blanks && c == '\t');
-  };
-  while (!is_end(*at)) ++at;
-  return at;
-#endif
-}
-
-// Scans a cell of any form and returns its end, which is a delimiter or a line end.
+// Scans a cell of any form in column_ and returns its end, which is a delimiter or a line end.
+// `end` is the next separator, which may be within quotes.
 template <bool kBlanks>
-RowScanner::End RowScanner::scan_cell(const char* at, size_t column, uint64_t& cell) {
+RowScanner::End RowScanner::scan_cell(const char* at, End end, uint64_t& cell, Separators& ends) {
   if (!kBlanks) at = skip_blanks(at);
-  if (*at == '"') return scan_quoted<kBlanks>(at, column, cell);
-  const char* const end = end_of_word(at);
-  if (*end == '\0') return nullptr;
+  if (*at == '"') {
+    end = scan_quoted<kBlanks>(at, cell);
+    if (end) ends.skip_to(end + 1);
+    return end;
+  }
+  if (!end) return nullptr;
   const char* last = end;
   while (last > at && is_blank(last[-1])) --last;
-  cell = cell_of({at, size_t(last - at)}, column);
+  cell = cell_in_buffer(at, last);
   return end;
 }
 
-template <bool kBlanks>
-RowScanner::End RowScanner::scan_quoted(const char* at, size_t column, uint64_t& cell) {
+template <bool kBlanks> RowScanner::End RowScanner::scan_quoted(const char* at, uint64_t& cell) {
   const auto next_quote = [this](const char* from) {
     return static_cast<const char*>(std::memchr(from, '"', size_t(text_.end() - from)));
   };
@@ -169,25 +156,51 @@ RowScanner::End RowScanner::scan_quoted(const char* at, size_t column, uint64_t&
   if (*end == '\0') return nullptr;
   lines_in_row_ += std::count(at, quote, '\n');
   if (!ends_cell<kBlanks>(*end)) {
-    fail(line_ + lines_in_row_, column,
+    fail(line_ + lines_in_row_, column_,
          "expected the cell to end after its closing quote; a quote within quotes is written "
          "twice");
   }
   if (unquoted_.empty()) {
-    cell = cell_of({from, size_t(quote - from)}, column);
+    cell = cell_in_buffer(from, quote);
   } else {
-    cell = cell_of(unquoted_.append(from, quote), column);
+    cell = cell_of(unquoted_.append(from, quote));
   }
   return end;
 }
 
-uint64_t RowScanner::cell_of(std::string_view text, size_t column) {
-  RawColumn& to = *target_->columns[column];
+// Returns the cell of a text that other text or the padding follows.
+uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
+  const auto size = size_t(end - at);
+  if (size > WordCache::kMostSize || row_ < RawColumn::kChunk) return cell_of({at, size});
+  std::unique_ptr<WordCache>& cache = caches_[column_];
+  if (!cache) cache = std::make_unique<WordCache>();
+  const auto load = [](const char* from, size_t bytes) {
+    uint64_t word;
+    std::memcpy(&word, from, sizeof word);
+    return bytes == 0 ? 0 : word << (64 - 8 * bytes);
+  };
+  const uint64_t first = load(at, std::min<size_t>(size, 8));
+  const uint64_t second = load(at + 8, size - std::min<size_t>(size, 8));
+  constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
+  const uint64_t hash = (first ^ (second << 1 | second >> 63)) * kMix;
+  WordCache::Slot& slot = cache->slots[hash >> 54];
+  if (slot.cell != 0 && slot.first == first && slot.second == second) return slot.cell;
+  const uint64_t cell = cell_of({at, size});
+  slot = {first, second, cell};
+  return cell;
+}
+
+uint64_t RowScanner::cell_of(std::string_view text) {
+  RawColumn& to = *target_->columns[column_];
+  // A word that the column has already is no number.
+  const int64_t known = has_words_[column_] ? to.find_word(text) : -1;
+  if (known >= 0) return RawColumn::cell_of_word(known);
   const char first = text.empty() ? 'x' : text[0];
   const bool may_be_number =
       (first >= '0' && first <= '9') || first == '-' || first == '+' || first == format_.point;
-  if (may_be_number && !target_->is_text[column]) {
+  if (may_be_number && !target_->is_text[column_]) {
     const std::optional<double> number = number_in_cell(text, format_.point);
+    has_words_[column_] = char(!number);
     if (number) return std::bit_cast<uint64_t>(*number);
   }
   return to.word_cell(text);
@@ -196,7 +209,7 @@ uint64_t RowScanner::cell_of(std::string_view text, size_t column) {
 void RowScanner::make_room() {
   room_ = (row_ / RawColumn::kChunk + 1) * RawColumn::kChunk;  // the next chunk is elsewhere
   for (size_t i = 0; i < cells_.size(); ++i) {
-    room_ = std::min(room_, target_->columns[i]->reserve(row_));
+    room_ = std::min(room_, target_->columns[i]->reserve(row_, target_->cells));
     cells_[i] = target_->columns[i]->chunk(row_);
   }
 }

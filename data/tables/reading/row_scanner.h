@@ -1,13 +1,16 @@
 // The rows of delimited text, as cells of columns. Not a public header.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/tables/reading/raw_column.h"
+#include "data/tables/reading/separators.h"
 #include "data/tables/reading/text_buffer.h"
 
 namespace taper::v0::data::reading {
@@ -24,6 +27,7 @@ struct RowTarget {
   std::vector<RawColumn*> columns{};
   std::vector<std::string> names{};  // for messages: "column 3" or "column 'age'"
   std::vector<char> is_text{};       // whether a column's numbers stay words
+  CellAllocator* cells = nullptr;    // where memory for cells comes from; nullptr: malloc
   int64_t first_row = 0;             // the row that the first one becomes
   // Called with a row and its first line if the row is not in the line after the previous row.
   std::function<void(int64_t row, int64_t line)> on_place{};
@@ -47,16 +51,17 @@ class RowScanner {
   using End = const char*;
 
   template <bool kBlanks> int64_t scan_rows();
-  template <bool kBlanks> End scan_row(const char* at);
-  template <bool kBlanks> End scan_cell(const char* at, size_t column, uint64_t& cell);
-  template <bool kBlanks> End scan_quoted(const char* at, size_t column, uint64_t& cell);
+  template <bool kBlanks> End scan_row(const char* at, Separators& ends);
+  template <bool kBlanks> End scan_cell(const char* at, End end, uint64_t& cell, Separators& ends);
+  template <bool kBlanks> End scan_quoted(const char* at, uint64_t& cell);
   template <bool kBlanks> bool ends_cell(char c) const;
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != format_.delimiter; }
   const char* skip_blanks(const char* at) const;
   template <bool kBlanks> static const char* skip_separators(const char* at);
   End skip_line_end(const char* at);
-  const char* end_of_word(const char* at) const;
-  uint64_t cell_of(std::string_view text, size_t column);
+  // Return the cell of a text in column_. Other text or the padding follows `end`.
+  uint64_t cell_of(std::string_view text);
+  uint64_t cell_in_buffer(const char* at, const char* end);
   void make_room();
   // Reads more text behind a row that is not complete. Returns false at the end.
   bool more(const char*& at);
@@ -78,6 +83,20 @@ class RowScanner {
   size_t column_ = 0;             // that the scan reached in the current row
   int64_t opened_ = 0;            // the line of a quote that the text in memory does not close
   std::string unquoted_;
+
+  // The cells of recent short words of a column, by the words, which are padded with zeros.
+  struct WordCache {
+    static constexpr size_t kSlots = 1024, kMostSize = 16;
+    struct Slot {
+      uint64_t first, second;  // the word
+      uint64_t cell;           // 0: the slot is empty
+    };
+    Slot slots[kSlots] = {};
+  };
+  std::vector<std::unique_ptr<WordCache>> caches_;
+  std::array<bool, 256> starts_number_{};  // by the first character of a cell
+  // Whether a column's next cell is likely to be a word, though it may begin with a digit.
+  std::vector<char> has_words_;
 };
 
 }  // namespace taper::v0::data::reading
