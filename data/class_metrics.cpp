@@ -43,7 +43,7 @@ double precision_of(const ClassCounts& n) { return ratio(n.hits, n.predictions);
 double recall_of(const ClassCounts& n) { return ratio(n.hits, n.targets); }
 double f1_of(const ClassCounts& n) { return ratio(2 * n.hits, n.targets + n.predictions); }
 
-// Weights of a class in the mean over classes.
+// The weight of a class in a mean over the classes.
 double weight_if_seen(const ClassCounts& n) { return n.targets + n.predictions > 0; }
 double weight_if_target(const ClassCounts& n) { return n.targets > 0; }
 double weight_by_targets(const ClassCounts& n) { return n.targets; }
@@ -78,12 +78,12 @@ Metric averaged(int64_t num_classes, OfClass score, Average average) {
 
 // --- areas under curves ---
 
-// A sample as one class against the others.
+// A sample in a ranking of one class against all others.
 struct Ranked {
   double score = 0;
   bool is_positive = false;
 };
-// The samples that share a score.
+// The samples that have the same score.
 struct Tie {
   double positives = 0, negatives = 0;
 };
@@ -124,8 +124,9 @@ double average_precision_of(const std::vector<Tie>& ties) {
 
 using AreaOf = double (*)(const std::vector<Tie>&);
 
-// Returns the area for column `c` of the rows: scores of each class, then the class, which is
-// negative if the row does not count. Returns nothing if the class or all others do not occur.
+// Returns the area for class `c`. A row of the sums consists of the scores of each class and the
+// target's class, which is negative if the row does not count. Returns std::nullopt if all samples
+// or none belong to the class.
 std::optional<double> area_of_class(const MetricSums& all, size_t classes, size_t c, AreaOf area) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   std::vector<Ranked> ranked;
@@ -141,7 +142,8 @@ std::optional<double> area_of_class(const MetricSums& all, size_t classes, size_
   return area(ties_of(std::move(ranked)));
 }
 
-// Returns the area for class 1 of two classes, or its mean over all classes that occur.
+// Returns the metric for the area: that of class 1 if there are two classes, otherwise the mean
+// over all classes that occur.
 Metric area_under(AreaOf area, int64_t num_classes, const char* name) {
   Metric m{.tasks = {Task::kClassification}, .higher_is_better = true, .concatenates = true};
   m.sums = [C = num_classes, name](const MetricBatch& b) {

@@ -89,9 +89,9 @@ Metric average_precision(int64_t num_classes = 2);
 // The mean cross-entropy, without weights of classes and label smoothing
 // (sklearn.metrics.log_loss).
 Metric log_loss();
-// The expected calibration error: the mean difference between the highest probability and the share
-// of hits, over bins of equal width of that probability (Guo et al., On Calibration of Modern
-// Neural Networks, 2017).
+// The expected calibration error. Samples are divided by their highest probability into bins of
+// equal width. The error is the mean difference between that probability and the share of hits in a
+// bin (Guo et al., On Calibration of Modern Neural Networks, 2017).
 Metric calibration_error(int64_t bins = 15);
 // The exponential of the mean cross-entropy.
 Metric perplexity();

@@ -17,7 +17,7 @@ bool is_same(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// Reads a text from its beginning.
+// Scans a text from its beginning.
 class DateScanner {
  public:
   explicit DateScanner(std::string_view text) : rest_(text) {}
@@ -85,8 +85,8 @@ std::optional<DatePart> take_part(DateScanner& text) {
   return month == 0 ? std::nullopt : std::optional(DatePart{month, 0});
 }
 
-// Returns the separator behind a part: one of - / . or blanks, also behind a comma. Two parts are
-// separated if more letters or digits follow.
+// Returns the separator after a part: one of - / . or a blank. A blank may stand for several blanks
+// and for a comma. Returns 0 if there is none.
 char take_separator(DateScanner& text) {
   for (const char c : {'-', '/', '.'}) {
     if (text.take(c)) return c;
@@ -128,7 +128,8 @@ int year_of(const DatePart& part) {
   return 0;
 }
 
-// Finds out which part is which. Impossible days and years are left to the caller.
+// Determines which part is the year, the month and the day. The caller checks whether the day and
+// the year are possible.
 std::optional<CivilDay> day_of(const DateParts& date, DateOrder order) {
   const auto& [a, b, c] = date.parts;
   const auto is_short = [](const DatePart& part) { return part.digits <= 2; };

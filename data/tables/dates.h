@@ -23,9 +23,9 @@ enum class DateOrder { kMonthFirst, kDayFirst };
 //                                                   English names, at least three letters
 //
 // A year at the end may have two digits: 69 to 99 are in the 20th century, as in POSIX. A time may
-// follow after "T" or blanks: 13:45, 13:45:10, 13:45:10.25, 1:45 PM, and then a zone: Z, UTC, GMT,
-// +01:00, +0100, +01. Without a zone it is UTC. Days that no calendar has, such as 2023-02-29, are
-// no dates; the calendar is Gregorian throughout.
+// follow after "T" or blanks: 13:45, 13:45:10, 13:45:10.25 or 1:45 PM. After that, a zone may
+// follow: Z, UTC, GMT, +01:00, +0100 or +01. The default zone is UTC. Days that do not exist, such
+// as 2023-02-29, are not dates. The calendar is Gregorian for all years.
 std::optional<double> parse_date(std::string_view text, DateOrder order = DateOrder::kMonthFirst);
 
 // Returns the order in which most of the texts are dates; kMonthFirst if both are equally good.

@@ -25,7 +25,7 @@ using taper::detail::in_quotes;
 
 constexpr size_t kMostColumns = 250'000;
 
-// Reads files one after the other into one table.
+// Reads files one after another into one table.
 class TableJoiner {
  public:
   TableJoiner(const TableReadOptions& options, const std::vector<std::string>& text_columns)
@@ -96,7 +96,7 @@ class TableJoiner {
     return reading::find_layout(path, {text.begin(), text.end()}, text.is_complete(), request);
   }
 
-  // Returns the columns for a file with the given names, which are added if they are new.
+  // Returns the columns of the table for a file with the given names. Adds columns that are new.
   reading::RowTarget target_of(const std::string& path, const std::vector<std::string>& names) {
     const TableFile& file = table_.files.back();
     require<InputError>(names.size() <= kMostColumns, path, ": it has ", names.size(),
@@ -144,7 +144,7 @@ class TableJoiner {
                                             "; it is empty in the rows before"));
   }
 
-  // Completes the columns that the file lacks.
+  // Fills the columns that the file lacks with empty cells.
   void fill(const std::string& path) {
     for (RawColumn& column : table_.columns) {
       if (column.size() == table_.rows) continue;

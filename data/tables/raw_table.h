@@ -1,5 +1,5 @@
-// Tables as they are in files: columns of cells, without a meaning. CSV and similar text, plain or
-// compressed, and JSON lines.
+// Tables as they are in files: columns of cells without a meaning. Reads CSV and similar text,
+// plain or compressed, and JSON lines.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace taper::v0::data {
 
-// How far the reading of all files is. Bytes are those of the files, compressed or not.
+// How much of all files has been read. Bytes are those of the files as they are, compressed or not.
 struct TableReadProgress {
   int64_t bytes = 0, total_bytes = 0;
   int64_t rows = 0;
 };
 
-// How the text of a table is read. JSON lines use `skip` and `encoding` only.
+// How the text of a table is read. For JSON lines, only `skip` and `encoding` are used.
 struct TableReadOptions {
   enum class Header { kAuto, kPresent, kAbsent };
 
@@ -34,7 +34,7 @@ struct TableReadOptions {
   std::function<void(const TableReadProgress&)> progress{};
 };
 
-// What was found in one file.
+// The properties of one file that were found when it was read.
 struct TableFile {
   std::string path{};
   int64_t rows = 0;
@@ -52,46 +52,52 @@ struct RawTable {
   int64_t rows = 0;
   std::vector<TableFile> files;
   double seconds = 0;  // the time that reading took
-  // What a user should know, each one sentence: renamed or missing columns, decimal commas.
+  // Sentences for the user, for example about renamed or missing columns and decimal commas.
   std::vector<std::string> notes;
 
   // Returns the index of the column of that name, or -1.
   int64_t find(std::string_view name) const;
-  // Returns "FILE:LINE" of a row, where its first line is.
+  // Returns "FILE:LINE" for a row, with the line in which the row begins.
   std::string place_of(int64_t row) const;
 
-  // Rows from `row` on are in consecutive lines from `line` on, up to the next entry.
+  // An entry describes the rows from `row` on, up to the row of the next entry: they are in
+  // consecutive lines of `file`, from `line` on.
   struct Place {
     int64_t row, file, line;
   };
   std::vector<Place> places;
 };
 
-// Reads tables and joins their rows. Columns are joined by name: one that a file lacks is empty in
-// its rows, which `notes` names. Files without a header need equally many columns. A path may
-// contain the wildcards of glob(7).
+// Reads tables and joins their rows. Columns are joined by name. If a file lacks a column, its
+// cells are empty in the rows of that file, and `notes` names the column. Files without a header
+// must have the same number of columns. A path may contain the wildcards of glob(7).
 //
 // A cell is a number if all of it is a finite decimal number without needless leading zeros, quoted
-// or not; otherwise it is a word, without blanks around it unless they are quoted. In columns
-// that `text_columns` names, every cell is a word as it stands in the file. JSON's null is an empty
-// cell; true and false are words.
+// or not. Otherwise it is a word, without the blanks around it unless they are quoted. In the
+// columns that `text_columns` names, every cell is a word, spelled as in the file. JSON's null is
+// an empty cell; true and false are words.
 //
-// The format follows from the content and the name: delimited text, JSON lines (.jsonl, .ndjson),
-// either of them compressed by gzip or zstd or as the only table in a zip archive. Compressed files
-// are decompressed in parts.
+// The format follows from the content and the name. It is delimited text or JSON lines (.jsonl,
+// .ndjson). Either may be compressed by gzip or zstd, or be the only table in a zip archive.
+// Compressed files are decompressed in parts.
 //
-// Throws InputError with the file, and the line and column where there is one: for a file that is
-// missing, empty, truncated, damaged or in another format; text that is not in the encoding; a row
-// of another length; a quote that is not closed or closed within a cell; lines above the table,
-// which `skip` removes; a first row that may or may not be a header; more than 250,000 columns; a
-// row of more than 64 MiB; a compressed file that expands without end. Throws ValueError for
-// invalid options. Calls check_stop().
+// Throws InputError with the file, and if possible the line and column, in these cases:
+// - The file is missing, empty, truncated, damaged or in another format.
+// - Text is not in the encoding.
+// - A row has another length than the others, or more than 64 MiB.
+// - A quote is not closed, or is closed within a cell.
+// - There are lines above the table, which `skip` removes.
+// - It is not clear whether the first row is a header.
+// - There are more than 250,000 columns.
+// - A compressed file expands without end.
+//
+// Throws ValueError for invalid options. Calls check_stop().
 RawTable read_table(const std::vector<std::filesystem::path>& files,
                     const TableReadOptions& options = {},
                     const std::vector<std::string>& text_columns = {});
 
-// Returns the files that the paths name, in their order; those of a wildcard are sorted. Throws
-// InputError for a wildcard that no file matches.
+// Returns the files that the paths name, in the order of the paths. The files of a wildcard are
+// sorted. Throws InputError for a wildcard that no file matches.
 std::vector<std::filesystem::path> expand_wildcards(
     const std::vector<std::filesystem::path>& paths);
 

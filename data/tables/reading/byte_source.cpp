@@ -51,7 +51,7 @@ class CompressedBytes : public ByteSource {
     while (done < most) {
       if (left_ == 0 && !is_at_end_) refill();
       if (left_ == 0 && is_between_frames()) break;
-      // Without input there may still be output that did not fit before.
+      // Even without new input there may be output that did not fit before.
       const size_t n = expand(out + done, most - done);
       const bool has_ended = n == 0 && left_ == 0 && is_at_end_ && !is_between_frames();
       check_(!has_ended, "it ends early, at byte ", position_, "; is it truncated?");
@@ -62,7 +62,8 @@ class CompressedBytes : public ByteSource {
     return done;
   }
 
-  // Refuses data of a ratio that no table has. A large file of one repeated row has such a ratio.
+  // Rejects data that expand by a ratio that no table has. A large file of one repeated row has
+  // such a ratio.
   static void check_expansion(const FileCheck<>& check, uint64_t expanded, uint64_t read) {
     constexpr uint64_t kAlways = uint64_t(256) << 20, kMostOfOneByte = 500;
     check(expanded <= kAlways || expanded / kMostOfOneByte <= read, "its first ", read,
@@ -171,7 +172,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The only table in a zip archive.
+// The only table in a zip archive, as a source of bytes.
 class ZipBytes final : public ByteSource {
  public:
   explicit ZipBytes(const std::string& path)
@@ -214,7 +215,7 @@ class ZipBytes final : public ByteSource {
   uint64_t expanded_ = 0;
 };
 
-// A format that is not read. It is known by its first bytes, or by the extension.
+// A format that cannot be read. It is recognized by its first bytes or by the extension.
 struct OtherFormat {
   std::string_view name, magic, extension, advice;
 };

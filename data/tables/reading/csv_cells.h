@@ -189,9 +189,9 @@ inline FirstRowKinds first_row_kinds(const std::vector<Record>& rows) {
   return out;
 }
 
-// Returns whether the first row is a header: it has a word above a number. If it has numbers above
-// numbers as well, it may be data with a mistake in it, which must not be dropped silently
-// (InputError). `key` is the config's key that decides.
+// Returns whether the first row is a header: it has a word above a number. If it also has a number
+// above a number, it may be data with a mistake, which must not be dropped silently; then throws
+// InputError. `key` names the setting that decides, for the message.
 inline bool detect_header(const std::string& file, const std::vector<Record>& rows,
                           const char* key = "data.header") {
   const Record& first = rows[0];

@@ -13,10 +13,11 @@
 
 namespace taper::v0::data::reading {
 
-// Returns the value of a cell that is a number from its first to its last character: digits with at
-// most one decimal `point` ('.' or ','), an optional sign and an optional exponent. Numbers that
-// are too close to zero for a double are zero. Returns std::nullopt for numbers that are too large,
-// and for leading zeros as in "01234", so that codes keep their spelling.
+// Returns the number in a cell, which must be a number from its first to its last character. It
+// consists of digits, at most one decimal `point` ('.' or ','), an optional sign and an optional
+// exponent. Numbers that are too close to zero for a double become zero. Returns std::nullopt for
+// numbers that are too large, and for leading zeros as in "01234", so that codes keep their
+// spelling.
 std::optional<double> number_in_cell(std::string_view text, char point = '.');
 
 static_assert(std::endian::native == std::endian::little);
@@ -28,7 +29,8 @@ inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e
 inline constexpr uint64_t kIntegerPowersOfTen[] = {
     1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
 
-// Returns the number that eight bytes from 0 to 9 are, of which the lowest one is the first digit.
+// Returns the number whose decimal digits are the eight bytes of `digits`, each from 0 to 9. The
+// lowest byte is the first digit.
 inline uint64_t sum_of_digits(uint64_t digits) {
   // Adds neighbors: bytes to two digits, these to four, and these to eight.
   digits = digits * 10 + (digits >> 8);
@@ -37,10 +39,10 @@ inline uint64_t sum_of_digits(uint64_t digits) {
          32;
 }
 
-// The first of eight characters that are digits.
+// The leading digits among eight characters.
 struct EightDigits {
-  uint64_t value;   // of the leading digits
-  unsigned length;  // their number
+  uint64_t value;   // of these digits
+  unsigned length;  // how many of the eight characters they are
 };
 inline EightDigits leading_digits(const char* at) {
   uint64_t word;
@@ -53,7 +55,8 @@ inline EightDigits leading_digits(const char* at) {
   return {sum_of_digits(word), length};
 }
 
-// Returns mantissa / 10^scale if it can be rounded correctly without long arithmetic.
+// Returns mantissa / 10^scale, or std::nullopt if it cannot be rounded correctly without long
+// arithmetic.
 inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   constexpr uint64_t kExact = uint64_t(1) << DBL_MANT_DIG;
   if (scale == 0 && mantissa <= kExact) return double(mantissa);
@@ -63,8 +66,8 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
                      : double(mantissa) / kPowersOfTen[scale];
   }
 #if LDBL_MANT_DIG == 64
-  // The result has 64 bits after one rounding. Rounding it again to 53 bits differs from rounding
-  // once only if it lies in the middle between two doubles.
+  // The result was rounded once, to 64 bits. Rounding it again to 53 bits gives the correct result
+  // unless it is in the middle between two doubles.
   const long double wide = scale < 0 ? static_cast<long double>(mantissa) * kPowersOfTen[-scale]
                                      : static_cast<long double>(mantissa) / kPowersOfTen[scale];
   uint64_t bits;
@@ -74,9 +77,9 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   return std::nullopt;
 }
 
-// Reads a number at the beginning of a text of which at least 40 bytes may be read, and returns its
-// end. Returns nullptr for what is no number, and for rare forms, which number_in_cell() must
-// judge.
+// Reads the number at the beginning of a text and returns its end. At least 40 bytes of the text
+// must be readable. Returns nullptr if there is no number, and for rare forms, which
+// number_in_cell() must decide.
 [[gnu::always_inline]] inline const char* scan_number(const char* at, char point, double& value) {
   const bool is_negative = *at == '-';
   at += is_negative;
@@ -122,8 +125,8 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   return at;
 }
 
-// Reads a number of at most eight characters behind its sign, of which at least 9 bytes may be
-// read. Returns false for what is no number, and for rare forms.
+// Reads a number of at most eight characters, not counting its sign. At least 9 bytes must be
+// readable. Returns false if there is no number, and for rare forms.
 [[gnu::always_inline]] inline bool read_short_number(const char* at, size_t size, char point,
                                                      double& value) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
@@ -153,8 +156,8 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   return true;
 }
 
-// Reads a number between `at` and `end`. At least 40 bytes behind `at` may be read. Returns false
-// for what is no number, and for rare forms.
+// Reads a number between `at` and `end`. At least 40 bytes from `at` on must be readable. Returns
+// false if there is no number, and for rare forms.
 [[gnu::always_inline]] inline bool read_number(const char* at, const char* end, char point,
                                                double& value) {
   const auto size = size_t(end - at);

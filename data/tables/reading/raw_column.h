@@ -15,12 +15,12 @@
 
 namespace taper::v0::data {
 
-// Different words, numbered in the order in which they are added. The views stay valid as long as
-// the object, also after it is moved.
+// Distinct words, numbered in the order in which they are added. The views stay valid as long as
+// the object, even if it is moved.
 class WordList {
  public:
-  // Returns the word's number, from 0, which is a new one if the word was not in the list. Throws
-  // InputError for more than 4 billion words.
+  // Returns the word's number, counted from 0. Adds the word if it is new. Throws InputError for
+  // more than 4 billion words.
   int64_t add(std::string_view word);
   // Returns the word's number, or -1 if it is not in the list.
   int64_t find(std::string_view word) const;
@@ -43,11 +43,11 @@ class WordList {
   int64_t empty_ = -1;                // the number of the empty word
 };
 
-// Memory for cells. Large parts are taken from blocks in huge pages if the system has them, which
-// saves a fifth of the time of reading a large table.
+// Allocates memory for cells. Large requests are served from blocks in huge pages if the system has
+// them, which saves a fifth of the time for reading a large table.
 class CellAllocator {
  public:
-  // Returns memory that is not initialized. It lives longer than the allocator.
+  // Returns uninitialized memory, which may outlive the allocator.
   std::shared_ptr<uint64_t[]> allocate(int64_t count);
 
  private:
@@ -74,7 +74,7 @@ class RawColumn {
     const uint64_t bits = cell(row);
     return is_number_cell(bits) ? -1 : int64_t(bits & ~kWord);
   }
-  // Returns the different words in the order of their first occurrence.
+  // Returns the distinct words in the order of their first occurrence.
   const std::vector<std::string_view>& words() const { return words_.words(); }
   // Returns the word's index, or -1 if no cell has the word.
   int64_t find_word(std::string_view word) const { return words_.find(word); }
@@ -86,10 +86,10 @@ class RawColumn {
   void add_word(std::string_view word) { put(size_++, word_cell(word)); }
   void add_words(std::string_view word, int64_t count);
 
-  // For the scanner, which writes cells by row: the cells of chunk(row) are chunk(row)[row %
-  // kChunk]. Cells count once set_size() says so.
+  // These functions are for the scanner, which writes cells by row. The cell of a row is
+  // chunk(row)[row % kChunk]. Cells count as part of the column once set_size() includes them.
   static constexpr int64_t kChunk = 8192;
-  // Makes room for the row, and returns the first row that has no room yet.
+  // Reserves memory for the row, and returns the first row that has no memory yet.
   int64_t reserve(int64_t row, CellAllocator* cells = nullptr);
   uint64_t* chunk(int64_t row) { return chunks_[size_t(row / kChunk)].get(); }
   uint64_t word_cell(std::string_view word) { return cell_of_word(words_.add(word)); }
@@ -97,7 +97,7 @@ class RawColumn {
   void set_size(int64_t size) { size_ = size; }
 
  private:
-  // A quiet NaN; finite numbers never have all these bits.
+  // The bits of a quiet NaN, which no finite number has.
   static constexpr uint64_t kWord = 0x7FF8000000000000;
   static bool is_number_cell(uint64_t bits) { return (bits & kWord) != kWord; }
   uint64_t cell(int64_t row) const { return chunks_[size_t(row / kChunk)][size_t(row % kChunk)]; }

@@ -100,7 +100,7 @@ template <bool kBlanks> RowScanner::End RowScanner::scan_row(const char* at, Sep
   }
 }
 
-// Skips what separates two cells if that is a run.
+// Skips the characters between two cells if these may be separated by several.
 template <bool kBlanks> const char* RowScanner::skip_separators(const char* at) {
   while (kBlanks && (*at == ' ' || *at == '\t')) ++at;
   return at;
@@ -168,7 +168,7 @@ template <bool kBlanks> RowScanner::End RowScanner::scan_quoted(const char* at, 
   return end;
 }
 
-// Returns the cell of a text that other text or the padding follows.
+// Returns the cell for a text. Other text or the padding follows the text.
 uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
   const auto size = size_t(end - at);
   if (size > WordCache::kMostSize || row_ < RawColumn::kChunk) return cell_of({at, size});
@@ -192,7 +192,7 @@ uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
 
 uint64_t RowScanner::cell_of(std::string_view text) {
   RawColumn& to = *target_->columns[column_];
-  // A word that the column has already is no number.
+  // A text that the column already has as a word is not a number.
   const int64_t known = has_words_[column_] ? to.find_word(text) : -1;
   if (known >= 0) return RawColumn::cell_of_word(known);
   const char first = text.empty() ? 'x' : text[0];
@@ -235,7 +235,8 @@ void RowScanner::fail(int64_t line, size_t column, const std::string& what) cons
                    column < names.size() ? concat_to_string(names[column], ": ") : "", what);
 }
 
-// `at` is where the next cell or row begins, behind the given number of cells.
+// Throws the error for a row of another length. `at` is the beginning of the next cell or row,
+// after `cells` cells.
 void RowScanner::fail_length(const char* at, size_t cells) const {
   const size_t columns = cells_.size();
   const bool is_last = at == text_.end() && text_.is_complete();

@@ -1,4 +1,4 @@
-// The rows of delimited text, as cells of columns. Not a public header.
+// Splits delimited text into rows and cells. Not a public header.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace taper::v0::data::reading {
 
-// How cells are written.
+// How the text of a cell is written.
 struct CellFormat {
   char delimiter = ',';
   bool is_blanks = false;  // runs of blanks and tabs separate cells, and `delimiter` is a blank
   char point = '.';        // the decimal separator
 };
 
-// Where rows are written: cell i of each row goes to `columns[i]`.
+// Where rows are written. Cell i of each row is written to `columns[i]`.
 struct RowTarget {
   std::vector<RawColumn*> columns{};
   std::vector<std::string> names{};  // for messages: "column 3" or "column 'age'"
@@ -59,11 +59,11 @@ class RowScanner {
   const char* skip_blanks(const char* at) const;
   template <bool kBlanks> static const char* skip_separators(const char* at);
   End skip_line_end(const char* at);
-  // Return the cell of a text in column_. Other text or the padding follows `end`.
+  // Return the cell for a text in column_. Other text or the padding follows `end`.
   uint64_t cell_of(std::string_view text);
   uint64_t cell_in_buffer(const char* at, const char* end);
   void make_room();
-  // Reads more text behind a row that is not complete. Returns false at the end.
+  // Reads more text after a row that is not complete. Returns false at the end.
   bool more(const char*& at);
   [[noreturn]] void fail(int64_t line, size_t column, const std::string& what) const;
   [[noreturn]] void fail_length(const char* at, size_t cells) const;
@@ -84,7 +84,7 @@ class RowScanner {
   int64_t opened_ = 0;            // the line of a quote that the text in memory does not close
   std::string unquoted_;
 
-  // The cells of recent short words of a column, by the words, which are padded with zeros.
+  // The cells of recent short words of a column. The keys are the words, padded with zeros.
   struct WordCache {
     static constexpr size_t kSlots = 1024, kMostSize = 16;
     struct Slot {
@@ -95,7 +95,7 @@ class RowScanner {
   };
   std::vector<std::unique_ptr<WordCache>> caches_;
   std::array<bool, 256> starts_number_{};  // by the first character of a cell
-  // Whether a column's next cell is likely to be a word, though it may begin with a digit.
+  // Whether the next cell of a column is likely to be a word, although it may begin with a digit.
   std::vector<char> has_words_;
 };
 

@@ -1,4 +1,4 @@
-// The places of delimiters and line ends in a text. Not a public header.
+// Finds the delimiters and line ends in a text. Not a public header.
 #pragma once
 
 #include <bit>
@@ -12,12 +12,12 @@
 
 namespace taper::v0::data::reading {
 
-// Finds separators 64 characters at a time. The place of the next cell is then known before the
-// number in the current one is converted, so that the processor works on several cells at once.
+// Finds separators 64 characters at a time. The start of the next cell is then known before the
+// number in the current one is converted, so that the processor can work on several cells at once.
 class Separators {
  public:
-  // Finds `delimiter`, `other`, '\n' and '\r' between `at` and `end`. 63 characters behind `end`
-  // may be read, and none of them is a separator.
+  // Finds `delimiter`, `other`, '\n' and '\r' between `at` and `end`. The 63 characters after `end`
+  // must be readable, and none of them may be a separator.
   Separators(const char* at, const char* end, char delimiter, char other)
       : block_(at), end_(end), delimiter_(delimiter), other_(other) {
     if (at < end) load();

@@ -23,8 +23,8 @@ constexpr size_t kMostForDelimiter = 200;
 constexpr size_t kMostAbove = 100;  // lines above a table
 constexpr std::string_view kDelimiters = ",;\t|";
 
-// Splits a sample into rows of cells, without judging them: a quote that is not closed ends with
-// the text. A last row that may be cut off is left out.
+// Splits a sample into rows of cells without checking them: a quote that is not closed ends with
+// the text. Omits a last row that may be cut off.
 class SampleSplitter {
  public:
   SampleSplitter(std::string_view text, const CellFormat& format, int64_t line)
@@ -41,7 +41,7 @@ class SampleSplitter {
     }
     return out;
   }
-  // Of the row behind those that run() returned.
+  // Returns the line of the row after those that run() returned.
   int64_t line() const { return line_; }
   size_t size_left() const { return rest_.size(); }
 
@@ -199,7 +199,8 @@ bool are_all_words(const Fields& cells) {
   return std::ranges::all_of(cells, [](const std::string& c) { return csv::is_text(c); });
 }
 
-// Refuses lines above the table: the first rows have another length than all others.
+// Throws if there are lines above the table, that is, if the first rows have another length than
+// all others.
 void refuse_lines_above(const std::string& path, const std::vector<Record>& rows) {
   const Width width = width_of(rows);
   size_t above = 0;
@@ -264,8 +265,8 @@ class LayoutFinder {
     name_columns(first);
   }
 
-  // Completes a header that lacks a name: that of the row names, as R writes them, or that of an
-  // empty column behind a delimiter at the end of each row.
+  // Completes a header that lacks one name. This is the name of the column of row names, as R
+  // writes them, or of an empty column after a delimiter at the end of each row.
   void complete(Fields& header) {
     const auto ends_empty = [](const Record& row) { return row.fields.back().empty(); };
     const bool is_last = std::all_of(rows_.begin() + 1, rows_.end(), ends_empty);
@@ -285,8 +286,8 @@ class LayoutFinder {
     return csv::detect_header(path_, rows_, "data.read.header") || has_names_of_words();
   }
 
-  // Returns whether the first row has different words, and one is unlike those below it. A single
-  // row of words is a header without rows.
+  // Returns whether the first row is a header: its words are distinct, and one of them is unlike
+  // the cells below it. A single row of words is a header without rows.
   bool has_names_of_words() const {
     const Fields& first = rows_[0].fields;
     const std::set<std::string> different(first.begin(), first.end());
@@ -297,7 +298,7 @@ class LayoutFinder {
     return rows_.size() == 1;
   }
 
-  // Gives each column a name of its own.
+  // Makes the names of the columns unique.
   void name_columns(const Fields& names) {
     std::set<std::string> taken;
     for (size_t i = 0; i < names.size(); ++i) {

@@ -12,7 +12,7 @@
 
 namespace taper::v0::data::reading {
 
-// What the user says about a file; see TableReadOptions.
+// The settings of the user for a file; see TableReadOptions.
 struct LayoutRequest {
   std::string delimiter = "auto", decimal = ".";
   int64_t skip = 0;
@@ -30,9 +30,9 @@ struct TableLayout {
   int64_t start_line = 1;  // its line, from 1
 };
 
-// Finds the layout from the first rows of a file. `is_whole` says whether the sample is the whole
-// file. Throws InputError with the file and line for a text without rows, for lines above the table
-// that are no rows of it, and for a first row that may or may not be a header.
+// Finds the layout from the first rows of a file. `is_whole` states whether the sample is the whole
+// file. Throws InputError with the file and line if the text has no rows, if there are lines above
+// the table that are not rows of it, or if it is not clear whether the first row is a header.
 TableLayout find_layout(const std::string& path, std::string_view sample, bool is_whole,
                         const LayoutRequest& request);
 

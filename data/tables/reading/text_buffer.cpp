@@ -12,8 +12,9 @@ namespace {
 
 constexpr size_t kFirstSize = size_t(256) << 10;
 
-// The characters of the bytes 0x80 to 0x9F in windows-1252, which is what files in "latin-1" use,
-// as browsers know (https://encoding.spec.whatwg.org/index-windows-1252.txt). 0: the byte itself.
+// The characters of the bytes 0x80 to 0x9F in windows-1252, which files in "latin-1" really use, as
+// browsers assume (https://encoding.spec.whatwg.org/index-windows-1252.txt). 0 stands for the byte
+// itself.
 constexpr uint16_t kWindows1252[32] = {
     0x20AC, 0,      0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
     0x2039, 0x0152, 0,      0x017D, 0,      0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
@@ -66,7 +67,7 @@ void TextBuffer::take_byte_order_mark() {
     ahead_.erase(0, mark.size());
     return;
   }
-  // Text in ASCII characters begins with a zero byte if the high byte comes first.
+  // If the high byte is first, UTF-16 text in ASCII characters begins with a zero byte.
   const bool is_big = encoding_ == "utf-16" && ahead_.size() > 1 && ahead_[0] == 0;
   if (is_big) kind_ = Encoding::kUtf16Big;
 }
@@ -98,7 +99,7 @@ TextBuffer::More TextBuffer::more(const char*& from, int64_t line) {
 }
 
 void TextBuffer::append() {
-  // One byte is left for a last line end.
+  // One byte is reserved for a last line end.
   const size_t room = text_.size() - kPadding - size_ - 1;
   if (kind_ == Encoding::kUtf8) {
     const size_t n = read_bytes(text_.data() + size_, room);

@@ -1,4 +1,4 @@
-// The text of a file of a table as UTF-8, a part at a time. Not a public header.
+// The text of a file that contains a table, as UTF-8, a part at a time. Not a public header.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,24 @@
 
 namespace taper::v0::data::reading {
 
-// A window of the text that moves forward. The text is valid UTF-8 without zero bytes, and ends
-// with a line end, which is added if the file has none there.
+// A window of the text that moves forward. The text is valid UTF-8 without zero bytes. It ends with
+// a line end, which is added if the file has none there.
 class TextBuffer {
  public:
-  // A row that is longer is refused, so that memory is bounded.
+  // The maximum number of bytes in a row. Longer rows are rejected, so that memory is bounded.
   static constexpr size_t kMostText = size_t(64) << 20;
-  // So many zero bytes follow the text in memory.
+  // The number of zero bytes that follow the text in memory.
   static constexpr size_t kPadding = 64;
 
-  // Takes the name of the encoding ("utf-8", "latin-1", "utf-16") and reads the first part. A byte
-  // order mark overrides the name and is skipped. Throws ValueError for other names.
+  // Reads the first part of the file. `encoding` is "utf-8", "latin-1" or "utf-16". A byte order
+  // mark overrides it and is skipped. Throws ValueError for other names.
   TextBuffer(std::unique_ptr<ByteSource> source, std::string path, std::string encoding);
 
   enum class More { kRead, kAtEnd, kFull };
-  // Discards the text before `from`, reads more, and moves `from` to the same character's new
-  // place. `line` is the line of `from`, for errors: InputError for bytes that are no text in the
-  // encoding. kAtEnd: the file has no more. kFull: the text from `from` on has kMostText bytes.
+  // Discards the text before `from`, reads more, and sets `from` to the new address of the same
+  // character. `line` is the line of `from`. Throws InputError with that line for bytes that are
+  // not text in the encoding. Returns kAtEnd if the file has no more text, and kFull if the text
+  // from `from` on already has kMostText bytes.
   More more(const char*& from, int64_t line);
 
   const char* begin() const { return text_.data(); }
