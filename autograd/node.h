@@ -165,9 +165,9 @@ struct TensorMeta {
   DType dtype = kFloat32;
   Device device;
   explicit TensorMeta(const Tensor& x);
-  // Converts a full-size gradient to that of a broadcast operand: sums it to this shape, converts
-  // it to this dtype, and copies it to the CPU if the operand was a CPU number combined with CUDA
-  // tensors.
+  // Converts the gradient dx, which has the shape after broadcasting, to the gradient of the
+  // operand. Sums it to this shape, converts it to this dtype, and copies it to the CPU if the
+  // operand was a CPU number combined with CUDA tensors.
   Tensor reduce(const Tensor& dx) const;
   // Returns dy, or zeros if it is undefined. For ops with several outputs, some of which no
   // gradient reached.
@@ -195,7 +195,8 @@ class SavedTensor {
   friend struct CheckpointRegion;
   void keep(const Tensor& x);
 
-  // In a checkpointed region it has no memory, only dtype, shape and its place on the tape.
+  // If it was saved in a checkpointed region, it has no memory, only dtype, shape and its place on
+  // the tape.
   Tensor x_;
   IntrusivePtr<CheckpointRegionBase> region_;
   uint32_t version_ = 0;      // in a region: its index among the tensors saved there

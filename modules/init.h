@@ -50,16 +50,17 @@ Tensor kaiming_normal_(const Tensor& x, const KaimingOptions& options = {});
 // Computed in double on the host and copied.
 Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a = -2, double b = 2,
                      Generator* generator = nullptr);
-// Writes gain times a matrix [x.size(0), rest] with orthonormal rows or columns, whichever are
-// fewer (Saxe et al., 2013): the Q of the QR decomposition of a normal random matrix, with a
-// positive diagonal of R. Computed in double on the host and copied.
+// Writes gain times a matrix [x.size(0), rest] whose rows or columns, whichever are fewer, are
+// orthonormal (Saxe et al., 2013). It is the Q of the QR decomposition of a normal random matrix,
+// with a positive diagonal of R. Computed in double on the host and copied.
 Tensor orthogonal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
 }  // namespace taper::v0::init
 
 namespace taper::v0 {
 
-// Returns a constructor argument if the condition holds; otherwise throws an E with the text.
+// Checks an argument of a constructor and returns it. Throws an E with the text if the condition
+// does not hold.
 template <class E = ValueError, class T, class... Text>
 const T& checked(const T& given, bool holds, const Text&... text) {
   require<E>(holds, text...);
@@ -67,8 +68,8 @@ const T& checked(const T& given, bool holds, const Text&... text) {
 }
 // Returns a float32 tensor drawn from U(-bound, bound).
 Tensor uniform_within(double bound, const Shape& shape, Device device);
-// Returns the weight [out, in, ...] or bias [out] of Linear and of the convolutions, drawn from
-// U(-b, b) with b = 1 / sqrt(fan_in of the weight), which equals kaiming_uniform_ with a = sqrt(5).
+// Returns the weight [out, in, ...] or bias [out] of Linear and of the convolutions. It is drawn
+// from U(-b, b) with b = 1 / sqrt(fan_in of the weight), as by kaiming_uniform_ with a = sqrt(5).
 Tensor fan_in_uniform(const Shape& weight, const Shape& shape, Device device);
 
 }  // namespace taper::v0

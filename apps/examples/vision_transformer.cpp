@@ -58,7 +58,7 @@ struct ViT : Module {
   Child<Sequential> encoders;
   Child<Sequential> MLPHead;
 
-  // For images of 28x28 pixels in patches of 7x7.
+  // Creates a network for images of 28x28 pixels in patches of 7x7.
   ViT(int64_t latent_size, int64_t num_heads, int64_t num_encoders, int64_t num_classes,
       double dropout)
       : embedding(*this, "embedding", 1, 7, 16, latent_size),

@@ -1,6 +1,6 @@
-// Einstein summation. Each dimension of an operand has a name of one character: its letter in the
-// equation or, for a dimension covered by an ellipsis, a digit that counts from the right, starting
-// with '0' for the last.
+// Einstein summation. Each dimension of an operand has a name of one character, which is its letter
+// in the equation. The dimensions covered by an ellipsis are named by digits that count from the
+// right, starting with '0' for the last.
 #include <algorithm>
 #include <cctype>
 #include <map>

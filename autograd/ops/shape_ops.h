@@ -53,8 +53,8 @@ std::vector<Tensor> split(const Tensor& x, IntArg size, IntArg dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, IntArg dim = 0);
 // Splits x into at most `chunks` views of equal size, of which the last may be smaller.
 std::vector<Tensor> chunk(const Tensor& x, IntArg chunks, IntArg dim = 0);
-// Splits x into exactly `sections` views whose sizes differ by at most one, or before each of the
-// indices, which follow the rules of slice.
+// Splits x into views, either into exactly `sections` views whose sizes differ by at most one, or
+// before each of the indices. Indices are interpreted as in slice.
 std::vector<Tensor> tensor_split(const Tensor& x, IntArg sections, IntArg dim = 0);
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
                                  IntArg dim = 0);

@@ -67,8 +67,8 @@ class DrawGuard {
   const DrawGuard* outer_;
 };
 
-// Returns the key of one draw from the given generator, or from the default one if it is null. For
-// ops.
+// Used by ops. Returns the key of one draw from the given generator, or from the default one if it
+// is null.
 PhiloxKey next_key(Generator* generator);
 
 }  // namespace taper::v0

@@ -14,8 +14,9 @@ namespace {
 
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
 
-// Returns the activation that `layer` can apply itself: if it is exactly a Linear or a Conv2d,
-// `activation` is a ReLU or a GELU, and neither has hooks, which would see the value in between.
+// Returns the activation that `layer` can apply itself, or none. `layer` must be exactly a Linear
+// or a Conv2d and `activation` a ReLU or a GELU. Neither may have hooks, because these would see
+// the value in between.
 Activation fusible(const Module& layer, const Module& activation) {
   const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
   if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::kNone;

@@ -51,7 +51,7 @@ template <class LayerOptions> class ConvBase : public Module {
 
 // Maps x [N, in_channels, L] or [N, in_channels, H, W] to [N, out_channels, ...] in channels-last
 // memory; x may lack the batch dimension N. weight [out, in / groups, kernel...] and bias [out] are
-// drawn from U(-1/sqrt(n), 1/sqrt(n)) with n = in / groups * number of kernel elements.
+// drawn from U(-1/sqrt(n), 1/sqrt(n)), where n = in / groups * number of kernel elements.
 template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOptions>> {
  public:
   Conv(IntArg in, IntArg out, Pair kernel, const ConvOptions& o = {})

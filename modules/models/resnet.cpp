@@ -9,7 +9,7 @@
 namespace taper::v0 {
 namespace {
 
-// Only the first block of a stage changes the size.
+// Creates a stage of blocks. Only its first block changes the size.
 Sequential stage(int64_t in, int64_t out, int64_t blocks, int64_t stride, Device device) {
   Sequential layer;
   for (int64_t i = 0; i < blocks; ++i) {

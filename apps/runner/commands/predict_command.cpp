@@ -20,9 +20,8 @@ static std::string cell(const std::string& text) {
   return out + '"';
 }
 
-// Formats an output in the unit of the data with as many digits as are significant: float32 would
-// lose digits if the offset is large, and double would show digits that a float32 output does not
-// have.
+// Formats an output in the unit of the data with all significant digits. float32 would lose digits
+// if the offset is large, and double would show digits that a float32 output does not have.
 static std::string value_text(float output, const DataInfo& info) {
   constexpr double kRounding = 1e-6;
   const double value = output * info.target_std + info.target_mean;

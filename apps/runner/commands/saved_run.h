@@ -32,8 +32,8 @@ struct SavedRun {
   // or for a language model logits [N, T, vocabulary]. Does not record gradients.
   //
   // Raw samples of images are pixels as bytes, those of text are tokens (int64). Those of tables
-  // are the columns info.table->feature_names as numbers, nan for missing values; a column of words
-  // is replaced by one column of 0 or 1 for each of info.table->categories.
+  // are the columns info.table->feature_names as numbers, with nan for missing values. A column of
+  // words is replaced by one column of 0 or 1 for each of info.table->categories.
   //
   // Throws ValueError for another shape and TypeError for another dtype. Where raw samples are
   // floating-point numbers, every floating-point dtype is accepted.

@@ -22,7 +22,8 @@ namespace taper::v0::runner {
 // --- data ---
 
 // Returns the source that `config` names. A relative path is resolved against `base` if the file
-// exists there. Throws ConfigError at the config's place for an option that does not fit the data.
+// exists there. Throws ConfigError, with the position of `config` in its file, for an option that
+// does not fit the data.
 std::unique_ptr<data::Source> build_source(const Component& config,
                                            const std::filesystem::path& base = {});
 
@@ -30,13 +31,14 @@ std::unique_ptr<data::Source> build_source(const Component& config,
 
 // Builds the model. The input size of each layer is inferred from the layer before it. An mlp gets
 // an output layer appended; a sequential model must end with its output layer. If shapes do not
-// fit, throws ConfigError at the layer's (or model's) place, with the shape of the layer's input.
+// fit, throws ConfigError with the position of the layer (or model) in the config and the shape of
+// the layer's input.
 std::unique_ptr<Module> build_model(const Component& config, const DataInfo& data, Device device);
 
-// Call in a catch block for an exception thrown by model(x). Throws an error that names the layer
-// (or model) at its place in the config, and the path of its module: ConfigError if an op rejected
-// its arguments, ForeignError if the user's program registered the layer. Returns for other errors,
-// such as OutOfMemoryError.
+// Call this in a catch block for an exception thrown by model(x). Throws an error that names the
+// layer (or model), its position in the config, and the path of its module. It is a ConfigError if
+// an op rejected its arguments, and a ForeignError if the user's program registered the layer.
+// Returns for other errors, such as OutOfMemoryError.
 void refuse_layer(Module& model, const Component& config, const std::exception& error);
 // Returns model(x). Throws the errors of refuse_layer(). Throws ConfigError if the result does not
 // have the shape that the data need, or does not require grad although gradients are recorded.
@@ -72,9 +74,9 @@ struct Loss {
     return value(outputs, targets, reduction);
   }
 };
-// Returns loss(outputs, targets, reduction) for the loss that `config` names. Throws ConfigError at
-// its place if the loss rejects the outputs or targets, or ForeignError if the user's program
-// registered the loss.
+// Returns loss(outputs, targets, reduction) for the loss that `config` names. If the loss rejects
+// the outputs or targets, throws ConfigError with the position of `config`, or ForeignError if the
+// user's program registered the loss.
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction);
 

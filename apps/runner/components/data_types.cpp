@@ -53,8 +53,8 @@ template <class F> auto located_at(const Place& place, F f) try {
   throw ConfigError(located(place, error.what()));
 }
 
-// A data source whose options come from a config. Its OptionError becomes a ConfigError at the
-// config's place.
+// A data source whose options come from a config. Its OptionError is converted to a ConfigError
+// with the position of the option in the config.
 class ConfiguredSource final : public data::Source {
  public:
   ConfiguredSource(std::unique_ptr<data::Source> source, Place place)

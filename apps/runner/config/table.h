@@ -57,10 +57,10 @@ class ComponentRegistry {
   Component component(const std::string& name) const { return row(name).component; }
   Component first() const { return rows_.at(0).component; }
   // Call this in a catch block for an exception that a component threw. Handles only exceptions
-  // that are not derived from Error: throws ForeignError at the component's place if the user's
-  // program registered the component, and otherwise RunError that reports a bug. Appends `where` to
-  // the message. Returns for all other errors, and for those that are never the component's fault,
-  // such as std::bad_alloc.
+  // that are not derived from Error: throws ForeignError with the position of the component if the
+  // user's program registered it, and otherwise RunError that reports a bug. Appends `where` to the
+  // message. Returns for all other errors, and for those that are never the component's fault, such
+  // as std::bad_alloc.
   void refuse(const Component& c, const std::exception& error, const std::string& where = "") const;
   // Like refuse(), for an exception thrown while the component is called. Handles the rejection of
   // arguments by an op, too (is_refusal). Then throws ConfigError for a built-in component, whose

@@ -46,18 +46,18 @@ std::string cpu_name();
 // Returns as YAML the program, config and data files, which must be equal on all ranks of a run.
 std::string metadata_of_rank(const RunConfig& config);
 
-// Writes DIR/env.json: versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN, driver), CPU,
-// threads, device, the data files with their sizes and CRC-32, the seed, the folder where the run
-// was started, and the command line. Only these paths and arguments may identify the machine or its
-// user.
+// Writes DIR/env.json. It contains versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN,
+// driver), CPU, threads and device. It also contains the data files with their sizes and CRC-32,
+// the seed, the folder where the run was started, and the command line. Only these paths and
+// arguments may identify the machine or its user.
 void write_env(const fs::path& dir, const RunConfig& config, Device device);
 
 // Values as text, by name or path ("train.epochs").
 using MetadataMap = std::map<std::string, std::string>;
 
-// The contents of DIR/env.json without the run's own settings: values of program and machine by
-// name, and "N bytes, CRC-32 X" by data file. metadata_of_run() throws InputError if the file is
-// missing or damaged.
+// The contents of DIR/env.json without the run's own settings. The keys of `program` are the names
+// of values of the program and machine. The keys of `data` are data files, with values such as "N
+// bytes, CRC-32 X". metadata_of_run() throws InputError if the file is missing or damaged.
 struct RunMetadata {
   MetadataMap program{}, data{};
 };

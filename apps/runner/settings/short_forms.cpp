@@ -39,7 +39,7 @@ void wrap(Node& value, const std::string& key) {
            .children = {std::move(inner)}};
 }
 
-// Returns `key: word`. It has no place, because nobody has written it.
+// Returns `key: word`. It has no position in a file, because no file contains it.
 Node entry(std::string key, std::string word) {
   return {.kind = Kind::kScalar, .text = std::move(word), .key = std::move(key)};
 }
@@ -68,7 +68,7 @@ void expand(const Schema& schema, Node& map) {
   }
 }
 
-// The sections that a type of data has if the config leaves them out.
+// The default sections of a type of data.
 std::vector<Node> default_sections(const std::string& data_type) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
   const bool is_table = data_type == "table";
@@ -84,7 +84,8 @@ std::vector<Node> default_sections(const std::string& data_type) {
   return out;
 }
 
-// Returns the first path of `data.path`, which is one or a list; empty if there is none.
+// Returns the first path in `data.path`, which is a path or a list of paths. Returns "" if there is
+// none.
 std::string first_path(const Node& data) {
   const Node* path = data.find("path");
   if (path == nullptr) return "";
@@ -92,8 +93,8 @@ std::string first_path(const Node& data) {
   return path->kind == Kind::kScalar ? path->text : "";
 }
 
-// Adds `section`, a default, if the config lacks it. A typed section that the config has without a
-// type gets the default's type, and train gets its length.
+// Adds the default `section` if the config lacks it. If the config has the section without a type,
+// adds the type of the default. `train` gets the default's length.
 void add_default(Node& root, Node section) {
   Node* given = child_of(root, section.key);
   if (given == nullptr || given->kind == Kind::kNull) {

@@ -1,5 +1,6 @@
-// Short forms of a config. They are replaced in the tree of its nodes before it is read, so that
-// overrides and included files can extend them, and so that a run's config.yaml has the full forms.
+// Short forms of a config. They are replaced by the full forms in the tree of nodes, before the
+// config is read from it. Overrides and included files can therefore extend them, and a run's
+// config.yaml has the full forms.
 //
 //   optimizer: adam                    {type: adam}; also data, model, loss, schedule
 //   train: {early_stopping: true}      {early_stopping: {}}; false removes an optional section
@@ -14,16 +15,15 @@
 
 namespace taper::v0::runner {
 
-// Replaces words that stand for a section. Other values remain as they are, for the reader to
-// refuse.
+// Replaces words that stand for a section by that section. Leaves other values unchanged, so that
+// the reader rejects them.
 void expand_sections(Node& root);
 
-// Adds the type of data that `data.path` implies, and the sections that the type of data has by
-// default.
+// Adds the type of data if `data.path` implies it, and the default sections for the type of data.
 void complete_config(Node& root);
 
-// Returns the type of data in a file or folder: "table", "text" or "images"; empty if its name does
-// not tell.
+// Returns the type of data in a file or folder: "table", "text" or "images". Returns "" if its name
+// does not show the type.
 std::string data_type_of(const std::filesystem::path& path);
 
 // Returns whether `taper train PATH` trains on the file or folder itself: it is data, not a config
@@ -34,7 +34,7 @@ std::string name_of_data(const std::filesystem::path& path);
 
 // Returns the tree of a config that trains on the file or folder.
 Node config_of_data(const std::filesystem::path& path);
-// Returns the override with a key that is written in full: with a data file in place of a config,
+// Returns the override with its full key. If a data file is given in place of a config,
 // "target=survived" means "data.target=survived".
 std::string full_override(const std::string& text);
 

@@ -51,8 +51,8 @@ class Observers : public Observer {
     const Component* callback;  // null: the observer of train()'s caller
   };
 
-  // In the program an exception names the callback that threw it. A host that calls train() gets
-  // the exception itself.
+  // In the program `taper`, an exception names the callback that threw it. A host program that
+  // calls train() gets the exception itself.
   template <class F> void call_each(F f) {
     for (const Named& each : all_) {
       try {

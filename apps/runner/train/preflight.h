@@ -21,9 +21,9 @@ std::vector<CallSize> training_calls(const RunConfig& config, const RunSizes& si
 
 // Runs the model, the loss and the metrics on batches of all sizes that the run will have, unless
 // that would be expensive. Token ids and classes are at both ends of their range. Restores weights,
-// buffers and the default generator. Throws ConfigError, with a remedy, at the place of the layer,
-// loss, metric or train.batch_size that does not fit. Also throws the errors of run_model(). Call
-// it before sync_batch_norms().
+// buffers and the default generator. Throws ConfigError with a remedy and the position of the
+// layer, loss, metric or train.batch_size that does not fit. Also throws the errors of run_model().
+// Call it before sync_batch_norms().
 void check_batches(Module& model, const RunConfig& config, const DataInfo& data,
                    const RunSizes& sizes, Device device);
 

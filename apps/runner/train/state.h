@@ -46,8 +46,8 @@ struct TrainingState {
   // Adds model.safetensors and optimizer.safetensors to a checkpoint. has_begun: a step was taken,
   // so that averages exist. If the optimizer's state is sharded, every rank calls it.
   void save(Checkpoint& out, bool has_begun);
-  // Restores what save() has added. With a plateau schedule, the loaded learning rates are
-  // multiplied by `lr_factor`.
+  // Restores the state that save() has added. With a plateau schedule, the loaded learning rates
+  // are multiplied by `lr_factor`.
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
 
   std::unique_ptr<Module> model;

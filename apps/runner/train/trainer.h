@@ -65,9 +65,9 @@ class Trainer {
   double lr() const { return training_.optimizer->lr(); }
 
   // Trains until the last step, or until the run ends early: by early stopping, at the time limit,
-  // after step `stop_at`, by the observer, or by a signal or `stop`, which throw Interrupted. If
-  // run() throws, it first saves the last whole step if possible. A warning names the checkpoint,
-  // or the reason why there is none.
+  // after step `stop_at`, or by the observer. A signal or `stop` also ends it and throws
+  // Interrupted. If run() throws, it first saves the last whole step if possible. A warning names
+  // the checkpoint, or the reason why there is none.
   TrainResult run(int64_t stop_at, std::stop_token stop);
 
   // --- the parts of run(), for dry_run() ---

@@ -28,8 +28,8 @@ Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const 
 // Selects single elements of a tensor of `shape` along dimension d, by an index with its own shape.
 Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index,
                   bool distinct = false);
-// For n elements divided into runs that start at the positions begins [runs], returns the int64
-// number of the run that contains each element.
+// Returns the int64 number of the run that contains each of n elements. The elements are divided
+// into runs, which start at the positions begins [runs].
 Tensor run_of_each(const Tensor& begins, int64_t n);
 
 // take_rows returns the selected rows of x, as a tensor of `shape`. add_rows adds rows to `base`,

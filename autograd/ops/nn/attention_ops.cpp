@@ -364,8 +364,8 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, Boo
   {
     const NoGradGuard guard;
     const Tensor y = merged(out.y);
-    // Detach it from the view, because the tape refuses in-place changes of views made in no_grad
-    // mode.
+    // Make a tensor that is not a view, because the tape rejects in-place changes of views that
+    // were made in no_grad mode.
     out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
   }
   if (dropout_p == 0) {

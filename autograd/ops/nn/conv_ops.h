@@ -36,11 +36,13 @@ struct Conv2dOptions {
   int64_t groups = 1;
 };
 
-// x is [N, C, L] or [C, L], weight [O, C / groups, k], bias [O]. Returns [N, O, L'] or [O, L'].
+// Convolution in one dimension. x is [N, C, L] or [C, L], weight [O, C / groups, k], bias [O].
+// Returns [N, O, L'] or [O, L'].
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
-// x is [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw], bias [O]. Applies `activation` to
-// the result; relu is part of the same kernel if the device has a fused one.
+// Convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw],
+// bias [O]. Applies `activation` to the result; relu is part of the same kernel if the device has a
+// fused one.
 //
 //   conv2d(x, weight, bias, {.stride = 2, .padding = 1});
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -55,12 +57,13 @@ struct ConvTranspose2dOptions {
   int64_t groups = 1;
   Pair dilation = 1;
 };
-// Transposed convolution: the gradient of conv1d with respect to its input, as a function. x is [N,
-// C, L] or [C, L], weight [C, O / groups, k], bias [O]. Returns [N, O, (L - 1) * stride - 2 *
-// padding + dilation * (k - 1) + output_padding + 1].
+// Transposed convolution. It computes the gradient of conv1d with respect to its input. x is [N, C,
+// L] or [C, L], weight [C, O / groups, k], bias [O]. Returns [N, O, (L - 1) * stride - 2 * padding
+// + dilation * (k - 1) + output_padding + 1].
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose1dOptions& options = {});
-// x is [N, C, H, W] or [C, H, W], weight [C, O / groups, kh, kw], bias [O].
+// Transposed convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [C, O / groups,
+// kh, kw], bias [O].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

@@ -33,7 +33,7 @@ struct MaxPoolOptions {
 // NaN takes precedence. Of equal elements, the first receives the gradient.
 Tensor max_pool1d(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options = {});
-// Also return the positions (PyTorch: return_indices).
+// Like the functions above, but also return the positions (PyTorch: return_indices).
 Pooled max_pool1d_with_indices(const Tensor& x, IntArg kernel_size,
                                const MaxPoolOptions& options = {});
 Pooled max_pool2d_with_indices(const Tensor& x, Pair kernel_size,

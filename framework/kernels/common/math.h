@@ -113,8 +113,8 @@ TAPER_HD float expm1_of_rest(float r) {
   constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
   return r + r * r * wide::polynomial(r, kC);
 }
-// The nearest integer to x, for |x| < 1e6, as a float and as an integer. Adding 1.5 * 2^23 rounds x
-// and leaves the integer in the low bits.
+// Represents the nearest integer to x, for |x| < 1e6, as a float and as an integer. Adding 1.5 *
+// 2^23 rounds x and leaves the integer in the low bits.
 struct Nearest {
   float whole;
   int32_t n;

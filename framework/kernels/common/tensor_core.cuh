@@ -48,8 +48,8 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
 }
 
 // Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address of row
-// l % 8 of matrix l / 8 (16 bytes, aligned) and receives the elements (g, c) and (g, c + 1) of each
-// matrix; load_transposed gives (c, g) and (c + 1, g).
+// l % 8 of matrix l / 8 (16 bytes, aligned). It receives the elements (g, c) and (g, c + 1) of each
+// matrix, or (c, g) and (c + 1, g) from load_transposed.
 __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
   if constexpr (kTensorCores)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

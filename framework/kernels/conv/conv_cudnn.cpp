@@ -1,6 +1,6 @@
 // Convolutions by cuDNN in channels-last memory. Only deterministic algorithms are used, chosen
 // once for each shape. float32 multiplies in float32 (or in TF32 if the user allows it), and half
-// types accumulate in float32. float64 and everything that cuDNN rejects is left to the matrix
+// types accumulate in float32. float64 and everything that cuDNN rejects is computed by matrix
 // products.
 #include <algorithm>
 #include <iterator>

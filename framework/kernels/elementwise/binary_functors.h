@@ -183,7 +183,7 @@ struct IsClose : Predicates {
     return truth<T>((x == y) | (is_finite(distance) & (distance <= allowed)));
   }
 };
-// For integers only.
+// These functors are for integers only.
 TAPER_FUNCTOR(BitwiseAnd, Numbers, (T a, T b), T(int64_t(a) & int64_t(b)));
 TAPER_FUNCTOR(BitwiseOr, Numbers, (T a, T b), T(int64_t(a) | int64_t(b)));
 TAPER_FUNCTOR(BitwiseXor, Numbers, (T a, T b), T(int64_t(a) ^ int64_t(b)));

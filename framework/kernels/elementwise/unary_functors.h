@@ -244,7 +244,7 @@ struct NanToNum : Floats {
     return !is_inf(x) ? y : x > T(0) ? T(above) : T(below);
   }
 };
-// For integers only.
+// This functor is for integers only.
 TAPER_FUNCTOR(BitwiseNot, Numbers, (T x), T(~int64_t(x)));
 TAPER_FUNCTOR(Softsign, Floats, (T x), x / (math::abs(x) + T(1)));
 TAPER_FUNCTOR(Tanhshrink, Floats, (T x), x - math::tanh(x));

@@ -41,7 +41,8 @@ struct Windows {
 };
 Axes window_axes(const char* op, const Tensor& x, const Windows& windows);
 Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
-// Without scale_factor, the sizes determine the scale.
+// Returns the axes of an interpolation. If scale_factor is not given, the sizes determine the
+// scale.
 Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::AxisKind kind,
                  bool align_corners);
 
