@@ -4,6 +4,8 @@
 #include "modules/onnx/onnx_graph.h"
 
 #ifdef TAPER_WITH_ONNX
+#include <algorithm>
+
 #include <onnx/checker.h>
 #include <onnx/defs/attr_proto_util.h>
 #include <onnx/onnx_pb.h>
@@ -13,12 +15,13 @@ namespace {
 
 using onnx_export::Graph;
 
-constexpr int kIrVersion = 8, kOpset = 17;
+constexpr int kIrVersion = 8, kOpset = 17, kMlOpset = 3;
 
 void write_value(onnx::ValueInfoProto* to, const onnx_export::GraphValue& value) {
   to->set_name(value.name);
   auto* type = to->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(onnx_export::onnx_type(value.dtype));
+  type->set_elem_type(value.is_text ? int(onnx::TensorProto::STRING)
+                                    : onnx_export::onnx_type(value.dtype));
   auto* shape = type->mutable_shape();
   for (const std::string& size : value.sizes) {
     auto* dim = shape->add_dim();
@@ -35,6 +38,13 @@ onnx::ModelProto model_of(const Graph& graph, const OnnxOptions& options) {
   model.set_ir_version(kIrVersion);
   model.set_producer_name("taper");
   model.add_opset_import()->set_version(kOpset);
+  const bool uses_ml = std::ranges::any_of(
+      graph.nodes, [](const onnx_export::GraphNode& node) { return !node.domain.empty(); });
+  if (uses_ml) {
+    auto* opset = model.add_opset_import();
+    opset->set_domain(onnx_export::kMlDomain);
+    opset->set_version(kMlOpset);
+  }
   for (const auto& [key, value] : options.metadata) {
     auto* entry = model.add_metadata_props();
     entry->set_key(key);
@@ -56,6 +66,7 @@ onnx::ModelProto model_of(const Graph& graph, const OnnxOptions& options) {
     onnx::NodeProto* written = to->add_node();
     written->set_op_type(node.op);
     written->set_name(node.name);
+    written->set_domain(node.domain);
     for (const std::string& name : node.inputs) written->add_input(name);
     for (const std::string& name : node.outputs) written->add_output(name);
     for (const auto& attribute : node.attributes) {
@@ -72,7 +83,8 @@ bool has_onnx() { return true; }
 
 void export_onnx(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                  const std::string& path, const OnnxOptions& options) {
-  const Graph graph = onnx_export::trace_graph(f, module, examples, options);
+  Graph graph = onnx_export::trace_graph(f, module, examples, options);
+  if (!options.columns.empty()) onnx_export::prepend_columns(graph, options.columns);
   constexpr uint64_t kMost = (uint64_t(1) << 31) - (1 << 20);
   uint64_t nbytes = 0;
   for (const NamedTensor& t : graph.initializers) nbytes += t.tensor.nbytes();

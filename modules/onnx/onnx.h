@@ -3,6 +3,7 @@
 // how each op is written.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -13,6 +14,27 @@
 
 namespace taper::v0 {
 
+// A column of a table, from which an exported model computes some of its features. It becomes an
+// input [batch, 1] of the graph.
+//
+//   kNumber  float64; nan is missing. Feature: (x - mean) / std.
+//   kDate    float64, seconds since 1970-01-01T00:00:00Z; nan is missing. Features: year, month,
+//            day, weekday (0: Monday), hour, and days since `first_date`, each scaled like a
+//            number.
+//   kWord    strings. Feature: the word's index as a float32.
+struct OnnxColumn {
+  enum class Kind { kNumber, kDate, kWord };
+
+  std::string name;
+  Kind kind = Kind::kNumber;
+  std::vector<double> mean = {}, std = {};    // of each scaled feature
+  double fill = 0;                            // replaces missing values
+  std::vector<double> missing = {};           // numbers that are missing, too
+  bool has_gap_feature = false;               // one more feature: 1 for a missing value, else 0
+  double first_date = 0;                      // seconds since 1970
+  std::map<std::string, int64_t> words = {};  // indices; every other word has index 0
+};
+
 struct OnnxOptions {
   // Exports dimension 0 of all inputs, and everything derived from it, as the symbolic size
   // "batch". Other sizes are those of the example.
@@ -20,6 +42,10 @@ struct OnnxOptions {
   std::vector<std::string> input_names = {};   // default: "input", or "input_0", "input_1", ...
   std::vector<std::string> output_names = {};  // default: "output", or "output_0", ...
   std::map<std::string, std::string> metadata = {};
+  // If given, the graph takes these columns instead of a module's only input [batch, features]. The
+  // features are those of the columns, in order. The inputs have the names of the columns;
+  // `input_names` is not used. A value of the graph that has the name of a column is renamed.
+  std::vector<OnnxColumn> columns = {};
 };
 
 // Returns whether Taper was built with ONNX's definitions (TAPER_ONNX).

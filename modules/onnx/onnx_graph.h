@@ -14,18 +14,23 @@
 
 namespace taper::v0::onnx_export {
 
-using Attributes = std::vector<
-    std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>>;
+using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>,
+                               std::vector<float>, std::vector<std::string>>;
+using Attributes = std::vector<std::pair<std::string, Attribute>>;
+
+inline constexpr const char* kMlDomain = "ai.onnx.ml";
 
 struct GraphNode {
   std::string op, name;
   std::vector<std::string> inputs, outputs;
   Attributes attributes;
+  std::string domain = {};  // of the operator; empty: ONNX's own
 };
 struct GraphValue {
   std::string name;
   DType dtype;
   std::vector<std::string> sizes;  // numbers, or "batch"
+  bool is_text = false;            // strings; `dtype` has no meaning
 };
 struct Graph {
   std::vector<GraphNode> nodes;
@@ -36,6 +41,10 @@ struct Graph {
 // Builds the graph by tracing two passes. The second one has other values and another batch size.
 Graph trace_graph(const OnnxFunction& f, Module& module, const std::vector<Tensor>& examples,
                   const OnnxOptions& options);
+
+// Replaces the graph's only input [batch, features] by the columns from which it is computed.
+// Throws ValueError if the columns do not give as many features as the input has.
+void prepend_columns(Graph& graph, const std::vector<OnnxColumn>& columns);
 
 class GraphBuilder;
 struct Step;

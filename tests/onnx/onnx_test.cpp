@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "modules/models/text_classifiers.h"
 #include "modules/onnx/onnx_graph.h"
 #include "taper.h"
+#include "tests/onnx/run_onnx.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {
@@ -70,19 +70,7 @@ class Cases {
         name, [&](const auto& in) { return std::vector<Tensor>{module(in[0])}; }, module, {x}, o);
   }
 
-  void run_all() const {
-    const char* given = std::getenv("TAPER_ONNX_PYTHON");
-    const std::string python = given ? given : "python3";
-    if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
-      GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
-                   << "set TAPER_ONNX_PYTHON to another one. The models were exported and passed "
-                   << "ONNX's checker in C++.";
-    }
-    const std::string script = concat_to_string(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
-    EXPECT_EQ(
-        std::system(concat_to_string(python, " '", script, "' '", folder_.string(), "'").c_str()),
-        0);
-  }
+  void run_all() const { run_onnx(folder_); }
 
  private:
   const fs::path folder_;

@@ -2,6 +2,8 @@
 
   python run_onnx.py FOLDER      the folder also has CASE.INPUT.npy and CASE.OUTPUT.npy
 
+An input of strings is CASE.INPUT.txt, with one line per row.
+
 Needs onnx, onnxruntime and numpy. Exits with 1 and names the cases if ONNX's checker refuses a model, or
 if a result differs in shape, in dtype or, by more than 1e-5 (1 + |result|), in a value.
 """
@@ -14,12 +16,19 @@ import onnx
 import onnxruntime
 
 
+def load(path, value):
+    if value.type == "tensor(string)":
+        lines = path.with_suffix(f".{value.name}.txt").read_text().splitlines()
+        return numpy.array(lines, dtype=object).reshape(-1, 1)
+    return numpy.load(path.with_suffix(f".{value.name}.npy"))
+
+
 def wrong(path):
     onnx.checker.check_model(onnx.load(path), full_check=True)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    arrays = lambda values: {v.name: numpy.load(path.with_suffix(f".{v.name}.npy")) for v in values}
+    arrays = lambda values: {v.name: load(path, v) for v in values}
     want = arrays(session.get_outputs())
     got = dict(zip(want, session.run(None, arrays(session.get_inputs()))))
     for name, y in want.items():

@@ -1,5 +1,4 @@
 // ONNX Runtime computes, from the raw samples, the same numbers that `taper predict` prints.
-#include <cstdlib>
 #include <sstream>
 
 #include "apps/runner/base/errors.h"
@@ -13,6 +12,7 @@
 #include "framework/io/pt.h"
 #include "modules/onnx/onnx.h"
 #include "tests/data_files.h"
+#include "tests/onnx/run_onnx.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -45,18 +45,7 @@ class ExportTest : public DataFiles {
     save_npy(start + ".input.npy", raw);
     save_npy(concat_to_string(start, ".", port, ".npy"), want);
   }
-  void run_all() const {
-    const char* given = std::getenv("TAPER_ONNX_PYTHON");
-    const std::string python = given ? given : "python3";
-    if (std::system((python + " -c 'import onnx, onnxruntime' 2>/dev/null").c_str()) != 0) {
-      GTEST_SKIP() << python << " has no onnx and onnxruntime (pip install onnx onnxruntime); "
-                   << "set TAPER_ONNX_PYTHON to another one";
-    }
-    const std::string script = concat_to_string(TAPER_SOURCE_DIR, "/tests/onnx/run_onnx.py");
-    EXPECT_EQ(
-        std::system(concat_to_string(python, " '", script, "' '", cases_.string(), "'").c_str()),
-        0);
-  }
+  void run_all() const { test::run_onnx(cases_); }
 
   fs::path cases_;
 };
