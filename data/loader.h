@@ -18,7 +18,7 @@ enum class OnDevice { kAuto, kAlways, kNever };
 // Options of a DataLoader, named as in torch.utils.data.DataLoader.
 struct DataLoaderOptions {
   int64_t batch_size = 1;
-  bool shuffle = false;  // in the order of Dataset::sampler()
+  bool shuffle = false;  // whether Dataset::sampler() shuffles the samples
   int64_t batches = 0;   // maximum per epoch (for random windows: the exact number); 0: no limit
   int64_t workers = 0;   // threads that prepare batches ahead; 0: none
   OnDevice on_device = OnDevice::kAuto;

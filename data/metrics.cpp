@@ -159,8 +159,8 @@ void Meter::all_reduce(const distributed::Communicator& ranks) {
   const Tensor own = sums().defined() ? sums().to(ranks.device()) : Tensor();
   totals_ = totals_.defined() ? totals_.to(ranks.device(), {.copy = true}) : zeros({2}, doubles);
   ranks.all_reduce(totals_).wait();
-  // The number of dimensions and the sizes of each rank's sums. A rank without batches does not
-  // know them and gets them from the others.
+  // The number of dimensions and the sizes of each rank's sums. A rank without batches gets them
+  // from the others.
   Tensor look = full({1 + kMaxDims}, -1, {.dtype = kInt64});
   if (own.defined()) {
     look.data<int64_t>()[0] = own.dim();

@@ -21,7 +21,8 @@ Generator draws_of(uint64_t seed, int64_t epoch) {
   return generator;
 }
 
-// Checked here, before anything is divided by it.
+// Returns the samples of a batch for each rank. Checks the arguments before anything is divided by
+// them.
 int64_t part_of_batch(int64_t batch_size, int rank, int ranks) {
   if (rank >= 0 && rank < ranks && batch_size >= 1 && batch_size % ranks == 0) {
     return batch_size / ranks;

@@ -27,8 +27,8 @@ Tokens all_bytes() {
   return out;
 }
 
-// GPT-2's files spell a byte as a printable character: the byte's own character if it is printable
-// in Latin-1, otherwise the next one from U+0100.
+// Returns the character by which GPT-2's files spell a byte. It is the byte's own character if that
+// is printable in Latin-1, otherwise the next one from U+0100.
 uint32_t letter_of(uint32_t b) {
   if ((b > 32 && b < 127) || (b > 160 && b != 173)) return b;
   return 0x100 + (b <= 32 ? b : b <= 160 ? b - 94 : 67);

@@ -46,8 +46,8 @@ class Tokenizer {
   static Tokenizer of(Parts parts) { return Tokenizer(std::move(parts)); }
   const Parts& parts() const { return parts_; }  // of() builds an equal tokenizer from these
 
-  // In GPT-2's encoding, "<|endoftext|>" in a text is not treated as a special token. Throws
-  // ValueError for a character that is not in the vocabulary.
+  // Converts a text to token ids. In GPT-2's encoding, "<|endoftext|>" in a text is not treated as
+  // a special token. Throws ValueError for a character that is not in the vocabulary.
   std::vector<int64_t> encode(std::string_view text) const;
   // Returns the bytes, which may be invalid UTF-8 if the ids were cut off. Throws ValueError for an
   // invalid id.

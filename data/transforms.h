@@ -104,7 +104,7 @@ struct Cutout {
 // - l) y, where l is drawn from Beta(alpha, alpha) (Zhang et al., "mixup: beyond empirical risk
 // minimization", 2018). Classes become probabilities [B, num_classes], which cross_entropy accepts.
 struct Mixup {
-  int64_t num_classes = 0;  // for int64 targets
+  int64_t num_classes = 0;  // number of classes; used if targets are int64 classes
   double alpha = 0.2;
   Batch operator()(const Batch& batch, SampleRng& draws) const;
 };

@@ -31,7 +31,7 @@ class CartPole {
     steps_ = 0;
     return state();
   }
-  // action 0: push to the left, 1: to the right.
+  // Applies an action: 0 pushes to the left, 1 to the right.
   Step step(int64_t action) {
     constexpr double gravity = 9.8, pole = 0.1, mass = 1 + pole, half_length = 0.5, tau = 0.02;
     auto& [x, v, angle, w] = s_;

@@ -31,7 +31,8 @@ struct SiameseNetwork : ModuleOf<SiameseNetwork> {
   }
 };
 
-// Pair i: two images of the same digit if i is even, of different digits if it is odd.
+// Returns a data set of pairs. Pair i contains two images of the same digit if i is even, of
+// different digits if it is odd.
 data::FunctionDataset pairs(int64_t count, uint64_t seed) {
   const data::Batch digits = data::draw_digits(seed, 0, 2000);
   const Tensor images = digits.inputs.to(kFloat32) / 255;

@@ -40,8 +40,9 @@ struct VAE : Module {
   }
 };
 
-// Reconstruction and KL divergence losses, summed over all elements and the batch (appendix B of
-// the paper): 0.5 sum(1 + log(sigma^2) - mu^2 - sigma^2).
+// Returns the sum of the reconstruction loss and the KL divergence (appendix B of the paper). Both
+// are summed over all elements and the batch. The KL divergence is -0.5 sum(1 + log(sigma^2) - mu^2
+// - sigma^2).
 Tensor loss_function(const Reconstruction& y, const Tensor& x) {
   const Tensor bce = binary_cross_entropy(y.x, x.view({-1, 784}), {.reduction = Reduction::kSum});
   return bce - 0.5 * sum(1 + y.logvar - y.mu.pow(2) - y.logvar.exp());

@@ -112,7 +112,7 @@ Tensor batchify(const Tensor& data, int64_t bsz) {
   return data.narrow(0, 0, nbatch * bsz).view({bsz, -1}).t().contiguous();
 }
 
-// One step of plain gradient descent.
+// Takes one step of plain gradient descent.
 Tensor train_step(Module& model, const Tensor& data, const Tensor& targets, double lr) {
   model.zero_grad();
   const Tensor output = model(data);

@@ -110,8 +110,9 @@ void on_jpeg_error(j_common_ptr jpeg) {
   std::longjmp(reader.at_error, 1);
 }
 
-// libjpeg fills the missing part of a truncated or damaged file with gray and only warns, so that
-// warning becomes an error. The others concern markers that readers ignore.
+// Converts a warning to an error if a part of the image is missing: libjpeg fills the missing part
+// of a truncated or damaged file with gray and only warns, . Other warnings concern markers that
+// readers ignore.
 void on_jpeg_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level >= 0) return;

@@ -37,9 +37,9 @@ struct Point {
 using Stroke = std::vector<Point>;
 using Skeleton = std::vector<Stroke>;
 
-// The ways to write each digit in a box of 60 x 100 units, y pointing down. A stroke is a smooth
-// curve through its points, closed if it ends where it starts. A corner is where one stroke ends
-// and the next one begins.
+// Returns the ways to write a digit in a box of 60 x 100 units, y pointing down. A stroke is a
+// smooth curve through its points, which is closed if it ends where it starts. A corner is where
+// one stroke ends and the next one begins.
 const std::vector<Skeleton>& skeletons(int64_t digit) {
   static const std::array<std::vector<Skeleton>, kDigits> kTable = {{
       {{{{30, 0}, {50, 17}, {56, 50}, {50, 83}, {30, 100}, {10, 83}, {4, 50}, {10, 17}, {30, 0}}},
@@ -109,7 +109,8 @@ class Draws {
 constexpr uint64_t kSeedSalt = 0x64696769747321ull;
 constexpr uint64_t kOrderStreams = uint64_t(1) << 63;
 
-// The ten labels of each block of ten images are a Fisher-Yates shuffle.
+// Returns the label of an image. The ten labels of each block of ten images are a Fisher-Yates
+// shuffle.
 int64_t label_of(uint64_t seed, int64_t index) {
   Draws draws(seed ^ kSeedSalt, kOrderStreams + uint64_t(index / kDigits));
   std::array<int64_t, kDigits> order{};

@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kChunkBytes = size_t{1} << 20, kCountedBytes = kChunkBytes;
-constexpr size_t kShownBytes = 28;  // of a foreign file, after its first four
+constexpr size_t kShownBytes = 28;  // number of bytes of a foreign file that a message shows, after
+                                    // its first four
 
 template <class... Args> [[noreturn]] void fail(const fs::path& file, const Args&... args) {
   throw InputError(file.string(), ": ", args...);

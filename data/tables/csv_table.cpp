@@ -21,7 +21,7 @@ using namespace detail;
 using namespace csv;
 
 constexpr size_t kMostCategories = 1000;  // per column
-constexpr size_t kMostShown = 10;         // in a message
+constexpr size_t kMostShown = 10;         // maximum number of items that a message lists
 
 template <class Texts> bool all_integers(const Texts& texts) {
   return std::ranges::all_of(texts, [](const std::string& t) { return integer_of(t).has_value(); });
@@ -180,8 +180,8 @@ class TableReader {
             in_quotes(*theirs), " as in the training file, got ", in_quotes(*ours));
   }
 
-  // A column without a single number contains words. In other columns a word is an error, which is
-  // detected when the cell is read.
+  // Finds the columns of words. A column without a single number contains words. In other columns a
+  // word is an error, which is detected when the cell is read.
   void find_categories() {
     for (size_t i = 0; i < names_.size(); ++i) {
       check_stop();

@@ -1,6 +1,7 @@
 // The registries of components that a config can name, and the arguments with which components are
 // created. A program registers its own components before it calls main() (apps/runner/program.h).
-// Configs, JSON Schema and the reference page then know them by name like the built-in ones:
+// Configs can then name them like the built-in ones, and JSON Schema and the reference page contain
+// them:
 //
 //   register_layer<ScaleOptions>("scale", [](const ScaleOptions& o, const LayerSite& at) {
 //     return std::make_unique<Scale>(at.in.back(), o);

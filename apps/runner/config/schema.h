@@ -170,7 +170,7 @@ struct Field {
   bool writes_null = false;
 
   Field& required() { return is_required = true, *this; }
-  // For a typed section: the path that it has may imply the type.
+  // For a typed section: states that the section's `path` may imply its type.
   Field& implied_by_path() {
     std::get<TypedSection>(target).path_may_imply_type = true;
     return *this;
@@ -202,7 +202,7 @@ struct Schema {
   std::vector<Field> fields{};
   std::vector<Rule> rules{};
 
-  // The returned reference is valid until the next call.
+  // Adds a field. The returned reference is valid until the next call.
   Field& field(std::string name, Target target, const char* doc, Range range = {}) {
     fields.push_back({std::move(name), std::move(target), doc, range});
     return fields.back();

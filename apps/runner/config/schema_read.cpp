@@ -137,7 +137,7 @@ struct Reader {
     result.problems.push_back({place, std::move(message)});
   }
 
-  // A non-empty `advice` must begin with "; ".
+  // Reports that a node has another type than expected. A non-empty `advice` must begin with "; ".
   void mismatch(const Node& node, const std::string& path, const std::string& expected,
                 const std::string& advice = "") {
     problem(node.place, concat_to_string(path, path.empty() ? "" : ": ", "expected ", expected,

@@ -128,7 +128,7 @@ template <class Made, class... Args> class Table<Made(Args...)> : public Compone
   }
 
   // Creates the component. If a factory of the user's program returns null or throws an exception
-  // that is not Taper's, throws RunError with kExitBug at the component's place.
+  // that is not Taper's, throws RunError with kExitBug and the position of the component.
   Made make(const Component& c, Args... args) const try {
     Made made = std::any_cast<const Maker&>(row(c.type).make)(c, args...);
     if constexpr (requires { made == nullptr; }) {

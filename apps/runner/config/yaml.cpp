@@ -36,7 +36,8 @@ LineParts parts_of(const Place& place) {
   return {text.substr(0, at), text.substr(at)};
 }
 
-// yaml-cpp stops silently at byte 4 and guesses UTF-16, so every byte is checked first.
+// Checks every byte before yaml-cpp reads the text, because yaml-cpp stops silently at byte 4 and
+// guesses UTF-16.
 void check_bytes(std::string_view text, const SourcePtr& source) {
   Place place{source, 1, 1};
   while (!text.empty()) {
@@ -160,8 +161,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
     add(std::move(done.node), done.anchor);
   }
 
-  // Called at the end of a map only: yaml-cpp takes a list that is never closed for a key, and
-  // reports the missing bracket later.
+  // Groups the children of a map into pairs of keys and values. Called only at the end of the map:
+  // yaml-cpp treats a list that is never closed as a key, and reports the missing bracket later.
   void pair_up(Node& map) {
     const std::vector<Node> children = std::move(map.children);
     map.children.clear();
@@ -205,8 +206,9 @@ class YamlTreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Node> anchored_;
 };
 
-// yaml-cpp does not advance at some stray characters and would report empty documents forever. So
-// look for a second document once, not in a loop.
+// Passes the events of the text to the builder. Looks for a second document once, not in a loop,
+// because yaml-cpp does not advance at some stray characters and would report empty documents
+// forever.
 void read_events(std::string_view text, YamlTreeBuilder& builder) {
   // yaml-cpp closes an open quote silently if the text ends in a newline, so let the text end in
   // '#'.

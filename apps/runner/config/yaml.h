@@ -58,7 +58,8 @@ struct Node {
   enum class Kind : uint8_t { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
   bool is_quoted = false;        // quoted or block scalar: always text, never a number
-  Place place{};                 // for a map's child without a value, the place of its key
+  Place place{};                 // where the node is written; for a map's child without a value,
+                                 // where its key is
   std::string text{};            // of a scalar
   std::string key{};             // of a map's child
   Place key_place{};             // equal to `place` if there is no key

@@ -30,7 +30,7 @@ size_t columns_now() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// See https://no-color.org.
+// Returns whether the user wants colors (https://no-color.org).
 bool wants_colors() {
   const char* plain = std::getenv("NO_COLOR");
   return !plain || !*plain;

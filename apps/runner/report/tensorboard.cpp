@@ -10,7 +10,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// CRC-32C (Castagnoli), reflected. zlib's CRC-32 has another polynomial.
+// Returns the CRC-32C (Castagnoli, reflected), which has another polynomial than zlib's CRC-32.
 uint32_t crc32c(std::string_view bytes) {
   uint32_t crc = ~0u;
   for (const char c : bytes) {
@@ -44,7 +44,7 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) += value;
 }
 
-// Event.wall_time = 1, step = 2.
+// Writes Event.wall_time = 1 and step = 2.
 std::string event_at(int64_t step) {
   return key(1, kFixed64) + little_endian(std::bit_cast<uint64_t>(now()), 8) + key(2, kVarint) +
          varint(uint64_t(step));
@@ -67,7 +67,7 @@ void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
   write(event_at(step) + bytes(5, bytes(1, bytes(1, tag) + key(2, kFixed32) + number)));
 }
 
-// A TFRecord has the length, the length's checksum, the event, and the event's checksum.
+// Writes a TFRecord: the length, the length's checksum, the event, and the event's checksum.
 void EventWriter::write(std::string_view event) {
   const std::string length = little_endian(event.size(), 8);
   out_ << length << little_endian(masked_crc(crc32c(length)), 4) << event

@@ -10,9 +10,10 @@ namespace taper::v0::runner {
 
 // The numbers of samples in a run.
 struct RunSizes {
-  int64_t train_samples = 0;  // in an epoch, without those that train.drop_last leaves out
-  int64_t eval_samples = 0;   // in an evaluation during training
-  int64_t test_samples = 0;   // in the test of the saved weights; 0 without a validation part
+  int64_t train_samples = 0;  // per epoch, without samples that train.drop_last omits
+  int64_t eval_samples = 0;   // per evaluation during training
+  int64_t test_samples = 0;   // in the final test of the saved weights; 0 if there is no validation
+                              // part
   int64_t eval_batch_size = 1;
   int64_t ranks = 1;
 };

@@ -58,7 +58,8 @@ void report_device(const RunConfig& config, Device device) {
                             ")"));
 }
 
-// Nsight Systems and similar profilers set this variable for the programs that they start.
+// Starts NVTX ranges under Nsight Systems and similar profilers, which set this variable for the
+// programs that they start. Returns whether it did.
 static bool begin_nvtx() {
   const bool is_on = (detail::observers.load() & detail::kMarked) != 0;
   if (is_on || std::getenv("NVTX_INJECTION64_PATH") == nullptr) return false;

@@ -120,7 +120,8 @@ struct Console {
     logger.set_error_handler([](const std::string&) {});
   }
 };
-// Never destroyed, because destructors of other static objects may still log.
+// Returns the console. It is never destroyed, because destructors of other static objects may still
+// log.
 Console& console() {
   static Console& one = *new Console;
   return one;

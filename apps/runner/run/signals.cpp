@@ -40,7 +40,7 @@ const char* name_of_signal(int number) {
   }
 }
 
-// Async-signal-safe. Writes the line in one call, so that lines of several processes do not mix.
+// Prints a line in one call, so that lines of several processes do not mix. Async-signal-safe.
 void print_line(std::initializer_list<const char*> parts) {
   if (quiet != 0) return;
   char line[PATH_MAX + 512];
@@ -69,7 +69,7 @@ bool is_echo(int number) {
   return number == SIGTERM && last_signal == SIGTERM && seconds < 0.1;
 }
 
-// The handler of all signals but SIGXFSZ.
+// Handles all signals except SIGXFSZ.
 void note(int number) {
   const int saved_errno = errno;
   const bool ends = number == SIGINT || number == SIGTERM;

@@ -68,7 +68,7 @@ void expand(const Schema& schema, Node& map) {
   }
 }
 
-// The default sections of a type of data.
+// Returns the default sections of a type of data.
 std::vector<Node> default_sections(const std::string& data_type) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
   const bool is_table = data_type == "table";

@@ -98,8 +98,8 @@ void Log::memory(int64_t step, int64_t peak, int64_t estimate) {
   log_info(wrapped(parts));
 }
 
-// The estimate of the time left includes the evaluations that remain, and assumes that checkpoints
-// stay as frequent as they were so far.
+// Shows the progress. The estimate of the time left includes the evaluations that remain, and
+// assumes that checkpoints stay as frequent as they were so far.
 void Log::show(const RunState& state, int64_t total, int64_t evaluations, double lr) {
   if (is_mute_ || !progress_.is_due()) return;
   const double training = timings.training();

@@ -71,7 +71,7 @@ LoopControl Trainer::loop_control() {
   const auto signals = ranks_.all_gather_text(own.signal);
   std::istringstream first(from_first(
       ranks_, concat_to_string(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
-  first.imbue(std::locale::classic());  // in others a blank may separate thousands
+  first.imbue(std::locale::classic());  // other locales may separate thousands by a blank
   first >> own.is_late >> own.saves >> exchange_at_;
   own.reads = true;
   own.signal = signal_of(signals, ranks_);

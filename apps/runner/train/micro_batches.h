@@ -39,7 +39,7 @@ struct MicroBatch {
   double weight = 1;     // without step_tokens: the share of the step's samples
   Tensor step_tokens{};  // 0-dim: number of tokens in the whole step; undefined if the loss is a
                          // mean over samples
-  double num_ranks = 1;  // by which gradients are divided when they are averaged over ranks
+  double num_ranks = 1;  // the divisor of gradients that are averaged over ranks
 
   // Returns the contribution of this micro-batch to the mean loss of the step. `loss` is its own
   // mean loss. The contributions add up to the mean loss of one large batch.
@@ -58,7 +58,7 @@ class MicroBatches {
                const Communicator& ranks);
   // Copies the weights of rank 0 to all ranks. Every rank calls it before the first step.
   void begin();
-  // Whether several parts are computed, on this rank or on others.
+  // Returns whether several parts are computed, on this rank or on others.
   bool is_divided() const { return parallel_.has_value(); }
 
   // Return the number of batches and of samples in the step that begins with this batch of the
@@ -73,13 +73,13 @@ class MicroBatches {
   Tensor run(int64_t first, const NextBatch& next, const TrainOn& train_on);
   // Returns the mean loss of the step, 0-dim, on all ranks. Every rank calls it.
   Tensor mean_loss(const Tensor& losses) const;
-  // Copies the running statistics of rank 0 to all ranks and returns true. Returns false without
-  // copying if they are equal on all ranks anyway: if the batch is not divided, and with
-  // train.shards. Every rank calls it.
+  // Copies the running statistics of rank 0 to all ranks and returns true. If they are equal on all
+  // ranks without a copy, returns false: if the batch is not divided, and with train.shards. Every
+  // rank calls it.
   bool share_buffers();
 
  private:
-  // The batches of a step, as far as they must be known before the first micro-batch.
+  // The batches of a step, if they must be loaded before the first micro-batch.
   struct StepBatches {
     int64_t first;
     std::vector<Batch> loaded{};  // empty: micro-batches are whole batches from next()

@@ -110,13 +110,13 @@ class Preflight {
   const DataInfo& data_;
   const Device device_;
   const Loss loss_;
-  std::vector<NamedTensor> buffers_;  // their values before
+  std::vector<NamedTensor> buffers_;  // the buffers, with their values before the trials
   int64_t sample_cost_ = 0;           // multiply-adds
 };
 
 std::string count_of(int64_t n) { return concat_to_string(n, n == 1 ? " sample" : " samples"); }
 
-// Synchronized batch norms see the whole batch of all ranks.
+// Returns whether the model gets the whole batch of all ranks at once. Synchronized batch norms do.
 bool sees_whole_batch(const RunConfig& config, const RunSizes& sizes) {
   return config.distributed.sync_batch_norm && sizes.ranks > 1;
 }

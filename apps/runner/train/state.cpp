@@ -64,7 +64,7 @@ Best best_of(const Json& json) {
   return best;
 }
 
-// NaN and infinity are null in JSON.
+// Returns the number in `json`. NaN and infinity are written as null.
 double number_of(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
 
 }  // namespace
@@ -118,7 +118,8 @@ void TrainingState::save(Checkpoint& out, bool has_begun) {
   for (auto& [name, x] : weights) x = copy_on_host(x);
 }
 
-// A plateau schedule changes the rates itself once the warmup is over.
+// Sets the rates of the schedule. A plateau schedule changes the rates itself once the warmup is
+// over.
 void TrainingState::step_schedule(int64_t steps_done) {
   if (steps_done > 0 && (!plateau || steps_done <= warmup_)) schedule->step();
 }

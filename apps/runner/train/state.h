@@ -82,10 +82,11 @@ struct RunState {
   Position at{};
   PhiloxKey random{};
   uint64_t metrics_bytes = 0;             // size of metrics.jsonl
-  std::optional<uint32_t> metrics_crc{};  // of these bytes
+  std::optional<uint32_t> metrics_crc{};  // CRC-32 of these bytes
   Best best{}, stopping{};
   Metrics metrics{};           // of the last evaluation
-  int64_t evaluated_step = 0;  // its step; 0: there was none, or it is not known
+  int64_t evaluated_step = 0;  // the step of the last evaluation; 0: there was none, or it is not
+                               // known
   double lr_scale = 1;         // halved by every rollback to a checkpoint
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // why the run ended before its last step; empty: it did not

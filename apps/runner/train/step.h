@@ -39,8 +39,8 @@ class Step {
   int64_t batches_from(int64_t batch) const { return micro_batches_.batches_from(batch); }
   int64_t samples_from(int64_t batch) const { return micro_batches_.samples_from(batch); }
 
-  // After a non-finite step, later updates are suppressed until this is called, so that the
-  // offending weights can be inspected. Not used with on_nan=skip.
+  // Ends the suppression of updates. After a non-finite step, later updates are suppressed until
+  // this is called, so that the offending weights can be inspected. Not used with on_nan=skip.
   void allow_updates() { num_bad_.zero_(); }
   // Discards the CUDA graph and the position. Call it after anything other than a step, such as
   // loading a checkpoint, has changed weights or buffers.
@@ -86,7 +86,7 @@ class Step {
   const Communicator& ranks_;
   MicroBatches micro_batches_;
   Loss loss_;
-  std::optional<Position> at_;  // of the loader
+  std::optional<Position> at_;  // position of the loader
   Tensor loss_and_norm_;
   Tensor one_;      // 0-dim: 1
   Tensor num_bad_;  // 0-dim: number of non-finite steps since allow_updates(); above 0, updates are

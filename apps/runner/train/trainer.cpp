@@ -171,8 +171,8 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   end_if_requested(plan, control);
 }
 
-// At this point the step is saved. A signal throws Interrupted, because the run is to be resumed.
-// Other requests end the run as if this had been its last step.
+// Ends the run if that is requested. At this point the step is saved. A signal throws Interrupted,
+// because the run is to be resumed. Other requests end the run as if this had been its last step.
 void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
   require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
                        " at step ", state_.step, " of ", length_.steps,
@@ -219,7 +219,7 @@ bool Trainer::is_overflow(float loss) const {
   return training_.scaler && std::isfinite(loss) && training_.scaler->get_scale() >= 1;
 }
 
-// All ranks have the same numbers, so only the first rank reports them.
+// Logs a warning on the first rank only, because all ranks have the same numbers.
 void Trainer::report(const std::string& warning) const {
   if (is_first_) warn(warning);
 }
@@ -266,7 +266,8 @@ Metrics Trainer::evaluate() {
                           stop_check());
 }
 
-// All calls that may throw precede begun_.reset(), so that undo() can revert the evaluation.
+// Evaluates and logs. All calls that may throw precede begun_.reset(), so that undo() can revert
+// the evaluation.
 bool Trainer::evaluate_and_log() {
   const Clock::time_point start = Clock::now();
   const TrainConfig& c = config_.train;
@@ -325,7 +326,8 @@ void Trainer::save(bool is_best, bool is_extra) {
   log_.timings.saving += seconds_since(start);
 }
 
-// The checkpoint stores no reason for the end, because a run that is resumed from it continues.
+// Saves a checkpoint. It stores no reason for the end, because a run that is resumed from it
+// continues.
 void Trainer::save_ended_by_observer() {
   const std::string reason = std::exchange(state_.reason, "");
   save(false, true);

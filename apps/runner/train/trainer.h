@@ -44,7 +44,8 @@ inline constexpr double kReadSeconds = 0.5;
 
 // The requests of clocks and signals after a step.
 struct LoopControl {
-  std::string signal{};  // that was received, or "its program" for the stop token; empty: none
+  std::string signal{};  // the signal that was received, or "its program" for the stop token;
+                         // empty: none
   bool is_late = false;  // train.time_limit has passed
   bool saves = false;    // checkpoint.interval has passed
   bool reads = false;    // it is time to read losses
@@ -151,8 +152,8 @@ class Trainer {
   // --- checkpoints ---
 
   bool save_is_due(bool epoch_ends) const;
-  // Extra checkpoints (signal, time limit) are never rollback targets: an uninterrupted run would
-  // not have written them.
+  // Saves a checkpoint. Extra checkpoints (signal, time limit) are never rollback targets, because
+  // an uninterrupted run would not have written them.
   void save(bool is_best = false, bool is_extra = false);
   void save_ended_by_observer();
   // Returns a checkpoint made from this rank's state alone. Must not be called if the optimizer's

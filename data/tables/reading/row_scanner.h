@@ -77,10 +77,10 @@ class RowScanner {
 
   const RowTarget* target_ = nullptr;
   int64_t row_ = 0, room_ = 0;
-  std::vector<uint64_t*> cells_;  // of the chunk of row_, one per column
+  std::vector<uint64_t*> cells_;  // the chunk that contains row_, for each column
   int64_t place_ = 0;             // line minus row of the last place
   int64_t lines_in_row_ = 0;      // line ends in quoted cells of the current row
-  size_t column_ = 0;             // that the scan reached in the current row
+  size_t column_ = 0;             // the column that the scan has reached in the current row
   int64_t opened_ = 0;            // the line of a quote that the text in memory does not close
   std::string unquoted_;
 
@@ -94,7 +94,8 @@ class RowScanner {
     Slot slots[kSlots] = {};
   };
   std::vector<std::unique_ptr<WordCache>> caches_;
-  std::array<bool, 256> starts_number_{};  // by the first character of a cell
+  std::array<bool, 256> starts_number_{};  // whether a cell that begins with this character may be
+                                           // a number
   // Whether the next cell of a column is likely to be a word, although it may begin with a digit.
   std::vector<char> has_words_;
 };

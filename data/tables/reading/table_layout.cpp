@@ -18,7 +18,7 @@ using csv::Fields;
 using csv::Record;
 using taper::detail::in_quotes;
 
-constexpr size_t kMostRows = 1000;  // that are looked at
+constexpr size_t kMostRows = 1000;  // maximum number of rows that are examined
 constexpr size_t kMostForDelimiter = 200;
 constexpr size_t kMostAbove = 100;  // lines above a table
 constexpr std::string_view kDelimiters = ",;\t|";
@@ -183,7 +183,7 @@ CellFormat requested_format(const std::string& delimiter, char point) {
   return {.delimiter = is_blanks ? ' ' : delimiter[0], .is_blanks = is_blanks, .point = point};
 }
 
-// Returns the offset behind the first `count` lines.
+// Returns the offset of the text after the first `count` lines.
 size_t skip_lines(const std::string& path, std::string_view text, int64_t count) {
   size_t at = 0;
   for (int64_t i = 0; i < count; ++i) {

@@ -47,7 +47,7 @@ class TextBuffer {
   void append_latin1();
   void append_utf16();
   void put(uint32_t code_point);
-  // Checks the UTF-8 text behind `checked_`.
+  // Checks the UTF-8 text after `checked_`.
   void check();
   [[noreturn]] void fail_at(size_t offset, const std::string& what) const;
 
