@@ -26,8 +26,8 @@ struct CheckpointRegion : CheckpointRegionBase {
     const CheckpointRegion* region;
   };
 
-  // The region whose function is running on this thread, and the destination of what a second run
-  // saves.
+  // The region whose function is running on this thread, and where a second run stores the tensors
+  // that it saves.
   struct Run {
     CheckpointRegion* region = nullptr;
     std::vector<SavedTensor>* again = nullptr;
@@ -48,7 +48,7 @@ struct CheckpointRegion : CheckpointRegionBase {
       return;
     }
     const uint32_t index = count++;
-    // Parameters stay in memory anyway, so nothing is gained by dropping them.
+    // Parameters stay in memory in any case, so nothing is gained by dropping them.
     if (saved.x_.requires_grad() && saved.x_.is_leaf()) return;
     saved.x_ = alias_of(saved.x_);
     saved.x_.impl()->storage = {};

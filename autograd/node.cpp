@@ -80,8 +80,9 @@ Node* make_accumulator(TensorImpl* leaf) {
   return first;
 }
 
-// The leaf owns its accumulator, so that the pointer can be read at any time without a lock. While
-// a graph references the accumulator, the accumulator references the leaf.
+// Returns the edge to the leaf's accumulator. The leaf owns its accumulator, so that the pointer
+// can be read at any time without a lock. While a graph references the accumulator, the accumulator
+// references the leaf.
 Edge accumulator_of(TensorImpl* leaf) {
   Node* node = leaf->accumulator.load(std::memory_order_acquire);
   if (!node) node = make_accumulator(leaf);
@@ -117,8 +118,8 @@ void Node::release_saved() {
   destroy_closure = nullptr;
 }
 
-// Destroying a chain of a million nodes must not recurse a million levels: nodes released while
-// another one is being destroyed are queued.
+// Destroys a node. Nodes that are released while another one is being destroyed are queued, because
+// destroying a chain of a million nodes must not recurse a million levels.
 void Node::destroy(Node* node) noexcept {
   static thread_local std::vector<Node*>* waiting = nullptr;
   if (waiting) return waiting->push_back(node);

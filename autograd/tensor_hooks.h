@@ -32,7 +32,8 @@ struct TensorHook : std::function<Tensor(const Tensor&)> {
 struct Hooks : Counted {
   static constexpr uint32_t kAfterAccumulation = UINT32_MAX;
 
-  // Called when the node is destroyed. Destroys the functions; handles to them may live longer.
+  // Destroys the functions. Called when the node is destroyed; handles to the hooks may live
+  // longer.
   static void let_go(Hooks* hooks) noexcept;
 };
 

@@ -142,7 +142,7 @@ class ChildBase {
   [[noreturn]] static void refuse_moved();
   // Returns the owner of the module.
   Module* owner_of_module() const;
-  // Add this to the owner's list and remove it. The owner may be null.
+  // Add this object to the owner's list, and remove it from there. The owner may be null.
   void enter(Module* owner) noexcept;
   void leave() noexcept;
   // Returns the module that is registered at this place, or null.

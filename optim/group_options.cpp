@@ -32,7 +32,7 @@ void SettingList::add(const char* name, const Shape& shape, DType dtype, void* p
   all.push_back({name, shape, dtype, place, range});
 }
 
-// The comparisons are false for NaN, so NaN is rejected, too.
+// Throws for settings out of range. The comparisons are false for NaN, so NaN is rejected, too.
 void check_ranges(const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     if (setting.dtype != kFloat64) continue;

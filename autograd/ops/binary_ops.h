@@ -19,16 +19,16 @@ namespace taper::v0 {
 [[nodiscard]] Tensor add(const Tensor& a, const Tensor& b, Scalar alpha = 1);
 [[nodiscard]] Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha = 1);
 [[nodiscard]] Tensor mul(const Tensor& a, const Tensor& b);
-// True division: integers give float32.
+// Returns a / b. Integers are divided in float32.
 [[nodiscard]] Tensor div(const Tensor& a, const Tensor& b);
 // Rounds the quotient: "floor" is floor_divide, "trunc" rounds toward zero. Integers stay integers.
 // The gradient is 0. Throws Error for another rounding mode.
 [[nodiscard]] Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
-// Python's // and %: the quotient is rounded down, and the remainder has the sign of b.
+// Like Python's // and %: the quotient is rounded down, and the remainder has the sign of b.
 // floor_divide is not differentiable.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
-// C's %: the remainder has the sign of a.
+// Like C's %: the remainder has the sign of a.
 Tensor fmod(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor pow(const Tensor& base, const Tensor& exponent);
 // Throws Error if both base and exponent are integers and the exponent is negative.
@@ -45,8 +45,8 @@ Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight);
 // Return x + value * a * b and x + value * a / b. addcdiv requires floating dtypes.
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
-// A NaN in either operand gives NaN. Where both are equal, each receives half of the gradient.
-// Where the result is NaN, both receive all of it.
+// Return the larger or the smaller operand. If either is NaN, the result is NaN. Where both are
+// equal, each receives half of the gradient. Where the result is NaN, both receive all of it.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 // Comparisons return bool tensors and are not differentiable.

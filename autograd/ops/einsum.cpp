@@ -81,7 +81,8 @@ Names names_of(const std::string& term, int dims, size_t operand) {
   return with_digits(term, dims - letters);
 }
 
-// The ellipsis, followed by the letters that occur exactly once, in alphabetical order.
+// Returns the output of an equation without "->": the ellipsis, followed by the letters that occur
+// exactly once, in alphabetical order.
 std::string implicit_output(const Equation& e) {
   std::map<char, int> count;
   for (const std::string& term : e.inputs) {

@@ -17,7 +17,7 @@ struct Joined {
   int dim = 0;
 };
 
-// Whether cat includes x. Empty 1-d tensors are skipped, as in PyTorch.
+// Returns whether cat includes x. Empty 1-d tensors are skipped, as in PyTorch.
 bool counts(const Tensor& x) { return x.dim() != 1 || x.numel() > 0; }
 
 Joined check_cat(const std::vector<Tensor>& tensors, int64_t dim) {

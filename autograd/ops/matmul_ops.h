@@ -14,9 +14,9 @@ namespace taper::v0 {
 
 // Multiplies vectors, matrices and batches of matrices. The batch dimensions broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// a [n, k] times b [k, m] gives [n, m].
+// Returns the product [n, m] of a [n, k] and b [k, m].
 Tensor mm(const Tensor& a, const Tensor& b);
-// a [b, n, k] times b [b, k, m] gives [b, n, m].
+// Returns the products [b, n, m] of a [b, n, k] and b [b, k, m].
 Tensor bmm(const Tensor& a, const Tensor& b);
 // Returns beta * bias + alpha * a b for a [n, k] and b [k, m]. bias broadcasts to [n, m]. It is not
 // read if beta is 0.

@@ -15,7 +15,7 @@ void check_probability(double p) {
                       p);
 }
 
-// The gradient applies the same mask, which is drawn again from `key`.
+// Applies dropout. The gradient applies the same mask, which is drawn again from `key`.
 Tensor dropped(const Tensor& x, double p, const PhiloxKey& key, DType result) {
   Tensor y = kernels::dropout(x, p, key, result);
   return linear_in(x, "NativeDropoutBackward0", y, [p, key, from = x.dtype()](const Tensor& dy) {

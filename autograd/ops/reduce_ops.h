@@ -15,7 +15,7 @@ namespace taper::v0 {
 Tensor sum(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor sum(const Tensor& x, const Shape& dims, BoolArg keepdim = false,
            std::optional<DType> dtype = std::nullopt);
-// mean requires a floating dtype, of x or in `dtype`.
+// Return the mean, which requires a floating dtype, of x or in `dtype`.
 Tensor mean(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor mean(const Tensor& x, const Shape& dims, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);

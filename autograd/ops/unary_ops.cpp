@@ -18,7 +18,7 @@ using Op = kernels::UnaryOp;
 using T = const Tensor&;
 using A = const UnaryArgs&;
 
-// y = scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
+// Returns the gradient of y = scale * x above 0, and scale * alpha * (exp(inner * x) - 1) below.
 Tensor exponential_slope(T dy, T x, double alpha, double scale, double inner) {
   // Above 0 exp may overflow, and 0 * inf would give NaN in the next derivative.
   const Tensor below = exp(zero_outside(x, x < 0) * inner) * (scale * alpha * inner);
@@ -234,7 +234,7 @@ Tensor celu(const Tensor& x, RealArg alpha) {
 Tensor hardsigmoid(const Tensor& x) { return pointwise(Op::kHardsigmoid, x); }
 Tensor hardswish(const Tensor& x) { return pointwise(Op::kHardswish, x); }
 Tensor mish(const Tensor& x) { return pointwise(Op::kMish, x); }
-// -log(1 + exp(-x)): the gradient of softplus with beta = -1.
+// Returns -log(1 + exp(-x)), which is softplus with beta = -1.
 Tensor logsigmoid(const Tensor& x) { return pointwise(Op::kLogsigmoid, x, {.a = -1, .b = 40}); }
 Tensor hardshrink(const Tensor& x, RealArg lambd) {
   return pointwise(Op::kHardshrink, x, {.a = lambd});

@@ -38,7 +38,7 @@ Tensor cosh(const Tensor& x);
 [[nodiscard]] Tensor tanh(const Tensor& x);
 [[nodiscard]] Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
-// lgamma returns log |gamma(x)|, and digamma is its derivative. digamma can be differentiated
+// lgamma returns log |gamma(x)|, and digamma returns its derivative. digamma can be differentiated
 // twice.
 Tensor lgamma(const Tensor& x);
 Tensor digamma(const Tensor& x);
@@ -53,8 +53,8 @@ Tensor frac(const Tensor& x);
 [[nodiscard]] Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, RealArg negative_slope = 0.01);
 Tensor elu(const Tensor& x, RealArg alpha = 1);
-// tanh_form selects GPT-2's approximation by tanh (PyTorch: approximate="tanh"). The default uses
-// erf.
+// Returns x times the normal distribution function. The default form uses erf. tanh_form selects
+// GPT-2's approximation by tanh (PyTorch: approximate="tanh").
 Tensor gelu(const Tensor& x, BoolArg tanh_form = false);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, RealArg beta = 1, RealArg threshold = 20);
@@ -71,7 +71,8 @@ Tensor hardshrink(const Tensor& x, RealArg lambd = 0.5);
 Tensor softshrink(const Tensor& x, RealArg lambd = 0.5);
 // Returns the first half of x along dim times the sigmoid of the second half.
 Tensor glu(const Tensor& x, IntArg dim = -1);
-// weight has x's dtype, and one element for all of x or one for each slice of dimension 1.
+// Returns x, but weight * x where x is negative. weight has x's dtype, and one element for all of x
+// or one for each slice of dimension 1.
 Tensor prelu(const Tensor& x, const Tensor& weight);
 // Limits x to [min, max]. Either bound may be std::nullopt, but not both: that throws Error. NaN
 // stays NaN. Integers stay integers if the bounds are integers. Elements equal to a bound pass the

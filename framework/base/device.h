@@ -29,7 +29,7 @@ class Device {
   Device(const std::string& text) : Device(std::string_view(text)) {}
   // Device("cuda", 0), for example.
   Device(std::string_view type, IntArg index);
-  // An integer is the index of a CUDA device, as in PyTorch.
+  // Creates a CUDA device from its index, as in PyTorch.
   template <std::convertible_to<IntArg> T> Device(T index) : Device(DeviceType::kCuda, index) {}
 
   DeviceType type() const { return type_; }

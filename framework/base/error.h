@@ -54,18 +54,18 @@ template <Printable... Args> std::string concat_to_string(const Args&... args) {
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  // The message is the text of all arguments, as concat_to_string() joins it.
+  // Creates an error. The message is the text of all arguments, joined as by concat_to_string().
   template <Printable First, Printable... Rest>
   requires(sizeof...(Rest) > 0) Error(const First& first, const Rest&... rest)
       : runtime_error(concat_to_string(first, rest...)) {}
   const char* what() const noexcept override {
     return located_.empty() ? std::runtime_error::what() : located_.c_str();
   }
-  // Called while the exception leaves each module, innermost first. The message then ends in the
-  // module's path, "(in module net.2)".
+  // Adds a module to the path in which the message ends, "(in module net.2)". Called while the
+  // exception leaves each module, innermost first.
   void add_module(const std::string& name);
-  // Put text in front of the message, and a line after it. Code that knows more about an error
-  // calls them and rethrows the same object, so that the exception keeps its type.
+  // Add text in front of the message, or a line after it. Code that has more information about an
+  // error calls them and rethrows the same object, so that the exception keeps its type.
   void add_prefix(const std::string& prefix);
   void add_note(const std::string& note);
   // Returns the path of the module in whose call the error was thrown, such as "net.2". It is empty

@@ -12,7 +12,8 @@ struct Installed {
   std::mutex mutex;
   Logger logger;
 };
-// Never destroyed, because destructors of static objects and threads that outlive main() may log.
+// Returns the installed logger. It is never destroyed, because destructors of static objects and
+// threads that outlive main() may log.
 Installed& installed() {
   static Installed& one = *new Installed;
   return one;

@@ -135,8 +135,7 @@ void set_thread_stream(int device, void* stream) noexcept {
   thread_streams[size_t(device)] = stream_of(stream);
 }
 
-// The handle of the default stream refers to the current device, so the device must be made
-// current.
+// Makes the device current, because the handle of the default stream refers to the current device.
 void synchronize_stream(int device, void* stream) {
   const DeviceGuard guard(device);
   TAPER_CUDA_CHECK(cudaStreamSynchronize(stream_of(stream)));

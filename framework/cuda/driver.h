@@ -63,7 +63,7 @@ void synchronize_event(void* event, int device);
 bool query_event(void* event);
 double elapsed_milliseconds(void* start, void* end);
 
-// NVTX ranges.
+// Begin and end an NVTX range.
 void push_range(const char* name);
 void pop_range();
 

@@ -12,7 +12,7 @@ namespace taper::v0::cuda {
 
 template <class Handle> class IdleHandles {
  public:
-  // Never destroyed, because handles may be returned after main().
+  // Returns the pool. It is never destroyed, because handles may be returned after main().
   static IdleHandles& instance() {
     static IdleHandles& instance = *::new IdleHandles;
     return instance;

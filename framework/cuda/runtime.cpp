@@ -50,7 +50,8 @@ struct BadIndexSlot {
 std::array<std::atomic<const BadIndexSlot*>, kMaxDevices> bad_index_slots{};
 std::mutex bad_index_mutex;
 
-// The slot is never freed, because kernels may report until the process ends.
+// Allocates the slot of a device. It is never freed, because kernels may report until the process
+// ends.
 const BadIndexSlot& make_bad_index_slot(int device) {
   std::lock_guard lock(bad_index_mutex);
   if (const BadIndexSlot* slot = bad_index_slots[size_t(device)].load()) return *slot;

@@ -124,7 +124,8 @@ Work begin(Backend& ranks, CollectiveKind kind, ReduceOp op, std::vector<Part> p
   try {
     check_arguments(ranks, call);
   } catch (const Error&) {
-    // The other ranks wait until this rank describes its call, so tell them that it was refused.
+    // The other ranks wait until this rank describes its call, so it must tell them that it rejects
+    // the call.
     if (ranks.compares()) {
       ranks.exchange(header("a call that it refuses", describe(site)), to_string(call));
     }

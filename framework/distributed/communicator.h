@@ -58,8 +58,8 @@ class Work {
     std::swap(pending_, other.pending_);
     return *this;
   }
-  // MPI: blocks until the results are available. NCCL: makes the current stream wait and returns
-  // immediately. Throws RankError if the collective failed.
+  // Waits for the collective. With MPI, blocks until the results are available. With NCCL, makes
+  // the current stream wait and returns immediately. Throws RankError if the collective failed.
   void wait();
   bool done() { return !pending_ || pending_->done(); }
 

@@ -54,7 +54,7 @@ template <class T> MPI_Op half_op(ReduceOp op) {
   return op == ReduceOp::kMin ? own_op<T, smaller>() : own_op<T, total>();
 }
 
-// An average is computed as a sum; the caller divides.
+// Returns MPI's operation. An average is computed as a sum, which the caller divides.
 MPI_Op op_of(DType dtype, ReduceOp op) {
   if (dtype == kFloat16) return half_op<Half>(op);
   if (dtype == kBFloat16) return half_op<BFloat16>(op);

@@ -74,7 +74,7 @@ std::string nccl_error(ncclComm_t comm) {
   return concat_to_string("NCCL says: ", nccl().GetErrorString(status));
 }
 
-// NCCL has no int16, so int16 is moved as bytes and reduced as int32.
+// Returns NCCL's type. NCCL has no int16, so int16 is moved as bytes and reduced as int32.
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return ncclFloat32;
@@ -275,7 +275,8 @@ class NcclBackend : public Backend {
     }
     return status;
   }
-  // If the watchdog has aborted the call, it knows the reason.
+  // Throws if a call failed. If the watchdog has aborted the call, the error contains the
+  // watchdog's reason.
   void check_call(ncclResult_t status, const CollectiveCall& call) {
     if (status == ncclSuccess) return;
     refuse_failed();

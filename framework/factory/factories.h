@@ -30,7 +30,7 @@ class TensorData {
 
   const Shape& shape() const { return shape_; }
   const std::vector<Scalar>& values() const { return values_; }
-  // kFloat64 represents any floating-point type.
+  // Returns the kind of the values. kFloat64 represents any floating-point type.
   DType dtype() const { return values_.empty() ? dtype_ : widest(); }
 
  private:
@@ -62,7 +62,8 @@ Tensor from_blob(void* data, const Shape& sizes, const Shape& strides, BlobDelet
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
-// The dtype follows from the value: bool, int64 or float32.
+// Returns a tensor filled with the value. The default dtype follows from the value: bool, int64 or
+// float32.
 Tensor full(const Shape& shape, Scalar value, TensorOptions options = {});
 // Returns start, start + step, ... up to but excluding end. The dtype is int64 if all arguments are
 // integers, otherwise float32.

@@ -10,7 +10,8 @@ thread_local const DrawGuard* innermost = nullptr;
 // Guards the keys of all generators; held for a few instructions only.
 std::mutex key_mutex;
 
-// Never destroyed, because threads may draw until the process ends.
+// Returns the generator of the process. It is never destroyed, because threads may draw until the
+// process ends.
 Generator& process_generator() {
   static Generator& generator = *::new Generator;
   return generator;

@@ -32,7 +32,8 @@ void* Tensor::host_data(DType wanted) const {
   return data_ptr();
 }
 
-// Rounding between floating-point types and conversion to bool are never errors.
+// Throws if an element does not fit `wanted`. Rounding between floating-point types and conversion
+// to bool are never errors.
 void Tensor::check_elements_fit(DType wanted) const {
   const bool is_float = is_floating_point();
   if (wanted == kBool || promote_types(dtype(), wanted) == wanted) return;

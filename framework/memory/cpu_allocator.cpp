@@ -31,7 +31,8 @@ struct Cache {
   size_t cached = 0;
 };
 
-// Never destroyed, because tensors with static lifetime may be freed after main().
+// Returns the cache. It is never destroyed, because tensors with static lifetime may be freed after
+// main().
 Cache& cache() {
   static Cache& instance = *::new Cache;
   return instance;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPage = 4096, kMiB = size_t(1) << 20;
 
-// One allocator per visible device. Neither these nor the allocator of page-locked memory are ever
+// Returns the allocator of a device. Neither the allocators nor that of page-locked memory are ever
 // destroyed, because tensors with static lifetime may be freed after main().
 DeviceAllocator& allocator_of(int device) {
   static std::deque<DeviceAllocator>& all = []() -> std::deque<DeviceAllocator>& {
@@ -116,7 +116,7 @@ class PinnedAllocator {
   }
 
  private:
-  // Called with the mutex held.
+  // Frees the waiting blocks whose work has finished. Called with the mutex held.
   void reclaim_waiting() {
     for (PinnedPtr& block : waiting_) {
       if (!block->fence.passed() || !block->copies.passed()) continue;

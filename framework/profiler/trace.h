@@ -16,7 +16,7 @@ struct TracedOp {
   const char* name;            // the name in docs/operators.md, or the name of a part of that op
   std::vector<Tensor> inputs;  // undefined if an optional input was not given
   std::vector<Tensor> outputs;
-  std::any options;  // of the op's own options type; views store a Shape
+  std::any options;  // a struct of the op's own options type; views store a Shape
 };
 
 // Until the end of the scope, calls `note` for each op that this thread computes. A composite op is

@@ -78,7 +78,8 @@ class Tensor {
 
   // --- shape and place ---
   int dim() const;
-  // A negative dimension counts from the end. Throws IndexError if it is out of range.
+  // Returns the size of a dimension. A negative dimension counts from the end. Throws IndexError if
+  // it is out of range.
   int64_t size(IntArg dim) const;
   // Returns by value on rvalues so that the result does not dangle.
   const Shape& shape() const&;

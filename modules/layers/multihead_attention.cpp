@@ -104,8 +104,8 @@ Tensor mask_for(const Tensor& q, const Tensor& k, const AttendOptions& o, bool c
   return sum;
 }
 
-// Softmax of scores with an optional mask. A query whose keys are all hidden gets zeros. Its scores
-// are replaced too, so that no nan enters the backward pass.
+// Returns the softmax of scores with an optional mask. A query whose keys are all hidden gets
+// zeros. Its scores are replaced too, so that no nan enters the backward pass.
 Tensor masked_softmax(const Tensor& scores, const Tensor& mask) {
   if (!mask.defined() || scores.numel() == 0) return softmax(scores, -1);
   const Tensor biased = scores + mask;

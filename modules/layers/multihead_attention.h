@@ -48,7 +48,7 @@ class MultiheadAttention : public Cloneable<MultiheadAttention> {
 
   MultiheadAttention(IntArg embed_dim, IntArg num_heads, MultiheadAttentionOptions options = {});
 
-  // Self-attention of x. Returns only the output.
+  // Computes self-attention of x. Returns only the output.
   Tensor forward(const Tensor& x) override {
     return attend(x, x, x, {.need_weights = false}).output;
   }

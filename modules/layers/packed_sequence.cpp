@@ -75,7 +75,7 @@ PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch
   if (sequence.unsorted_indices.defined()) {
     place = sequence.unsorted_indices.cpu().to_vector<int64_t>();
   }
-  // Indices of rows of data. An index behind the last row selects the padding.
+  // Indices of rows of data. An index beyond the last row selects the padding.
   const int64_t padding = sequence.data.size(0);
   Numbers rows(static_cast<size_t>(T * B), padding), lengths(static_cast<size_t>(B));
   for (int64_t t = 0, start = 0; t < longest; start += sizes[size_t(t++)]) {

@@ -171,8 +171,8 @@ Tensor RnnBase::run_cell(const RnnWeights& cell, const Tensor& rows, const Sizes
   return cat(outputs, 0);
 }
 
-// rows: [sum of batch_sizes, input_size]; states, before and after: [num_layers * directions, B,
-// ...].
+// Runs all layers. rows is [sum of batch_sizes, input_size]. `state` and the returned states are
+// [num_layers * directions, B, ...].
 RnnResult RnnBase::run_rows(Tensor rows, const Sizes& batch_sizes, const RnnState& state) const {
   std::vector<Tensor> h_n, c_n;
   for (size_t i = 0; i < cells.size();) {

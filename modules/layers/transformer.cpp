@@ -42,7 +42,7 @@ Tensor residual(const LayerOptions& o, Child<LayerNorm>& norm, const Tensor& x, 
   return o.norm_first ? x + part(norm(x)) : norm(x + part(x));
 }
 
-// The feed-forward part of a layer, without its dropout.
+// Applies the feed-forward part of a layer, without its dropout.
 template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
   const Tensor z = layer.linear1(x);
   return layer.linear2(layer.dropout(layer.options.activation == "relu" ? relu(z) : gelu(z)));

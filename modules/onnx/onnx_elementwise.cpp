@@ -69,7 +69,8 @@ template <bool kSoft> string shrink(OpWriter& w) {
   return w.add("Shrink", {x_of(w)}, {{"lambd", lambda}, {"bias", kSoft ? lambda : 0.F}});
 }
 string silu(OpWriter& w) { return w.add("Mul", {x_of(w), w.add("Sigmoid", {x_of(w)})}); }
-// Above the threshold, PyTorch's formula and ONNX's differ by less than the precision of float32.
+// Writes softplus. Above the threshold, PyTorch's formula and ONNX's differ by less than the
+// precision of float32.
 string softplus(OpWriter& w) {
   const double beta = unary_args(w).a;
   if (beta == 1) return w.add("Softplus", {x_of(w)});

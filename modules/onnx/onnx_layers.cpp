@@ -246,7 +246,8 @@ string batch_norm(OpWriter& w) {
 
 // --- attention, recurrent cells ---
 
-// q [..., T, D], k [..., S, D], v [..., S, Dv]; mask is added to the scores, or is empty.
+// Writes attention of q [..., T, D], k [..., S, D] and v [..., S, Dv]. `mask` is added to the
+// scores, or is empty.
 string attend(OpWriter& w, const string& q, const string& k_turned, const string& v, double scale,
               const string& mask, bool may_hide_all) {
   string scores = w.add("MatMul", {with(w, "Mul", q, scale), k_turned});

@@ -70,7 +70,7 @@ string permute(OpWriter& w) {
   for (const int64_t d : w.options<Shape>()) order.push_back(wrap_dim(d, w.x().dim()));
   return w.add("Transpose", {w.in()}, {{"perm", order}});
 }
-// The options are dimension, first element, number of elements, and step.
+// Writes a slice. The options are dimension, first element, number of elements, and step.
 string slice(OpWriter& w) {
   const auto end_of = [](const Shape& s) {
     return Shape{s[2] == 0 ? s[1] : s[1] + (s[2] - 1) * s[3] + 1};

@@ -44,14 +44,15 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value = 
 struct Sorted {
   Tensor values, indices;
 };
-// Stable sort. NaN counts as the largest value.
+// Sorts x along dim. The sort is stable, and NaN counts as the largest value.
 Sorted sort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 Tensor argsort(const Tensor& x, IntArg dim = -1, BoolArg descending = false);
 // Returns the k largest or smallest elements, sorted. Of equal elements, the first is taken.
 //
 //   const auto [values, indices] = topk(logits, 5);
 Sorted topk(const Tensor& x, IntArg k, IntArg dim = -1, BoolArg largest = true);
-// Cumulative sums and products along dim. `dtype` acts as in reductions. Integers give int64.
+// Return the cumulative sums or products along dim. `dtype` has the same meaning as in reductions.
+// Integers give int64.
 Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 

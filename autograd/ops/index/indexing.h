@@ -54,7 +54,7 @@ struct TensorIndex {
   TensorIndex(const Tensor& x) : kind(IndexKind::kTensor), tensor(x) {}
 
   IndexKind kind;
-  int64_t number = 0;  // for a boolean: a mask without dimensions
+  int64_t number = 0;  // for IndexKind::kBoolean, 0 or 1: a mask without dimensions
   Slice slice = {};
   Tensor tensor = {};
 };
@@ -67,7 +67,7 @@ using taper::Slice;
 using taper::TensorIndex;
 }  // namespace indexing
 
-// A single 0-dim integer tensor as the only index does not synchronize.
+// Returns x[index]. If a single 0-dim integer tensor is the only index, it does not synchronize.
 Tensor index(const Tensor& x, const Tensor& index);
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
 Tensor index(const Tensor& x, std::initializer_list<TensorIndex> indices);

@@ -53,7 +53,7 @@ Tensor probabilities(const Tensor& q, const Tensor& k, Tensor mask, const Attent
   return zero_outside(softmax(zero_outside(biased, alive), -1), alive);
 }
 
-// Also computes the mask's gradient if dmask is not null.
+// Computes the gradients by public ops. If dmask is not null, also computes the mask's gradient.
 kernels::AttentionGradients composed_backward(const Tensor& dy_given, const Tensor& q_given,
                                               const Tensor& k_given, const Tensor& v_given,
                                               const Tensor& mask, const Attention& how,
@@ -118,7 +118,8 @@ kernels::AttentionArgs args_of(const Attention& how) {
   return {how.causal, how.scale, how.dropout_p, how.key};
 }
 
-// The result has no logsumexp if it was composed of ops.
+// Computes attention by a fused kernel, or otherwise by ops. In the latter case the result has no
+// logsumexp.
 kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& mask, const Attention& how) {
   kernels::AttentionResult out;
@@ -157,7 +158,7 @@ SavedTensor saved_result(const kernels::AttentionResult& out) {
   return reads ? SavedTensor::output(out.y) : SavedTensor();
 }
 
-// Attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv], with an additive mask.
+// Computes attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv], with an additive mask.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               const Attention& how) {
   const kernels::AttentionResult out = forward(q, k, v, mask, how);

@@ -36,13 +36,13 @@ struct Conv2dOptions {
   int64_t groups = 1;
 };
 
-// Convolution in one dimension. x is [N, C, L] or [C, L], weight [O, C / groups, k], bias [O].
-// Returns [N, O, L'] or [O, L'].
+// Computes a convolution in one dimension. x is [N, C, L] or [C, L], weight [O, C / groups, k],
+// bias [O]. Returns [N, O, L'] or [O, L'].
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
-// Convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [O, C / groups, kh, kw],
-// bias [O]. Applies `activation` to the result; relu is part of the same kernel if the device has a
-// fused one.
+// Computes a convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [O, C / groups,
+// kh, kw], bias [O]. Applies `activation` to the result; relu is part of the same kernel if the
+// device has a fused one.
 //
 //   conv2d(x, weight, bias, {.stride = 2, .padding = 1});
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -57,13 +57,13 @@ struct ConvTranspose2dOptions {
   int64_t groups = 1;
   Pair dilation = 1;
 };
-// Transposed convolution. It computes the gradient of conv1d with respect to its input. x is [N, C,
-// L] or [C, L], weight [C, O / groups, k], bias [O]. Returns [N, O, (L - 1) * stride - 2 * padding
-// + dilation * (k - 1) + output_padding + 1].
+// Computes a transposed convolution in one dimension, which is the gradient of conv1d with respect
+// to its input. x is [N, C, L] or [C, L], weight [C, O / groups, k], bias [O]. Returns [N, O, (L -
+// 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1].
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose1dOptions& options = {});
-// Transposed convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [C, O / groups,
-// kh, kw], bias [O].
+// Computes a transposed convolution in two dimensions. x is [N, C, H, W] or [C, H, W], weight [C, O
+// / groups, kh, kw], bias [O].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

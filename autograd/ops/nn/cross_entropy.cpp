@@ -36,8 +36,8 @@ kernels::CrossEntropy taken(kernels::CrossEntropy& kept) {
   return all;
 }
 
-// x is [n, C] and target [n]. Autocast requires a float32 loss; the kernels read half types
-// directly.
+// Returns the loss for x [n, C] and target [n]. Autocast requires a float32 loss; the kernels read
+// half types directly.
 Tensor nll_of_rows(const Tensor& x, const Tensor& target, Reduction reduction, NllOptions o) {
   refuse_batchmean(reduction);
   if (o.weight.defined()) o.weight = o.weight.detach();

@@ -78,7 +78,7 @@ Pair blocks_of(const char* op, Pair image, Pair kernel, const UnfoldOptions& o) 
 
 std::string both(Pair p) { return concat_to_string("(", p.h, ", ", p.w, ")"); }
 
-// unfold and fold are each other's gradients.
+// unfold_images and fold_images compute each other's gradients.
 Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOptions& o);
 
 Tensor fold_images(const Tensor& x, const Shape& images, Pair kernel, Pair blocks,

@@ -39,7 +39,8 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options = 
 // dtypes only.
 Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOptions& options = {});
 
-// [..., C * r^2, H, W] becomes [..., C, H * r, W * r] (https://arxiv.org/abs/1609.05158), and back.
+// Convert [..., C * r^2, H, W] to [..., C, H * r, W * r] (https://arxiv.org/abs/1609.05158), and
+// back.
 Tensor pixel_shuffle(const Tensor& x, IntArg upscale_factor);
 Tensor pixel_unshuffle(const Tensor& x, IntArg downscale_factor);
 

@@ -41,8 +41,8 @@ template <class F> bool broken(const Tensor& x, F keeps) {
   return x.is_cpu() && !all(keeps(x.detach())).template item<bool>();
 }
 
-// A loss of x - y with one forward and one backward kernel. If the backward pass is recorded, the
-// gradient is dy * slope(x - y) instead.
+// Computes a loss of x - y with one forward and one backward kernel. If the backward pass is
+// recorded, the gradient is dy * slope(x - y) instead.
 template <class F>
 Tensor of_difference(const char* node, BinaryOp op, TernaryOp backward, const Tensor& x,
                      const Tensor& y, double delta, F slope) {

@@ -24,10 +24,10 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;  // in [0, 1]: this fraction of each target is spread over all classes
 };
 
-// Log-softmax and negative log-likelihood in one kernel. logits are [N, C], [N, C, d1, ...] or [C]
-// (floating). target holds int64 classes [N], [N, d1, ...] or [], or floating probabilities of the
-// logits' shape. A class outside [0, C) other than ignore_index throws IndexError: on the CPU at
-// once, on the GPU at the next synchronizing call.
+// Returns the negative log-likelihood of log_softmax(logits), computed in one kernel. logits are
+// [N, C], [N, C, d1, ...] or [C] (floating). target holds int64 classes [N], [N, d1, ...] or [], or
+// floating probabilities of the logits' shape. A class outside [0, C) other than ignore_index
+// throws IndexError: on the CPU at once, on the GPU at the next synchronizing call.
 //
 //   cross_entropy(logits, labels, {.label_smoothing = 0.1});
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
@@ -37,11 +37,13 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 // Like cross_entropy, but takes log-probabilities and requires classes as the target.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 
-// mse_loss, l1_loss, huber_loss and smooth_l1_loss throw ValueError if the shapes differ. (PyTorch
-// prints a warning and broadcasts.)
+// Return the mean, sum or elements of (input - target)^2 or |input - target|. These and the
+// following two functions throw ValueError if the shapes differ. (PyTorch prints a warning and
+// broadcasts.)
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
-// Quadratic up to a distance of delta, linear beyond it. smooth_l1_loss is huber_loss / beta.
+// Return losses that are quadratic up to a distance of delta (or beta) and linear beyond it.
+// smooth_l1_loss is huber_loss / beta.
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean,
                   RealArg delta = 1);
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
@@ -58,12 +60,14 @@ struct BceOptions {
   Tensor weight = {};  // factor of each element; broadcasts
   Reduction reduction = Reduction::kMean;
 };
-// input holds probabilities. Logarithms are clamped at -100. An input outside [0, 1] throws Error
-// on the CPU and gives NaN on the GPU. Throws Error under autocast, as in PyTorch.
+// Returns the binary cross-entropy of probabilities. Logarithms are clamped at -100. An input
+// outside [0, 1] throws Error on the CPU and gives NaN on the GPU. Throws Error under autocast, as
+// in PyTorch.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                             const BceOptions& options = {});
-// Kullback-Leibler divergence. input holds log-probabilities; target holds probabilities, or their
-// logarithms if log_target. Reduction::kBatchmean divides the sum by the first size.
+// Returns the Kullback-Leibler divergence. input holds log-probabilities; target holds
+// probabilities, or their logarithms if log_target. Reduction::kBatchmean divides the sum by the
+// first size.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean,
               BoolArg log_target = false);
 // Returns log(var) / 2 + (input - target)^2 / (2 var), plus log(2 pi) / 2 if `full`. var has
@@ -75,10 +79,11 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 
 // --- distances ---
 
-// Cosine similarity of vectors along dim. A norm below eps counts as eps.
+// Returns the cosine similarity of vectors along dim. A norm below eps counts as eps.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim = 1, RealArg eps = 1e-8);
-// x1 and x2 are [N, D] with target [N], or [D] with []. The target is 1 for pairs that should be
-// similar and -1 for others.
+// Returns 1 - cosine similarity for pairs that should be similar (target 1), and max(0, cosine
+// similarity - margin) for others (target -1). x1 and x2 are [N, D] with target [N], or [D] with
+// [].
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                              RealArg margin = 0, Reduction reduction = Reduction::kMean);
 // Returns max(0, margin - target * (x1 - x2)). The target is 1 where x1 should be larger and -1
@@ -96,8 +101,8 @@ struct TripletMarginOptions {
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options = {});
 
-// Connectionist temporal classification (Graves et al. 2006): -log of the total probability of all
-// alignments of each target, with blanks and repetitions.
+// Returns the loss of connectionist temporal classification (Graves et al. 2006): -log of the total
+// probability of all alignments of each target, with blanks and repetitions.
 //
 // log_probs is [T, N, C], or [T, C] for one sequence. targets is [N, S], or 1-d with all targets
 // concatenated. The lengths are integers [N]. Reduction::kMean divides each loss by its target

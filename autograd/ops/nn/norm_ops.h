@@ -26,17 +26,17 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 // for float64).
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = std::nullopt);
-// x [N, C, ...]: normalizes num_groups groups of channels of each sample. Parameters are [C].
+// Normalizes x [N, C, ...] over num_groups groups of channels of each sample. Parameters are [C].
 Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, RealArg eps = 1e-5);
-// x is [N, C, ...], row-major or channels-last; the result has the same memory format. The other
-// tensors are [C]. In training, normalizes each channel by its own mean and variance. These update
-// the running statistics in place, outside the tape, by momentum, with the unbiased variance.
-// Otherwise normalizes by the running statistics.
+// Normalizes each channel of x [N, C, ...], which is row-major or channels-last; the result has the
+// same memory format. The other tensors are [C]. In training, uses the mean and variance of each
+// channel. They also update the running statistics in place, outside the tape, by momentum, with
+// the unbiased variance. Otherwise uses the running statistics.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
                   const Tensor& weight = {}, const Tensor& bias = {}, BoolArg training = false,
                   RealArg momentum = 0.1, RealArg eps = 1e-5);
-// x is [N, C, ...]. With use_input_stats, normalizes each channel of each sample by its own
+// Normalizes x [N, C, ...]. With use_input_stats, normalizes each channel of each sample by its own
 // statistics. Their means over N update the running statistics as in batch_norm. Without
 // use_input_stats, normalizes by the running statistics.
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},

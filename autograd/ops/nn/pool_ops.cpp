@@ -14,7 +14,8 @@ namespace {
 using kernels::Axes;
 using kernels::Axis;
 
-// Resampling is linear in x, so resample and its transpose are each other's gradients.
+// Interpolates or averages x. This is linear in x, so resample and its transpose compute each
+// other's gradients.
 Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transposed = false) {
   Tensor y = kernels::resample(x, axes, transposed);
   return linear_in(x, name, y, [name, axes, transposed](const Tensor& dy) {
@@ -22,7 +23,7 @@ Tensor resample(const char* name, const Tensor& x, const Axes& axes, bool transp
   });
 }
 
-// The gradient of max pooling. Its own gradient gathers the elements at `index`.
+// Computes the gradient of max pooling. Its own gradient gathers the elements at `index`.
 Tensor place_at(const Tensor& dy, const Tensor& index, const Axes& axes) {
   Tensor dx = kernels::max_pool_backward(dy, index, axes);
   return linear_in(dy, "MaxPool2DWithIndicesBackwardBackward0", dx, [index](const Tensor& ddx) {

@@ -30,7 +30,8 @@ struct MaxPoolOptions {
     v("ceil_mode", ceil_mode, "let windows extend past the edge");
   }
 };
-// NaN takes precedence. Of equal elements, the first receives the gradient.
+// Return the largest element of each window. NaN takes precedence. Of equal elements, the first
+// receives the gradient.
 Tensor max_pool1d(const Tensor& x, IntArg kernel_size, const MaxPoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const MaxPoolOptions& options = {});
 // Like the functions above, but also return the positions (PyTorch: return_indices).

@@ -13,11 +13,13 @@ struct LstmState {
   Tensor h = {}, c = {};  // [B, H]
   void tensors(const auto& each) { each(h, c); }
 };
-// gx and gh are [B, 4H], with the gates in the order i, f, g, o; c is [B, H].
+// Returns the state after a step of an LSTM. gx and gh are [B, 4H], with the gates in the order i,
+// f, g, o; c is [B, H].
 //
 //   state = lstm_cell(linear(x, w_ih, b_ih), linear(state.h, w_hh, b_hh), state.c);
 LstmState lstm_cell(const Tensor& gx, const Tensor& gh, const Tensor& c);
-// gx and gh are [B, 3H], with the gates in the order r, z, n. h and the result are [B, H].
+// Returns the state after a step of a GRU. gx and gh are [B, 3H], with the gates in the order r, z,
+// n. h and the result are [B, H].
 Tensor gru_cell(const Tensor& gx, const Tensor& gh, const Tensor& h);
 
 }  // namespace taper::v0

@@ -24,9 +24,9 @@ struct AttentionGradients {
   Tensor dq, dk, dv;
 };
 
-// q is [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv]. All have the same floating dtype and
-// device, and any strides. Returns undefined tensors if no kernel supports the arguments: the GPU's
-// kernels require a half type, the CPU's kernel float32 without dropout.
+// Computes attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv]. All have the same
+// floating dtype and device, and any strides. Returns undefined tensors if no kernel supports the
+// arguments: the GPU's kernels require a half type, the CPU's kernel float32 without dropout.
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionArgs& args);
 // Writes all tensors of `out` and returns true, or returns false if no kernel supports the

@@ -198,7 +198,8 @@ class Graph {
   }
   Raw transposed(Raw x) { return reshape(x, matrix(p_.S, p_.T, half_, kVirtual, true)); }
 
-  // Without y, the result has one element for each score.
+  // Adds an element-wise operation to the graph. If y is not given, the result has one element for
+  // each score.
   Raw pointwise(cudnnPointwiseMode_t mode, const std::vector<Raw>& x, Raw y = nullptr,
                 cudnnDataType_t compute = CUDNN_DATA_FLOAT, int64_t axis = -1) {
     constexpr Attribute kInputs[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC,

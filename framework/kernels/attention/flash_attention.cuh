@@ -45,7 +45,8 @@ template <class T> struct Problem {
 
 // --- dropout ---
 
-// Bit k = 0 to 3 of nibble n states whether word k of Philox block first + n * step is kept.
+// Draws which weights are kept. Bit k = 0 to 3 of nibble n states whether word k of Philox block
+// first + n * step is kept.
 template <int kTiles>
 __device__ uint32_t draw(PhiloxKey key, uint32_t threshold, uint64_t first, uint64_t step) {
   uint32_t bits = 0;
@@ -58,10 +59,11 @@ __device__ uint32_t draw(PhiloxKey key, uint32_t threshold, uint64_t first, uint
   return bits;
 }
 
-// Bit 4 * n + e states whether element e of tile n is kept, for scores that start at query i and
-// key j of batch element b. kTransposed: keys are rows. A block of four random words serves four
-// adjacent keys. If S is a multiple of 4, these are in one tile. Each lane then draws for one of
-// the rows or columns that it shares with its neighbors, and the lanes exchange the bits.
+// Returns which weights are kept. Bit 4 * n + e states whether element e of tile n is kept, for
+// scores that start at query i and key j of batch element b. kTransposed: keys are rows. A block of
+// four random words serves four adjacent keys. If S is a multiple of 4, these are in one tile. Each
+// lane then draws for one of the rows or columns that it shares with its neighbors, and the lanes
+// exchange the bits.
 template <bool kTransposed, int kTiles, class T>
 __device__ uint32_t kept(const Problem<T>& in, PhiloxKey key, int64_t b, int i, int j) {
   const uint64_t S = in.S, row = uint64_t(b * in.T_ + i);

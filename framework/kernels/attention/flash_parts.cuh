@@ -70,7 +70,7 @@ template <class T, int kD, int kStep> struct Feed {
   }
 };
 
-// acc += a times the transposed tile.
+// Computes acc += a times the transposed tile.
 template <class T, int kD, int kStep>
 __device__ void add_products(Part<kStep / 8>& acc, const Operand<T, kD>& a,
                              const Tile<T, kD, kStep>& tile) {
@@ -87,7 +87,7 @@ __device__ void add_products(Part<kStep / 8>& acc, const Operand<T, kD>& a,
   }
 }
 
-// acc += p, rounded to T, times the tile.
+// Computes acc += p, rounded to T, times the tile.
 template <class T, int kD, int kStep>
 __device__ void add_applied(Part<kD / 8>& acc, const Part<kStep / 8>& p,
                             const Tile<T, kD, kStep>& tile) {

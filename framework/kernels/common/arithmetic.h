@@ -63,8 +63,8 @@ TAPER_HD int64_t python_mod(int64_t a, int64_t b) {
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-// The quotient is corrected with the exact remainder, so that a == floor_div * b + mod as closely
-// as the type allows.
+// Rounds the quotient toward minus infinity. It is corrected with the exact remainder, so that a ==
+// floor_div * b + mod as closely as the type allows.
 template <class T> TAPER_HD T floor_div(T a, T b) {
   if (b == T(0)) return a / b;
   const T r = math::fmod(a, b);

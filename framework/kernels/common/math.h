@@ -35,8 +35,8 @@ TAPER_HD double abs(double x) { return ::fabs(x); }
 // Rounds halves to even.
 TAPER_HD float round(float x) { return ::rintf(x); }
 TAPER_HD double round(double x) { return ::rint(x); }
-// The absolute value of an integer. That of the smallest integer is not representable, so the
-// function returns it unchanged.
+// Returns the absolute value of an integer. That of the smallest integer is not representable, so
+// the function returns it unchanged.
 TAPER_HD int64_t abs(int64_t x) { return x < 0 ? int64_t(-uint64_t(x)) : x; }
 TAPER_HD int64_t ceil(int64_t x) { return x; }
 TAPER_HD int64_t floor(int64_t x) { return x; }
@@ -244,8 +244,9 @@ TAPER_HD float tanh(float x) {
   return copysign(e / (e + 2.0f), x);
 }
 
-// Below 1, uses x plus x times a polynomial in x^2. From 1 to 4, where erf rounds to 1, uses 1 -
-// exp(q(x)), where q approximates log(erfc). Both are fitted at Chebyshev nodes, to 2e-9 and 5e-10.
+// Computes erf. Below 1, uses x plus x times a polynomial in x^2. From 1 to 4, where erf rounds to
+// 1, uses 1 - exp(q(x)), where q approximates log(erfc). Both are fitted at Chebyshev nodes, to
+// 2e-9 and 5e-10.
 TAPER_HD float erf(float x) {
   const float a = abs(x);
   const float z = a < 1.0f ? a * a : 1.0f;

@@ -30,7 +30,7 @@ template <class T> __device__ uint32_t pack(float first, float second) {
   return y;
 }
 
-// d += a * b, for a [16, 16] and the 8 columns of b that b0 and b1 hold.
+// Computes d += a * b, for a [16, 16] and the 8 columns of b that b0 and b1 hold.
 template <class T>
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (!kTensorCores) {

@@ -64,7 +64,7 @@ Dims weight_dims(const ConvSizes& s) {
   return {s.groups, s.o / s.groups, s.c / s.groups, s.h.kernel, s.w.kernel};
 }
 
-// The weight in the layout of ConvTensors.
+// Returns the description of the weight in the layout of ConvTensors.
 memory::desc given_weight(const ConvSizes& s) {
   const int64_t c = s.c / s.groups, kw = s.w.kernel * c, kh = s.h.kernel * kw;
   Dims strides = {kh, 1, kw, c};
@@ -153,8 +153,9 @@ void sum_runs(float* x, int64_t n, int64_t count) {
   });
 }
 
-// oneDNN 2.6 computes 1x1 kernels with a stride in whole vectors of channels. If the last vector is
-// not full, it writes beyond each pixel, and after the last pixel beyond the tensor.
+// Returns whether oneDNN would write beyond the tensor. oneDNN 2.6 computes 1x1 kernels with a
+// stride in whole vectors of channels. If the last vector is not full, it writes beyond each pixel,
+// and after the last pixel beyond the tensor.
 bool spills(const ConvSizes& s) {
   const bool is_point = s.h.kernel == 1 && s.w.kernel == 1;
   return is_point && (s.h.stride > 1 || s.w.stride > 1) && (s.c % 16 != 0 || s.o % 16 != 0);

@@ -148,7 +148,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, con
   }
 }
 
-// cuDNN uses int for sizes.
+// Returns whether the size fits in an int, which cuDNN uses for sizes.
 bool fits(const Tensor& x) { return x.numel() <= std::numeric_limits<int>::max(); }
 bool fits(const ConvAxis& a) {
   constexpr int64_t most = std::numeric_limits<int>::max();

@@ -69,9 +69,10 @@ __device__ inline float part(const float4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// The lanes of a warp are arranged as 2^kBits columns and the remaining number of rows. 16-byte
-// reads of shared memory take half the time if lanes i and i ^ 1, or i and i ^ 2, read the same
-// address. Therefore bit 0 of the lane selects the column and bit 1 the row.
+// Returns the column of a lane. The lanes of a warp are arranged as 2^kBits columns and the
+// remaining number of rows. 16-byte reads of shared memory take half the time if lanes i and i ^ 1,
+// or i and i ^ 2, read the same address. Therefore bit 0 of the lane selects the column and bit 1
+// the row.
 template <int kBits> __device__ inline int across_of(int lane) {
   return (lane & 1) | ((lane >> 1) & ((1 << kBits) - 2));
 }

@@ -194,8 +194,8 @@ __device__ inline void store_group(char* data, int64_t offset, const Group<C>& g
   store_vec(reinterpret_cast<T*>(data) + offset, v);
 }
 
-// The frequent cases are inlined: loads of the compute type, and vector loads of half types and of
-// bool.
+// Loads a group of elements. The frequent cases are inlined: loads of the compute type, and vector
+// loads of half types and of bool.
 template <class C> __device__ inline Group<C> load(const Strided<C>& x, int64_t offset, int count) {
   if (!x.data || x.inner_stride == 0) {
     const C one = x.data ? load_any<C>(x.data, x.dtype, offset) : x.number;
@@ -279,7 +279,7 @@ void run_strided(const char* op, Kernel kernel, const void* f, const TensorItera
 // int64, because the vector accesses of the strided kernel serve them as well.
 struct Kernels {
   Kernel dense_float = nullptr, dense_bfloat16 = nullptr, dense_half = nullptr;
-  Kernel strided_float = nullptr, strided_half = nullptr;  // by the output's dtype
+  Kernel strided_float = nullptr, strided_half = nullptr;  // the output's dtype selects one
   Kernel strided_double = nullptr, strided_int64 = nullptr;
 };
 

@@ -120,9 +120,9 @@ template <class T, class Fold> struct FoldRun {
 constexpr int64_t kFewRows = 384;
 constexpr int64_t kSharedBytes = 48 * 1024;
 
-// A block has one warp for each of its pieces, and each lane sums one column. A piece consists of
-// `piece` consecutive positions. blockIdx.x selects the block's pieces, in order, and blockIdx.y a
-// tile of columns. parts: [gridDim.x, rows, width].
+// Sums pieces of the positions. A block has one warp for each of its pieces, and each lane sums one
+// column. A piece consists of `piece` consecutive positions. blockIdx.x selects the block's pieces,
+// in order, and blockIdx.y a tile of columns. parts: [gridDim.x, rows, width].
 template <class T>
 __global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
                            int piece, int rows, int64_t width) {
@@ -210,9 +210,10 @@ __device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int6
   return sum;
 }
 
-// A block is kColumns threads wide and has a row of threads for each part of a run. blockIdx.x is a
-// sorted position; the block works only if a run starts there. blockIdx.y is a tile of columns.
-// Each part of the run is folded in order, and then the results of the parts are folded in order.
+// Combines the rows of long runs. A block is kColumns threads wide and has a row of threads for
+// each part of a run. blockIdx.x is a sorted position; the block works only if a run starts there.
+// blockIdx.y is a tile of columns. Each part of the run is folded in order, and then the results of
+// the parts are folded in order.
 template <class T, int kVec, class Fold>
 __global__ void __launch_bounds__(kColumns* kMaxParts)
     fold_runs(T* y, const T* src, Runs runs, int64_t width, Fold fold) {

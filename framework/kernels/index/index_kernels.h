@@ -47,7 +47,8 @@ template <class F> void with_fold(RowOp op, DType dtype, F f) {
 template <class Check> struct RowKeys {
   int64_t* key;
   const int64_t* index;
-  int64_t sizes[kMaxDims], strides[kMaxDims];  // of the index and of the tensor that it points into
+  int64_t sizes[kMaxDims], strides[kMaxDims];  // sizes of the index, and strides of the tensor into
+                                               // which it points
   int64_t bound;
   int dims, dim;
   bool wrap, few;  // few: positions fit in 32 bits, in which division is faster

@@ -145,8 +145,9 @@ template <class T> struct RowGradient {
 // are loading.
 constexpr int kParts = 4;
 
-// Forward pass with the gradient for dloss = 1. A block holds one row in shared memory. Each thread
-// processes the vectors that it fetched itself, and replaces them with those of the next row.
+// Computes the forward pass and the gradient for dloss = 1. A block holds one row in shared memory.
+// Each thread processes the vectors that it fetched itself, and replaces them with those of the
+// next row.
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kLanes)
     gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {

@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
   }
 }
 
-// The gradient of softmax is y * (dy - sum(y * dy)). The gradient of log_softmax is dy - exp(y) *
-// sum(dy).
+// Returns the term that is summed for the gradient. The gradient of softmax is y * (dy - sum(y *
+// dy)). The gradient of log_softmax is dy - exp(y) * sum(dy).
 template <class C> __device__ C term(bool log, C dy, C y) { return log ? dy : dy * y; }
 template <class C> __device__ C gradient(bool log, C dy, C y, C sum) {
   return log ? dy - math::exp(y) * sum : y * (dy - sum);

@@ -38,10 +38,10 @@ struct CrossEntropy {
   Tensor dlogits;  // defined if computed in the forward pass: the gradient for dloss = 1
 };
 
-// logits is [n, classes] (floating) and target [n] int64, with values in [0, classes) or
-// ignore_index. The loss has dtype loss_dtype: the logits' dtype, or float32 for half logits. A
-// target out of range throws IndexError: on the CPU at once, on the GPU at the next synchronizing
-// call. with_gradient computes dlogits if that saves work in the backward pass.
+// Computes the loss of logits [n, classes] (floating) for target [n] int64, with values in [0,
+// classes) or ignore_index. The loss has dtype loss_dtype: the logits' dtype, or float32 for half
+// logits. A target out of range throws IndexError: on the CPU at once, on the GPU at the next
+// synchronizing call. with_gradient computes dlogits if that saves work in the backward pass.
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
                            const NllOptions& options, DType loss_dtype, bool with_gradient);
 // Returns dlogits = (softmax(logits) - onehot(target)) * weight * dloss, divided by the total for

@@ -18,7 +18,8 @@ struct Operand2d {
   int64_t ld, batch_stride;
 };
 
-// The last two dimensions must be dense rows or dense columns; otherwise a copy is made.
+// Returns x as an operand. Copies it unless its last two dimensions are dense rows or dense
+// columns.
 Operand2d as_operand(const Tensor& x) {
   const int rows = x.dim() - 2, cols = x.dim() - 1;
   const Shape& size = x.shape();

@@ -125,7 +125,7 @@ Operation make_operation(const Gemm& g, const void* bias) {
   return operation;
 }
 
-// A stored row-major rows x cols matrix is a column-major cols x rows matrix.
+// Describes a matrix. A stored row-major rows x cols matrix is a column-major cols x rows matrix.
 Layout make_layout(const Gemm& g, int64_t rows, int64_t cols, int64_t ld, int64_t stride) {
   cublasLtMatrixLayout_t raw;
   check(cublaslt().MatrixLayoutCreate(&raw, data_type(g.dtype), uint64_t(cols), uint64_t(rows), ld),

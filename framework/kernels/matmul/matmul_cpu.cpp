@@ -46,7 +46,8 @@ Tiling make_tiling(const Gemm& g, int64_t wanted) {
   return {rows, cols, ceil_div(g.m, rows), ceil_div(g.n, cols)};
 }
 
-// oneDNN is 10 % faster for large products whose B is not transposed (2.6, Sapphire Rapids).
+// Returns whether oneDNN is used. It is 10 % faster for large products whose B is not transposed
+// (2.6, Sapphire Rapids).
 bool is_for_onednn(const Gemm& g) {
   return g.dtype == kFloat32 && !g.transpose_b && g.m * g.n * g.k >= int64_t(1) << 20;
 }

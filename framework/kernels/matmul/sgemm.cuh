@@ -34,15 +34,16 @@ struct SgemmTile {
   static constexpr int kM = M, kN = N, kTm = Tm, kTn = Tn, kWarps = Warps, kK = K, kStages = Stages,
                        kThreads = 32 * Warps, kResident = Resident;
   static constexpr int kStage = (M + N) * (K + 4);  // floats
-  static constexpr int kRow = N + 8;    // of partial sums; avoids bank conflicts of stores
-  static constexpr int kMaxBlocks = 8;  // of a cluster
+  static constexpr int kRow = N + 8;    // length of a row of partial sums, which avoids bank
+                                        // conflicts of stores
+  static constexpr int kMaxBlocks = 8;  // maximum number of blocks in a cluster
   // If k is small, not all stages are needed, and more blocks fit on a multiprocessor.
   static constexpr int of_warp(int k) {
     const int stages = k > (Stages - 1) * K ? Stages : (k + K - 1) / K;
     return stages * kStage > M * kRow ? stages * kStage : M * kRow;
   }
-  // The data that the other blocks of a cluster send have their own space behind that of the warps,
-  // because those blocks may finish before this one.
+  // Returns the size of shared memory. The data that the other blocks of a cluster send have their
+  // own space after that of the warps, because those blocks may finish before this one.
   static constexpr int shared_bytes(int k, int blocks) {
     return (Warps * of_warp(k) + (blocks > 1 ? M * N + 4 * kMaxBlocks : 0)) * 4;
   }

@@ -18,7 +18,7 @@ struct Span {
 TAPER_HD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 TAPER_HD int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// PyTorch computes the nearest source position in float for every dtype.
+// Returns the nearest source position. PyTorch computes it in float for every dtype.
 TAPER_HD int64_t nearest_source(const Axis& a, int64_t o) {
   return smaller(int64_t(math::floor(math::mul_rn(float(o), float(a.scale)))), a.in - 1);
 }

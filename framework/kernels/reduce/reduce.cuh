@@ -176,7 +176,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
   return acc[0];
 }
 
-// Short rows (inner is 1): `lanes` adjacent threads reduce a row.
+// Reduces short rows (inner is 1). `lanes` adjacent threads reduce a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Long rows (inner is 1): a block reduces a chunk of a row.
+// Reduces long rows (inner is 1). A block reduces a chunk of a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {

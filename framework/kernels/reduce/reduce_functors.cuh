@@ -159,7 +159,8 @@ template <class Op, class T, class O>
 TAPER_HD typename Op::Acc joined(const Op& op, typename Op::Acc acc, T x, int64_t at, O origin) {
   return op.join(acc, op.take(x, at, origin));
 }
-// The indices of a thread's elements increase, so a later element must be strictly better.
+// Adds one more element. The indices of a thread's elements increase, so a later element must be
+// strictly better.
 template <class C, class T>
 requires(!std::is_same_v<T, Best<C>>) TAPER_HD Best<C> joined(const ArgExtreme<C>& op, Best<C> best,
                                                               T x, int64_t at, int) {

@@ -31,7 +31,7 @@ struct MaxOf {
     return std::is_integral_v<T> ? std::numeric_limits<T>::min()
                                  : -std::numeric_limits<T>::infinity();
   }
-  // A NaN operand gives NaN.
+  // Returns NaN if an operand is NaN.
   template <class T> T operator()(T a, T b) const { return ((a > b) | is_nan(a)) ? a : b; }
 };
 struct MinOf {

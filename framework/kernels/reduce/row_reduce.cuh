@@ -58,7 +58,7 @@ template <class C, bool kFast = false> struct MaxSum {
   C max = C(-INFINITY);
   C sum = 0;
 
-  // The origin of the exponents. It stays finite while only -inf has been seen.
+  // Returns the origin of the exponents. It stays finite while only -inf has been seen.
   __device__ C origin() const { return max == C(-INFINITY) ? C(0) : max; }
 
   __device__ static C exp(C x) {

@@ -81,7 +81,8 @@ template <class C> struct Step { C factor, offset; };
 template <class C> struct Linear {
   using Acc = Step<C>;
   static TAPER_HD Acc none() { return {C(1), C(0)}; }
-  // An infinite factor times an offset of 0 would give NaN, so this case is treated separately.
+  // Combines two steps. An infinite factor times an offset of 0 would give NaN, so this case is
+  // treated separately.
   static TAPER_HD Acc join(Acc a, Acc b) {
     return {a.factor * b.factor, a.offset == C(0) ? b.offset : b.offset + b.factor * a.offset};
   }
@@ -153,8 +154,8 @@ template <class Acc> struct Pieces {
   const Acc* carried;  // result before each piece; null: neutral
 };
 
-// Each block scans its piece of a row. kStep is scan.step as a compile-time constant. The launch
-// bounds request the maximum number of threads per multiprocessor.
+// Scans rows. Each block scans its piece of a row. kStep is scan.step as a compile-time constant.
+// The launch bounds request the maximum number of threads per multiprocessor.
 template <int kStep, class F, class T>
 __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
     scan_rows(Scan<F, T> scan, const Pieces<typename F::Acc> pieces) {
@@ -212,8 +213,8 @@ __global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
 
 template <class F, class T> constexpr int kRun = sizeof(typename F::Acc) > sizeof(T) ? 4 : 8;
 
-// A thread scans kRun consecutive rows of its columns, and the block combines the results along its
-// height.
+// Scans columns. A thread scans kRun consecutive rows of its columns, and the block combines the
+// results along its height.
 template <class F, class T, int V>
 __global__ void __launch_bounds__(kTileThreads, 2)
     scan_columns(const __grid_constant__ Scan<F, T> scan, ColumnBlock block) {

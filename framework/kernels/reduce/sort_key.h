@@ -10,8 +10,8 @@
 
 namespace taper::v0::kernels {
 
-// IEEE numbers sort like their bits, with negative ones reversed. Both zeros have equal keys, and
-// so do all NaNs, which are the largest.
+// Returns a key. IEEE numbers sort like their bits, with negative ones reversed. Both zeros have
+// equal keys, and so do all NaNs, which are the largest.
 template <class T> TAPER_HD auto sort_key(T x, bool descending) {
   using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   using Bits = std::make_signed_t<Key>;

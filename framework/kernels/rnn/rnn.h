@@ -11,13 +11,14 @@ struct CellStep {
   Tensor h, c;   // [B, H]; c for an LSTM only
   Tensor gates;  // [B, 4H], saved for the backward pass: the gates; for a GRU also gh's part of n
 };
-// gx and gh are [B, 4H] or [B, 3H], state is [B, H].
+// Computes one step. gx and gh are [B, 4H] or [B, 3H], state is [B, H].
 CellStep rnn_cell(bool lstm, const Tensor& gx, const Tensor& gh, const Tensor& state);
 
 struct CellGradients {
   Tensor dgx, dgh, dstate;  // dgh is dgx for an LSTM
 };
-// `state` is the state before the step. One of dh and dc may be undefined.
+// Returns the gradients of a step. `state` is the state before the step. One of dh and dc may be
+// undefined.
 CellGradients rnn_cell_backward(bool lstm, const Tensor& dh, const Tensor& dc, const CellStep& step,
                                 const Tensor& state);
 
