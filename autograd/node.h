@@ -138,8 +138,8 @@ bool needs_grad(std::span<const Tensor> inputs);
 // Returns the node that produced x, or null for a leaf. If x is a view whose base has been written
 // to since, the node is rebuilt first.
 Node* node_of(const Tensor& x);
-// Makes x an output of `node`, whether or not it was a leaf. A gradient kept by retain_grad moves
-// along.
+// Makes x an output of `node`, whether or not it was a leaf. If x had a node with a gradient kept
+// by retain_grad, moves that gradient to `node`.
 void set_node(const Tensor& x, NodePtr node, uint32_t output);
 // Returns where x's gradient is sent: the node that produced x, or a leaf's accumulator.
 Edge edge_of(const Tensor& x);
@@ -169,8 +169,8 @@ struct TensorMeta {
   // operand. Sums it to this shape, converts it to this dtype, and copies it to the CPU if the
   // operand was a CPU number combined with CUDA tensors.
   Tensor reduce(const Tensor& dx) const;
-  // Returns dy, or zeros if it is undefined. For ops with several outputs, some of which no
-  // gradient reached.
+  // Returns dy, or zeros if dy is undefined. It serves ops with several outputs, because a gradient
+  // may reach only some of them.
   Tensor or_zeros(const Tensor& dy) const;
 };
 
@@ -188,7 +188,8 @@ class SavedTensor {
   explicit SavedTensor(const Tensor& x);
   static SavedTensor output(const Tensor& y, uint32_t number = 0);
   Tensor get(const Gradients& g) const;
-  // Like get, for a reader that is not a node. An output is returned detached.
+  // Like get(), but for a caller that is not a node; `reader` names it in errors. If the tensor is
+  // an output, returns it detached.
   Tensor read(const char* reader) const;
 
  private:

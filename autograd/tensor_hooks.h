@@ -37,7 +37,8 @@ struct Hooks : Counted {
   static void let_go(Hooks* hooks) noexcept;
 };
 
-// Removes a hook; returned by register_hook. Destroying the handle does not remove the hook.
+// A handle returned by register_hook, which can remove the hook. Destroying the handle does not
+// remove the hook.
 class HookHandle {
  public:
   HookHandle() = default;

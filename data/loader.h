@@ -50,7 +50,8 @@ class DataLoader {
   DataLoader(Set set, const DataLoaderOptions& options = {}, Device device = {}, uint64_t seed = 0)
       : DataLoader(std::make_shared<const Set>(std::move(set)), options, device, seed) {}
   // Loads from streams: open(epoch) starts a stream, which a single thread reads in sequence,
-  // whatever the number of workers. Throws ValueError as above, and for shuffle or a sampler.
+  // whatever the number of workers. Throws ValueError like the constructor above, and also if
+  // `options` set shuffle or a sampler.
   DataLoader(std::function<SampleStream(int64_t epoch)> open, const DataLoaderOptions& options = {},
              Device device = {}, uint64_t seed = 0);
   ~DataLoader();

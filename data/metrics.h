@@ -62,10 +62,10 @@ Metric accuracy();
 Metric topk_accuracy(int64_t k);
 // The sums are a matrix [true class][predicted class].
 Metric confusion_matrix(int64_t num_classes);
-// Scores of each class, averaged. kMacro: the mean over all classes that occur in targets or
-// outputs. kWeighted: the mean weighted by the classes' shares of the targets. kMicro: over all
-// samples together, which equals the accuracy (sklearn.metrics.f1_score and others). Where a score
-// is 0 / 0, it counts as 0.
+// How a score is averaged over the classes. kMacro: the mean over all classes that occur in targets
+// or outputs. kWeighted: the mean weighted by the classes' shares of the targets. kMicro: the score
+// over all samples together, which equals the accuracy (sklearn.metrics.f1_score and others). A
+// score of 0 / 0 counts as 0.
 enum class Average { kMacro, kMicro, kWeighted };
 // The share of the predictions of a class that are right.
 Metric precision(int64_t num_classes, Average average = Average::kMacro);
@@ -77,14 +77,14 @@ Metric f1_score(int64_t num_classes, Average average = Average::kMacro);
 // (sklearn.metrics.balanced_accuracy_score).
 Metric balanced_accuracy(int64_t num_classes);
 
-// The area under the ROC curve: the share of pairs of samples, one of the class and one of another,
-// in which the first has the higher score; equal scores count half. Of two classes that of class 1
-// for outputs [N] or [N, 2], otherwise the mean over the classes that occur, each against the
-// others (sklearn.metrics.roc_auc_score with multi_class="ovr"). The result is
-// exact, because all scores are kept. It is 0 if only one class occurs.
+// The area under the ROC curve. It is the share of pairs of samples, one of the class and one of
+// another, in which the first has the higher score; equal scores count half. For outputs [N] or [N,
+// 2], it is the area of class 1. Otherwise it is the mean over the classes that occur, each against
+// the others (sklearn.metrics.roc_auc_score with multi_class="ovr"). The result is exact, because
+// all scores are kept. It is 0 if only one class occurs.
 Metric auc(int64_t num_classes = 2);
-// The area under the curve of precision against recall, without interpolation, for the same outputs
-// (sklearn.metrics.average_precision_score).
+// The area under the curve of precision against recall, without interpolation
+// (sklearn.metrics.average_precision_score). Takes the same outputs as auc().
 Metric average_precision(int64_t num_classes = 2);
 // The mean cross-entropy, without weights of classes and label smoothing
 // (sklearn.metrics.log_loss).
@@ -100,9 +100,9 @@ Metric perplexity();
 // data.
 Metric mean_absolute_error(double unit = 1);
 Metric root_mean_squared_error(double unit = 1);
-// The mean of |output - target| / |target|, and of 2 |output - target| / (|output| + |target|), of
-// the values x * std + mean. A denominator of 0 counts as 2.2e-16
-// (sklearn.metrics.mean_absolute_percentage_error).
+// Measure the mean of |output - target| / |target| and the mean of 2 |output - target| / (|output|
+// + |target|). Outputs and targets x are first converted to x * std + mean. A denominator of 0
+// counts as 2.2e-16 (sklearn.metrics.mean_absolute_percentage_error).
 Metric mean_absolute_percentage_error(double mean = 0, double std = 1);
 Metric symmetric_mean_absolute_percentage_error(double mean = 0, double std = 1);
 // Coefficient of determination. The result is 0 if all targets are equal, as it is then undefined.

@@ -14,7 +14,8 @@ class Sampler {
   virtual ~Sampler() = default;
   // Returns the number of samples in an epoch.
   virtual int64_t size() const = 0;
-  // Returns the row numbers (int64, on the device), a function of the sampler and the epoch only.
+  // Returns the row numbers of an epoch (int64, on the device). They depend only on the sampler and
+  // the epoch.
   virtual Tensor order(int64_t epoch, Device device) const = 0;
 };
 

@@ -76,7 +76,8 @@ TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t see
 // Returns both parts of the split as data sets of their tensors.
 Splits splits_of(DataInfo info, const TrainTestSplit& rows);
 
-// A description of a source's data that is available quickly. Its samples may be zeros.
+// A description of a source's data that is available quickly, because the samples may be zeros
+// instead of data.
 struct Outline : Splits {
   std::string unread{};  // what was not read, as "the pixels"
 };
@@ -96,7 +97,7 @@ std::vector<DataFile> files_in(const std::filesystem::path& directory);
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file);
 // Throws InputError if a label is outside of [0, classes).
 void require_classes(std::span<const int64_t> labels, int64_t classes, const std::string& file);
-// Throws ValueError for classification data that do not have one name for each class.
+// Throws ValueError if the data are for classification and do not have one name for each class.
 void require_names(const DataInfo& info);
 // Returns "0", "1", and so on.
 std::vector<std::string> numbers_below(int64_t count);

@@ -124,9 +124,9 @@ class Module {
   // Returns parameters and buffers by their paths ("net.0.weight"). A tied tensor is listed under
   // each of its names. The tensors share memory with the module's.
   std::vector<NamedTensor> state_dict() const;
-  // Copies values by name, across devices and dtypes. Throws one Error with all missing, unexpected
-  // and misshapen entries, and a hint if a prefix is the reason; then nothing has changed. For a
-  // tied tensor one of its names is enough.
+  // Copies values by name, across devices and dtypes. Throws one Error that lists all missing,
+  // unexpected and misshapen entries, and gives a hint if a prefix is the reason. After an error no
+  // tensor has changed. For a tied tensor one of its names is enough.
   IncompatibleKeys load_state_dict(const std::vector<NamedTensor>& state,
                                    const LoadOptions& options = {});
   // Like load_state_dict() above, for the tensors of a file. Also throws, with the reason, if the

@@ -93,7 +93,7 @@ class Optimizer {
   void set_found_inf(const Tensor& found_inf) { found_inf_ = found_inf; }
   // Calls step() if found_inf is 0. Synchronizes unless skips_on_device().
   void step_unless(const Tensor& found_inf);
-  // Returns whether step() obeys found_inf on the device, without reading it on the host. A derived
+  // Returns whether step() uses found_inf on the device, without reading it on the host. A derived
   // class may return true if its step() changes nothing except by calling Optimizer::step().
   virtual bool skips_on_device() const { return false; }
 

@@ -31,11 +31,11 @@ struct Digits {
   Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
 };
 
-// Draws images first to first + count - 1 of the endless sequence that `seed` determines: 28x28
-// pixels, labels 0 to 9. Image i is a function of (seed, i) only, so disjoint ranges give disjoint
-// splits. Every ten images, starting at a multiple of ten, contain each digit once in random order.
-// Takes about 20 us per image on the calling thread. Throws ValueError if first or count is
-// negative, or if an index or the number of pixels exceeds int64.
+// Draws 28x28 images with labels 0 to 9 from an endless sequence that `seed` determines. Returns
+// images first to first + count - 1 of it. Image i is a function of (seed, i) only, so disjoint
+// ranges give disjoint splits. Every ten images, starting at a multiple of ten, contain each digit
+// once in random order. Takes about 20 us per image on the calling thread. Throws ValueError if
+// first or count is negative, or if an index or the number of pixels exceeds int64.
 Batch draw_digits(uint64_t seed, int64_t first, int64_t count);
 
 }  // namespace taper::v0::data

@@ -104,7 +104,7 @@ struct CsvEncoding {
   int64_t label_column = 0;  // index in the file, from 0
   int64_t columns = 0;       // number of feature columns: one less than in the file
   int64_t width = 0;         // number of features
-  // Classification: the class names, sorted by value if all are integers, otherwise by bytes.
+  // The class names, for classification: sorted by value if all are integers, otherwise by bytes.
   std::vector<std::string> classes{};
   Standardizer scale{};  // of the features; empty until it is computed
 };

@@ -46,7 +46,7 @@ inline constexpr Range kNonNegative{0, kInfinity, false, false};
 inline constexpr Range kBelowOne{0, 1, false, true};
 inline constexpr Range kBetweenZeroAndOne{0, 1, true, true};
 inline constexpr Range kUnit{0, 1, false, false};
-// Sizes and counts. A larger number is assumed to be a typing error.
+// Ranges of sizes and counts. A number above the limit is assumed to be a typing error.
 inline constexpr Range kWidth{1, 1 << 24};
 inline constexpr Range kWidthOrNone{0, 1 << 24};
 inline constexpr Range kCount{1, 1'000'000'000};

@@ -1,5 +1,6 @@
-// The place of a tensor: "cpu", "cuda" (the GPU that is current at the time of use) or "cuda:1".
-// Syntax and messages: https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+// The device that holds a tensor: "cpu", "cuda" (the GPU that is current at the time of use) or
+// "cuda:1". Syntax and messages:
+// https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
 #pragma once
 
 #include <concepts>

@@ -10,7 +10,8 @@
 
 namespace taper::v0::cuda::driver {
 
-// The state of the GPUs of this machine. Versions are numbers as CUDA writes them: 13000 is 13.0.
+// The state of CUDA and the GPUs on this machine. Versions are numbers in CUDA's form, in which
+// 13000 is version 13.0.
 struct State {
   bool built = kHasCuda;
   int devices = 0;

@@ -20,7 +20,8 @@
 
 namespace taper::v0::distributed {
 
-// For bools, sum and max are "or", min is "and". avg requires floating-point tensors.
+// How elements are combined. For bools, sum and max are "or" and min is "and". avg requires
+// floating-point tensors.
 enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAvg };
 
 // The source location of a call. It replaces std::source_location, which clang 14 lacks.
@@ -124,7 +125,7 @@ class Communicator {
   [[nodiscard]] Work reduce_scatter(const Tensor& out, const Tensor& in,
                                     ReduceOp op = ReduceOp::kSum, BoolArg async_op = false,
                                     SourceLocation site = SourceLocation::current()) const;
-  // Concatenates the `in` of all ranks in `out`, in order of ranks.
+  // Concatenates the tensors `in` of all ranks, in order of ranks, and stores the result in `out`.
   [[nodiscard]] Work all_gather(const Tensor& out, const Tensor& in, BoolArg async_op = false,
                                 SourceLocation site = SourceLocation::current()) const;
   // Splits `in` into size() equal parts and sends part r to rank r. Part r of `out` comes from rank

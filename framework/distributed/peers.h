@@ -65,11 +65,12 @@ class Peers {
     std::shared_ptr<const Progress> progress = {};  // null if it cannot be read
   };
 
-  // Maps the progress in a file. Returns null on failure.
+  // Maps a file that holds a Progress into memory. Returns null on failure.
   static std::shared_ptr<Progress> mapped(int file, int access);
   static bool has_ended(const Peer& peer);
   static bool has_failed(const Peer& peer) { return peer.progress && peer.progress->has_failed; }
-  // Returns for example " is stopped"; empty if nothing is known to keep the rank from that call.
+  // Returns what prevents the rank from making that call, such as " is stopped"; empty if nothing
+  // is known.
   static std::string state_of(const Peer& peer, uint64_t call);
 
   int file_ = -1;  // the file behind own_

@@ -43,7 +43,7 @@ class Watchdog {
   // Stops the supervision. After it returns, the communicator has been aborted or will not be.
   void stop();
 
-  // Counts a call that starts. The caller records its event.
+  // Counts a call that starts, and returns its entry. The caller records the entry's event.
   std::shared_ptr<WatchedCall> watch(const CollectiveCall& call, bool is_captured);
   // Counts a call that starts, and returns its entry. The caller records the entry's event.
   Peers::Late failure();

@@ -50,8 +50,8 @@ class ZipReader final : public Archive {
   std::unique_ptr<Handle> handle_;
 };
 
-// An entry of an archive that is read in parts. The archive must outlive it. It throws what
-// ZipReader::read() throws.
+// Reads an entry of an archive in parts. The archive must outlive the reader. Functions throw the
+// same errors as ZipReader::read().
 class ZipEntryReader {
  public:
   ZipEntryReader(const ZipReader& archive, size_t index);

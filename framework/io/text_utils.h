@@ -53,7 +53,7 @@ inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || 
 // Returns the text in a form that fits on one line of a message: control characters are escaped as
 // "\x09", and the text is cut between characters after about `most` bytes.
 std::string escaped_for_display(std::string_view text, std::size_t most);
-// Returns a word in quotes, shortened and escaped like above.
+// Returns a word in quotes, after escaped_for_display() with 40 bytes.
 std::string in_quotes(std::string_view text);
 
 // Returns "\n\tMissing key(s) in state_dict: "a", "b"." if `kind` is "Missing". Returns an empty

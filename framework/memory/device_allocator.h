@@ -34,8 +34,8 @@ struct Block {
   Block* after = nullptr;
   FreeBlocks* home = nullptr;  // the free list of its stream
   bool is_free = false;
-  // The block's node of `home` while the block is in use. Because the node is kept, allocating and
-  // freeing a block need no host memory.
+  // The node of this block in the set `home`. It is stored here while the block is in use, so that
+  // allocating and freeing a block need no host memory.
   FreeBlocks::node_type node{};
   Block* next = nullptr;  // next block in the list of waiting or of spare blocks
   int device = 0;

@@ -66,8 +66,9 @@ template <int kDims> class Conv : public Cloneable<Conv<kDims>, ConvBase<ConvOpt
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;
 
-// The transpose of such a convolution (conv_transpose2d). weight [in, out / groups, kernel...] and
-// bias are drawn as above, with n = out / groups * number of kernel elements.
+// The transpose of a convolution by Conv (conv_transpose2d). weight [in, out / groups, kernel...]
+// and bias are drawn from U(-1/sqrt(n), 1/sqrt(n)), where n = out / groups * number of kernel
+// elements.
 template <int kDims>
 class ConvTranspose : public Cloneable<ConvTranspose<kDims>, ConvBase<ConvTransposeOptions>> {
  public:

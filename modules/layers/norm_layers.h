@@ -184,7 +184,7 @@ struct RMSNormOptions {
   }
 };
 
-// Divides by the root of the mean square over the last dimensions.
+// Divides x by the root of the mean of its squares over the last dimensions.
 class RMSNorm : public Cloneable<RMSNorm> {
  public:
   using Options = RMSNormOptions;

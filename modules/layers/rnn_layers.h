@@ -50,10 +50,10 @@ struct RnnWeights {
   Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
 
-// x is [T, B, input_size], [B, T, input_size] with batch_first, [T, input_size], or a packed
-// sequence. The parameters "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0",
-// "weight_hr_l0" (of a projection) and "..._reverse" are drawn from U(-1/sqrt(hidden_size),
-// 1/sqrt(hidden_size)).
+// Base class of the recurrent layers. The input x is [T, B, input_size], or [B, T, input_size] with
+// batch_first, or [T, input_size], or a packed sequence. The parameters "weight_ih_l0",
+// "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0" (of a projection) and "..._reverse"
+// are drawn from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)).
 class RnnBase : public Module {
  public:
   using Options = RnnOptions;
@@ -70,7 +70,7 @@ class RnnBase : public Module {
   std::vector<RnnWeights> cells;  // in the order of RnnState
 
  protected:
-  // gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
+  // gates: the number of gates: 4 for an LSTM, 3 for a GRU, 1 for an RNN.
   RnnBase(IntArg input_size, IntArg hidden_size, IntArg gates, const RnnOptions& options);
 
  private:

@@ -84,7 +84,7 @@ class GPTBlock : public Cloneable<GPTBlock> {
   Child<GPTMLP> mlp;
 };
 
-// Everything except the head. Maps tokens [B, T] to [B, T, n_embd].
+// The model without its head. Maps tokens [B, T] to [B, T, n_embd].
 class GPTTransformer : public Cloneable<GPTTransformer> {
  public:
   explicit GPTTransformer(const GPTOptions& options);

@@ -42,9 +42,10 @@ struct OnnxOptions {
   std::vector<std::string> input_names = {};   // default: "input", or "input_0", "input_1", ...
   std::vector<std::string> output_names = {};  // default: "output", or "output_0", ...
   std::map<std::string, std::string> metadata = {};
-  // If given, the graph takes these columns instead of a module's only input [batch, features]. The
-  // features are those of the columns, in order. The inputs have the names of the columns;
-  // `input_names` is not used. A value of the graph that has the name of a column is renamed.
+  // If given, the graph takes these columns of a table instead of a module's only input [batch,
+  // features]. The features are computed from the columns, in order. The graph's inputs have the
+  // names of the columns, and `input_names` is not used. If another value of the graph has the name
+  // of a column, it is renamed.
   std::vector<OnnxColumn> columns = {};
 };
 

@@ -82,8 +82,8 @@ struct NAdamOptions {
     describe_common_options(v, *this);
   }
   OptimizerTraits traits() const;
-  // Return the momentum coefficient of a step, and the product of the coefficients up to it. The
-  // product is cut off below 1e-20, where it no longer has an effect.
+  // Return the momentum coefficient of a step, and the product of the coefficients up to it. A
+  // product below 1e-20 no longer has an effect, so it is cut off there.
   TAPER_HD double mu(double step) const;
   TAPER_HD double mu_product(double step) const;
 };

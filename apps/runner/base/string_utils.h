@@ -36,7 +36,7 @@ inline std::string join_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : concat_to_string(path, ".", key);
 }
 
-// Splits the text into lines, or at another character.
+// Splits the text at line ends, or at the character `end`.
 inline std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
   std::istringstream in(text);
   std::vector<std::string> out;

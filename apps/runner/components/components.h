@@ -41,7 +41,8 @@ std::unique_ptr<Module> build_model(const Component& config, const DataInfo& dat
 // Returns for other errors, such as OutOfMemoryError.
 void refuse_layer(Module& model, const Component& config, const std::exception& error);
 // Returns model(x). Throws the errors of refuse_layer(). Throws ConfigError if the result does not
-// have the shape that the data need, or does not require grad although gradients are recorded.
+// have the shape that the data need. Also throws ConfigError if the result does not require grad
+// while gradients are recorded.
 Tensor run_model(Module& model, const Component& config, const DataInfo& data, const Tensor& x);
 // Returns f(), which must synchronize with the device. Throws the errors of refuse_layer() for
 // errors that a GPU reports late, such as an index out of range.

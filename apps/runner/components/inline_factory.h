@@ -9,8 +9,8 @@
 
 namespace taper::v0::runner {
 
-// Options whose make() returns kMake(values of the options...) or kMake(site, values of the
-// options...).
+// A component whose make() passes the values of its options to the function kMake. If kMake takes
+// the site as its first parameter, it is passed before the values.
 template <auto kMake, class... Each> struct InlineFactory : OptionList<Each...> {
   template <class Site> auto make(const Site& at) const {
     const auto made = [&](const auto&... o) {
@@ -23,7 +23,8 @@ template <auto kMake, class... Each> struct InlineFactory : OptionList<Each...> 
   }
 };
 
-// Passes all options of a struct with describe() to kMake as one value.
+// An option for InlineFactory that holds a whole struct with describe(). kMake receives the struct
+// as one argument.
 template <class Options> struct AllOf {
   Options value{};
   template <class V> void describe(V& v) { value.describe(v); }

@@ -101,8 +101,9 @@ template <class T> Value value_of(std::optional<T>& v) {
   return out;
 }
 
-// A map with its own keys. If `is_given` is set, the map is optional and `open` creates it; a
-// config may then also say true, for the map with its defaults, or false.
+// A map with its own keys. If `is_given` is set, the map is optional and `open` creates it. Then a
+// config may also contain `true`, which creates the map with its defaults, or `false`, which omits
+// it.
 struct Section {
   std::function<Schema()> open;
   std::function<bool()> is_given{};
@@ -282,8 +283,8 @@ struct ReadResult {
 // problems and does not throw.
 ReadResult read(const Schema& schema, const Node& root);
 
-// Reads one word, such as the value of a command-line option, into a field by the rules of a
-// config. Throws ConfigError.
+// Parses one word, such as the value of a command-line option, by the rules for values in a config,
+// and stores it in the field. Throws ConfigError.
 void read_word(const Field& field, const std::string& word);
 
 // Returns all fields as YAML in the order of the description. read() restores the values from this

@@ -50,8 +50,8 @@ struct Problem {
   std::string message;
 };
 
-// Returns all problems as one text in the order of the sources. Lists the first 20 and counts the
-// rest.
+// Returns a message with the first 20 problems, in the order of the sources, and the number of the
+// others.
 std::string report(std::vector<Problem> problems);
 
 struct Node {

@@ -66,7 +66,8 @@ struct Recording : RecordOptions {
 // Returns whether hashes of the state are compared. They are if the tolerance of "state" is 0, or
 // if no tolerance other than 0 is given.
 bool compares_state(const Tolerances& tolerances);
-// Returns the given tolerances, completed by those of the recording.
+// Returns the given tolerances. Those that are not given are taken from the recording, unless the
+// tolerance "" for all quantities is given.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
 void save_recording(const Recording& recording, const fs::path& file);

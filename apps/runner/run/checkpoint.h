@@ -16,8 +16,8 @@
 
 namespace taper::v0::runner {
 
-// The contents of a checkpoint by file name: tensors of files such as "model.safetensors", texts of
-// files such as "state.json".
+// The contents of a checkpoint by file name. `tensors` holds files such as "model.safetensors",
+// `texts` holds files such as "state.json".
 struct Checkpoint {
   std::map<std::string, std::vector<NamedTensor>> tensors;
   std::map<std::string, std::string> texts;
@@ -26,10 +26,10 @@ struct Checkpoint {
 
 // Writes the checkpoint of a step and returns its directory. Replaces an older checkpoint of the
 // same step. After the new one is verified, keeps the newest `keep` checkpoints and the best one,
-// and removes the others. is_best: marks it as the best. Throws DiskError, with the bytes needed
-// and free, if it cannot be written. Other errors, such as OutOfMemoryError while tensors are
-// copied from a GPU, keep their type. After an error nothing of the new checkpoint remains, and
-// older checkpoints are intact.
+// and removes the others. is_best: marks it as the best. Throws DiskError, which states the bytes
+// needed and the bytes free, if the checkpoint cannot be written. Other errors, such as
+// OutOfMemoryError while tensors are copied from a GPU, are passed on unchanged. After an error no
+// part of the new checkpoint remains, and older checkpoints are intact.
 fs::path save_checkpoint(const fs::path& run, int64_t step, const Checkpoint& checkpoint,
                          int64_t keep, bool is_best = false);
 

@@ -44,9 +44,9 @@ class Evaluator {
 
   // Adds a batch. Records no gradients and does not wait for the device.
   void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
-  // Returns what a batch contributes, [n] float64. The evaluator of another rank may add it. The
-  // size depends on the number of samples if a metric keeps a row for each of them; `samples`, if
-  // not 0, fills these rows up to that number.
+  // Returns the sums of a batch, [n] float64. The evaluator of another rank may add them. If a
+  // metric keeps a row for each sample, the size depends on the number of samples; then `samples`,
+  // if not 0, is the number up to which rows are filled.
   Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0);
   void add(const Tensor& sums);
   // Returns the metrics of all batches. The loss is the mean over samples, or over tokens for text,

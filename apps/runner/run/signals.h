@@ -8,12 +8,13 @@
 namespace taper::v0::runner {
 
 // Handles SIGTERM, SIGINT, SIGUSR1 and SIGHUP until the end of the scope, then restores the
-// previous handlers. The first signal prints a line on stderr, which says what happens next, and
-// makes check_stop() (framework/base/cancel.h) throw Interrupted. A second SIGINT or SIGTERM prints
-// the newest checkpoint and ends the process at once, with exit code 130 or 143.
+// previous handlers. On the first signal, prints a line on stderr that says what happens next, and
+// makes check_stop() (framework/base/cancel.h) throw Interrupted. On a second SIGINT or SIGTERM,
+// prints the path of the newest checkpoint and immediately ends the process with exit code 130 or
+// 143.
 class SignalGuard {
  public:
-  // is_quiet: prints no lines, as on all ranks but the first.
+  // is_quiet: prints no lines. Set on all ranks except the first.
   explicit SignalGuard(bool is_quiet = false);
   ~SignalGuard();
   SignalGuard& operator=(SignalGuard&&) = delete;  // neither copied nor moved

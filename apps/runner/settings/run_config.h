@@ -73,7 +73,8 @@ enum class Graph { kAuto, kOn, kOff };
 enum class Reduce { kFp32, kBf16 };
 enum class Mode { kAuto, kMin, kMax };  // kAuto: as the metric defines
 
-// A metric of evaluations or "loss", and whether smaller or larger values are better.
+// The metric (or "loss") by which evaluations are compared, and whether smaller or larger values
+// are better.
 struct GoalConfig {
   std::string metric = "loss";
   Mode mode = Mode::kAuto;
@@ -232,7 +233,8 @@ enum class LogFormat { kText, kJson };
 // Returns the names that log levels have in configs and on the command line, in the order of
 // LogLevel.
 std::vector<std::string> log_level_names();
-// Returns whether a log file may have this name: a plain file name that no other file of a run has.
+// Returns whether a log file may have this name. It must be a plain file name that is not the name
+// of another file of a run.
 bool is_log_file_name(const std::string& text);
 
 // Which log messages of a run are written, and where. Does not affect the numbers of the run.
@@ -273,12 +275,12 @@ struct RunConfig {
   std::vector<std::string> metrics;  // empty: the default metrics of the task
   std::vector<Component> callbacks;  // registered by the user's program
 
-  // The place of each value that is not a default, by its path ("train.epochs").
+  // The position in the source of each value that is not a default, by its path ("train.epochs").
   std::map<std::string, Place> places;
 };
 
-// Returns the place of the value at `path` ("train.batch_size"), or else of its section. Returns an
-// empty place for a default.
+// Returns the position in the source of the value at `path` ("train.batch_size"). If the value has
+// none, returns that of its section. Returns an empty Place for a default.
 Place place_of(const RunConfig& config, std::string path);
 
 // Returns the metrics that evaluations measure: those of the config, or the default ones of the

@@ -15,7 +15,7 @@ namespace taper::v0::runner {
 // launch, and all counters in another. The model must outlive the snapshot.
 class BufferSnapshot {
  public:
-  // copies_all: copies every buffer from the first step on, even if it never changes.
+  // copies_all: whether every buffer is copied from the first step on, even if it never changes.
   explicit BufferSnapshot(Module& model, bool copies_all = false);
 
   // Call this after buffers were written by anything other than a step, for example by loading a
@@ -30,7 +30,7 @@ class BufferSnapshot {
   // Restores the values that take() copied. Returns false, and changes nothing, if that is
   // impossible: a buffer was replaced, or has changed since begin() without having been copied.
   bool restore() const;
-  // Puts back the copied values where `condition` (0-dim) is not 0. Does not synchronize.
+  // Restores the copied values if `condition` (0-dim) is not 0. Does not synchronize.
   void restore_where(const Tensor& condition) const;
 
  private:

@@ -26,16 +26,15 @@ struct TrainResult;
 // A run without an observer does not wait for the device. The numbers of the run are the same.
 struct Observer {
   virtual ~Observer() = default;
-  // Is called before the first step, with the new or resumed model. Hooks may be registered on it.
+  // Called before the first step with the new or resumed model. Hooks may be registered on it.
   virtual void on_start(Module&) {}
-  // Is called after the weights were updated; gradients may have been freed. grad_norm is the norm
-  // of all gradients before clipping. Return false to end the run after this step: train() returns
+  // Called after the weights were updated; gradients may have been freed. grad_norm is the norm of
+  // all gradients before clipping. Return false to end the run after this step: train() returns
   // without another evaluation.
   virtual bool on_step(int64_t /*step*/, double /*loss*/, double /*grad_norm*/) { return true; }
-  // Is called after each evaluation with the numbers of the "eval" line of metrics.jsonl.
+  // Called after each evaluation with the numbers of the "eval" line of metrics.jsonl.
   virtual void on_eval(int64_t /*step*/, const std::string& /*split*/, const Metrics&) {}
-  // Is called once the files of the run are complete. Not called if the run failed or was
-  // interrupted.
+  // Called when the files of the run are complete. Not called if the run failed or was interrupted.
   virtual void on_end(const TrainResult&) {}
 };
 

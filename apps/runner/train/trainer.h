@@ -93,7 +93,8 @@ class Trainer {
     bool epoch_ends = false, run_ends = false, evaluates = false, saves = false;
     bool stops = false;  // the step is `stop_at`
   };
-  // A step whose loss is still on the device, with the state from which it can be repeated.
+  // A step whose loss has not been read from the device. The fields hold the state from which the
+  // step can be repeated.
   struct Pending {
     Position at;
     PhiloxKey random;

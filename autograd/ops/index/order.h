@@ -18,14 +18,16 @@ Sorted min(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
 inline Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 
-// Returns the median; of an even number of elements, the lower of the two in the middle. No
-// elements give NaN.
+// Returns the median. For an even number of elements, this is the lower of the two in the middle.
+// For no elements, returns NaN.
 Tensor median(const Tensor& x);
-// Among equal elements, the index is that of the element in the middle of a stable sort.
+// Also returns the index of the median. Among equal elements, it is the index of the element that a
+// stable sort puts in the middle.
 Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 
-// How a quantile between two elements is computed: by linear interpolation, as the lower, the
-// higher, or their mean, or as the nearer one (the one with the even position, if halfway).
+// How a quantile that falls between two elements is computed. kLinear interpolates. kLower and
+// kHigher take the lower or the higher element, and kMidpoint takes their mean. kNearest takes the
+// nearer element, or the one with the even position if both are equally near.
 enum class QuantileMode { kLinear, kLower, kHigher, kMidpoint, kNearest };
 // Returns the elements at position q * (n - 1) of the sorted x, along dim or of all elements. q is
 // in [0, 1]: a number, or a tensor of x's dtype with at most one dimension, which becomes the first

@@ -1,4 +1,4 @@
-// Sums, means and maxima of groups of rows of a table
+// Sums, means and maxima of groups (bags) of rows of a table
 // (https://pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html).
 #pragma once
 

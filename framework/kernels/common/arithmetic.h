@@ -128,8 +128,8 @@ template <class T> TAPER_HD T normal_pdf(T x) {
   return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
 }
 #ifndef __CUDA_ARCH__
-// Beyond |x| the probability is exp(-x^2 / 2) times a quotient of polynomials in |x|, which is
-// fitted to 2e-9. This form keeps the precision in the far tail.
+// The probability of a value beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|,
+// which is fitted to 2e-9. This form keeps the precision in the far tail.
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
 TAPER_HD float normal_cdf(float x) {
   const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;

@@ -53,8 +53,9 @@ void dispatch(const OpPlace& at, const Args&... args) {
 //   index_cpu.cpp    template struct IndexKernels<cpu::Backend>;
 //   index.cu         template struct IndexKernels<cuda::Backend>;
 //
-// If the members differ between the backends and only the functors are shared, each backend's
-// source defines its own members (pool_cpu.cpp, pool.cu).
+// Some families share only the functors, because their member functions differ between the
+// backends. Then the source of each backend defines its own member functions (pool_cpu.cpp,
+// pool.cu).
 namespace cpu {
 struct Backend;  // framework/kernels/common/per_element_cpu.h
 }

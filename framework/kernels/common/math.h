@@ -64,7 +64,8 @@ template <class T> TAPER_HD T log_of_one_plus(T f, T carry) {
   return add_rn(f, -add_rn(half_square, -tail));
 }
 
-// Decomposes x and adds e_shift to the exponent, which undoes a scaling of x.
+// Decomposes x into e and f of 2^e * (1 + f), and adds e_shift to e. This undoes a scaling of x by
+// a power of two.
 TAPER_HD wide::NormalParts normal_parts(float x, float e_shift) {
   const wide::NormalParts p = wide::normal_parts(x);
   return {add_rn(p.e, e_shift), p.f};
@@ -170,8 +171,8 @@ TAPER_HD float expm1(float x) {
   return e.n == 0 ? (x == 0.0f ? x : e.p) : y;
 }
 
-// Computes a logarithm with `of_normal`, which takes a positive normal number and an exponent
-// offset.
+// Computes a logarithm of any float by `of_normal`. That function takes a positive normal number
+// and a number to add to its exponent.
 template <class F> TAPER_HD float log_by(float x, F of_normal) {
   const bool tiny = x < std::numeric_limits<float>::min();
   const float y = of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);

@@ -68,7 +68,8 @@ Scalar number_of(const Tensor& x);
 Device same_device(const char* op, std::initializer_list<const Tensor*> operands,
                    std::initializer_list<const char*> names);
 
-// Throws Error unless x is floating-point, with PyTorch's message for a kernel of this name.
+// Throws Error unless x is floating-point. The message is PyTorch's for a kernel with the name
+// `kernel`.
 void check_floating(const char* kernel, const Tensor& x);
 
 // Creates a tensor for an element-wise result. It has the layout of the first dense operand with

@@ -16,7 +16,7 @@ struct SumOfRows {
   template <class T> TAPER_HD T start() const { return T(0); }
   template <class T> TAPER_HD T operator()(T a, T b) const { return plus(a, b); }
 };
-// prod, amax and amin, which are used less often, share one kernel.
+// One kernel computes prod, amax and amin, because they are used less often.
 struct FoldOfRows {
   RowOp op;
   template <class T> TAPER_HD T start() const {

@@ -130,7 +130,7 @@ void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& x
 Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
                  DType dtype = kFloat32, double p = 1);
 
-// Writes the reduced result in float64 or float32.
+// Writes the reduced result to the power 1/p as float64 (`wide`) or float32.
 struct Root {
   void* out = nullptr;
   bool wide = false;

@@ -47,8 +47,7 @@ struct StepScalars {
   Tensor lr;         // float64
   Tensor step;       // float64, counts from 1; undefined for rules that do not read it
   Tensor found_inf;  // float32: if not 0, the step does nothing; undefined: 0
-  // Whether `step`, created by make_step, is yet to be incremented: this update uses step + 1 and
-  // stores it.
+  // Whether this update increments `step`, which make_step created: it uses step + 1 and stores it.
   bool advances = false;
 };
 // Creates a step count that starts with the value of `from`, or with 0. Its memory also has space
@@ -79,7 +78,8 @@ void update(const std::vector<Update>& updates, const StepScalars& scalars, cons
 // The roles of the tensors of an Update.
 enum UpdateRole { kParam, kGrad, kState1, kState2, kState3, kLow, kUpdateRoles };
 
-// Returns the entries of the float64 parameters, or of all others.
+// Returns the entries of the updates of float64 parameters if `doubles`, and otherwise of all other
+// updates.
 std::vector<ListEntry<kUpdateRoles>> entries_of(const std::vector<Update>& updates, bool doubles);
 
 using UpdateChunk = ListChunk<kUpdateRoles>;

@@ -192,7 +192,7 @@ template <class T, bool kTransposed> struct Resample {
     const T* plane = x.plane(at);
     const Span rows = span_of<C>(axes.h, kTransposed, at.h),
                columns = span_of<C>(axes.w, kTransposed, at.w);
-    // Expensive weights are computed once if there are few.
+    // Weights that are expensive are computed once for all rows, if their number is small.
     constexpr int64_t kKept = 16;
     C kept[kKept];
     const bool keeps =

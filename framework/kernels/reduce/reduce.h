@@ -34,7 +34,8 @@ struct ReduceTrace {
   ReduceMap map = ReduceMap::kNone;
 };
 
-// A dense [outer, n, inner] tensor is reduced over n to a dense [outer, inner] tensor.
+// The sizes of a reduction over the middle dimension of a dense [outer, n, inner] tensor. The
+// result is a dense [outer, inner] tensor.
 struct ReduceSizes {
   int64_t outer = 1, n = 1, inner = 1;
 };

@@ -26,7 +26,8 @@ struct Running {
 Tensor cumulate(ReductionOp op, const Tensor& x, int64_t dim, Running how = {},
                 const Tensor& added = {});
 
-// Rows of n elements. The first `unused` bits of their sort_key() are the same for all elements.
+// How rows of n elements are sorted. The first `unused` bits of sort_key() are the same for all
+// elements.
 struct SortRows {
   int64_t n, first;
   bool descending;
