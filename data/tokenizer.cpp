@@ -44,7 +44,8 @@ std::string spelled(std::string_view bytes) {
   return out;
 }
 
-// Returns std::nullopt for an invalid spelling.
+// Returns the bytes that are spelled as `text` in GPT-2's files; std::nullopt if the spelling is
+// invalid.
 std::optional<std::string> unspelled(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -334,7 +334,7 @@ Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype
     return to_copy(t, device.value_or(t.device()),
                    t.is_floating_point() ? dtype.value_or(t.dtype()) : t.dtype());
   };
-  // First everything that can fail, then everything that cannot.
+  // Compute all new values first, because that can fail. Replacing the old ones cannot fail.
   struct Move {
     Tensor target, value, grad;
   };

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include <jpeglib.h>
-// Must follow jpeglib.h.
+// This header must follow jpeglib.h.
 #include <jerror.h>
 #include <png.h>
 #endif
@@ -110,9 +110,9 @@ void on_jpeg_error(j_common_ptr jpeg) {
   std::longjmp(reader.at_error, 1);
 }
 
-// Converts a warning to an error if a part of the image is missing: libjpeg fills the missing part
-// of a truncated or damaged file with gray and only warns, . Other warnings concern markers that
-// readers ignore.
+// Converts a warning to an error if a part of the image is missing. libjpeg only warns of a
+// truncated or damaged file, and fills the missing part with gray. Other warnings concern markers
+// that readers ignore.
 void on_jpeg_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level >= 0) return;

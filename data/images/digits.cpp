@@ -158,7 +158,7 @@ auto random_bend(Draws& draws) {
   };
 }
 
-// pixel = matrix * (unit - centre) + shift.
+// Returns a random affine map from units to pixels: matrix * (unit - center) + shift.
 auto random_affine(Draws& draws) {
   // A rotation in rational form with t = tan(angle / 2), because the last bits of libm's functions
   // differ between platforms.

@@ -40,7 +40,8 @@ Fields class_names(const std::set<std::string>& texts) {
 // Whether the file defines its columns, or must have the columns of the training file.
 enum class Role { kTraining, kLike, kLikeMayLackLabel };
 
-// Reads one file by a recipe. For the training file, the recipe contains only the options at first.
+// Reads one file by a CsvEncoding. For the training file, the encoding contains only the options at
+// first.
 class TableReader {
  public:
   TableReader(std::string file, const CsvEncoding& encoding, Role role)

@@ -63,7 +63,8 @@ const Tensor& given(const Odds& odds) {
   if (bool(odds.probs) != bool(odds.logits)) return odds.probs ? *odds.probs : *odds.logits;
   throw ValueError("Either `probs` or `logits` must be specified, but not both.");
 }
-// Checks holds(probabilities), if probabilities are given.
+// If probabilities are given, throws unless they satisfy `holds`. If logits are given, throws if
+// one is NaN.
 void check_odds(const char* distribution, const Odds& odds, const auto& holds,
                 const char* constraint) {
   const Tensor v = given(odds).detach();
@@ -79,7 +80,7 @@ Shape without_last(const char* distribution, const Tensor& x) {
   return shape;
 }
 
-// Draws with scale 1. alpha is float64.
+// Draws from gamma distributions with shape alpha (float64) and scale 1.
 Tensor draw_gamma(const Tensor& alpha, Generator* generator) {
   const NoGradGuard no_grad;
   const TensorOptions options{.dtype = kFloat64, .device = alpha.device()};

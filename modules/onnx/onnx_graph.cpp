@@ -204,7 +204,7 @@ class GraphBuilder {
 
   const std::vector<NamedTensor> state_;
   const OnnxOptions& options_;
-  std::map<size_t, size_t> twins_;  // twins of the ops that are written
+  std::map<size_t, size_t> twins_;  // for each op that is written, the same op of the other pass
 };
 
 OpWriter::OpWriter(GraphBuilder& graph, const Step& here, const Step& there, const char* row)

@@ -124,7 +124,7 @@ void MuonOptions::update(const std::vector<Update>& updates,
       u = {u.param, b.matrix(i), {}, u.low};
     }
   }
-  // Computes p -= lr (ratio O + weight_decay p).
+  // Computes p -= lr (ratio O + weight_decay p), where O is the orthogonalized momentum step.
   kernels::update(moves, scalars, SGDOptions{.weight_decay = weight_decay});
 }
 

@@ -100,8 +100,8 @@ template <class M> ModulePtr padded(Pair sides) {
 }
 using Sides = Option<"padding", Pair, kWidthOrNone, "rows and columns added on each side">;
 
-// Converts to the size that the constructor of M takes; a one-dimensional layer uses the width
-// only.
+// A size from a config. It converts to the type that the constructor of M takes; for a
+// one-dimensional layer, that is the width.
 struct Size {
   Pair both;
   operator Pair() const { return both; }

@@ -53,7 +53,7 @@ Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
   }
   return tensor_of(counts.data(), {std::ssize(counts)}, {.device = device});
 }
-// Returns the metric bits per character.
+// Returns the metric "bits per character".
 Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
   Metric m{.tasks = {Task::kLanguage}};
   const data::Tokenizer* tokenizer = data.tokenizer.get();

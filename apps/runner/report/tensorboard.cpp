@@ -44,7 +44,8 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) += value;
 }
 
-// Writes Event.wall_time = 1 and step = 2.
+// Writes two fields of an Event: wall_time, which has the number 1, and step, which has the number
+// 2.
 std::string event_at(int64_t step) {
   return key(1, kFixed64) + little_endian(std::bit_cast<uint64_t>(now()), 8) + key(2, kVarint) +
          varint(uint64_t(step));
@@ -62,7 +63,8 @@ EventWriter::EventWriter(const fs::path& dir) {
 }
 
 void EventWriter::scalar(const std::string& tag, int64_t step, double value) {
-  // Summary.Value.tag = 1, simple_value = 2; Summary.value = 1; Event.summary = 5.
+  // The numbers of the fields: Summary.Value.tag = 1, simple_value = 2; Summary.value = 1;
+  // Event.summary = 5.
   const std::string number = little_endian(std::bit_cast<uint32_t>(float(value)), 4);
   write(event_at(step) + bytes(5, bytes(1, bytes(1, tag) + key(2, kFixed32) + number)));
 }

@@ -143,7 +143,7 @@ void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   }
   env["seed"] = config.seed;
   env["data"] = data_metadata(config.data);
-  // Relative to the run's directory, so that both may be moved together.
+  // The path is relative to the run's directory, so that both may be moved together.
   const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
   env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
   // No run needs this value, so it is left out if /proc is not mounted.

@@ -15,7 +15,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// A key that may differ in a resumed run: its length, device, files and logs.
+// A key of the config that may differ in a resumed run, such as the length of the run, its device,
+// or a setting of its logs.
 struct MayDiffer {
   std::string_view key;
   bool changes_numbers = false;  // of later steps, so history.json records both configs

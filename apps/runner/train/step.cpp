@@ -35,9 +35,9 @@ void Step::run(int64_t steps_done) {
 }
 
 // Launches all work that the device does in a step. Never synchronizes, so that the step can be
-// captured as a CUDA graph. The lines in the middle are called through two layers: micro_batches_
-// divides the batches of the step over ranks, shards and accumulation (without these there is one
-// micro-batch), and replay_graph() replays the whole function.
+// captured as a CUDA graph. micro_batches_ divides the batches of the step over ranks, shards and
+// accumulation, and calls the lambda below for each micro-batch; without these there is one
+// micro-batch. replay_graph() replays the whole function.
 void Step::train_on(const NextBatch& next) {
   begin_undoable();
   training_.optimizer->zero_grad();

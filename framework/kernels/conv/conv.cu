@@ -62,8 +62,8 @@ template <int kTileN> void gather(const Gathered& g, const Launch& on) {
   launch_tiles<Tile>(gather_kernel<kTileN>, g, blocks, on);
 }
 
-// Returns false if the channels are not multiples of four, or if too few blocks would run for too
-// long.
+// Computes a convolution by gather_kernel. Returns false without computing it if the numbers of
+// channels are not suitable, or if too few blocks would run for too long.
 bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward, const Launch& on) {
   if (g.channels % 4 != 0 || g.channels < 16 || g.n % 4 != 0) return false;
   const int64_t blocks = ceil_div(g.pixels, 128) * ceil_div(g.n, 64);
@@ -79,7 +79,8 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   return true;
 }
 
-// Returns false if the weight is too large.
+// Computes a convolution by few_kernel. Returns false without computing it if the weight is too
+// large, or if n is not a multiple of four.
 bool few_channels(const Gathered& g, const Launch& on) {
   const FewChannels f{g, g.h.kernel * g.w.kernel * g.channels};
   if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
