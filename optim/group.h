@@ -38,8 +38,8 @@ class Group {
   // Returns the slots that have gradients, grouped by device and number of updates.
   std::vector<std::vector<Slot*>> parts();
   Tensor device_lr(Device device);
-  // Returns a count for the slots of `part` that no other slots share. It is their present one, or
-  // a copy if other slots share that.
+  // Returns a count of updates that the slots of `part` share with no other slots. If other slots
+  // share the present count of `part`, this is a copy of it.
   Tensor own_count(const std::vector<Slot*>& part) const;
   void step(const std::vector<Slot*>& part, const Tensor& found_inf);
   void prepare(Slot& slot) const;

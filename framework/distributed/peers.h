@@ -43,9 +43,9 @@ class Peers {
     std::string text = {};  // "rank 2 (node-7) is stopped; rank 3 (node-7) has not called it"
     int rank = -1;          // -1 unless there is exactly one
   };
-  // Returns the rank because of which a call of that number never completes, or an empty text if
-  // there is none. Such a rank has ended (with unless_left: without having left), or was named by a
-  // rank that abandoned the communicator.
+  // Returns a rank that prevents a call of that number from ever completing, or an empty text if
+  // there is none. That is a rank that has ended, or that was named by a rank that abandoned the
+  // communicator. With unless_left, a rank that left before it ended does not count.
   Late lost(uint64_t call, bool unless_left = false) const;
   // Returns the ranks that delay the call, if no rank is lost. The ranks in `missing` are known not
   // to have made the call.

@@ -166,8 +166,8 @@ struct Field {
   // The reason completes "has no effect if", for example "test_path is given".
   std::string idle_reason{};
   std::function<bool()> is_idle{};
-  // If true, an optional value that is not given is written as null, because its default is a
-  // value.
+  // If true, an optional value that is not given is written as null. This is necessary if the
+  // default is a value, because reading the text would otherwise restore the default.
   bool writes_null = false;
 
   Field& required() { return is_required = true, *this; }

@@ -120,8 +120,8 @@ inline constexpr const char* kTernaryNames[] = {"where",
                                                 "l1_loss_backward",
                                                 "huber_loss_backward"};
 // Returns op(a, b, c). clamp is min(max(a, b), c), lerp is a + c * (b - a), addcmul is a + value *
-// b * c, and addcdiv is a + value * b / c. mse, l1 and huber are the gradients of losses of b - c,
-// where a is dy and value is delta.
+// b * c, and addcdiv is a + value * b / c. mse, l1 and huber compute the gradient of the loss of b
+// - c; there a is the gradient of the result, and value is Huber's delta.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // Returns a where condition is nonzero and b elsewhere, in the promoted dtype of a and b. Throws
 // Error if that dtype cannot represent an operand that is a number.

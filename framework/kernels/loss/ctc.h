@@ -25,15 +25,16 @@ struct Ctc {
   int64_t L() const { return 2 * most + 1; }
 };
 void ctc(Ctc& c);
-// Returns the gradient as PyTorch defines it: exp(log_probs) minus the part of the labels. It
-// already includes the gradient of a log-softmax that computed log_probs, which leaves it
-// unchanged. With zero_infinity it is 0 where the loss is infinite.
+// Returns the gradient as PyTorch defines it: exp(log_probs) minus the part of the labels. This is
+// the gradient of the logits from which a log-softmax computed log_probs. The backward pass of the
+// log-softmax does not change it, because its sum over the classes is 0. With zero_infinity it is 0
+// where the loss is infinite.
 Tensor ctc_backward(const Tensor& dloss, const Ctc& c, bool zero_infinity);
 
 template <class Backend> struct CtcKernels {
   static void forward(const Ctc& c);
-  // `sums` has log_probs' shape and must be filled with -inf. The gradient is written to it. beta
-  // has alpha's shape.
+  // The gradient is written to `sums`, which has log_probs' shape and must be filled with -inf.
+  // `beta` is scratch memory with alpha's shape.
   static void backward(const Tensor& sums, const Tensor& beta, const Tensor& dloss, const Ctc& c,
                        bool zero_infinity);
 };
