@@ -37,8 +37,8 @@ class ModuleTensor {
   ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
   ~ModuleTensor();
 
-  // The tensor, which this object and the module share. If it is undefined, the module does not list
-  // it.
+  // The tensor, which this object and the module share. If it is undefined, the module does not
+  // list it.
   std::shared_ptr<ModuleSlot> slot_;
 
  private:
