@@ -122,10 +122,10 @@ class ChildBase {
   // Copies `other` as Module is copied. `copy` is the copy of the other's module.
   ChildBase(const ChildBase& other, std::unique_ptr<Module> copy);
   ~ChildBase();
-  // Puts the other's module into this place and destroys the previous one. If another Child holds
-  // the module that is registered here, as within std::swap, the two modules are exchanged. If this
-  // object no longer has an owner, the module keeps its own place. Throws Error if this object is
-  // below that module.
+  // Moves the module of the other object to this object, and destroys the previous module of this
+  // object. If another Child holds the module that is registered here, as within std::swap, the two
+  // modules are exchanged. If this object no longer has an owner, the module keeps its position in
+  // the tree. Throws Error if this object is below that module.
   ChildBase& operator=(ChildBase&& other);
   // Like the assignment, but for a module that no Child holds.
   void assign(std::unique_ptr<Module> fresh);

@@ -12,8 +12,8 @@ namespace taper::v0::data {
 // The order of day and month in dates such as 01/02/2024 and 01-02-2024.
 enum class DateOrder { kMonthFirst, kDayFirst };
 
-// Returns a date as seconds since 1970-01-01T00:00:00Z, or std::nullopt for a text that is no date
-// from its first to its last character. These forms are dates; months and days may have one digit:
+// Returns a date as seconds since 1970-01-01T00:00:00Z, or std::nullopt unless the whole text is a
+// date. Dates have these forms, in which months and days may have one digit:
 //
 //   2024-01-31, 2024/01/31, 2024.01.31, 20240131    year first
 //   2024-01, 2024/01, Jan 2024, Jan-2024            the first day of a month

@@ -272,8 +272,9 @@ template <class Options> Schema schema_of(Options& options) {
   return schema;
 }
 
-// The result of read(): the problems, and the place of every value that the tree sets, by its path
-// ("train.epochs", "model.layers.0"). If there are problems, the struct must not be used.
+// The result of read(): the problems, and the position in its source of every value that the tree
+// sets, by its path ("train.epochs", "model.layers.0"). If there are problems, the struct must not
+// be used.
 struct ReadResult {
   std::vector<Problem> problems;
   std::map<std::string, Place> places;

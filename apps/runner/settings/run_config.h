@@ -309,7 +309,7 @@ std::string to_yaml(const RunConfig& config);
 // program.
 std::string with_defaults(const std::string& yaml);
 
-// Like to_yaml(), with a comment after each value: "default", or the place where it was set.
+// Like to_yaml(), with a comment after each value that says "default" or where the value was set.
 std::string to_yaml_with_origins(const RunConfig& config);
 
 // Returns the JSON Schema (draft 2020-12) of config files, for editors.

@@ -32,7 +32,7 @@ bool is_data_path(const std::filesystem::path& path);
 // Returns the name of a run on that data: "titanic" for "data/titanic.csv.gz".
 std::string name_of_data(const std::filesystem::path& path);
 
-// Returns the tree of a config that trains on the file or folder.
+// Returns the tree of nodes of a config that trains on the given file or folder of data.
 Node config_of_data(const std::filesystem::path& path);
 // Returns the override with its full key. If a data file is given in place of a config,
 // "target=survived" means "data.target=survived".

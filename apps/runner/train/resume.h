@@ -24,8 +24,9 @@ struct Resumed {
 std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir,
                                     const TrainOptions& options);
 
-// Returns the checkpoint for a rollback: the newest one that is undamaged and not extra, or the
-// newest undamaged one if all are extra. Throws InputError if none is left.
+// Returns the newest undamaged checkpoint for a rollback. Extra checkpoints
+// (RunState::is_extra) are used only if there are no others. Throws InputError if there is no
+// undamaged checkpoint.
 Checkpoint target_of_rollback(const fs::path& run);
 
 // Logs the checkpoint and step from which a run is resumed, and warns of settings that differ after

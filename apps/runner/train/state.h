@@ -90,7 +90,7 @@ struct RunState {
   double lr_scale = 1;         // halved by every rollback to a checkpoint
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // why the run ended before its last step; empty: it did not
-  bool is_extra = false;  // the checkpoint is never a target of a rollback
+  bool is_extra = false;  // a rollback uses the checkpoint only if all others are extra, too
   // The step is done, but not the evaluation and the other actions that follow it. A run that
   // continues from this state begins with these.
   bool is_unfinished = false;

@@ -47,7 +47,8 @@ class RowScanner {
   int64_t scan(const RowTarget& target);
 
  private:
-  // Where the scan of a cell or row ended, or nullptr if the text in memory ends before.
+  // The end of a cell or row that was scanned, or nullptr if the text in memory ends before the
+  // cell or row does.
   using End = const char*;
 
   template <bool kBlanks> int64_t scan_rows();

@@ -61,8 +61,8 @@ template <class Check> struct RowKeys {
     if (!check(at, bound)) return;
     key[i] = at * strides[dim] + (few ? of_others(uint32_t(i)) : of_others(i));
   }
-  // Returns the share of the row number that the dimensions other than dim contribute. `rest` is
-  // the flat position.
+  // Returns the part of the row number that depends on the indices in the other dimensions than
+  // `dim`. `rest` is the flat position.
   template <class I> TAPER_HD int64_t of_others(I rest) const {
     int64_t row = 0;
     for (int d = dims - 1; d >= 0; --d) {
