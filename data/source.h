@@ -73,7 +73,8 @@ struct TrainTestSplit {
 };
 TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t seed,
                             const std::string& key);
-// Returns both parts of the split as data sets of their tensors.
+// Returns the parts of a random split, in which each part is a data set of the tensors in its
+// Batch.
 Splits splits_of(DataInfo info, const TrainTestSplit& rows);
 
 // A description of a source's data that is available quickly, because the samples may be zeros

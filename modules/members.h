@@ -148,7 +148,7 @@ class ChildBase {
   void leave() noexcept;
   // Returns the module that is registered at this place, or null.
   Module* module_here() const;
-  // Registers `fresh`, the module of `from`, at this place.
+  // Registers `fresh`, the module of `from`, under this object's name in its owner.
   void put(Module& fresh, ChildBase& from);
   void put_in_vacant_place(Module& fresh, ChildBase& from);
   void exchange_with(ChildBase& holder, Module& fresh, ChildBase& from);

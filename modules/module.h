@@ -247,7 +247,7 @@ class Module {
   std::vector<Named>::iterator place_in(Module& parent) const;
   // Takes over the content of the other module, which becomes empty.
   void take_tree(Module& other) noexcept;
-  // Takes over the other module's places in its parents.
+  // Replaces the other module in its parents by this one.
   void take_places(Module& other) noexcept;
   ModuleHooks& hooks();
   bool has_any_hooks() const;  // whether any hook was ever registered

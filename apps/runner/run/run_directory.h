@@ -9,7 +9,8 @@
 
 namespace taper::v0::runner {
 
-// The file with the configs of all phases of a run whose config has changed (run_metadata.h).
+// If the config of a run has changed, this file holds the configs of all its phases
+// (run_metadata.h).
 inline constexpr const char* kHistory = "history.json";
 
 // Returns whether the files in the directory were written by a run.

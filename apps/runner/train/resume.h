@@ -20,13 +20,13 @@ struct Resumed {
 };
 
 // Returns the checkpoint that the options name, or std::nullopt if a new run begins. Throws the
-// errors of train() if the data do not match, or any setting that may not change on resume.
+// errors of train() if the data do not match, or if a setting differs that may not change when a
+// run is resumed.
 std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir,
                                     const TrainOptions& options);
 
-// Returns the newest undamaged checkpoint for a rollback. Extra checkpoints
-// (RunState::is_extra) are used only if there are no others. Throws InputError if there is no
-// undamaged checkpoint.
+// Returns the newest undamaged checkpoint for a rollback. Extra checkpoints (RunState::is_extra)
+// are used only if there are no others. Throws InputError if there is no undamaged checkpoint.
 Checkpoint target_of_rollback(const fs::path& run);
 
 // Logs the checkpoint and step from which a run is resumed, and warns of settings that differ after

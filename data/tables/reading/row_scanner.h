@@ -64,7 +64,7 @@ class RowScanner {
   uint64_t cell_of(std::string_view text);
   uint64_t cell_in_buffer(const char* at, const char* end);
   void make_room();
-  // Reads more text after a row that is not complete. Returns false at the end.
+  // Reads more text if the text in memory ends within a row. Returns false at the end of the file.
   bool more(const char*& at);
   [[noreturn]] void fail(int64_t line, size_t column, const std::string& what) const;
   [[noreturn]] void fail_length(const char* at, size_t cells) const;

@@ -179,7 +179,8 @@ template <class T> DropoutRule<T> dropout_rule(double p) {
 
 // --- launchers ---
 
-// Draws<Backend>::run(op, out, key, draw) fills a dense tensor of the draw's type.
+// Draws<Backend>::run(op, out, key, draw) fills `out`, a dense tensor, with the results of the
+// functor `draw`.
 template <class Backend> struct Draws;
 
 template <class Backend>

@@ -34,8 +34,8 @@ struct SortRows {
   int unused;
 };
 
-// Rows are dense, and x is float32, float64 or int64. cumulate works along n. All its tensors have
-// one dtype.
+// All tensors consist of dense rows. x is float32, float64 or int64. cumulate combines elements
+// along n, and all its tensors have one dtype.
 namespace cpu {
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);
