@@ -45,7 +45,8 @@ class Watchdog {
 
   // Counts a call that starts, and returns its entry. The caller records the entry's event.
   std::shared_ptr<WatchedCall> watch(const CollectiveCall& call, bool is_captured);
-  // Counts a call that starts, and returns its entry. The caller records the entry's event.
+  // Returns why the communicator was aborted, and the rank that was the reason; the text is empty
+  // if it was not aborted.
   Peers::Late failure();
 
  private:

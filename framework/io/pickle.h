@@ -46,7 +46,7 @@ struct PickleValue {
 };
 
 // The parsed value of a pickle of protocol 2 to 5. It refers to `bytes`, which must outlive it. If
-// alone is false, other data may follow the pickle in `bytes`. Containers may contain themselves.
+// `alone` is false, other data may follow the pickle in `bytes`. Containers may contain themselves.
 // `name` is used in messages.
 //
 // Calls of collections.OrderedDict and of the set types become containers. Other calls remain

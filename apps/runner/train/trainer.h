@@ -153,8 +153,8 @@ class Trainer {
   // --- checkpoints ---
 
   bool save_is_due(bool epoch_ends) const;
-  // Saves a checkpoint. Extra checkpoints (signal, time limit) are never rollback targets, because
-  // an uninterrupted run would not have written them.
+  // Saves a checkpoint. Extra checkpoints (signal, time limit) are rollback targets only if there
+  // are no others, because an uninterrupted run would not have written them.
   void save(bool is_best = false, bool is_extra = false);
   void save_ended_by_observer();
   // Returns a checkpoint made from this rank's state alone. Must not be called if the optimizer's

@@ -37,7 +37,7 @@ Tensor run_of_each(const Tensor& begins, int64_t n);
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape);
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src);
 
-// Overwrite (put) or increase (add) rows of x by the rows of src, in place, `op` is the name of the
+// Overwrite (put) or increase (add) rows of x by the rows of src, in place. `op` is the name of the
 // in-place function in messages. If a row is selected several times, put keeps the last. src has
 // x's dtype and rows.key.numel() * rows.width elements. Defined in autograd/ops/index/inplace.cpp.
 Tensor put_rows_(const char* op, const Tensor& x, const Rows& rows, const Tensor& src);

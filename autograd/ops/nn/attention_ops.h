@@ -25,8 +25,8 @@ namespace taper::v0 {
 // Memory: the fused kernels keep no [T, S] matrix for the backward pass. They exist on the GPU for
 // half types without a mask and on the CPU for float32 without mask and dropout. In all other cases
 // the scores of a few heads are in memory at a time. If attn_mask needs a gradient or the backward
-// pass is recorded, the scores of all heads are. cuDNN's backward pass also holds scores while it
-// runs.
+// pass is recorded, the scores of all heads are in memory at once. cuDNN's backward pass also holds
+// scores while it runs.
 //
 //   y = scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true);
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
