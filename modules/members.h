@@ -146,7 +146,7 @@ class ChildBase {
   // Add this object to the owner's list, and remove it from there. The owner may be null.
   void enter(Module* owner) noexcept;
   void leave() noexcept;
-  // Returns the module that is registered at this place, or null.
+  // Returns the module that is registered under this object's name in its owner, or null.
   Module* module_here() const;
   // Registers `fresh`, the module of `from`, under this object's name in its owner.
   void put(Module& fresh, ChildBase& from);

@@ -238,8 +238,8 @@ struct Schema {
     fields.back().names = std::move(names);
     return fields.back();
   }
-  // Adds a typed section. If `chosen` itself has describe(), those keys are accepted with every
-  // type.
+  // Adds a typed section. If `chosen` itself has describe(), the keys that it describes are
+  // accepted with every type.
   template <class Chosen>
   Field& operator()(const char* name, Chosen& chosen, const ComponentRegistry& kind,
                     const char* doc) {

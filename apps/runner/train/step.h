@@ -29,8 +29,8 @@ class Step {
   // Moves the loader to a position. Returns false if it was there already.
   bool go_to(Position at);
   // Takes the step after `steps_done` steps on the next batches, and advances the position past
-  // them. Does not wait for the device. Once the device is done, loss_and_norm(), [2], contains the
-  // loss and the norm of the gradients.
+  // them. Does not wait for the device. Once the device is done, the tensor loss_and_norm() [2]
+  // contains the loss and the norm of the gradients.
   void run(int64_t steps_done);
   const Tensor& loss_and_norm() const { return loss_and_norm_; }
   bool is_graph() const { return graph_ != nullptr; }
