@@ -84,7 +84,7 @@ struct RawTable {
 // Throws InputError with the file, and if possible the line and column, in these cases:
 // - The file is missing, empty, truncated, damaged or in another format.
 // - Text is not in the encoding.
-// - A row has another length than the others, or more than 64 MiB.
+// - A row has another length than the others, or more than 16 MiB.
 // - A quote is not closed, or is closed within a cell.
 // - There are lines above the table, which `skip` removes.
 // - It is not clear whether the first row is a header.

@@ -198,5 +198,115 @@ TEST_F(RawTables, FilesAreJoinedByTheNamesOfTheirColumns) {
   EXPECT_THROW((void)read_table({directory_ / "none-*.csv"}), InputError);
 }
 
+TEST_F(RawTables, TheLayoutIsFound) {
+  const struct {
+    const char* text;
+    const char* delimiter;
+    bool has_header;
+    Names names, rows;
+  } cases[] = {
+      {"a,b\n1,2\n", ",", true, {"a", "b"}, {"1 2"}},
+      {"a;b\n1;2\n", ";", true, {"a", "b"}, {"1 2"}},
+      {"a\tb\n1\t2\n", "\t", true, {"a", "b"}, {"1 2"}},
+      {"a|b\n1|2\n", "|", true, {"a", "b"}, {"1 2"}},
+      {"1 2\n3 4\n", "blanks", false, {"column 0", "column 1"}, {"1 2", "3 4"}},
+      {"  1\t  2 \n 3 4\n", "blanks", false, {"column 0", "column 1"}, {"1 2", "3 4"}},
+      {"a b\n1 \"x y\"\n2 z\n", "blanks", true, {"a", "b"}, {"1 'x y'", "2 'z'"}},
+      {"1,2\n3,4\n", ",", false, {"column 0", "column 1"}, {"1 2", "3 4"}},
+      {"sep=;\na;b\n1;2\n", ";", true, {"a", "b"}, {"1 2"}},
+      {"a;b\n1,5;2\n2,5;3\n", ";", true, {"a", "b"}, {"'1,5' 2", "'2,5' 3"}},
+      {"n,tags\n1,p;q\n2,r\n", ",", true, {"n", "tags"}, {"1 'p;q'", "2 'r'"}},
+      {"a\n1\n2\n", ",", true, {"a"}, {"1", "2"}},
+      {"a,b\r\n1,2\r\n", ",", true, {"a", "b"}, {"1 2"}},
+      {"a,b\r1,2\r3,4\r", ",", true, {"a", "b"}, {"1 2", "3 4"}},
+      {"\n\na,b\n\n1,2\n \n3,4", ",", true, {"a", "b"}, {"1 2", "3 4"}},
+      {"a,\n1,2\n", ",", true, {"a", "column 1"}, {"1 2"}},
+      {"a,a,a\n1,2,3\n", ",", true, {"a", "a (2)", "a (3)"}, {"1 2 3"}},
+      {"x y\nr1 1 2\nr2 3 4\n", "blanks", true, {"column 0", "x", "y"}, {"'r1' 1 2", "'r2' 3 4"}},
+      {"x,y\n1,2,\n3,4,\n", ",", true, {"x", "y", "column 2"}, {"1 2 ''", "3 4 ''"}},
+      {"kind,size\nred,big\nred,big\nblue,big\nblue,small\n",
+       ",",
+       true,
+       {"kind", "size"},
+       {"'red' 'big'", "'red' 'big'", "'blue' 'big'", "'blue' 'small'"}},
+      {"red,big\nred,big\nblue,small\n",
+       ",",
+       false,
+       {"column 0", "column 1"},
+       {"'red' 'big'", "'red' 'big'", "'blue' 'small'"}},
+  };
+  for (const auto& [text, delimiter, has_header, names, rows] : cases) {
+    SCOPED_TRACE(text);
+    const RawTable t = read(text);
+    EXPECT_EQ(t.files[0].delimiter, delimiter);
+    EXPECT_EQ(t.files[0].has_header, has_header);
+    EXPECT_EQ(names_of(t), names);
+    EXPECT_EQ(rows_of(t), rows);
+  }
+}
+
+TEST_F(RawTables, OptionsSayWhatCannotBeFound) {
+  Options options;
+  options.decimal = ",";
+  EXPECT_EQ(rows_of(read("a;b\n1,5;-0,25\n1.5;2\n1,2,3;1e2\n", options)),
+            (Names{"1.5 -0.25", "'1.5' 2", "'1,2,3' 100"}));
+  EXPECT_EQ(rows_of(read("a,b\n\"1,5\",2\n", {})), (Names{"'1,5' 2"}));
+  options = {};
+  options.header = Options::Header::kPresent;
+  EXPECT_EQ(names_of(read("1,2\n3,4\n", options)), (Names{"1", "2"}));
+  options.header = Options::Header::kAbsent;
+  EXPECT_EQ(rows_of(read("a,b\n3,4\n", options)), (Names{"'a' 'b'", "3 4"}));
+  options = {};
+  options.delimiter = ":";
+  EXPECT_EQ(rows_of(read("a:b\n3:4\n", options)), (Names{"3 4"}));
+  options.delimiter = "blanks";
+  EXPECT_EQ(rows_of(read("a b,c\n3  4,5\n", options)), (Names{"3 '4,5'"}));
+  for (const std::string delimiter : {"", "ab", "x", "1", "\"", "\n", ".", "-"}) {
+    options.delimiter = delimiter;
+    EXPECT_NE(error_of<ValueError>("a,b\n1,2\n", options), "no error") << delimiter;
+  }
+  options = {.delimiter = ",", .decimal = ","};
+  EXPECT_NE(error_of<ValueError>("a,b\n1,2\n", options), "no error");
+  options = {.decimal = "x"};
+  EXPECT_NE(error_of<ValueError>("a,b\n1,2\n", options), "no error");
+  options = {};
+  options.skip = -1;
+  EXPECT_NE(error_of<ValueError>("a,b\n1,2\n", options), "no error");
+  options.skip = 5;
+  EXPECT_NE(error_of("a,b\n1,2\n", options).find("read.skip is 5"), std::string::npos);
+}
+
+TEST_F(RawTables, WhatAUserShouldKnowIsNoted) {
+  EXPECT_NE(read("a;b\n1,5;2\n2,5;3\n").notes.at(0).find("decimal: \",\""), std::string::npos);
+  EXPECT_NE(read("a,a\n1,2\n").notes.at(0).find("'a (2)'"), std::string::npos);
+  EXPECT_TRUE(read("a,b\n1,2\n").notes.empty());
+}
+
+TEST_F(RawTables, ARowThatMayBeAHeaderIsRefused) {
+  EXPECT_EQ(error_of("x,2\n1,2\n3,4\n").substr(0, 21), "t.csv:1: column 0 has");
+}
+
+TEST_F(RawTables, FilesThatCannotBeJoinedAreNamed) {
+  const fs::path a = write("x,y\n1,2\n", "a.csv"), b = write("z,w\n1,2\n", "b.csv");
+  const fs::path c = write("1,2\n3,4\n", "c.csv"), d = write("1,2,3\n3,4,5\n", "d.csv");
+  EXPECT_THROW((void)read_table({a, b}), InputError);
+  EXPECT_THROW((void)read_table({a, c}), InputError);
+  EXPECT_THROW((void)read_table({c, d}), InputError);
+  EXPECT_EQ(read_table({c, c}).rows, 4);
+  // A header of numbers is known from the first file.
+  const fs::path e = write("2019,2020\n1,2\n", "e.csv");
+  Options options;
+  options.header = Options::Header::kPresent;
+  EXPECT_EQ(rows_of(read_table({e, e}, options)), (Names{"1 2", "1 2"}));
+}
+
+TEST_F(RawTables, MemoryIsThatOfTheCells) {
+  std::string text = "a,b,c,d\n";
+  for (int i = 0; i < 100'000; ++i) text += "0.123456,-12.5,17,yes\n";
+  const RawTable t = read(text);
+  EXPECT_EQ(t.places.size(), 1u);  // one entry for all rows
+  EXPECT_EQ(t.columns[3].words().size(), 1u);
+}
+
 }  // namespace
 }  // namespace taper::v0::data

@@ -1,6 +1,7 @@
 // Fuzz targets: one function for each reader of external input. TAPER_FUZZ_TARGET names the one to
 // run. A reader may reject its input only with a taper::Error. Any other exception, and any report
 // of the sanitizers, ends the program.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <unistd.h>
 #include <zlib.h>
@@ -23,6 +25,9 @@
 #include "data/images/image_files.h"
 #include "data/images/images.h"
 #include "data/tables/csv.h"
+#include "data/tables/dates.h"
+#include "data/tables/raw_table.h"
+#include "data/tables/reading/number_cell.h"
 #include "data/tokenizer.h"
 #include "framework/base/device.h"
 #include "framework/io/archive.h"
@@ -211,6 +216,38 @@ void json(std::string_view bytes) {
 
 void device(std::string_view bytes) { (void)to_string(Device(std::string(bytes))); }
 
+// A table of any format. The first byte chooses options. A second reading, of all columns as text,
+// must find the same cells.
+void table(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto choice = static_cast<unsigned char>(bytes[0]);
+  TableReadOptions options;
+  options.delimiter = std::array{"auto", "auto", ";", "blanks"}[choice & 3];
+  options.decimal = choice & 4 ? "," : ".";
+  options.encoding = std::array{"utf-8", "utf-8", "latin-1", "utf-16"}[choice >> 3 & 3];
+  options.skip = choice >> 5 & 1;
+  options.header = TableReadOptions::Header((choice >> 6) % 3);
+  const fs::path file = file_of(bytes.substr(1));
+  const RawTable read = read_table({file}, options);
+  std::vector<std::string> names;
+  for (const RawColumn& column : read.columns) names.push_back(column.name);
+  const RawTable again = read_table({file}, options, names);
+  if (again.rows != read.rows || again.columns.size() != read.columns.size()) std::abort();
+  const char point = read.files[0].format == "csv" ? options.decimal[0] : '.';
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (int64_t row = 0; row < read.rows; ++row) {
+      const RawColumn& cells = read.columns[i];
+      const std::string text = again.columns[i].text(row);
+      const auto number = reading::number_in_cell(text, point);
+      if (again.columns[i].is_number(row) || cells.is_number(row) != number.has_value())
+        std::abort();
+      if (number ? cells.number(row) != *number : cells.text(row) != text) std::abort();
+      (void)parse_date(text);
+      (void)read.place_of(row);
+    }
+  }
+}
+
 struct FuzzTarget {
   const char* name;
   void (*run)(std::string_view bytes);
@@ -218,6 +255,7 @@ struct FuzzTarget {
 constexpr FuzzTarget kTargets[] = {
     {"config", config},
     {"csv", csv},
+    {"table", table},
     {"idx", idx},
     {"idx_gz", idx_gz},
     {"image", image},

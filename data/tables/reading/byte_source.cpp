@@ -65,7 +65,7 @@ class CompressedBytes : public ByteSource {
   // Rejects data that expand by a ratio that no table has. A large file of one repeated row has
   // such a ratio.
   static void check_expansion(const FileCheck<>& check, uint64_t expanded, uint64_t read) {
-    constexpr uint64_t kAlways = uint64_t(256) << 20, kMostOfOneByte = 500;
+    constexpr uint64_t kAlways = uint64_t(64) << 20, kMostOfOneByte = 500;
     check(expanded <= kAlways || expanded / kMostOfOneByte <= read, "its first ", read,
           " bytes expand to more than ", expanded >> 20,
           " MiB, which no table does; if it is one, decompress it first");
@@ -250,7 +250,6 @@ constexpr OtherFormat kOthers[] = {
      {},
      ".pkl",
      "python3 -c \"import pandas; pandas.read_pickle('FILE').to_csv('table.csv', index=False)\""},
-    {"JSON, not one object per line", {}, ".json", "jq -c '.[]' FILE > table.jsonl"},
 };
 
 [[noreturn]] void refuse(const std::string& path, const OtherFormat& format) {

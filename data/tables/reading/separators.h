@@ -35,8 +35,9 @@ class Separators {
     return out;
   }
 
-  // Continues at `at`, which is not before the separators that next() returned.
+  // Skips the separators before `at`. Those that next() returned do not come back.
   void skip_to(const char* at) {
+    if (at <= block_) return;
     if (at - block_ < kBlock) {
       mask_ &= ~uint64_t(0) << (at - block_);
     } else {

@@ -20,7 +20,9 @@ using taper::detail::in_quotes;
 
 constexpr size_t kMostRows = 1000;  // maximum number of rows that are examined
 constexpr size_t kMostForDelimiter = 200;
-constexpr size_t kMostAbove = 100;  // lines above a table
+constexpr size_t kMostCells = 1'000'000;
+constexpr size_t kMostText = size_t(4) << 20;  // in which a delimiter is sought
+constexpr size_t kMostAbove = 100;             // lines above a table
 constexpr std::string_view kDelimiters = ",;\t|";
 
 // Splits a sample into rows of cells without checking them: a quote that is not closed ends with
@@ -32,11 +34,13 @@ class SampleSplitter {
 
   std::vector<Record> run(size_t most, bool is_whole) {
     std::vector<Record> out;
-    while (!rest_.empty() && out.size() < most) {
+    size_t cells = 0;
+    while (!rest_.empty() && out.size() < most && cells < kMostCells) {
       Record row{.line = line_, .fields = {}};
       const bool is_complete = split_row(row.fields);
       if (!is_complete && !is_whole) break;
       const bool is_blank = row.fields.size() == 1 && row.fields[0].empty();
+      cells += row.fields.size();
       if (!is_blank) out.push_back(std::move(row));
     }
     return out;
@@ -55,9 +59,9 @@ class SampleSplitter {
       rest_.remove_prefix(1);
     }
   }
-  // Returns false if the text ended before the row did.
+  // Returns false if the text ended before the row did, or if the row has too many cells.
   bool split_row(Fields& cells) {
-    while (true) {
+    while (cells.size() <= kMostCells) {
       skip_blanks();
       if (format_.is_blanks && !cells.empty() && take_line_end()) return true;
       cells.push_back(split_cell());
@@ -65,6 +69,8 @@ class SampleSplitter {
       if (take_line_end()) return true;
       rest_.remove_prefix(1);
     }
+    rest_ = {};
+    return false;
   }
   bool take_line_end() {
     const size_t size = rest_.starts_with("\r\n")                            ? 2
@@ -88,12 +94,13 @@ class SampleSplitter {
   void take_quoted(std::string& out) {
     rest_.remove_prefix(1);
     while (!rest_.empty()) {
-      const char c = rest_[0];
-      const bool is_double = rest_.starts_with("\"\"");
-      rest_.remove_prefix(is_double ? 2 : 1);
-      if (c == '"' && !is_double) return;
-      line_ += c == '\n';
-      out += c;
+      const size_t quote = std::min(rest_.find('"'), rest_.size());
+      const bool is_double = rest_.substr(quote).starts_with("\"\"");
+      const std::string_view part = rest_.substr(0, quote + (is_double ? 1 : 0));
+      line_ += std::ranges::count(part, '\n');
+      out += part;
+      rest_.remove_prefix(std::min(quote + (is_double ? 2 : 1), rest_.size()));
+      if (!is_double) return;
     }
   }
 
@@ -145,11 +152,16 @@ double score_of(const std::vector<Record>& rows, char delimiter) {
       return !has_other_delimiter(cell, delimiter);
     }));
   }
-  return width.share * double(clean) / double(all);
+  // The first row may be a line above the table, or a header without the name of the row names.
+  const Width rest = rows.size() > 2 ? width_of(rows, 1) : width;
+  const double share = rest.cells == width.cells ? std::max(width.share, rest.share) : width.share;
+  return share * double(clean) / double(all);
 }
 
 CellFormat find_format(const std::string& path, std::string_view text, bool is_whole, char point) {
   constexpr double kNameSays = 0.25;
+  is_whole = is_whole && text.size() <= kMostText;
+  text = text.substr(0, kMostText);
   CellFormat best{.delimiter = point == ',' ? ';' : ',', .point = point};
   double best_score = 0;
   for (const char delimiter : kDelimiters) {

@@ -17,7 +17,7 @@ namespace taper::v0::data::reading {
 class TextBuffer {
  public:
   // The maximum number of bytes in a row. Longer rows are rejected, so that memory is bounded.
-  static constexpr size_t kMostText = size_t(64) << 20;
+  static constexpr size_t kMostText = size_t(16) << 20;
   // The number of zero bytes that follow the text in memory.
   static constexpr size_t kPadding = 64;
 
