@@ -1,6 +1,7 @@
 // Sources of the data of training runs.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,8 +14,9 @@
 
 namespace taper::v0::data {
 
-struct CsvEncoding;   // data/tables/csv.h
-struct Standardizer;  // data/tables/standardizer.h
+struct CsvEncoding;    // data/tables/csv.h
+struct Standardizer;   // data/tables/standardizer.h
+struct TableEncoding;  // data/tables/table_encoding.h
 
 // Thrown if the data do not allow the value of an option. The message gives the reason.
 struct OptionError : Error {
@@ -28,8 +30,12 @@ struct DataInfo {
   Shape input_shape;  // shape of one sample: images [1, 28, 28], tables [features], text [T] tokens
   int64_t outputs = 0;  // number of classes, 1 for a value, or size of the vocabulary
   std::vector<std::string> class_names{};
-  double target_mean = 0, target_std = 1;      // regression: original = output * std + mean
-  std::shared_ptr<const CsvEncoding> table{};  // how columns of a CSV file become features
+  double target_mean = 0, target_std = 1;          // regression: original = output * std + mean
+  bool target_is_log = false;                      // regression: that is the original's logarithm
+  std::shared_ptr<const CsvEncoding> table{};      // how columns of a CSV file become features
+  std::shared_ptr<const TableEncoding> columns{};  // how the columns of a table become features
+  // The last features of a sample are indices of categories. The number of indices of each.
+  std::vector<int64_t> category_sizes{};
   // how each element of a sample is scaled if the data are arrays, or null
   std::shared_ptr<const Standardizer> scale{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
@@ -42,6 +48,11 @@ struct DataInfo {
   }
   // Returns the number of tokens if inputs are int64 tokens; 0 if they are float32.
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
+  // Regression: returns the value in the unit of the data that an output means.
+  double original(double output) const {
+    const double value = output * target_std + target_mean;
+    return target_is_log ? std::exp(value) : value;
+  }
 };
 
 // The data sets that a source loads.
@@ -52,6 +63,9 @@ struct Splits : DataInfo {
   // The validation part, by which the saved weights are chosen, so that the test part remains
   // unseen. Null if there is none.
   DatasetPtr validation{};
+
+  // What was understood of the data, in lines, for the log.
+  std::string report{};
 
   // Returns the part on which evaluations during training run: the validation part, or the test
   // part if there is none.
@@ -103,6 +117,12 @@ void require_names(const DataInfo& info);
 // Returns "0", "1", and so on.
 std::vector<std::string> numbers_below(int64_t count);
 
+// Columns of a file that predictions repeat: their names, and their texts for each row.
+struct KeptColumns {
+  std::vector<std::string> names{};
+  std::vector<std::vector<std::string>> rows{};
+};
+
 // A kind of data, such as Csv, is a struct of options that describes itself
 // (framework/base/describe.h) and loads the data that they name:
 //
@@ -112,16 +132,16 @@ std::vector<std::string> numbers_below(int64_t count);
 //     data::Splits load(uint64_t seed) const;
 //   };
 //
-// It may also define learns(), outline(), files(), more(), raw_dtype and prepared() as declared
-// here; otherwise these defaults apply. Statistics are computed from the training rows only.
-// Errors: InputError if data are missing, damaged or too few. DataError if they cannot be used for
-// training. OptionError if they do not allow the value of an option.
+// It may also define learns(), outline(), files(), more(), kept(), raw_dtype and prepared() as
+// declared here; otherwise these defaults apply. Statistics are computed from the training rows
+// only. Errors: InputError if data are missing, damaged or too few. DataError if they cannot be
+// used for training. OptionError if they do not allow the value of an option.
 class Source {
  public:
   virtual ~Source() = default;
   virtual Splits load(uint64_t seed) const = 0;  // the seed of the run
-  // Returns the task, without reading the data.
-  virtual Task learns() const { return Task::kClassification; }
+  // Returns the task, without reading the data; std::nullopt if the data decide.
+  virtual std::optional<Task> learns() const { return Task::kClassification; }
   // Returns the shapes and sizes that load() would give. A source that can read these without the
   // samples overrides this, to be fast.
   virtual Outline outline(uint64_t seed) const { return {load(seed)}; }
@@ -130,6 +150,8 @@ class Source {
   // the file has none. Throws the errors of load(), and InputError for a category, class or size
   // that the training data do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Returns what predictions for the file repeat of its columns.
+  virtual KeptColumns kept(const DataInfo&, const std::filesystem::path&) const { return {}; }
   // Returns the dtype of the raw samples [N, ...] that prepared() accepts: uint8 for images,
   // float32 or float64 for tables, with nan for missing values, and int64 for tokens.
   virtual DType raw_dtype(const DataInfo& info) const {
@@ -147,7 +169,7 @@ template <class Options> class SourceOf final : public Source {
     require_names(out);
     return out;
   }
-  Task learns() const override {
+  std::optional<Task> learns() const override {
     if constexpr (requires { options_.learns(); }) return options_.learns();
     return Source::learns();
   }
@@ -162,6 +184,10 @@ template <class Options> class SourceOf final : public Source {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const override {
     if constexpr (requires { options_.more(info, file); }) return options_.more(info, file);
     return Source::more(info, file);
+  }
+  KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const override {
+    if constexpr (requires { options_.kept(info, file); }) return options_.kept(info, file);
+    return Source::kept(info, file);
   }
   DType raw_dtype(const DataInfo& info) const override {
     if constexpr (requires { options_.raw_dtype(info); }) {

@@ -7,9 +7,9 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <set>
 #include <utility>
 
+#include <fnmatch.h>
 #include <glob.h>
 
 #include "data/tables/reading/byte_source.h"
@@ -32,7 +32,7 @@ constexpr size_t kMostColumns = 250'000;
 class TableJoiner {
  public:
   TableJoiner(const TableReadOptions& options, const std::vector<std::string>& text_columns)
-      : options_(options), text_columns_(text_columns.begin(), text_columns.end()) {}
+      : options_(options), text_columns_(text_columns) {}
 
   RawTable run(const std::vector<std::filesystem::path>& paths) {
     const auto start = std::chrono::steady_clock::now();
@@ -42,7 +42,6 @@ class TableJoiner {
       progress_.total_bytes += error ? 0 : int64_t(size);
     }
     for (const auto& path : paths) read(path.string());
-    require_text_columns(paths);
     note_decimal_commas();
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     table_.seconds = spent.count();
@@ -108,7 +107,7 @@ class TableJoiner {
     json_ = {};
     const reading::JsonTarget target{
         .column_of = [&](std::string_view key) { return json_column(path, key); },
-        .is_text = [&](std::string_view key) { return text_columns_.contains(key); },
+        .is_text = [&](std::string_view key) { return is_text(std::string(key)); },
         .on_row = [&](int64_t line, int64_t values) { end_json_row(path, line, values); },
         .on_progress = [&] { report(text, table_.rows); }};
     const int64_t before = table_.rows;
@@ -207,7 +206,7 @@ class TableJoiner {
       target.columns.push_back(&column);
       target.names.push_back(has_names_ ? concat_to_string("column ", in_quotes(column.name))
                                         : column.name);
-      target.is_text.push_back(char(text_columns_.contains(column.name)));
+      target.is_text.push_back(char(is_text(column.name)));
     }
     target.on_place = [this, index = std::ssize(table_.files) - 1](int64_t row, int64_t line) {
       table_.places.push_back({row, index, line});
@@ -255,11 +254,11 @@ class TableJoiner {
     options_.progress(now);
   }
 
-  void require_text_columns(const std::vector<std::filesystem::path>& paths) const {
-    for (const std::string& name : text_columns_) {
-      require<InputError>(index_.contains(name), paths[0].string(), ": there is no column ",
-                          in_quotes(name));
-    }
+  // Returns whether the name, or a pattern that fits it, is among the text columns.
+  bool is_text(const std::string& name) const {
+    return std::ranges::any_of(text_columns_, [&](const std::string& pattern) {
+      return name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    });
   }
 
   void note_decimal_commas() {
@@ -279,7 +278,7 @@ class TableJoiner {
   }
 
   const TableReadOptions& options_;
-  const std::set<std::string, std::less<>> text_columns_;
+  const std::vector<std::string> text_columns_;
   RawTable table_;
   std::map<std::string, size_t> index_;  // of columns by their names
   // The current file of JSON lines.

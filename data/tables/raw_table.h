@@ -74,8 +74,8 @@ struct RawTable {
 //
 // A cell is a number if all of it is a finite decimal number without needless leading zeros, quoted
 // or not. Otherwise it is a word, without the blanks around it unless they are quoted. In the
-// columns that `text_columns` names, every cell is a word, spelled as in the file. JSON's null is
-// an empty cell; true and false are words.
+// columns that `text_columns` names, by name or by a pattern with * and ?, every cell is a word,
+// spelled as in the file. JSON's null is an empty cell; true and false are words.
 //
 // The format follows from the content and the name. It is delimited text or JSON lines (.jsonl,
 // .ndjson). Either may be compressed by gzip or zstd, or be the only table in a zip archive.

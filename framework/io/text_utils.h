@@ -48,6 +48,12 @@ CodePoint first_code_point(std::string_view text);
 // Returns the offset of the first byte that is not valid UTF-8, or the text's size if there is
 // none.
 std::size_t first_invalid(std::string_view text);
+// Returns the text with ASCII letters in lower case.
+inline std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? char(c + ('a' - 'A')) : c;
+  return out;
+}
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 // Returns the text in a form that fits on one line of a message: control characters are escaped as

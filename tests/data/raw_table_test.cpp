@@ -142,7 +142,7 @@ TEST_F(RawTables, WordsAreNumberedInTheOrderOfTheirFirstOccurrence) {
 }
 
 TEST_F(RawTables, ColumnsOfTextKeepTheSpellingOfNumbers) {
-  const RawTable t = read("id,x\n1.50,1.50\n 2,2\n", {}, {"id"});
+  const RawTable t = read("id,x\n1.50,1.50\n 2,2\n", {}, {"i?", "absent"});
   EXPECT_EQ(rows_of(t), (Names{"'1.50' 1.5", "'2' 2"}));
   const RawTable zips = read("zip,x\n1,1\nx,x\n\"2\",2\ny,y\n3,3\n", {}, {"zip"});
   EXPECT_EQ(rows_of(zips), (Names{"'1' 1", "'x' 'x'", "'2' 2", "'y' 'y'", "'3' 3"}));

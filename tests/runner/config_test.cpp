@@ -83,7 +83,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "batch_size: 3", "4:1", "did you mean 'train.batch_size'?"},
     {4, "lr: 3", "4:1", "did you mean 'optimizer.lr'?"},
     {3, "optimizer: {type: sgd, learning_rate: 1}", "3:24", "did you mean 'lr'?"},
-    {1, "data: {type: csv, path: a, target: y}", "1:28", "did you mean 'label'?"},
+    {1, "data: {type: csv, path: a, target: y}", "1:28", "only for type table"},
     {4, "target: y", "4:1", "did you mean 'data.label'?"},
     {4, "train: {patience: 3}", "4:9", "did you mean 'train.early_stopping.patience'?"},
     {4, "train: {metric: loss}", "4:9", "did you mean 'train.early_stopping.metric'?"},
@@ -97,9 +97,10 @@ const std::vector<WrongRow> kWrong = {
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first used in line 1"},
     {1, "", "2:1",
      "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
-     "csv, text, npy)"},
+     "table, csv, text, npy)"},
     {1, "data: {}", "1:1",
-     "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, csv, text, npy (the "
+     "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, table, csv, text, "
+     "npy (the "
      "path of a .csv, .tsv, .jsonl or .txt file, and that of a folder, implies it)"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
@@ -113,7 +114,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {~: 1}", "4:9", "a key must be a string"},
     // Names.
     {1, "data: {type: digit}", "1:14",
-     "expected one of digits, mnist, idx, cifar, images, csv, text, npy, got 'digit'; did you mean "
+     "expected one of digits, mnist, idx, cifar, images, table, csv, text, npy, got 'digit'; did "
+     "you mean "
      "'digits'?"},
     {2, "model: {type: MLP}", "2:15", "did you mean 'mlp'?"},
     {2, "model: {type: [mlp]}", "2:15", "got a list"},
@@ -197,7 +199,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: 3", "4:8", "train: expected a map with the keys epochs"},
     {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
     {1, "data: numbers", "1:7",
-     "data: expected a type or a map with one: digits, mnist, idx, cifar, images, csv, text, npy, "
+     "data: expected a type or a map with one: digits, mnist, idx, cifar, images, table, csv, "
+     "text, npy, "
      "got 'numbers'"},
     {1, "data: mnist", "1:1", "missing key 'root' in 'data'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
@@ -504,7 +507,7 @@ TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
   EXPECT_EQ(c.train.early_stopping->patience, 3);
   EXPECT_TRUE(c.train.early_stopping->is_max());
   EXPECT_EQ(seconds_of(c.train.time_limit.value()), 5400);
-  EXPECT_EQ(metrics_of(c), std::vector<std::string>{"r2"});
+  EXPECT_EQ(metrics_of(c, data::Task::kRegression), std::vector<std::string>{"r2"});
   EXPECT_EQ(to_yaml(load(to_yaml(c))), to_yaml(c));
 }
 

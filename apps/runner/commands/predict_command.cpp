@@ -8,6 +8,7 @@
 #include "apps/runner/run/host_state.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/base/cancel.h"
 
 namespace taper::v0::runner {
@@ -24,8 +25,9 @@ static std::string cell(const std::string& text) {
 // if the offset is large, and double would show digits that a float32 output does not have.
 static std::string value_text(float output, const DataInfo& info) {
   constexpr double kRounding = 1e-6;
-  const double value = output * info.target_std + info.target_mean;
-  const bool is_rounded = std::abs(value - double(float(value))) > kRounding * info.target_std;
+  const double value = info.original(output);
+  const double step = std::abs(info.original(output + 1.0) - value);  // of the output's unit
+  const bool is_rounded = std::abs(value - double(float(value))) > kRounding * step;
   return is_rounded ? concat_to_string(value) : concat_to_string(float(value));
 }
 
@@ -44,7 +46,9 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;
   const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
-  return info.task == Task::kRegression ? out * info.target_std + info.target_mean : out;
+  if (info.task != Task::kRegression) return out;
+  const Tensor values = out * info.target_std + info.target_mean;
+  return info.target_is_log ? exp(values) : values;
 }
 
 Tensor SavedRun::predict(const Tensor& raw) const {
@@ -56,14 +60,19 @@ Tensor SavedRun::predict(const Tensor& raw) const {
 
 std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
-  const data::DatasetPtr rows = source_of(run.config.data)->more(run.info, file);
+  const auto source = source_of(run.config.data);
+  const data::DatasetPtr rows = source->more(run.info, file);
+  const data::KeptColumns kept = source->kept(run.info, file);
   const bool is_regression = run.info.task == Task::kRegression;
   const Loss loss = losses().make(run.config.loss, {run.info.task});
-  std::string out = "prediction";
+  std::string out;
+  for (const std::string& name : kept.names) out += cell(name) + ",";
+  out += "prediction";
   for (const std::string& name : run.info.class_names)
     out += concat_to_string(",", cell("p_" + name));
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);
+  size_t number = 0;  // of the row
   while (const std::optional<Batch> batch = batches.next()) {
     check_stop();
     const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);
@@ -71,12 +80,17 @@ std::string predict(const SavedRun& run, const fs::path& file) {
     for (int64_t i = 0; i < host.size(0); ++i) {
       const std::span<float> row =
           host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
+      out += "\n";
+      if (!kept.names.empty()) {
+        for (const std::string& text : kept.rows[number]) out += cell(text) + ",";
+      }
+      ++number;
       if (is_regression) {
-        out += concat_to_string("\n", value_text(row[0], run.info));
+        out += value_text(row[0], run.info);
         continue;
       }
       const auto best = std::ranges::max_element(row) - row.begin();
-      out += concat_to_string("\n", cell(run.info.class_names[size_t(best)]));
+      out += cell(run.info.class_names[size_t(best)]);
       for (const float p : row) out += concat_to_string(",", p);
     }
   }

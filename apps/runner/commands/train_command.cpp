@@ -103,7 +103,7 @@ struct Train : TrainOptions {
     const std::string dir = out.empty() ? default_directory(config.name) : out;
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;
-    if (task_of(config.data) == Task::kLanguage) write_samples(dir);
+    if (task_of(config.data) == std::optional(Task::kLanguage)) write_samples(dir);
     return print(summary(dir, config.train, result));
   }
 };

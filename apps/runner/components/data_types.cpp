@@ -9,6 +9,7 @@
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "data/tables/npy_dataset.h"
+#include "data/tables/table.h"
 #include "data/text/text_dataset.h"
 #include "data/transforms.h"
 
@@ -22,8 +23,9 @@ template <class Options> constexpr auto data_type = DataTypes::of<Options, make_
 constexpr DataTypes::Entry kDataTypes[] = {
     {"digits", data_type<data::Digits>}, {"mnist", data_type<data::Mnist>},
     {"idx", data_type<data::Idx>},       {"cifar", data_type<data::Cifar>},
-    {"images", data_type<data::Images>}, {"csv", data_type<data::Csv>},
-    {"text", data_type<data::Text>},     {"npy", data_type<data::Npy>}};
+    {"images", data_type<data::Images>}, {"table", data_type<data::Table>},
+    {"csv", data_type<data::Csv>},       {"text", data_type<data::Text>},
+    {"npy", data_type<data::Npy>}};
 
 template <class Options>
 constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;
@@ -62,13 +64,16 @@ class ConfiguredSource final : public data::Source {
   data::Splits load(uint64_t seed) const override {
     return located_at(place_, [&] { return source_->load(seed); });
   }
-  Task learns() const override { return source_->learns(); }
+  std::optional<Task> learns() const override { return source_->learns(); }
   data::Outline outline(uint64_t seed) const override {
     return located_at(place_, [&] { return source_->outline(seed); });
   }
   std::vector<data::DataFile> files() const override { return source_->files(); }
   data::DatasetPtr more(const DataInfo& info, const fs::path& file) const override {
     return source_->more(info, file);
+  }
+  data::KeptColumns kept(const DataInfo& info, const fs::path& file) const override {
+    return source_->kept(info, file);
   }
   DType raw_dtype(const DataInfo& info) const override { return source_->raw_dtype(info); }
   Tensor prepared(const DataInfo& info, const Tensor& raw) const override {

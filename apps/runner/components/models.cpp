@@ -12,6 +12,7 @@
 #include "modules/layers/containers.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
+#include "modules/models/tabular.h"
 #include "modules/models/text_classifiers.h"
 
 namespace taper::v0::runner {
@@ -19,14 +20,24 @@ namespace {
 
 using ModulePtr = std::unique_ptr<Module>;
 
-// Builds the layers in order. Each layer is called once on zeros to determine the next layer's
-// input shape, so that no second implementation of the layers' shape rules is needed.
+// Returns the number of features of a table's row that are no categories.
+int64_t numbers_of(const DataInfo& data) {
+  return data.input_shape[0] - std::ssize(data.category_sizes);
+}
+
+// Builds the layers in order. The categories of a table become one-hot vectors first. Each layer is
+// called once on zeros to determine the next layer's input shape, so that no second implementation
+// of the layers' shape rules is needed.
 ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSite& site) {
   const auto& [data, device, model_place] = site;
   const NoGradGuard no_grad;
   auto model = std::make_unique<Sequential>();
   Place place = model_place;
   Tensor x = sample_batch(data, 1, device);
+  if (!data.category_sizes.empty()) {
+    model->add(OneHotColumns(numbers_of(data), data.category_sizes));
+    x = (*model)(x);
+  }
   for (std::size_t i = 0; const Component& entry : entries) {
     if (entry.place.source) place = entry.place;
     const Shape in = data::sample_shape(x);
@@ -181,6 +192,36 @@ ModulePtr lstm_classifier(LSTMClassifierOptions o, const ModelSite& at) {
   return std::make_unique<LSTMClassifier>(o);
 }
 
+struct TabularSpec {
+  std::vector<int64_t> hidden = {256, 128};
+  std::string embedding = "auto";
+  double dropout = 0.1;
+  template <class V> void describe(V& v) {
+    v("hidden", hidden, kWidth, "widths of the hidden layers");
+    v("embedding", embedding, "width of a category's embedding; auto: by its number of words")
+        .of_form("auto or an integer from 1 to 4096", is_width);
+    v("dropout", dropout, kBelowOne, "dropout probability after each hidden layer");
+  }
+  ModulePtr make(const ModelSite& at) const {
+    check(at.data.vocab_size() == 0 && at.data.input_shape.size() == 1, at, "rows of a table");
+    int64_t dim = 0;
+    (void)parse_number(embedding, dim);  // 0: auto
+    return std::make_unique<TabularNet>(TabularNetOptions{.num_numbers = numbers_of(at.data),
+                                                          .category_sizes = at.data.category_sizes,
+                                                          .outputs = at.data.outputs,
+                                                          .hidden = hidden,
+                                                          .embedding_dim = dim,
+                                                          .dropout = dropout,
+                                                          .device = at.device});
+  }
+
+ private:
+  static bool is_width(const std::string& text) {
+    int64_t dim = 0;
+    return text == "auto" || (parse_number(text, dim) == std::errc() && dim >= 1 && dim <= 4096);
+  }
+};
+
 constexpr Models::Entry kModels[] = {
     {"mlp", Models::of<MlpSpec>},
     {"sequential", Models::of<SequentialSpec>},
@@ -188,6 +229,7 @@ constexpr Models::Entry kModels[] = {
     {"resnet18", Models::of<ResNetOptions, resnet18_of>},
     {"gpt", Models::of<GPTOptions, gpt>},
     {"lstm_classifier", Models::of<LSTMClassifierOptions, lstm_classifier>},
+    {"tabular", Models::of<TabularSpec>},
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ bool is_written(const Field& field) {
   const auto* section = std::get_if<Section>(&field.target);
   if (section) return !section->is_given || section->is_given();
   if (const auto* list = std::get_if<TypedSectionList>(&field.target)) return !list->list->empty();
+  if (const auto* map = std::get_if<WordMap>(&field.target)) return !map->words->empty();
   const auto* v = std::get_if<Value>(&field.target);
   if (v && v->is_given) return v->is_given() || field.writes_null;
   const bool is_texts = v && v->takes_list && std::holds_alternative<std::string*>(v->like);
@@ -66,7 +67,9 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
   for (const Field& f : schema.fields) {
     if (!is_written(f)) continue;
     const std::string here = join_path(path, f.name), inner = pad + "  ";
-    if (std::holds_alternative<Value>(f.target)) {
+    const bool is_on_one_line =
+        std::holds_alternative<Value>(f.target) || std::holds_alternative<WordMap>(f.target);
+    if (is_on_one_line) {
       line(concat_to_string(pad, f.name, ": ", value_text(f)), here);
       continue;
     }
@@ -97,6 +100,9 @@ std::string expected_of_one(const Field& field) {
 std::string expected(const Field& field, const char* or_same) {
   if (std::holds_alternative<Section>(field.target)) return "a map";
   if (std::holds_alternative<TypedSectionList>(field.target)) return "a list of entries";
+  if (std::holds_alternative<WordMap>(field.target)) {
+    return concat_to_string("a map from names to one of ", joined(field.names));
+  }
   const auto* v = std::get_if<Value>(&field.target);
   if (v == nullptr) return "";
   const std::string one = expected_of_one(field);
@@ -106,7 +112,17 @@ std::string expected(const Field& field, const char* or_same) {
   return concat_to_string(one, ", or two of them as a list", v->is_same ? or_same : "");
 }
 
+// Returns the map as YAML on one line, "{a: x, b: y}".
+static std::string map_text(const std::map<std::string, std::string>& words) {
+  std::string out;
+  for (const auto& [key, word] : words) {
+    out += concat_to_string(out.empty() ? "" : ", ", yaml_text(key), ": ", yaml_text(word));
+  }
+  return out.empty() ? "" : concat_to_string("{", out, "}");
+}
+
 std::string value_text(const Field& field) {
+  if (const auto* map = std::get_if<WordMap>(&field.target)) return map_text(*map->words);
   const auto* v = std::get_if<Value>(&field.target);
   if (!v) return "";
   if (v->is_given && !v->is_given()) return field.writes_null ? "null" : "";

@@ -139,13 +139,18 @@ struct TypedSectionList {
 };
 inline constexpr std::size_t kMaxEntries = 1000;
 
+// A map whose keys the user chooses, and whose values are some of Field::names.
+struct WordMap {
+  std::map<std::string, std::string>* words;
+};
+
 // A member that none of the other targets describes. `read` sets it from a node of the tree and
 // returns the problems.
 struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
 };
 
-using Target = std::variant<Value, Section, TypedSection, TypedSectionList, Custom>;
+using Target = std::variant<Value, Section, TypedSection, TypedSectionList, WordMap, Custom>;
 
 // Combines lambdas into one visitor for std::visit.
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -236,6 +241,12 @@ struct Schema {
     if constexpr (is_choice) field(name, choice(value), doc);
     if constexpr (!is_choice) (*this)(name, value, doc);
     fields.back().names = std::move(names);
+    return fields.back();
+  }
+  // Adds a map from any keys to these names.
+  Field& operator()(const char* name, std::map<std::string, std::string>& words,
+                    std::vector<std::string> names, const char* doc) {
+    field(name, WordMap{&words}, doc).names = std::move(names);
     return fields.back();
   }
   // Adds a typed section. If `chosen` itself has describe(), the keys that it describes are

@@ -66,6 +66,9 @@ Json json_of(const Field&, const TypedSection& tagged) { return union_json(tagge
 Json json_of(const Field&, const TypedSectionList& list) {
   return list_of(entry_json(TypedSection{list.kind, nullptr}), 1, kMaxEntries);
 }
+Json json_of(const Field& f, const WordMap&) {
+  return {{"type", {"object", "null"}}, {"additionalProperties", {{"enum", f.names}}}};
+}
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 
 // Returns the field's default, or a discarded Json value if it cannot be written.

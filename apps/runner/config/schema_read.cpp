@@ -316,6 +316,17 @@ struct Reader {
     read_section(section.open(), node, path);
   }
 
+  void read_target(const Field& field, const WordMap& map, const Node& node,
+                   const std::string& path) {
+    map.words->clear();
+    if (node.kind == Node::Kind::kNull) return;
+    if (node.kind != Node::Kind::kMap) return mismatch(node, path, expected(field));
+    for (const Node& child : node.children) {
+      const auto i = read_name(field.names, child, join_path(path, child.key));
+      if (i) (*map.words)[child.key] = field.names[*i];
+    }
+  }
+
   void read_target(const Field&, const Custom& custom, const Node& node, const std::string& path) {
     for (const Problem& p : custom.read(node))
       problem(p.place, concat_to_string(path, ": ", p.message));

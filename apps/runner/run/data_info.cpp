@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/config/json_reader.h"
+#include "apps/runner/run/table_json.h"
 #include "data/tables/csv.h"
 
 namespace taper::v0::data {
@@ -30,6 +31,7 @@ namespace taper::v0::runner {
 using data::CsvEncoding;
 using data::CsvFormat;
 using data::Standardizer;
+using data::TableEncoding;
 using data::Tokenizer;
 using nlohmann::json;
 
@@ -116,6 +118,7 @@ struct Draft {
   std::optional<CsvEncoding> table;
   std::optional<Standardizer> scale;
   std::optional<Tokenizer> tokenizer;
+  std::optional<TableEncoding> columns;
 };
 
 const std::vector<std::string> kTokenizers = {"chars", "bytes", "gpt2"};
@@ -162,6 +165,7 @@ bool has_its_parts(const Draft& d) {
   const size_t rank = d.input_shape.size();
   if (info.task == Task::kLanguage) return d.tokenizer && !d.table && !d.scale && rank == 1;
   if (d.tokenizer || !has_its_scale(d)) return false;
+  if (d.columns) return !d.table && d.input_shape == std::vector<int64_t>{d.columns->width()};
   if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
   return d.table->options.task == info.task &&
          d.input_shape == std::vector<int64_t>{d.table->width};
@@ -172,7 +176,8 @@ bool has_its_outputs(const Draft& d) {
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
   if (info.task == Task::kRegression) return info.outputs == 1 && info.class_names.empty();
   return std::ssize(info.class_names) == info.outputs &&
-         (!d.table || d.table->classes == info.class_names);
+         (!d.table || d.table->classes == info.class_names) &&
+         (!d.columns || d.columns->targets.at(0).classes == info.class_names);
 }
 
 Schema describe(Draft& d) {
@@ -184,8 +189,12 @@ Schema describe(Draft& d) {
   out.field("class_names", value_in(i.class_names), "names").required();
   out("target_mean", i.target_mean, "of regression").required();
   out("target_std", i.target_std, kPositive, "of regression").required();
+  out("target_is_log", i.target_is_log, "of regression");
   out("lines", i.lines, "of text").required();
   out.field("table", optional_section(d.table, describe), "of a CSV file");
+  out.field("columns",
+            Custom{[&d](const Node& node) { return read_table_encoding(node, d.columns); }},
+            "of a table");
   out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out("input_shape", "does not match the task, table, scale or tokenizer",
@@ -206,7 +215,9 @@ std::string to_json(const DataInfo& info) try {
       {"target_mean", info.target_mean},
       {"target_std", info.target_std},
       {"lines", info.lines}};
+  if (info.target_is_log) out["target_is_log"] = true;
   if (info.table) out["table"] = *info.table;
+  if (info.columns) out["columns"] = json::parse(to_json(*info.columns));
   if (info.scale) out["scale"] = *info.scale;
   if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
   return out.dump();
@@ -220,6 +231,10 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   DataInfo& out = draft.info;
   out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
   if (draft.table) out.table = std::make_shared<const CsvEncoding>(*std::move(draft.table));
+  if (draft.columns) {
+    out.category_sizes = draft.columns->category_sizes();
+    out.columns = std::make_shared<const TableEncoding>(*std::move(draft.columns));
+  }
   if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));
   if (draft.tokenizer) {
     out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));

@@ -13,6 +13,7 @@
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 
@@ -28,10 +29,17 @@ double Metrics::operator[](const std::string& name) const {
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
     : loss_config_(config.loss), loss_(losses().make(config.loss, {info.task, true})) {
-  for (const std::string& name : metrics_of(config)) {
+  // Metrics see logarithms as the values that they stand for, which are in the unit of the data.
+  DataInfo seen = info;
+  if (info.target_is_log) {
+    logs_ = {info.target_mean, info.target_std};
+    seen.target_mean = 0;
+    seen.target_std = 1;
+  }
+  for (const std::string& name : metrics_of(config, info.task)) {
     Component row = metric_types().component(name);
     row.place = place_of(config, "metrics");
-    Metric metric = metric_types().make(row, info, device);
+    Metric metric = metric_types().make(row, seen, device);
     measured_.push_back({std::move(row), std::move(metric)});
   }
   if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMaxCounted) {
@@ -54,6 +62,10 @@ template <class F> static auto call_metric(const Component& row, F f) try {
   throw;
 }
 
+Tensor Evaluator::value_of(const Tensor& x) const {
+  return logs_ ? exp(x * logs_->std + logs_->mean) : x;
+}
+
 // Returns rows [n, columns], filled up to `count` rows that do not count.
 static Tensor filled_up(const Tensor& rows, int64_t count) {
   const int64_t missing = count - rows.size(0);
@@ -65,7 +77,7 @@ static Tensor filled_up(const Tensor& rows, int64_t count) {
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
-  const MetricBatch batch = data::metric_batch(x, targets);
+  const MetricBatch batch = data::metric_batch(value_of(x), value_of(targets));
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {stack(
       {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
@@ -276,8 +288,9 @@ std::string to_text(const Metrics& metrics, const std::string& split, const Data
   for (const auto& [name, value] : metrics.values) {
     const bool is_share = name != "loss" && metric(name).is_percentage;
     const std::string key = concat_to_string(split, " ", name, ":");
-    out += is_share ? fmt::format("{:<16} {:.2f} %\n", key, 100 * value)
-                    : fmt::format("{:<16} {:.4f}\n", key, value);
+    const size_t width = split == "test" ? 16 : 21;
+    out += is_share ? fmt::format("{:<{}} {:.2f} %\n", key, width, 100 * value)
+                    : fmt::format("{:<{}} {:.4f}\n", key, width, value);
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
   return concat_to_string(out, "\n", confusion_text(metrics.confusion, info.class_names), "\n",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,13 +64,20 @@ class Evaluator {
     Shape shape{};               // of the sums of a batch
     std::vector<Tensor> rows{};  // of all batches, if the metric concatenates them
   };
+  // How outputs and targets become logarithms of values.
+  struct Logs {
+    double mean, std;
+  };
   int64_t size_of_totals() const;
+  // Returns values in the unit of the data if x are their logarithms, otherwise x.
+  Tensor value_of(const Tensor& x) const;
   static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;
   Loss loss_;
   Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
+  std::optional<Logs> logs_;
   int64_t counted_classes_ = 0;  // classes whose predictions are counted; 0: none
 };
 

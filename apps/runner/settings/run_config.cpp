@@ -1,6 +1,7 @@
 #include "apps/runner/settings/run_config.h"
 
 #include <algorithm>
+#include <functional>
 #include <ranges>
 #include <system_error>
 
@@ -30,7 +31,9 @@ std::unique_ptr<data::Source> source_of(const DataConfig& config) {
   return build_source(config, config.base);
 }
 
-Task task_of(const DataConfig& config) { return data_types().make(config)->learns(); }
+std::optional<Task> task_of(const DataConfig& config) {
+  return data_types().make(config)->learns();
+}
 
 Place place_of(const RunConfig& config, std::string path) {
   while (true) {
@@ -42,9 +45,9 @@ Place place_of(const RunConfig& config, std::string path) {
   }
 }
 
-std::vector<std::string> metrics_of(const RunConfig& config) {
+std::vector<std::string> metrics_of(const RunConfig& config, Task task) {
   if (!config.metrics.empty()) return config.metrics;
-  switch (task_of(config.data)) {
+  switch (task) {
     case Task::kClassification: return {"accuracy"};
     case Task::kRegression: return {"mae", "rmse", "r2"};
     default: return {"perplexity"};
@@ -80,6 +83,56 @@ bool is_log_file_name(const std::string& text) {
   return is_file_name(text) && std::ranges::count(kTaken, text) == 0;
 }
 
+// Returns the rules about parts that fit some tasks only. They hold while the task is unknown.
+// `task` is called when a rule is checked.
+static std::vector<Rule> fit_rules(const RunConfig& c,
+                                   const std::function<std::optional<Task>()>& task) {
+  const auto fits_task = [task](const std::function<bool(Task)>& fits) {
+    return [task, fits] {
+      const std::optional<Task> known = task();
+      return !known || fits(*known);
+    };
+  };
+  const auto is_measured = [&c, fits_task](const std::function<std::string()>& goal) {
+    return fits_task([&c, goal](Task known) {
+      const std::string metric = goal();
+      const std::vector<std::string> all = metrics_of(c, known);
+      return metric == "loss" || std::ranges::count(all, metric) > 0;
+    });
+  };
+  constexpr const char* kMeasured = "is not measured; add it to 'metrics'";
+  return {
+      {"loss.type",
+       "does not fit the data: cross_entropy is for classes and text, bce and bce_with_logits are "
+       "for classes, mse, l1 and huber for 'task: regression'",
+       fits_task([&c](Task known) { return fits(c.loss, known); })},
+      {"metrics",
+       "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
+       "mape "
+       "and smape for values ('task: regression'); perplexity and bpc for text; all others for "
+       "classes",
+       fits_task([&c](Task known) {
+         return std::ranges::all_of(c.metrics, [known](const std::string& name) {
+           return std::ranges::count(metric(name).tasks, known) > 0;
+         });
+       })},
+      {"train.best.metric", kMeasured,
+       is_measured([&c] { return c.train.best.value_or(GoalConfig()).metric; })},
+      {"train.early_stopping.metric", kMeasured, is_measured([&c] {
+         return c.train.early_stopping ? c.train.early_stopping->metric : std::string("loss");
+       })},
+      {"schedule.metric", kMeasured,
+       is_measured([&c] { return metric_of(c.schedule).value_or("loss"); })}};
+}
+
+void require_fit(const RunConfig& config, Task task) {
+  for (const Rule& rule : fit_rules(config, [task] { return std::optional(task); })) {
+    if (rule.holds()) continue;
+    throw ConfigError(
+        located(place_of(config, rule.key), concat_to_string(rule.key, ": ", rule.requirement)));
+  }
+}
+
 Schema describe(RunConfig& c) {
   Schema v;
   v("name", c.name, "name of the run and of its directory")
@@ -107,31 +160,7 @@ Schema describe(RunConfig& c) {
   v("metrics", c.metrics, metric_types().names(),
     "metrics of evaluations; default: the usual ones for the task");
   if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "callbacks of the run");
-  const auto is_measured = [&c](const std::string& metric) {
-    return metric == "loss" || std::ranges::count(metrics_of(c), metric) > 0;
-  };
-  constexpr const char* kMeasured = "is not measured; add it to 'metrics'";
-  v.rules = {
-      {"loss.type",
-       "does not fit the data: cross_entropy is for classes and text, bce and bce_with_logits are "
-       "for classes, mse, l1 and huber for 'task: regression'",
-       [&c] { return fits(c.loss, task_of(c.data)); }},
-      {"metrics",
-       "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
-       "mape "
-       "and smape for values ('task: regression'); perplexity and bpc for text; all others for "
-       "classes",
-       [&c] {
-         return std::ranges::all_of(c.metrics, [task = task_of(c.data)](const std::string& name) {
-           return std::ranges::count(metric(name).tasks, task) > 0;
-         });
-       }},
-      {"train.best.metric", kMeasured,
-       [=, &c] { return is_measured(c.train.best.value_or(GoalConfig()).metric); }},
-      {"train.early_stopping.metric", kMeasured,
-       [=, &c] { return !c.train.early_stopping || is_measured(c.train.early_stopping->metric); }},
-      {"schedule.metric", kMeasured,
-       [=, &c] { return is_measured(metric_of(c.schedule).value_or("loss")); }}};
+  v.rules = fit_rules(c, [&c] { return task_of(c.data); });
   return v;
 }
 

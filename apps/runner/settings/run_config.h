@@ -47,7 +47,8 @@ struct DataConfig : Component {
 };
 // Returns the data source. Relative paths are resolved against `base` if the files exist there.
 std::unique_ptr<data::Source> source_of(const DataConfig& config);
-data::Task task_of(const DataConfig& config);
+// Returns the task; std::nullopt if only the data tell.
+std::optional<data::Task> task_of(const DataConfig& config);
 
 struct OptimizerConfig : Component {
   bool no_decay = false;
@@ -285,7 +286,10 @@ Place place_of(const RunConfig& config, std::string path);
 
 // Returns the metrics that evaluations measure: those of the config, or the default ones of the
 // task.
-std::vector<std::string> metrics_of(const RunConfig& config);
+std::vector<std::string> metrics_of(const RunConfig& config, data::Task task);
+// Throws ConfigError if the loss, a metric or a goal does not fit the task, which the data have
+// decided.
+void require_fit(const RunConfig& config, data::Task task);
 
 // Reads the file and the files that it includes, then applies the overrides "a.b=v" in order; later
 // ones win. The value v is YAML. A number in the path selects a list entry. `name` defaults to the

@@ -58,7 +58,7 @@ void Log::evaluation(int64_t step, int64_t epoch, const std::string& split,
   loss_count_ = 0;
   for (const auto& [name, x] : metrics.values) {
     fields += concat_to_string(",", json_fields(name.c_str(), x));
-    parts.push_back(fmt::format("{}_{}={:.4g}", split, name, x));
+    parts.push_back(fmt::format("{}_{}={:.4g}", split == "validation" ? "val" : split, name, x));
     if (events_) events_->scalar(concat_to_string(split, "/", name), step, x);
   }
   if (!metrics.confusion.empty()) {

@@ -90,12 +90,23 @@ class Preflight {
     shape.insert(0, samples);
     const bool is_language = data_.task == Task::kLanguage;
     const Shape targets = is_language ? shape : Shape{samples};
-    Generator numbers(1);
-    return {data_.vocab_size() > 0
-                ? extremes(shape, data_.vocab_size() - 1, device_)
-                : randn(shape, {.device = DeviceType::kCpu}, &numbers).to(device_),
+    return {data_.vocab_size() > 0 ? extremes(shape, data_.vocab_size() - 1, device_)
+                                   : features_of(shape),
             data_.task == Task::kRegression ? zeros(targets, {.device = device_})
                                             : extremes(targets, data_.outputs - 1, device_)};
+  }
+
+  // Returns random numbers, and the first and last index of each category.
+  Tensor features_of(const Shape& shape) const {
+    const NoGradGuard no_grad;
+    Generator numbers(1);
+    const Tensor out = randn(shape, {.device = DeviceType::kCpu}, &numbers).to(device_);
+    int64_t column = shape[1] - std::ssize(data_.category_sizes);
+    for (const int64_t size : data_.category_sizes) {
+      const Tensor indices = extremes({shape[0], 1}, size - 1, device_);
+      out.narrow(1, column++, 1).copy_(indices.to(out.dtype()));
+    }
+    return out;
   }
 
   // Runs the loss on the CPU, where it checks the values; a GPU would report an error late.

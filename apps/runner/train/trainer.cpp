@@ -71,6 +71,7 @@ void Trainer::begin() {
   open_files();
   step_.begin();
   log_info(concat_to_string("model: ", training_.model->num_parameters(), " parameters"));
+  if (!data_.report.empty()) log_info(data_.report);
   log_info(
       concat_to_string("data: ", sizes_text(data_), data_.note.empty() ? "" : "; ", data_.note));
   if (observer_) observer_->on_start(*training_.model);

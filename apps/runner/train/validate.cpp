@@ -45,6 +45,7 @@ static std::string summary_of(Module& model, const RunConfig& config, const Data
 std::string validate(const RunConfig& config, int64_t ranks) {
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
+  require_fit(config, data.task);
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
@@ -68,7 +69,9 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   const std::string unread =
       data.unread.empty() ? "" : concat_to_string("not checked: ", data.unread, "\n");
   const std::string note = data.note.empty() ? "" : concat_to_string("data: ", data.note, "\n");
-  return parts + concat_to_string("steps: ", steps, ", ", per_epoch, " per epoch\n", note, unread);
+  const std::string report = data.report.empty() ? "" : data.report + "\n\n";
+  return report + parts +
+         concat_to_string("steps: ", steps, ", ", per_epoch, " per epoch\n", note, unread);
 }
 
 std::string dry_run(const RunConfig& asked) {
@@ -78,6 +81,7 @@ std::string dry_run(const RunConfig& asked) {
   const Device device = set_up(config);
   const Communicator ranks = Communicator::alone(device);
   const data::Splits data = source_of(config.data)->load(config.seed);
+  require_fit(config, data.task);
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());

@@ -1,0 +1,131 @@
+#include "apps/runner/run/table_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/config/json_reader.h"
+
+namespace taper::v0::data {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(ColumnKind, {{ColumnKind::kNumber, "number"},
+                                          {ColumnKind::kCategory, "category"},
+                                          {ColumnKind::kDate, "date"},
+                                          {ColumnKind::kText, "text"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(DateForm, {{DateForm::kText, "text"},
+                                        {DateForm::kDigits, "digits"},
+                                        {DateForm::kSeconds, "seconds"},
+                                        {DateForm::kMilliseconds, "milliseconds"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(DateOrder, {{DateOrder::kMonthFirst, "month_first"},
+                                         {DateOrder::kDayFirst, "day_first"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MissingCells, words, numbers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FeatureColumn, name, kind, missing, date_form, date_order,
+                                   first_date, fill, has_gap_feature, mean, std, words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TargetColumn, name, missing, classes, is_log, mean, std)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableEncoding, delimiter, decimal, encoding, skip, has_header,
+                                   column_names, features, targets, keep, refuses_unknown)
+
+}  // namespace taper::v0::data
+
+namespace taper::v0::runner {
+
+using data::ColumnKind;
+using data::FeatureColumn;
+using data::MissingCells;
+using data::TableEncoding;
+using data::TargetColumn;
+
+namespace {
+
+Schema describe(MissingCells& m) {
+  Schema out;
+  out.field("words", value_in(m.words), "that say that a value is missing").required();
+  out.field("numbers", value_in(m.numbers), "that say that a value is missing").required();
+  return out;
+}
+
+// Returns the number of features that need a mean and a standard deviation.
+int64_t scaled_features(const FeatureColumn& f) {
+  const bool is_scaled = f.kind == ColumnKind::kNumber || f.kind == ColumnKind::kDate;
+  return is_scaled ? f.real_features() - f.has_gap_feature : 0;
+}
+
+Schema describe(FeatureColumn& f) {
+  Schema out;
+  out("name", f.name, "of the column").required();
+  out("kind", f.kind, {"number", "category", "date", "text"}, "of the column").required();
+  out.field("missing", Section{[&f] { return describe(f.missing); }}, "missing cells").required();
+  out("date_form", f.date_form, {"text", "digits", "seconds", "milliseconds"}, "of dates")
+      .required();
+  out("date_order", f.date_order, {"month_first", "day_first"}, "of dates").required();
+  out("first_date", f.first_date, "in training").required();
+  out("fill", f.fill, "of missing numbers").required();
+  out("has_gap_feature", f.has_gap_feature, "a feature says what is missing").required();
+  out.field("mean", value_in(f.mean), "of each feature").required();
+  out.field("std", value_in(f.std), "of each feature").required();
+  out.field("words", value_in(f.words), "of a category or text").required();
+  out("mean", "must have a number for each feature",
+      [&f] { return std::ssize(f.mean) == scaled_features(f); });
+  out("std", "must have a number above 0 for each feature", [&f] {
+    return std::ssize(f.std) == scaled_features(f) &&
+           std::ranges::all_of(f.std, [](double x) { return x > 0; });
+  });
+  return out;
+}
+
+Schema describe(TargetColumn& t) {
+  Schema out;
+  out("name", t.name, "of the column").required();
+  out.field("missing", Section{[&t] { return describe(t.missing); }}, "missing cells").required();
+  out.field("classes", value_in(t.classes), "names").required();
+  out("is_log", t.is_log, "of values").required();
+  out("mean", t.mean, "of values").required();
+  out("std", t.std, kPositive, "of values").required();
+  return out;
+}
+
+// Returns a field for a list of parts, each of which has describe().
+template <class Part> Custom list_in(std::vector<Part>& parts) {
+  return {[&parts](const Node& node) {
+    Problems problems;
+    if (!expect(node.kind == Node::Kind::kSequence, node, "a list", problems)) return problems;
+    parts.clear();
+    for (const Node& child : node.children) {
+      std::ranges::copy(read(describe(parts.emplace_back()), child).problems,
+                        std::back_inserter(problems));
+    }
+    return problems;
+  }};
+}
+
+Schema describe(TableEncoding& e) {
+  constexpr Range kLines{0, 1'000'000};
+  Schema out;
+  out("delimiter", e.delimiter, "of cells").required();
+  out("decimal", e.decimal, {".", ","}, "separator").required();
+  out("encoding", e.encoding, {"utf-8", "latin-1", "utf-16"}, "of the text").required();
+  out("skip", e.skip, kLines, "lines that are not read").required();
+  out("has_header", e.has_header, "of the training file").required();
+  out.field("column_names", value_in(e.column_names), "of the training file").required();
+  out.field("features", list_in(e.features), "columns of features").required();
+  out.field("targets", list_in(e.targets), "columns of targets").required();
+  out.field("keep", value_in(e.keep), "columns that predictions repeat").required();
+  out("refuses_unknown", e.refuses_unknown, "unknown words are errors").required();
+  out("features", "must not be empty", [&e] { return !e.features.empty(); });
+  out("targets", "must not be empty", [&e] { return !e.targets.empty(); });
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const TableEncoding& encoding) { return nlohmann::json(encoding).dump(); }
+
+std::vector<Problem> read_table_encoding(const Node& node, std::optional<TableEncoding>& out) {
+  TableEncoding encoding;
+  std::vector<Problem> problems = read(describe(encoding), node).problems;
+  if (problems.empty()) out = std::move(encoding);
+  return problems;
+}
+
+}  // namespace taper::v0::runner

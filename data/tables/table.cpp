@@ -1,0 +1,348 @@
+#include "data/tables/table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <ranges>
+#include <utility>
+
+#include "data/tables/reading/csv_cells.h"
+#include "data/tables/table_report.h"
+#include "framework/base/log.h"
+#include "framework/factory/factories.h"
+#include "framework/io/text_utils.h"
+
+namespace taper::v0::data {
+namespace {
+
+namespace fs = std::filesystem;
+using detail::in_quotes;
+
+// The kinds of columns that a user may give, in the order of ColumnKind.
+constexpr const char* kKinds[] = {"number", "category", "date", "text", "ignore", "keep", "group"};
+
+std::vector<fs::path> paths_of(const std::vector<std::string>& texts) {
+  return expand_wildcards({texts.begin(), texts.end()});
+}
+
+// Returns the file of a part that is given as a path.
+std::optional<std::string> file_of(const std::optional<std::string>& part) {
+  return part && !TableSplit::fraction_of(*part) ? part : std::nullopt;
+}
+
+TableReadOptions read_options(const ReadOptions& o) {
+  return {.delimiter = o.delimiter,
+          .decimal = o.decimal,
+          .encoding = o.encoding,
+          .skip = o.skip,
+          .header = o.header};
+}
+
+TableRequest request_of(const Table& t) {
+  TableRequest out{.targets = t.target, .columns = {}, .missing = t.missing.values, .group = {}};
+  if (out.missing.empty()) out.missing = usual_missing_words();
+  for (const auto& [name, kind] : t.columns) {
+    const auto at = std::ranges::find(kKinds, kind);
+    out.columns[name] = ColumnKind(at - std::begin(kKinds));
+  }
+  if (t.split.by == TableSplit::By::kGroup) out.group = t.split.column;
+  return out;
+}
+
+// Loads a table in steps that share what was found before.
+class TableLoader {
+ public:
+  explicit TableLoader(const Table& options) : o_(options) {}
+
+  Splits load() {
+    read();
+    columns_ = understand_columns(table_, request_of(o_));
+    find_task();
+    drop_rows();
+    divide();
+    fit();
+    return encode();
+  }
+  Task task() {
+    read();
+    columns_ = understand_columns(table_, request_of(o_));
+    find_task();
+    return task_;
+  }
+
+ private:
+  void read();
+  void find_task();
+  void drop_rows();
+  void divide();
+  void fit();
+  void refuse_gaps() const;
+  void check_target() const;
+  void check_width() const;
+  Splits encode();
+
+  const ColumnSummary& target() const {
+    return columns_[size_t(find_column(table_, o_.target[0]))];
+  }
+  Batch batch_of(const std::vector<int64_t>& rows) const {
+    return {encode_features(encoding_, table_, rows), encode_targets(encoding_, table_, rows)};
+  }
+  // Returns the rows of the files from number `first` on, and removes them from `rows`.
+  std::vector<int64_t> take_rows_of_file(size_t first);
+
+  const Table& o_;
+  RawTable table_;
+  size_t training_files_ = 0;
+  std::vector<ColumnSummary> columns_;
+  Task task_ = Task::kClassification;
+  std::vector<int64_t> rows_;  // with a target
+  RowParts parts_;
+  TableEncoding encoding_;
+};
+
+void TableLoader::read() {
+  std::vector<fs::path> files = paths_of(o_.path);
+  training_files_ = files.size();
+  for (const auto& part : {file_of(o_.split.validation), file_of(o_.split.test)}) {
+    if (part) files.emplace_back(*part);
+  }
+  std::vector<std::string> kept;
+  for (const auto& [name, kind] : o_.columns) {
+    if (kind == "keep") kept.push_back(name);
+  }
+  table_ = read_table(files, read_options(o_.read), kept);
+}
+
+void TableLoader::find_task() {
+  if (o_.task == Table::Task::kClassification) task_ = Task::kClassification;
+  if (o_.task == Table::Task::kRegression) task_ = Task::kRegression;
+  if (o_.task != Table::Task::kAuto) return;
+  const RawColumn& column = table_.columns[size_t(find_column(table_, o_.target[0]))];
+  const bool are_values = o_.log_target || o_.target.size() > 1;
+  task_ = are_values ? Task::kRegression : task_for(column, target().missing_cells);
+}
+
+void TableLoader::drop_rows() {
+  for (int64_t row = 0; row < table_.rows; ++row) rows_.push_back(row);
+  for (const std::string& name : o_.target) {
+    const auto at = size_t(find_column(table_, name));
+    const CellReader cells(table_.columns[at], columns_[at].missing_cells);
+    const auto first =
+        std::ranges::find_if(rows_, [&](int64_t row) { return cells.is_missing(row); });
+    if (first == rows_.end()) continue;
+    if (o_.missing.target == MissingOptions::Target::kRefuse) {
+      throw InputError(concat_to_string(
+          table_.place_of(*first), ": column ", in_quotes(table_.columns[at].name),
+          ": the target is missing; `missing: {target: drop}` leaves such rows out"));
+    }
+    std::erase_if(rows_, [&](int64_t row) { return cells.is_missing(row); });
+  }
+  require<InputError>(!rows_.empty(), table_.files[0].path, ": no row has a target");
+}
+
+std::vector<int64_t> TableLoader::take_rows_of_file(size_t first) {
+  int64_t begin = 0;
+  for (size_t i = 0; i < first; ++i) begin += table_.files[i].rows;
+  const auto from = std::ranges::lower_bound(rows_, begin);
+  std::vector<int64_t> out(from, rows_.end());
+  rows_.erase(from, rows_.end());
+  return out;
+}
+
+// The files of the test and validation parts come last, in this order from the end.
+void TableLoader::divide() {
+  const bool has_validation = file_of(o_.split.validation).has_value(),
+             has_test = file_of(o_.split.test).has_value();
+  std::vector<int64_t> test, validation;
+  if (has_test) test = take_rows_of_file(training_files_ + has_validation);
+  if (has_validation) validation = take_rows_of_file(training_files_);
+  TableSplit rest = o_.split;
+  if (has_test) rest.test = "0";
+  if (has_validation) rest.validation = "0";
+  std::vector<int64_t> classes;
+  if (task_ == Task::kClassification) {
+    const TargetColumn all = fit_target(table_, target(), task_, false, false, rows_, rows_);
+    TableEncoding only_target{.delimiter = {}, .decimal = {}, .encoding = {}, .targets = {all}};
+    classes = encode_targets(only_target, table_, rows_).to_vector<int64_t>();
+  }
+  parts_ = split_rows(table_, rows_, classes, target().name, rest);
+  if (has_test) parts_.test = std::move(test);
+  if (has_validation) parts_.validation = std::move(validation);
+  if (has_test && has_validation) parts_.how = "by files";
+  if (parts_.train.empty() || parts_.test.empty()) {
+    throw OptionError(
+        "split", concat_to_string("split: ", std::ssize(parts_.train), " rows to train and ",
+                                  std::ssize(parts_.test), " to test; both must be at least 1"));
+  }
+}
+
+void TableLoader::refuse_gaps() const {
+  if (o_.missing.numbers == MissingOptions::Numbers::kMedian) return;
+  for (const FeatureColumn& f : encoding_.features) {
+    if (f.kind != ColumnKind::kNumber && f.kind != ColumnKind::kDate) continue;
+    const CellReader cells(table_.columns[size_t(find_column(table_, f.name))], f.missing);
+    for (int64_t row = 0; row < table_.rows; ++row) {
+      if (!cells.is_missing(row)) continue;
+      throw InputError(concat_to_string(table_.place_of(row), ": column ", in_quotes(f.name),
+                                        " is missing; `missing: {numbers: median}` fills it"));
+    }
+  }
+}
+
+void TableLoader::fit() {
+  encoding_.decimal = o_.read.decimal;
+  encoding_.encoding = o_.read.encoding;
+  encoding_.delimiter = o_.read.delimiter;
+  encoding_.skip = o_.read.skip;
+  encoding_.has_header = table_.files[0].has_header;
+  encoding_.refuses_unknown = o_.unknown == Table::Unknown::kRefuse;
+  for (const RawColumn& column : table_.columns) encoding_.column_names.push_back(column.name);
+  for (const ColumnSummary& column : columns_) {
+    if (column.kind == ColumnKind::kKeep) encoding_.keep.push_back(column.name);
+  }
+  encoding_.features =
+      fit_features(table_, columns_, parts_.train,
+                   {.rare = o_.rare, .text_words = o_.text_words, .standardize = o_.standardize});
+  std::vector<int64_t> all = parts_.train;
+  for (const auto* part : {&parts_.validation, &parts_.test}) {
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  for (const std::string& name : o_.target) {
+    encoding_.targets.push_back(fit_target(table_, columns_[size_t(find_column(table_, name))],
+                                           task_, o_.log_target, o_.scale_target, parts_.train,
+                                           all));
+  }
+  refuse_gaps();
+  check_target();
+  check_width();
+}
+
+void TableLoader::check_target() const {
+  const std::string& file = table_.files[0].path;
+  require<DataError>(!encoding_.features.empty(), file, ": no column is left to learn from; say ",
+                     "with `columns` what they are");
+  for (const TargetColumn& each : encoding_.targets) {
+    require<DataError>(
+        each.classes.size() != 1, file, ": column ", in_quotes(each.name), " has the one value ",
+        each.classes.empty() ? "" : in_quotes(each.classes[0]), ": there is nothing to learn");
+    const auto count = std::ssize(each.classes);
+    if (task_ != Task::kClassification || count <= 20 || 2 * count <= std::ssize(rows_)) continue;
+    warn(concat_to_string(file, ": column ", in_quotes(each.name), " has ", count,
+                          " different values in ", std::ssize(rows_),
+                          " rows, and each is a class: is it the target?"));
+  }
+}
+
+void TableLoader::check_width() const {
+  const std::vector<int64_t> sizes = encoding_.category_sizes();
+  const int64_t width = std::accumulate(sizes.begin(), sizes.end(), encoding_.real_features());
+  if (width <= o_.max_features) return;
+  std::string widest;
+  int64_t most = 0;
+  for (const FeatureColumn& f : encoding_.features) {
+    if (std::ssize(f.words) <= most) continue;
+    most = std::ssize(f.words);
+    widest = concat_to_string("; most words are in ", in_quotes(f.name), " (", most, ")");
+  }
+  throw OptionError(
+      "max_features",
+      concat_to_string(table_.files[0].path, " makes ", width, " input features, more than the ",
+                       o_.max_features, " of data.max_features", widest,
+                       ": raise `rare`, ignore columns, or raise it"));
+}
+
+Splits TableLoader::encode() {
+  const TableView view{table_, columns_, encoding_, parts_,
+                       table_.rows - std::ssize(parts_.train) - std::ssize(parts_.validation) -
+                           std::ssize(parts_.test)};
+  Splits out;
+  out.report = report_of(view);
+  for (const std::string& text : warnings_about(view, o_.split)) warn(text);
+  out.task = task_;
+  out.input_shape = {encoding_.width()};
+  out.category_sizes = encoding_.category_sizes();
+  const TargetColumn& first = encoding_.targets[0];
+  const bool is_regression = task_ == Task::kRegression;
+  out.outputs = is_regression ? std::ssize(encoding_.targets) : std::ssize(first.classes);
+  out.class_names = first.classes;
+  if (is_regression) {
+    out.target_mean = first.mean;
+    out.target_std = first.std;
+    out.target_is_log = first.is_log;
+  }
+  out.train = std::make_shared<TensorDataset>(batch_of(parts_.train));
+  out.test = std::make_shared<TensorDataset>(batch_of(parts_.test));
+  if (!parts_.validation.empty()) {
+    out.validation = std::make_shared<TensorDataset>(batch_of(parts_.validation));
+  }
+  out.columns = std::make_shared<const TableEncoding>(std::move(encoding_));
+  return out;
+}
+
+std::vector<int64_t> all_rows(const RawTable& table) {
+  std::vector<int64_t> out(static_cast<size_t>(table.rows));
+  std::iota(out.begin(), out.end(), int64_t(0));
+  return out;
+}
+
+const TableEncoding& encoding_of(const DataInfo& info, const fs::path& file) {
+  if (!info.columns) throw InputError(file.string(), ": the training data were no table");
+  return *info.columns;
+}
+
+}  // namespace
+
+bool ReadOptions::is_delimiter(const std::string& text) {
+  if (text == "auto" || text == "blanks") return true;
+  return text.size() == 1 && std::isalnum(static_cast<unsigned char>(text[0])) == 0 &&
+         std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
+}
+
+std::vector<std::string> Table::column_kinds() { return {std::begin(kKinds), std::end(kKinds)}; }
+
+std::optional<Task> Table::learns() const {
+  if (task == Task::kClassification) return data::Task::kClassification;
+  if (task == Task::kRegression || log_target || target.size() > 1) return data::Task::kRegression;
+  return std::nullopt;
+}
+
+Splits Table::load(uint64_t) const { return TableLoader(*this).load(); }
+
+std::vector<DataFile> Table::files() const {
+  std::vector<DataFile> out;
+  for (const std::string& text : path) out.push_back({text, expand_wildcards({text})});
+  for (const auto& part : {file_of(split.validation), file_of(split.test)}) {
+    if (part) out.push_back({*part, {*part}});
+  }
+  return out;
+}
+
+DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
+  const TableEncoding& encoding = encoding_of(info, file);
+  const RawTable table = read_table_like(encoding, file, false);
+  const std::vector<int64_t> rows = all_rows(table);
+  Batch out{encode_features(encoding, table, rows), {}};
+  const bool has_targets = std::ranges::all_of(
+      encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
+  if (has_targets) out.targets = encode_targets(encoding, table, rows);
+  return std::make_shared<TensorDataset>(std::move(out));
+}
+
+KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {
+  const TableEncoding& encoding = encoding_of(info, file);
+  if (encoding.keep.empty()) return {};
+  const RawTable table = read_table_like(encoding, file, false);
+  KeptColumns out;
+  for (const std::string& name : encoding.keep) {
+    const int64_t at = table.find(name);
+    if (at < 0) continue;
+    out.names.push_back(name);
+    out.rows.resize(size_t(table.rows));
+    for (int64_t row = 0; row < table.rows; ++row) {
+      out.rows[size_t(row)].push_back(table.columns[size_t(at)].text(row));
+    }
+  }
+  return out;
+}
+
+}  // namespace taper::v0::data

@@ -1,0 +1,116 @@
+// Tables as people have them: one line names a file and a target, and the rest is found from the
+// data.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/source.h"
+#include "data/tables/raw_table.h"
+#include "data/tables/table_encoding.h"
+#include "data/tables/table_split.h"
+#include "framework/base/describe.h"
+
+namespace taper::v0::data {
+
+// How missing values are recognized and treated.
+struct MissingOptions {
+  enum class Numbers { kMedian, kRefuse };
+  enum class Target { kDrop, kRefuse };
+
+  std::vector<std::string> values{};  // empty: usual_missing_words()
+  Numbers numbers = Numbers::kMedian;
+  Target target = Target::kDrop;
+
+  template <class V> void describe(V& v) {
+    v("values", values,
+      "cells that say that a value is missing; default: NA, NaN, null, ? and such");
+    v("numbers", numbers, {"median", "refuse"},
+      "missing numbers and dates: the median of the training rows, with a feature that says so; or "
+      "an "
+      "error");
+    v("target", target, {"drop", "refuse"}, "rows without a target: left out, or an error");
+  }
+};
+
+// How the files are read (read_table()).
+struct ReadOptions {
+  std::string delimiter = "auto", decimal = ".", encoding = "utf-8";
+  int64_t skip = 0;
+  TableReadOptions::Header header = TableReadOptions::Header::kAuto;
+
+  template <class V> void describe(V& v) {
+    v("delimiter", delimiter, "separator of cells: one character, blanks, or auto")
+        .of_form("one character, blanks or auto", is_delimiter);
+    v("decimal", decimal, {".", ","}, "decimal separator of numbers");
+    v("encoding", encoding, {"utf-8", "latin-1", "utf-16"}, "encoding of the text");
+    v("skip", skip, {0, 1'000'000}, "lines at the top of each file that are not read");
+    v("header", header, {"auto", "present", "absent"},
+      "whether the first line contains column names");
+  }
+  static bool is_delimiter(const std::string& text);
+};
+
+// The data type `table`.
+struct Table {
+  enum class Task { kAuto, kClassification, kRegression };
+  enum class Unknown { kCategory, kRefuse };
+
+  std::vector<std::string> path{};
+  std::vector<std::string> target{};
+  Task task = Task::kAuto;
+  std::map<std::string, std::string> columns{};  // kinds by name or pattern
+  MissingOptions missing{};
+  Unknown unknown = Unknown::kCategory;
+  int64_t rare = 5;
+  ReadOptions read{};
+  TableSplit split{};
+  bool scale_target = true, log_target = false, standardize = true;
+  int64_t text_words = 256;
+  int64_t max_features = 10'000;
+
+  template <class V> void describe(V& v) {
+    v("path", path, kPath, "files with the rows, joined by column name; wildcards are allowed")
+        .required();
+    v("target", target, "columns to predict: names or indices; -1 is the last column").required();
+    v("task", task, {"auto", "classification", "regression"},
+      "kind of the target; auto: classes, unless it has numbers other than a few integers");
+    v("columns", columns, column_kinds(),
+      "what columns are, by name or pattern such as \"old_*\"; others are found from the data");
+    v("missing", missing, "missing values");
+    v("unknown", unknown, {"category", "refuse"},
+      "words that training did not have: a category that they share with rare words, or an error");
+    v("rare", rare, kCount, "words in fewer training rows than this are unknown words");
+    v("read", read, "how the files are read");
+    v("split", split, "training, validation and test part");
+    v("scale_target", scale_target,
+      "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
+    v("log_target", log_target, "values: train on the logarithm of the target");
+    v("standardize", standardize, "scale numbers to mean 0 and standard deviation 1");
+    v("text_words", text_words, {1, 100'000}, "most words of a text column that become features");
+    v("max_features", max_features, kCount,
+      "largest number of input features, with one for each word of a category");
+  }
+  template <class V> void rules(V& v) {
+    v("log_target", "is for values, not for 'task: classification'",
+      [this] { return !log_target || task != Task::kClassification; });
+    v("target", "several targets must be values; leave out 'task: classification'",
+      [this] { return target.size() == 1 || task != Task::kClassification; });
+  }
+
+  // Returns std::nullopt if the data decide.
+  std::optional<data::Task> learns() const;
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const;
+  // Columns are found by name. The targets may be missing.
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Returns the columns of the file that predictions repeat: their names, and their texts by row.
+  KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;
+  DType raw_dtype(const DataInfo&) const { return kFloat32; }
+
+  static std::vector<std::string> column_kinds();
+};
+
+}  // namespace taper::v0::data
