@@ -1,0 +1,33 @@
+// Reads a table several times: the Taper side of tables.py.
+//   taper_table_bench FILE TIMES     prints the seconds of each reading, and the peak memory in
+//   bytes
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include "data/tables/raw_table.h"
+
+// Returns the peak of the resident memory in bytes. (getrusage() would include the parent's.)
+static int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return 1024 * kib;
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) try {
+  if (argc != 3) return 2;
+  for (int i = 0; i < std::atoi(argv[2]); ++i) {
+    std::printf("%.6f ", taper::data::read_table({argv[1]}).seconds);
+  }
+  std::printf("%lld\n", static_cast<long long>(peak_memory()));
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
