@@ -28,23 +28,6 @@ uint64_t mix(uint64_t a, uint64_t b) {
   return uint64_t(product) ^ uint64_t(product >> 64);
 }
 
-uint32_t hash_of(std::string_view word) {
-  constexpr uint64_t kFirst = 0xA0761D6478BD642F, kSecond = 0xE7037ED1A0B428DB;
-  const char* at = word.data();
-  size_t left = word.size();
-  uint64_t state = kFirst ^ left;
-  for (; left > 8; left -= 8, at += 8) state = mix(state ^ load(at, 8), kSecond);
-  if (word.size() >= 8) {
-    state = mix(state ^ load(word.data() + word.size() - 8, 8), kFirst);
-  } else if (left >= 4) {
-    state = mix(state ^ load(at, 4) ^ load(at + left - 4, 4) << 32, kFirst);
-  } else if (left > 0) {
-    state = mix(state ^ load(at, 1) ^ load(at + left / 2, 1) << 8 ^ load(at + left - 1, 1) << 16,
-                kFirst);
-  }
-  return uint32_t(state ^ state >> 32);
-}
-
 // Returns whether two words of one size are equal. Faster than std::memcmp() for short words.
 bool are_equal(const char* a, const char* b, size_t size) {
   if (size >= 8) {
@@ -60,6 +43,23 @@ bool are_equal(const char* a, const char* b, size_t size) {
 }
 
 }  // namespace
+
+uint32_t WordList::hash_of(std::string_view word) {
+  constexpr uint64_t kFirst = 0xA0761D6478BD642F, kSecond = 0xE7037ED1A0B428DB;
+  const char* at = word.data();
+  size_t left = word.size();
+  uint64_t state = kFirst ^ left;
+  for (; left > 8; left -= 8, at += 8) state = mix(state ^ load(at, 8), kSecond);
+  if (word.size() >= 8) {
+    state = mix(state ^ load(word.data() + word.size() - 8, 8), kFirst);
+  } else if (left >= 4) {
+    state = mix(state ^ load(at, 4) ^ load(at + left - 4, 4) << 32, kFirst);
+  } else if (left > 0) {
+    state = mix(state ^ load(at, 1) ^ load(at + left / 2, 1) << 8 ^ load(at + left - 1, 1) << 16,
+                kFirst);
+  }
+  return uint32_t(state ^ state >> 32);
+}
 
 size_t WordList::slot_of(std::string_view word, uint32_t hash) const {
   const size_t mask = slots_.size() - 1;
@@ -81,7 +81,7 @@ int64_t WordList::find(std::string_view word) const {
   return slot.number == kFree ? -1 : int64_t(slot.number);
 }
 
-int64_t WordList::add(std::string_view word) {
+int64_t WordList::add(std::string_view word, uint32_t hash) {
   if (word.empty()) {
     if (empty_ < 0) {
       empty_ = std::ssize(words_);
@@ -90,7 +90,6 @@ int64_t WordList::add(std::string_view word) {
     return empty_;
   }
   if (2 * words_.size() >= slots_.size()) enlarge();
-  const uint32_t hash = hash_of(word);
   Slot& slot = slots_[slot_of(word, hash)];
   if (slot.number != kFree) return int64_t(slot.number);
   require<InputError>(words_.size() < kFree - 1, "a column has more than ", kFree - 2,

@@ -21,7 +21,13 @@ class WordList {
  public:
   // Returns the word's number, counted from 0. Adds the word if it is new. Throws InputError for
   // more than 4 billion words.
-  int64_t add(std::string_view word);
+  int64_t add(std::string_view word) { return add(word, hash_of(word)); }
+  int64_t add(std::string_view word, uint32_t hash);
+  static uint32_t hash_of(std::string_view word);
+  // Asks the processor to load what add() will need for a word of that hash.
+  void prefetch(uint32_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
+  }
   // Returns the word's number, or -1 if it is not in the list.
   int64_t find(std::string_view word) const;
   const std::vector<std::string_view>& words() const { return words_; }
@@ -93,6 +99,10 @@ class RawColumn {
   int64_t reserve(int64_t row, CellAllocator* cells = nullptr);
   uint64_t* chunk(int64_t row) { return chunks_[size_t(row / kChunk)].get(); }
   uint64_t word_cell(std::string_view word) { return cell_of_word(words_.add(word)); }
+  uint64_t word_cell(std::string_view word, uint32_t hash) {
+    return cell_of_word(words_.add(word, hash));
+  }
+  const WordList& word_list() const { return words_; }
   static uint64_t cell_of_word(int64_t index) { return kWord | uint64_t(index); }
   void set_size(int64_t size) { size_ = size; }
 

@@ -59,6 +59,7 @@ template <bool kBlanks> int64_t RowScanner::scan_rows() {
     line_ += 1 + lines_in_row_;
     ++row_;
   }
+  pending_.flush();
   return row_ - target_->first_row;
 }
 
@@ -192,8 +193,9 @@ uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
 
 uint64_t RowScanner::cell_of(std::string_view text) {
   RawColumn& to = *target_->columns[column_];
+  const bool has_many = to.words().size() > PendingWords::kManyWords;
   // A text that the column already has as a word is not a number.
-  const int64_t known = has_words_[column_] ? to.find_word(text) : -1;
+  const int64_t known = has_words_[column_] && !has_many ? to.find_word(text) : -1;
   if (known >= 0) return RawColumn::cell_of_word(known);
   const char first = text.empty() ? 'x' : text[0];
   const bool may_be_number =
@@ -203,7 +205,10 @@ uint64_t RowScanner::cell_of(std::string_view text) {
     has_words_[column_] = char(!number);
     if (number) return std::bit_cast<uint64_t>(*number);
   }
-  return to.word_cell(text);
+  if (!has_many || row_ < RawColumn::kChunk) return to.word_cell(text);
+  constexpr uint64_t kLater = 0;
+  pending_.add(to, text, &cells_[column_][row_ % RawColumn::kChunk]);
+  return kLater;
 }
 
 void RowScanner::make_room() {

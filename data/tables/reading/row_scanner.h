@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tables/reading/pending_words.h"
 #include "data/tables/reading/raw_column.h"
 #include "data/tables/reading/separators.h"
 #include "data/tables/reading/text_buffer.h"
@@ -95,6 +96,7 @@ class RowScanner {
     Slot slots[kSlots] = {};
   };
   std::vector<std::unique_ptr<WordCache>> caches_;
+  PendingWords pending_;
   std::array<bool, 256> starts_number_{};  // whether a cell that begins with this character may be
                                            // a number
   // Whether the next cell of a column is likely to be a word, although it may begin with a digit.
