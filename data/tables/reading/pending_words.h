@@ -19,14 +19,13 @@ class PendingWords {
   // Smaller lists are in the cache, and gain nothing.
   static constexpr size_t kManyWords = 4096;
 
+  // Longer words are not accepted.
+  static constexpr size_t kLongest = 4096;
+
   // Takes a copy of the word. flush() writes its cell. Words are added in the order of the calls.
   void add(RawColumn& column, std::string_view word, uint64_t* cell) {
     if (word.size() > text_.size() - used_ || count_ == words_.size()) flush();
     const uint32_t hash = WordList::hash_of(word);
-    if (word.size() > text_.size()) {
-      *cell = column.word_cell(word, hash);
-      return;
-    }
     column.word_list().prefetch(hash);
     char* const copy = text_.data() + used_;
     std::memcpy(copy, word.data(), word.size());
@@ -52,7 +51,7 @@ class PendingWords {
 
   std::array<Word, 32> words_{};
   size_t count_ = 0;
-  std::array<char, 4096> text_{};
+  std::array<char, kLongest> text_{};
   size_t used_ = 0;
 };
 

@@ -206,6 +206,10 @@ uint64_t RowScanner::cell_of(std::string_view text) {
     if (number) return std::bit_cast<uint64_t>(*number);
   }
   if (!has_many || row_ < RawColumn::kChunk) return to.word_cell(text);
+  if (text.size() > PendingWords::kLongest) {
+    pending_.flush();
+    return to.word_cell(text);
+  }
   constexpr uint64_t kLater = 0;
   pending_.add(to, text, &cells_[column_][row_ % RawColumn::kChunk]);
   return kLater;
