@@ -55,7 +55,9 @@ Tensor OneHotColumns::forward(const Tensor& rows) {
   if (num_numbers_ > 0) parts.push_back(rows.narrow(1, 0, num_numbers_));
   int64_t column = num_numbers_;
   for (const int64_t size : category_sizes_) {
-    parts.push_back(one_hot(rows.select(1, column++).to(kInt64), size).to(rows.dtype()));
+    // Compared instead of one_hot(), which has no ONNX form.
+    const Tensor words = arange(size, {.dtype = rows.dtype(), .device = rows.device()});
+    parts.push_back((rows.narrow(1, column++, 1) == words).to(rows.dtype()));
   }
   return cat(parts, 1);
 }

@@ -1,4 +1,6 @@
 // ONNX Runtime computes, from the raw samples, the same numbers that `taper predict` prints.
+#include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "apps/runner/base/errors.h"
@@ -124,6 +126,78 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   const NoGradGuard no_grad;
   add("gpt", gpt, tokens, "logits", (*gpt.model)(tokens));
   run_all();
+}
+
+// Returns a table with numbers, codes for missing numbers, words, zip codes and dates.
+std::string people(bool has_target) {
+  std::string out =
+      concat_to_string("age,color,zip,born,", has_target ? "kind,price" : "note", "\n");
+  for (int i = 0; i < 80; ++i) {
+    out += concat_to_string(i % 7 == 0 ? (i % 2 ? "NA" : "") : concat_to_string(20 + i % 9), ",",
+                            i % 5 == 0 ? "?"
+                            : i % 2    ? "red"
+                                       : "sky blue",
+                            ",0", 1230 + i % 3, ",", 1990 + i % 30, "-", i % 12 < 9 ? "0" : "",
+                            i % 12 + 1, "-1", i % 10);
+    out += has_target ? concat_to_string(",", i % 3 ? "rose" : "iris", ",", 100 + i % 13 * 7, "\n")
+                      : ",x\n";
+  }
+  return out;
+}
+
+// The graph takes the columns of people() by name.
+TEST_F(ExportTest, OnnxRuntimeTakesTheColumnsOfATable) {
+  if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
+  struct Row {
+    const char *name, *data, *model, *port;
+  };
+  constexpr Row kRows[] = {
+      {"kinds", "target: kind, columns: {price: ignore}", "tabular", "probabilities"},
+      {"values", "target: price, columns: {kind: ignore}", "tabular", "prediction"},
+      {"logs", "target: price, log_target: true, columns: {kind: ignore}", "tabular", "prediction"},
+      {"mlp", "target: kind, columns: {price: ignore}", "{type: mlp, hidden: [8]}",
+       "probabilities"}};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string rows =
+      "age,color,zip,born\n25,red,01231,1992-03-14\n,?,01232,\nNA,green,99999,2019-12-31\n";
+  const std::vector<std::pair<std::string, std::vector<double>>> numbers = {
+      {"age", {25, nan, nan}}, {"born", {700531200, nan, 1577750400}}};
+  const std::vector<std::pair<std::string, std::string>> words = {{"color", "red\n?\ngreen\n"},
+                                                                  {"zip", "01231\n01232\n99999\n"}};
+  for (const Row& row : kRows) {
+    const std::string file = write("people.csv", people(true));
+    const SavedRun run =
+        trained(row.name, concat_to_string("data: {type: table, path: ", file, ", ", row.data,
+                                           "}\nmodel: ", row.model, "\ntrain: {epochs: 2}\n"));
+    const std::string start = (cases_ / row.name).string();
+    const std::string said = export_run(run, "onnx", start + ".onnx");
+    EXPECT_TRUE(said.starts_with(concat_to_string("wrote ", start, ".onnx: 4 columns [batch, 1]")))
+        << said;
+    for (const auto& [column, values] : numbers) {
+      save_npy(concat_to_string(start, ".", column, ".npy"), tensor_of(values.data(), {3, 1}));
+    }
+    for (const auto& [column, text] : words) {
+      std::ofstream(concat_to_string(start, ".", column, ".txt")) << text;
+    }
+    save_npy(concat_to_string(start, ".", row.port, ".npy"),
+             numbers_of(predict(run, write("new.csv", rows)),
+                        std::string_view(row.port) == "prediction"));
+  }
+  run_all();
+}
+
+TEST_F(ExportTest, ColumnsOfTextAreRefusedByName) {
+  if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
+  std::string table = "my note,kind\n";
+  for (int i = 0; i < 40; ++i) table += concat_to_string("a word ", i, ",", i % 2, "\n");
+  const SavedRun run = trained(
+      "text",
+      concat_to_string("data: {type: table, target: kind, path: ", write("text.csv", table),
+                       ", columns: {my note: text}}\n", "model: tabular\ntrain: {epochs: 1}\n"));
+  EXPECT_NE(refusal_of<ConfigError>([&] {
+              (void)export_run(run, "onnx", directory_ / "x.onnx");
+            }).find("column 'my note' is text"),
+            std::string::npos);
 }
 
 TEST_F(ExportTest, WritesWeightsForPyTorchAndRefusesOtherFormats) {

@@ -1,9 +1,13 @@
 // `taper export`: writes a run's model for other programs.
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
+#include "apps/runner/base/string_utils.h"
 #include "apps/runner/commands/commands.h"
 #include "autograd/ops/binary_ops.h"
 #include "data/tables/csv.h"
+#include "data/tables/table_encoding.h"
 #include "framework/factory/factories.h"
 #include "framework/host/atomic_file.h"
 #include "framework/io/pt.h"
@@ -37,6 +41,76 @@ Json features_of(const data::CsvEncoding& table) {
   return out;
 }
 
+// Returns the index of each spelling of a category's words. A missing value is the word "".
+std::map<std::string, int64_t> indices_of(const data::FeatureColumn& f) {
+  std::map<std::string, int64_t> out;
+  for (const std::string& word : f.words) out.emplace(word, std::ssize(out) + 1);
+  const auto missing = out.find("");
+  if (missing == out.end()) return out;
+  const int64_t index = missing->second;
+  for (const std::string& word : f.missing.words) out[word] = index;
+  for (const double number : f.missing.numbers) out[concat_to_string(number)] = index;
+  return out;
+}
+
+// Returns the column as an input of the graph. Throws ConfigError for a column of text.
+OnnxColumn onnx_column(const data::FeatureColumn& f) {
+  using data::ColumnKind;
+  require<ConfigError>(f.kind != ColumnKind::kText, "column ", in_quotes(f.name),
+                       " is text, whose words an ONNX model cannot count; train without it: "
+                       "columns: {",
+                       yaml_text(f.name), ": ignore}");
+  OnnxColumn out{.name = f.name, .kind = OnnxColumn::Kind::kNumber, .mean = f.mean, .std = f.std};
+  if (f.kind == ColumnKind::kCategory) {
+    return {.name = f.name, .kind = OnnxColumn::Kind::kWord, .words = indices_of(f)};
+  }
+  out.fill = f.fill;
+  out.has_gap_feature = f.has_gap_feature;
+  if (f.kind == ColumnKind::kNumber) out.missing = f.missing.numbers;
+  if (f.kind == ColumnKind::kDate) {
+    out.kind = OnnxColumn::Kind::kDate;
+    out.first_date = f.first_date;
+  }
+  return out;
+}
+
+// Returns the columns in the order of the features: the categories come last.
+std::vector<OnnxColumn> onnx_columns(const data::TableEncoding& encoding) {
+  std::vector<OnnxColumn> out;
+  for (const data::FeatureColumn& f : encoding.features) out.push_back(onnx_column(f));
+  std::stable_partition(out.begin(), out.end(), [](const OnnxColumn& column) {
+    return column.kind != OnnxColumn::Kind::kWord;
+  });
+  return out;
+}
+
+Json names_of(const std::vector<OnnxColumn>& columns) {
+  constexpr const char* kKinds[] = {"number", "date", "category"};
+  Json out = Json::array();
+  for (const OnnxColumn& column : columns) {
+    out.push_back({{"name", column.name}, {"kind", kKinds[size_t(column.kind)]}});
+  }
+  return out;
+}
+
+// Returns "input uint8 [batch, 1, 28, 28]", or the number of columns of a table.
+std::string inputs_text(const DataInfo& info, const Tensor& example, const OnnxOptions& options) {
+  if (options.columns.empty()) {
+    return concat_to_string("input ", example.dtype(), " [batch, ",
+                            to_string(info.input_shape).substr(1));
+  }
+  return concat_to_string(options.columns.size(),
+                          options.columns.size() == 1 ? " column" : " columns",
+                          " [batch, 1] by name (float64 numbers, dates as seconds since 1970, and "
+                          "strings; NaN and \"\" are missing)");
+}
+
+// Returns a name that no column has.
+std::string free_name(std::string name, const std::vector<OnnxColumn>& columns) {
+  while (std::ranges::count(columns, name, &OnnxColumn::name) > 0) name += "_";
+  return name;
+}
+
 std::string write_onnx(const SavedRun& run, const fs::path& file) {
   const DataInfo& info = run.info;
   const bool is_language = info.task == Task::kLanguage;
@@ -45,14 +119,21 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
     return std::vector{predict_raw(run, x[0])};
   };
   OnnxOptions options;
-  options.output_names = {is_language ? "logits" : is_regression ? "prediction" : "probabilities"};
+  if (info.columns) {
+    options.columns = onnx_columns(*info.columns);
+    options.metadata["columns"] = names_of(options.columns).dump();
+  }
+  options.output_names = {free_name(is_language     ? "logits"
+                                    : is_regression ? "prediction"
+                                                    : "probabilities",
+                                    options.columns)};
   if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
   const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
   export_onnx(predicted, *run.model, {example}, file.string(), options);
-  return concat_to_string("wrote ", file.string(), ": input ", example.dtype(), " [batch, ",
-                          to_string(info.input_shape).substr(1), ", ", options.output_names[0],
-                          " float32 [batch, ", to_string(info.output_shape()).substr(1), "\n");
+  return concat_to_string("wrote ", file.string(), ": ", inputs_text(info, example, options), ", ",
+                          options.output_names[0], " float32 [batch, ",
+                          to_string(info.output_shape()).substr(1), "\n");
 }
 
 }  // namespace
