@@ -13,7 +13,7 @@
 namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
-    info_command(), schema_command(), report_command(), export_command();
+    info_command(), schema_command(), report_command(), export_command(), inspect_command();
 // Commands of the gate (apps/runner/gate/gate.h).
 Command record_command(), check_command(), reproduce_command(), diff_command();
 
@@ -27,6 +27,11 @@ std::string evaluate_run(const SavedRun& run, const fs::path& data = {});
 // Returns CSV text with the prediction for each row or image and the probability of each class
 // ("p_NAME"). Predicted values are in the unit of the training file.
 std::string predict(const SavedRun& run, const fs::path& file);
+
+// Logs what was understood of a table, and returns a config that trains on it, with the kinds of
+// all columns. `file` is the table, or a config with a table as its data. Throws ConfigError for
+// other data, and the errors of load_config() and Table::load().
+std::string inspect_data(const std::string& file, const std::vector<std::string>& overrides);
 
 struct GenerateOptions {
   std::string prompt;

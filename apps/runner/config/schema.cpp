@@ -67,9 +67,7 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
   for (const Field& f : schema.fields) {
     if (!is_written(f)) continue;
     const std::string here = join_path(path, f.name), inner = pad + "  ";
-    const bool is_on_one_line =
-        std::holds_alternative<Value>(f.target) || std::holds_alternative<WordMap>(f.target);
-    if (is_on_one_line) {
+    if (std::holds_alternative<Value>(f.target)) {
       line(concat_to_string(pad, f.name, ": ", value_text(f)), here);
       continue;
     }
@@ -80,6 +78,11 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
     if (const auto* tagged = std::get_if<TypedSection>(&f.target)) {
       line(concat_to_string(inner, "type: ", tagged->chosen->type), join_path(here, "type"));
       out += write(tagged->schema(), comment_of, here, inner);
+    }
+    if (const auto* map = std::get_if<WordMap>(&f.target)) {
+      for (const auto& [key, word] : *map->words) {
+        line(concat_to_string(inner, yaml_text(key), ": ", yaml_text(word)), here);
+      }
     }
     const auto* list = std::get_if<TypedSectionList>(&f.target);
     for (std::size_t i = 0; list && i < list->list->size(); ++i) {

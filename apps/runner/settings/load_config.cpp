@@ -242,6 +242,40 @@ std::string to_yaml_with_origins(const RunConfig& config) {
   });
 }
 
+// Removes the maps without entries from the lines of a YAML text.
+static void remove_empty_maps(std::vector<std::string>& lines) {
+  std::vector<std::string> kept;  // from the last one
+  size_t indent_below = 0;
+  for (std::string& line : lines | std::views::reverse) {
+    const size_t indent = line.find_first_not_of(' ');
+    if (line.ends_with(':') && indent_below <= indent) continue;
+    indent_below = indent;
+    kept.push_back(std::move(line));
+  }
+  lines.assign(kept.rbegin(), kept.rend());
+}
+
+std::string to_short_yaml(const RunConfig& config) {
+  // No value ends like this: a plain one has no " #", and a quoted one ends in a quote.
+  constexpr std::string_view kGiven = "  # given";
+  RunConfig copy = config;
+  const std::string text = write(describe(copy), [&](const std::string& path) {
+    const auto found = config.places.find(path);
+    return found != config.places.end() && found->second.source != nullptr ? "given" : "default";
+  });
+  std::vector<std::string> lines;
+  for (const auto part : text | std::views::split('\n')) {
+    std::string line(part.begin(), part.end());
+    const bool is_given = line.ends_with(kGiven);
+    if (is_given) line.resize(line.size() - kGiven.size());
+    if (is_given || line.ends_with(':')) lines.push_back(std::move(line));
+  }
+  remove_empty_maps(lines);
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
 std::string json_schema() {
   RunConfig defaults;
   return json_schema(describe(defaults));

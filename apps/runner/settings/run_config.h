@@ -315,6 +315,9 @@ std::string with_defaults(const std::string& yaml);
 
 // Like to_yaml(), with a comment after each value that says "default" or where the value was set.
 std::string to_yaml_with_origins(const RunConfig& config);
+// Returns YAML with the values that a file or override gives. All others are left out, so that they
+// have their defaults when it is loaded.
+std::string to_short_yaml(const RunConfig& config);
 
 // Returns the JSON Schema (draft 2020-12) of config files, for editors.
 std::string json_schema();
