@@ -48,11 +48,23 @@ struct DataInfo {
   }
   // Returns the number of tokens if inputs are int64 tokens; 0 if they are float32.
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
-  // Regression: returns the value in the unit of the data that an output means.
-  double original(double output) const {
-    const double value = output * target_std + target_mean;
-    return target_is_log ? std::exp(value) : value;
-  }
+  // Classes: the weight of each in the loss of training; empty: all are 1.
+  std::vector<double> class_weights{};
+
+  // How a value becomes the target of the model: (y - mean) / std of y or of its logarithm.
+  struct TargetScale {
+    std::string name{};  // empty if there is one target
+    double mean = 0, std = 1;
+    bool is_log = false;
+
+    // Returns the value in the unit of the data that an output means.
+    double original(double output) const {
+      const double value = output * std + mean;
+      return is_log ? std::exp(value) : value;
+    }
+  };
+  // Regression: returns the scale of each output.
+  std::vector<TargetScale> target_scales() const;
 };
 
 // The data sets that a source loads.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <numeric>
 #include <ranges>
 #include <utility>
@@ -61,6 +62,7 @@ class TableLoader {
     drop_rows();
     divide();
     fit();
+    balance();
     return encode();
   }
   Task task() {
@@ -76,6 +78,8 @@ class TableLoader {
   void drop_rows();
   void divide();
   void fit();
+  void balance();
+  std::vector<double> weights_of_classes() const;
   void refuse_gaps() const;
   void check_target() const;
   void check_width() const;
@@ -217,6 +221,48 @@ void TableLoader::fit() {
   check_width();
 }
 
+// Repeats training rows of rarer classes, in turn, until all classes have the same number.
+void TableLoader::balance() {
+  if (o_.balance != Table::Balance::kOversample || task_ != Task::kClassification) return;
+  std::vector<std::vector<int64_t>> rows(encoding_.targets[0].classes.size());
+  const std::vector<int64_t> classes =
+      encode_targets(encoding_, table_, parts_.train).to_vector<int64_t>();
+  for (size_t i = 0; i < classes.size(); ++i) rows[size_t(classes[i])].push_back(parts_.train[i]);
+  size_t most = 0;
+  for (const std::vector<int64_t>& of_class : rows) most = std::max(most, of_class.size());
+  for (const std::vector<int64_t>& of_class : rows) {
+    for (size_t i = of_class.size(); !of_class.empty() && i < most; ++i) {
+      parts_.train.push_back(of_class[i % of_class.size()]);
+    }
+  }
+  parts_.how += ", rare classes repeated";
+}
+
+std::vector<double> TableLoader::weights_of_classes() const {
+  const std::vector<std::string>& names = encoding_.targets[0].classes;
+  std::vector<double> out(names.size(), 1);
+  if (o_.balance == Table::Balance::kWeights) {
+    std::vector<double> counts(names.size());
+    for (const int64_t c : encode_targets(encoding_, table_, parts_.train).to_vector<int64_t>()) {
+      ++counts[size_t(c)];
+    }
+    const double rows = double(parts_.train.size()), classes = double(names.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i] = rows / (classes * std::max(counts[i], 1.0));
+    return out;
+  }
+  if (o_.class_weights.empty()) return {};
+  for (const auto& [name, text] : o_.class_weights) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) {
+      throw OptionError("class_weights",
+                        concat_to_string("class_weights: there is no class ", in_quotes(name),
+                                         "; the nearest are ", csv::nearest_names(names, name)));
+    }
+    (void)detail::parse_number(text, out[size_t(found - names.begin())]);
+  }
+  return out;
+}
+
 void TableLoader::check_target() const {
   const std::string& file = table_.files[0].path;
   require<DataError>(!encoding_.features.empty(), file, ": no column is left to learn from; say ",
@@ -265,6 +311,7 @@ Splits TableLoader::encode() {
   const bool is_regression = task_ == Task::kRegression;
   out.outputs = is_regression ? std::ssize(encoding_.targets) : std::ssize(first.classes);
   out.class_names = first.classes;
+  if (!is_regression) out.class_weights = weights_of_classes();
   if (is_regression) {
     out.target_mean = first.mean;
     out.target_std = first.std;
@@ -299,6 +346,11 @@ bool ReadOptions::is_delimiter(const std::string& text) {
 }
 
 std::vector<std::string> Table::column_kinds() { return {std::begin(kKinds), std::end(kKinds)}; }
+
+bool Table::is_weight(const std::string& text) {
+  double value = 0;
+  return detail::parse_number(text, value) == std::errc() && value > 0 && std::isfinite(value);
+}
 
 std::optional<Task> Table::learns() const {
   if (task == Task::kClassification) return data::Task::kClassification;

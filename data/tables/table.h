@@ -57,6 +57,10 @@ struct ReadOptions {
 struct Table {
   enum class Task { kAuto, kClassification, kRegression };
   enum class Unknown { kCategory, kRefuse };
+  // How rare classes are strengthened in training. kWeights: the loss of a sample is multiplied by
+  // the number of rows / (classes * rows of its class). kOversample: rows of rarer classes are
+  // repeated until all classes have the same number.
+  enum class Balance { kNone, kWeights, kOversample };
 
   std::vector<std::string> path{};
   std::vector<std::string> target{};
@@ -69,6 +73,8 @@ struct Table {
   TableSplit split{};
   bool scale_target = true, log_target = false, standardize = true;
   int64_t text_words = 256;
+  Balance balance = Balance::kNone;
+  std::map<std::string, std::string> class_weights{};  // positive numbers by class
   int64_t max_features = 10'000;
 
   template <class V> void describe(V& v) {
@@ -90,10 +96,19 @@ struct Table {
     v("log_target", log_target, "values: train on the logarithm of the target");
     v("standardize", standardize, "scale numbers to mean 0 and standard deviation 1");
     v("text_words", text_words, {1, 100'000}, "most words of a text column that become features");
+    v("balance", balance, {"none", "weights", "oversample"},
+      "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
+      "classes have as many training rows");
+    v("class_weights", class_weights,
+      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for "
+      "others")
+        .of_form("a number above 0", is_weight);
     v("max_features", max_features, kCount,
       "largest number of input features, with one for each word of a category");
   }
   template <class V> void rules(V& v) {
+    v("class_weights", "needs 'balance: none'",
+      [this] { return class_weights.empty() || balance == Balance::kNone; });
     v("log_target", "is for values, not for 'task: classification'",
       [this] { return !log_target || task != Task::kClassification; });
     v("target", "several targets must be values; leave out 'task: classification'",
@@ -111,6 +126,7 @@ struct Table {
   DType raw_dtype(const DataInfo&) const { return kFloat32; }
 
   static std::vector<std::string> column_kinds();
+  static bool is_weight(const std::string& text);
 };
 
 }  // namespace taper::v0::data

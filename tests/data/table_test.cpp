@@ -96,7 +96,7 @@ TEST_F(Tables, BecomeFeaturesByTheTrainingRows) {
   for (size_t i = 0; i < unseen.size(); ++i) EXPECT_NEAR(test[i], unseen[i], 1e-6) << i;
   // Targets: mean of 5 6 7 9 4 1.
   EXPECT_NEAR(data.target_mean, 32. / 6, 1e-12);
-  EXPECT_NEAR(data.original(targets_of(data.test).to_floats()[0]), 2, 1e-5);
+  EXPECT_NEAR(data.target_scales()[0].original(targets_of(data.test).to_floats()[0]), 2, 1e-5);
 }
 
 TEST_F(Tables, OfDatesHaveTheirParts) {

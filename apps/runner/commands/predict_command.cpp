@@ -8,6 +8,7 @@
 #include "apps/runner/run/host_state.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/base/cancel.h"
 
@@ -23,10 +24,10 @@ static std::string cell(const std::string& text) {
 
 // Formats an output in the unit of the data with all significant digits. float32 would lose digits
 // if the offset is large, and double would show digits that a float32 output does not have.
-static std::string value_text(float output, const DataInfo& info) {
+static std::string value_text(float output, const DataInfo::TargetScale& scale) {
   constexpr double kRounding = 1e-6;
-  const double value = info.original(output);
-  const double step = std::abs(info.original(output + 1.0) - value);  // of the output's unit
+  const double value = scale.original(output);
+  const double step = std::abs(scale.original(output + 1.0) - value);  // of the output's unit
   const bool is_rounded = std::abs(value - double(float(value))) > kRounding * step;
   return is_rounded ? concat_to_string(value) : concat_to_string(float(value));
 }
@@ -47,8 +48,12 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   if (info.task == Task::kLanguage) return y;
   const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
   if (info.task != Task::kRegression) return out;
-  const Tensor values = out * info.target_std + info.target_mean;
-  return info.target_is_log ? exp(values) : values;
+  std::vector<Tensor> values;
+  for (const DataInfo::TargetScale& scale : info.target_scales()) {
+    const Tensor column = out.narrow(-1, std::ssize(values), 1) * scale.std + scale.mean;
+    values.push_back(scale.is_log ? exp(column) : column);
+  }
+  return cat(values, -1);
 }
 
 Tensor SavedRun::predict(const Tensor& raw) const {
@@ -67,7 +72,11 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out;
   for (const std::string& name : kept.names) out += cell(name) + ",";
-  out += "prediction";
+  const std::vector<DataInfo::TargetScale> scales = run.info.target_scales();
+  if (scales.size() == 1) out += "prediction";
+  for (size_t k = 0; scales.size() > 1 && k < scales.size(); ++k) {
+    out += concat_to_string(k > 0 ? "," : "", cell(scales[k].name));
+  }
   for (const std::string& name : run.info.class_names)
     out += concat_to_string(",", cell("p_" + name));
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
@@ -86,7 +95,9 @@ std::string predict(const SavedRun& run, const fs::path& file) {
       }
       ++number;
       if (is_regression) {
-        out += value_text(row[0], run.info);
+        for (size_t k = 0; k < scales.size(); ++k) {
+          out += concat_to_string(k > 0 ? "," : "", value_text(row[k], scales[k]));
+        }
         continue;
       }
       const auto best = std::ranges::max_element(row) - row.begin();

@@ -1,3 +1,7 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/inline_factory.h"
@@ -7,20 +11,45 @@
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "data/dataset.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 namespace {
 
+// The weights of the classes, on the device and in the dtype of the outputs. They are copied once.
+class ClassWeights {
+ public:
+  explicit ClassWeights(std::vector<double> weights) : weights_(std::move(weights)) {}
+  // Returns an undefined tensor without weights.
+  Tensor like(const Tensor& outputs) {
+    if (weights_.empty()) return {};
+    const bool fits =
+        copy_.defined() && copy_.device() == outputs.device() && copy_.dtype() == outputs.dtype();
+    if (!fits) {
+      copy_ =
+          tensor_of(weights_.data(), {std::ssize(weights_)}).to(outputs.device(), outputs.dtype());
+    }
+    return copy_;
+  }
+
+ private:
+  std::vector<double> weights_;
+  Tensor copy_;
+};
+
 Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
   if (at.task == Task::kRegression) return {};
   const double smoothing = at.is_evaluation ? 0 : label_smoothing;
-  return {
-      [smoothing](const Tensor& x, const Tensor& y, Reduction r) {
-        return cross_entropy(
-            x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-            {.ignore_index = data::kIgnoredTarget, .reduction = r, .label_smoothing = smoothing});
-      },
-      [](const Tensor& x) { return softmax(x, -1); }};
+  const auto weights =
+      std::make_shared<ClassWeights>(at.is_evaluation ? std::vector<double>() : at.class_weights);
+  return {[smoothing, weights](const Tensor& x, const Tensor& y, Reduction r) {
+            return cross_entropy(x.reshape({-1, x.size(-1)}), y.reshape({-1}),
+                                 {.weight = weights->like(x),
+                                  .ignore_index = data::kIgnoredTarget,
+                                  .reduction = r,
+                                  .label_smoothing = smoothing});
+          },
+          [](const Tensor& x) { return softmax(x, -1); }};
 }
 
 // Returns the binary cross-entropy of probabilities. Adds advice to the error for outputs that are

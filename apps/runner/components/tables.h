@@ -59,7 +59,8 @@ std::vector<std::string> activations();
 
 struct LossSite {
   Task task;
-  bool is_evaluation = false;  // used in an evaluation: without label smoothing
+  bool is_evaluation = false;  // used in an evaluation: without label smoothing and weights
+  std::vector<double> class_weights{};  // of DataInfo
 };
 struct Loss;
 using Losses = Table<Loss(const LossSite&)>;

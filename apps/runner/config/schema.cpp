@@ -104,7 +104,9 @@ std::string expected(const Field& field, const char* or_same) {
   if (std::holds_alternative<Section>(field.target)) return "a map";
   if (std::holds_alternative<TypedSectionList>(field.target)) return "a list of entries";
   if (std::holds_alternative<WordMap>(field.target)) {
-    return concat_to_string("a map from names to one of ", joined(field.names));
+    return field.names.empty()
+               ? concat_to_string("a map from names to ", field.form)
+               : concat_to_string("a map from names to one of ", joined(field.names));
   }
   const auto* v = std::get_if<Value>(&field.target);
   if (v == nullptr) return "";

@@ -139,7 +139,7 @@ struct TypedSectionList {
 };
 inline constexpr std::size_t kMaxEntries = 1000;
 
-// A map whose keys the user chooses, and whose values are some of Field::names.
+// A map whose keys the user chooses, and whose values are some of Field::names or have Field::form.
 struct WordMap {
   std::map<std::string, std::string>* words;
 };
@@ -248,6 +248,10 @@ struct Schema {
                     std::vector<std::string> names, const char* doc) {
     field(name, WordMap{&words}, doc).names = std::move(names);
     return fields.back();
+  }
+  // Adds a map from any keys to texts, whose form of_form() gives.
+  Field& operator()(const char* name, std::map<std::string, std::string>& words, const char* doc) {
+    return field(name, WordMap{&words}, doc);
   }
   // Adds a typed section. If `chosen` itself has describe(), the keys that it describes are
   // accepted with every type.

@@ -67,7 +67,9 @@ Json json_of(const Field&, const TypedSectionList& list) {
   return list_of(entry_json(TypedSection{list.kind, nullptr}), 1, kMaxEntries);
 }
 Json json_of(const Field& f, const WordMap&) {
-  return {{"type", {"object", "null"}}, {"additionalProperties", {{"enum", f.names}}}};
+  const Json value =
+      f.names.empty() ? Json{{"type", {"string", "number"}}} : Json{{"enum", f.names}};
+  return {{"type", {"object", "null"}}, {"additionalProperties", value}};
 }
 Json json_of(const Field&, const Custom&) { return Json::object(); }
 

@@ -322,7 +322,14 @@ struct Reader {
     if (node.kind == Node::Kind::kNull) return;
     if (node.kind != Node::Kind::kMap) return mismatch(node, path, expected(field));
     for (const Node& child : node.children) {
-      const auto i = read_name(field.names, child, join_path(path, child.key));
+      const std::string here = join_path(path, child.key);
+      if (field.names.empty()) {
+        const bool fits = child.kind == Node::Kind::kScalar && field.has_form(child.text);
+        if (fits) (*map.words)[child.key] = child.text;
+        if (!fits) mismatch(child, here, field.form);
+        continue;
+      }
+      const auto i = read_name(field.names, child, here);
       if (i) (*map.words)[child.key] = field.names[*i];
     }
   }

@@ -174,7 +174,8 @@ bool has_its_parts(const Draft& d) {
 bool has_its_outputs(const Draft& d) {
   const DataInfo& info = d.info;
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
-  if (info.task == Task::kRegression) return info.outputs == 1 && info.class_names.empty();
+  const auto targets = d.columns ? std::ssize(d.columns->targets) : 1;
+  if (info.task == Task::kRegression) return info.outputs == targets && info.class_names.empty();
   return std::ssize(info.class_names) == info.outputs &&
          (!d.table || d.table->classes == info.class_names) &&
          (!d.columns || d.columns->targets.at(0).classes == info.class_names);

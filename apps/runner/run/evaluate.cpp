@@ -29,22 +29,32 @@ double Metrics::operator[](const std::string& name) const {
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
     : loss_config_(config.loss), loss_(losses().make(config.loss, {info.task, true})) {
-  // Metrics see logarithms as the values that they stand for, which are in the unit of the data.
-  DataInfo seen = info;
-  if (info.target_is_log) {
-    logs_ = {info.target_mean, info.target_std};
-    seen.target_mean = 0;
-    seen.target_std = 1;
-  }
-  for (const std::string& name : metrics_of(config, info.task)) {
-    Component row = metric_types().component(name);
-    row.place = place_of(config, "metrics");
-    Metric metric = metric_types().make(row, seen, device);
-    measured_.push_back({std::move(row), std::move(metric)});
+  scales_ = info.target_scales();
+  const bool is_one = info.task != Task::kRegression || scales_.size() == 1;
+  for (size_t target = 0; target < (is_one ? 1 : scales_.size()); ++target) {
+    for (const std::string& name : metrics_of(config, info.task)) {
+      add_metric(name, config, info, device, target);
+    }
   }
   if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMaxCounted) {
     counted_classes_ = info.outputs;
   }
+}
+
+// Adds a metric of one target. It sees logarithms as the values that they stand for.
+void Evaluator::add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
+                           Device device, size_t target) {
+  const DataInfo::TargetScale& scale = scales_[target];
+  DataInfo seen = info;
+  seen.target_mean = scale.is_log ? 0 : scale.mean;
+  seen.target_std = scale.is_log ? 1 : scale.std;
+  Component row = metric_types().component(name);
+  row.place = place_of(config, "metrics");
+  Metric metric = metric_types().make(row, seen, device);
+  measured_.push_back({.row = std::move(row),
+                       .metric = std::move(metric),
+                       .name = scale.name.empty() ? name : concat_to_string(scale.name, ".", name),
+                       .target = target});
 }
 
 // Returns for each class the number of samples that are predicted to belong to it, [classes]
@@ -62,8 +72,16 @@ template <class F> static auto call_metric(const Component& row, F f) try {
   throw;
 }
 
-Tensor Evaluator::value_of(const Tensor& x) const {
-  return logs_ ? exp(x * logs_->std + logs_->mean) : x;
+// Returns the outputs and targets of one target, in the unit of the data if they are logarithms.
+MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const {
+  const DataInfo::TargetScale& scale = scales_[target];
+  const auto column = [&](const Tensor& x) {
+    return scales_.size() > 1 ? x.select(1, int64_t(target)) : x;
+  };
+  const auto value = [&](const Tensor& x) {
+    return scale.is_log ? exp(x * scale.std + scale.mean) : x;
+  };
+  return data::metric_batch(value(column(outputs)), value(column(targets)));
 }
 
 // Returns rows [n, columns], filled up to `count` rows that do not count.
@@ -77,14 +95,18 @@ static Tensor filled_up(const Tensor& rows, int64_t count) {
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
-  const MetricBatch batch = data::metric_batch(value_of(x), value_of(targets));
+  std::vector<MetricBatch> batches;
+  for (size_t target = 0; target < scales_.size(); ++target) {
+    batches.push_back(batch_of(x, targets, target));
+  }
+  const MetricBatch& batch = batches[0];
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {stack(
       {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
   std::vector<Tensor> rows;
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
-    Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
+    Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batches[m.target]).to(kFloat64); });
     m.shape = sums.shape();
     if (m.metric.concatenates) sums = filled_up(sums, samples);
     (m.metric.concatenates ? rows : all).push_back(sums.flatten());
@@ -133,7 +155,7 @@ Metrics Evaluator::read() const {
     all.sums = rows.defined() ? rows.span<double>() : totals.subspan(from, n);
     from += n;
     if (m.metric.value) {
-      out.values.emplace_back(m.row.type, call_metric(m.row, [&] { return m.metric.value(all); }));
+      out.values.emplace_back(m.name, call_metric(m.row, [&] { return m.metric.value(all); }));
       continue;
     }
     const size_t C = size_t(m.shape[1]);
@@ -149,7 +171,7 @@ Metrics Evaluator::read() const {
 std::vector<std::string> Evaluator::names() const {
   std::vector<std::string> names{"loss"};
   for (const Measured& m : measured_) {
-    if (m.metric.value) names.push_back(m.row.type);
+    if (m.metric.value) names.push_back(m.name);
   }
   return names;
 }
@@ -286,7 +308,8 @@ static std::string class_scores_text(const Counts& counts, const std::vector<std
 std::string to_text(const Metrics& metrics, const std::string& split, const DataInfo& info) {
   std::string out;
   for (const auto& [name, value] : metrics.values) {
-    const bool is_share = name != "loss" && metric(name).is_percentage;
+    const std::string kind = name.substr(name.rfind('.') + 1);  // without the name of a target
+    const bool is_share = kind != "loss" && metric(kind).is_percentage;
     const std::string key = concat_to_string(split, " ", name, ":");
     const size_t width = split == "test" ? 16 : 21;
     out += is_share ? fmt::format("{:<{}} {:.2f} %\n", key, width, 100 * value)

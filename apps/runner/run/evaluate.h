@@ -61,24 +61,23 @@ class Evaluator {
   struct Measured {
     Component row;  // of the metric
     Metric metric;
+    std::string name;            // in Metrics::values: "mae", of several targets "price.mae"
+    size_t target = 0;           // number of the target that it measures
     Shape shape{};               // of the sums of a batch
     std::vector<Tensor> rows{};  // of all batches, if the metric concatenates them
   };
-  // How outputs and targets become logarithms of values.
-  struct Logs {
-    double mean, std;
-  };
   int64_t size_of_totals() const;
-  // Returns values in the unit of the data if x are their logarithms, otherwise x.
-  Tensor value_of(const Tensor& x) const;
+  void add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
+                  Device device, size_t target);
+  data::MetricBatch batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const;
   static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;
   Loss loss_;
   Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
-  std::optional<Logs> logs_;
-  int64_t counted_classes_ = 0;  // classes whose predictions are counted; 0: none
+  std::vector<DataInfo::TargetScale> scales_;  // of each target
+  int64_t counted_classes_ = 0;                // classes whose predictions are counted; 0: none
 };
 
 // Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in

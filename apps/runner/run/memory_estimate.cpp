@@ -102,7 +102,9 @@ class Probe {
     if (n.tokens > 0) part.input_shape = {n.tokens};
     const Tensor x = sample_batch(part, n.samples, DeviceType::kCpu);
     const bool has_classes = info_.task != Task::kRegression;
-    const Shape shape = n.tokens > 0 ? Shape{n.samples, n.tokens} : Shape{n.samples};
+    const Shape shape = n.tokens > 0                        ? Shape{n.samples, n.tokens}
+                        : !has_classes && info_.outputs > 1 ? Shape{n.samples, info_.outputs}
+                                                            : Shape{n.samples};
     const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});
     const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes());
     const AutoGradMode mode(trains);

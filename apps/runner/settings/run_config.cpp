@@ -125,8 +125,16 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
        is_measured([&c] { return metric_of(c.schedule).value_or("loss"); })}};
 }
 
-void require_fit(const RunConfig& config, Task task) {
-  for (const Rule& rule : fit_rules(config, [task] { return std::optional(task); })) {
+void require_fit(const RunConfig& config, const data::DataInfo& data) {
+  const bool takes_weights = config.loss.type == "auto" || config.loss.type == "cross_entropy";
+  if (!data.class_weights.empty() && !takes_weights) {
+    throw ConfigError(
+        located(place_of(config, "loss.type"),
+                concat_to_string("loss.type: ", config.loss.type,
+                                 " takes no weights of classes; use cross_entropy, or "
+                                 "`balance: oversample`")));
+  }
+  for (const Rule& rule : fit_rules(config, [&] { return std::optional(data.task); })) {
     if (rule.holds()) continue;
     throw ConfigError(
         located(place_of(config, rule.key), concat_to_string(rule.key, ": ", rule.requirement)));

@@ -287,9 +287,9 @@ Place place_of(const RunConfig& config, std::string path);
 // Returns the metrics that evaluations measure: those of the config, or the default ones of the
 // task.
 std::vector<std::string> metrics_of(const RunConfig& config, data::Task task);
-// Throws ConfigError if the loss, a metric or a goal does not fit the task, which the data have
-// decided.
-void require_fit(const RunConfig& config, data::Task task);
+// Throws ConfigError if the loss, a metric or a goal does not fit the task, which the data may have
+// decided, or if the data have weights of classes and the loss takes none.
+void require_fit(const RunConfig& config, const data::DataInfo& data);
 
 // Reads the file and the files that it includes, then applies the overrides "a.b=v" in order; later
 // ones win. The value v is YAML. A number in the path selects a list entry. `name` defaults to the

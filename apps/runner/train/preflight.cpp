@@ -89,7 +89,10 @@ class Preflight {
     }
     shape.insert(0, samples);
     const bool is_language = data_.task == Task::kLanguage;
-    const Shape targets = is_language ? shape : Shape{samples};
+    const bool has_several = data_.task == Task::kRegression && data_.outputs > 1;
+    const Shape targets = is_language   ? shape
+                          : has_several ? Shape{samples, data_.outputs}
+                                        : Shape{samples};
     return {data_.vocab_size() > 0 ? extremes(shape, data_.vocab_size() - 1, device_)
                                    : features_of(shape),
             data_.task == Task::kRegression ? zeros(targets, {.device = device_})

@@ -45,7 +45,7 @@ static std::string summary_of(Module& model, const RunConfig& config, const Data
 std::string validate(const RunConfig& config, int64_t ranks) {
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
-  require_fit(config, data.task);
+  require_fit(config, data);
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
@@ -81,7 +81,7 @@ std::string dry_run(const RunConfig& asked) {
   const Device device = set_up(config);
   const Communicator ranks = Communicator::alone(device);
   const data::Splits data = source_of(config.data)->load(config.seed);
-  require_fit(config, data.task);
+  require_fit(config, data);
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());

@@ -1,0 +1,177 @@
+// Runs on tables: from a file alone to predictions.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/base/string_utils.h"
+#include "apps/runner/commands/commands.h"
+#include "apps/runner/run/data_info.h"
+#include "apps/runner/train/train.h"
+#include "data/tables/table_encoding.h"
+#include "framework/base/log.h"
+#include "tests/runner/run_process.h"
+#include "tests/text.h"
+
+namespace taper::v0::runner {
+namespace {
+
+class TableRun : public ::testing::Test {
+ protected:
+  TableRun() {
+    std::string text = "id,x,kind,price,days\n";
+    for (int i = 0; i < 300; ++i) {
+      const double x = i * 37 % 100 / 10.0;
+      text += concat_to_string("r", i, ",", i % 11 == 0 ? "" : concat_to_string(x), ",",
+                               i % 3 ? "a" : "b", ",", 100 + 20 * x + (i % 3 ? 0 : 50), ",",
+                               1 + i % 3, "\n");
+    }
+    write_bytes(at_ / "t.csv", text);
+  }
+  RunDirectory::Outcome taper(std::vector<std::string> words) const { return at_.taper(words); }
+
+  RunDirectory at_;
+};
+
+TEST_F(TableRun, OneLineTrainsEvaluatesAndPredicts) {
+  const auto trained = taper({"train", "t.csv", "target=kind", "train.epochs=4", "--out", "r",
+                              "columns={id: keep}", "metrics=[accuracy, auc]"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(contains(trained.err, "t.csv: 300 rows, 5 columns, read in ")) << trained.err;
+  EXPECT_TRUE(contains(trained.err, "kind    target, 2 classes")) << trained.err;
+  EXPECT_TRUE(contains(trained.out, "validation auc:")) << trained.out;
+  const auto evaluated = taper({"eval", "r"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_TRUE(contains(evaluated.out, "samples:         60\n")) << evaluated.out;
+  // The numbers of the saved weights on the test part are the same in both.
+  const auto line = [](const std::string& text) {
+    return text.substr(text.find("test auc:"),
+                       text.find('\n', text.find("test auc:")) - text.find("test auc:"));
+  };
+  EXPECT_EQ(line(trained.out), line(evaluated.out));
+  write_bytes(at_ / "new.csv", "days,price,x,id\n1,150,2.5,first\n3,170,,second\n");
+  const auto predicted = taper({"predict", "r", "new.csv"});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_TRUE(contains(predicted.out, "id,prediction,p_a,p_b\nfirst,")) << predicted.out;
+  EXPECT_TRUE(contains(predicted.out, "\nsecond,")) << predicted.out;
+}
+
+TEST_F(TableRun, ItsDescriptionRestoresTheEncoding) {
+  const RunConfig config = load_config(at_ / "t.csv", {"target=price", "train.epochs=1"});
+  train(config, at_ / "r");
+  const std::string text = read_bytes(at_ / "r/data.json");
+  EXPECT_EQ(to_json(data_info_from_json(text, "data.json")), text);
+  ASSERT_TRUE(contains(text, "\"std\":["));
+  std::string broken = text;
+  broken.replace(broken.find("\"std\":["), 7, "\"std\":[-");
+  EXPECT_THROW((void)data_info_from_json(broken, "data.json"), InputError);
+}
+
+// The mean of a target in a logarithm would be the geometric one; all numbers are in the data's
+// unit.
+TEST_F(TableRun, ALogarithmIsReportedInTheUnitOfTheData) {
+  const RunConfig config =
+      load_config(at_ / "t.csv", {"target=price", "log_target=true", "train.epochs=30",
+                                  "train.early_stopping=null", "columns={id: ignore}"});
+  const TrainResult result = train(config, at_ / "r");
+  EXPECT_GT(result.test_metrics["r2"], 0.8);
+  EXPECT_GT(result.test_metrics["mae"], 0.1);
+  EXPECT_LT(result.test_metrics["mae"], 60);
+  const std::string rows = predict(open_run(at_ / "r", {}), at_ / "t.csv");
+  double sum = 0;
+  for (const std::string& line : lines_of(rows)) {
+    if (line != "prediction") sum += std::stod(line) / 300;
+  }
+  EXPECT_NEAR(sum, 217, 25);
+}
+
+TEST_F(TableRun, SeveralTargetsHaveTheirOwnUnits) {
+  const RunConfig config =
+      load_config(at_ / "t.csv", {"target=[price, days]", "train.epochs=40", "metrics=[mae, r2]",
+                                  "train.early_stopping=null"});
+  const TrainResult result = train(config, at_ / "r");
+  EXPECT_GT(result.test_metrics["price.r2"], 0.8);
+  EXPECT_LT(result.test_metrics["days.mae"], 1.2);
+  EXPECT_GT(result.test_metrics["price.mae"], 2 * result.test_metrics["days.mae"]);
+  const std::vector<std::string> lines = lines_of(predict(open_run(at_ / "r", {}), at_ / "t.csv"));
+  EXPECT_EQ(lines[0], "price,days");
+  EXPECT_EQ(lines.size(), 301u);
+}
+
+TEST_F(TableRun, AnyModelOfNumbersTakesTheCategories) {
+  const RunConfig config = load_config(
+      at_ / "t.csv", {"target=price", "model={type: mlp, hidden: 8}", "train.epochs=1"});
+  EXPECT_FALSE(train(config, at_ / "r").test_metrics.values.empty());
+  EXPECT_NE(predict(open_run(at_ / "r", {}), at_ / "t.csv"), "");
+}
+
+TEST_F(TableRun, WithoutAValidationPartTheLastWeightsAreSaved) {
+  std::string said;
+  const LogGuard guard([&](LogLevel, const std::string& text) {
+    said += text;
+    return false;
+  });
+  const RunConfig config = load_config(at_ / "t.csv", {"target=price", "split.validation=0",
+                                                       "train={epochs: 6, early_stopping: "
+                                                       "{patience: 1}}"});
+  const TrainResult result = train(config, at_ / "r");
+  EXPECT_EQ(result.saved_step, result.steps);
+  EXPECT_EQ(result.reason, "");
+  EXPECT_TRUE(contains(said, "the table has no validation part")) << said;
+}
+
+TEST_F(TableRun, ClassesAreWeightedInTrainingOnly) {
+  const std::vector<std::string> words = {"target=kind", "train.epochs=1", "columns={id: ignore}"};
+  const auto loss_of = [&](const std::string& balance, const std::string& run) {
+    std::vector<std::string> all = words;
+    all.push_back(balance);
+    train(load_config(at_ / "t.csv", all), at_ / run);
+    const auto row = nlohmann::json::parse(lines_of(read_bytes(at_ / run / "metrics.jsonl"))[0]);
+    return row["loss"].get<double>();
+  };
+  const double plain = loss_of("balance=none", "a"), weighted = loss_of("balance=weights", "b");
+  EXPECT_NE(plain, weighted);
+  EXPECT_NEAR(loss_of("class_weights={a: 0.75, b: 1.5}", "c"), weighted, 0.02);
+  EXPECT_EQ(loss_of("class_weights={a: 1, b: 1}", "d"), plain);
+  const RunConfig wrong =
+      load_config(at_ / "t.csv", {"target=kind", "class_weights={z: 2}", "train.epochs=1"});
+  EXPECT_THROW(train(wrong, at_ / "e"), ConfigError);
+  const RunConfig bce = load_config(
+      at_ / "t.csv", {"target=kind", "balance=weights", "loss=bce_with_logits", "train.epochs=1"});
+  EXPECT_THROW(train(bce, at_ / "f"), ConfigError);
+}
+
+TEST_F(TableRun, RareClassesCanBeRepeated) {
+  const RunConfig config =
+      load_config(at_ / "t.csv", {"target=kind", "balance=oversample", "train.epochs=1"});
+  const auto data = source_of(config.data)->load(0);
+  EXPECT_EQ(data.train->size(), 280);  // 140 of each
+  EXPECT_EQ(data.test->size(), 60);
+  EXPECT_TRUE(contains(data.report, "280 training, 30 validation, 60 test")) << data.report;
+  EXPECT_TRUE(contains(data.report, "rare classes repeated")) << data.report;
+}
+
+TEST_F(TableRun, AKeyOfATableMayBeWrong) {
+  const auto refusal = [&](const std::string& word) { return taper({"train", "t.csv", word}); };
+  struct Row {
+    const char *word, *says;
+  };
+  constexpr Row kRows[] = {
+      {"seed=1", "missing key 'target' in 'data'"},
+      {"columns={id: kep}", "did you mean 'keep'?"},
+      {"columns=[id]", "data.columns: expected a map from names to one of number, category"},
+      {"class_weights={a: 0}", "data.class_weights.a: expected a number above 0"},
+      {"split.test=2", "data.split.test: expected a number of at least 0 and below 1, or a path"},
+      {"split.by=group", "data.split.column: names the column for group, time and column"},
+      {"read.delimiter=ab", "data.read.delimiter: expected one character, blanks or auto"}};
+  for (const Row& row : kRows) {
+    const auto outcome = refusal(row.word);
+    EXPECT_EQ(outcome.code, 2) << row.word;
+    EXPECT_TRUE(contains(outcome.err, row.says)) << row.word << ": " << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace taper::v0::runner
