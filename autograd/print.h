@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/factory/print_options.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {

@@ -65,6 +65,14 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, MeshIndexing in
   return axes;
 }
 
+std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
+  Shape common;
+  for (const Tensor& x : tensors) common = broadcast_shapes(common, x.shape(), "broadcast_tensors");
+  std::vector<Tensor> views;
+  for (const Tensor& x : tensors) views.push_back(expand(x, common));
+  return views;
+}
+
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
   require(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) return reshape(roll(flatten(x), shifts, {0}), x.shape());

@@ -246,6 +246,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
                 });
 }
 
+Tensor where(const Tensor& condition, Scalar a, Scalar b) {
+  const Tensor x = wrap_scalar(a), y = wrap_scalar(b);
+  const DType type = kernels::result_type({&x, &y});
+  const TensorOptions options{.dtype = is_floating_point(type) ? kFloat32 : type,
+                              .device = condition.device()};
+  return where(condition, full({}, a, options), full({}, b, options));
+}
+
 Tensor zero_outside(const Tensor& x, const Tensor& mask) {
   // The zeros are the number false, which never raises the dtype, so the result keeps x's dtype.
   Tensor y = kernels::where(mask, x, wrap_scalar(false));

@@ -79,6 +79,9 @@ bool equal(const Tensor& a, const Tensor& b);
 //
 //   where(x > 0, x, 0);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// Selects one of two numbers, on condition's device. The dtype is bool, int64 or float32: that of
+// the number of the higher kind.
+Tensor where(const Tensor& condition, Scalar a, Scalar b);
 // Returns x where mask (any dtype) is nonzero, and 0 elsewhere.
 Tensor zero_outside(const Tensor& x, const Tensor& mask);
 

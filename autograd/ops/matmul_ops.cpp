@@ -1,5 +1,7 @@
 #include "autograd/ops/matmul_ops.h"
 
+#include <algorithm>
+
 #include "autograd/ops/op_helpers.h"
 #include "framework/kernels/matmul/matmul.h"
 
@@ -100,6 +102,13 @@ Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Acti
                 });
 }
 
+// Returns the dtype to which autocast converts operands of different floating dtypes.
+std::optional<DType> autocast_promotes(const Tensor& a, const Tensor& b) {
+  const bool differ = a.dtype() != b.dtype() && a.is_floating_point() && b.is_floating_point();
+  if (!differ || !autocasts(a)) return std::nullopt;
+  return promote_types(a.dtype(), b.dtype());
+}
+
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
@@ -163,6 +172,40 @@ Tensor outer(const Tensor& a, const Tensor& b) {
   return unsqueeze(a, 1) * b;
 }
 
+Tensor dot(const Tensor& a, const Tensor& b) {
+  if (const auto wide = autocast_promotes(a, b)) return dot(a.to(*wide), b.to(*wide));
+  kernels::same_device("dot", {&a, &b}, {"self", "tensor"});
+  require(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(),
+          "D tensors");
+  require(a.dtype() == b.dtype(), "dot : expected both vectors to have same dtype, but found ",
+          scalar_type_name(a.dtype()), " and ", scalar_type_name(b.dtype()));
+  check_vector(a, b);
+  require<NotImplementedError>(a.dtype() != kBool, "\"dot\" not implemented for 'Bool'");
+  if (!a.is_floating_point()) return sum(a * b).to(a.dtype());
+  // Unlike matmul, dot keeps its dtype under autocast.
+  return in_dtype(a.dtype(), a, [&](const Tensor& x) { return matmul(x, b); });
+}
+
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<IntArg> dim) {
+  if (const auto wide = autocast_promotes(a, b)) return cross(a.to(*wide), b.to(*wide), dim);
+  kernels::same_device("cross", {&a, &b}, {"input", "other"});
+  require(a.dim() == b.dim(), "linalg.cross: inputs must have the same number of dimensions.");
+  const int64_t along = dim ? int64_t(*dim) : std::ranges::find(a.shape(), 3) - a.shape().begin();
+  require(dim || along < a.dim(), "no dimension of size 3 in input");
+  require<IndexError>(a.dim() > 0, "Dimension specified as ", along,
+                      " but tensor has no dimensions");
+  const int d = wrap_dim(along, a.dim());
+  require(a.size(d) == 3 && b.size(d) == 3, "linalg.cross: inputs dimension ", along,
+          " must have length 3. Got ", a.size(d), " and ", b.size(d));
+  require(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
+          " but found ", scalar_type_name(b.dtype()));
+  require<NotImplementedError>(a.dtype() != kBool, "\"cross\" not implemented for 'Bool'");
+  // The elements 0, 1, 2, 0, 1, so that views hold the next elements and those after them.
+  const auto wrapped = [d](const Tensor& x) { return cat({x, narrow(x, d, 0, 2)}, d); };
+  const Tensor u = wrapped(a), v = wrapped(b);
+  return narrow(u, d, 1, 3) * narrow(v, d, 2, 3) - narrow(u, d, 2, 3) * narrow(v, d, 1, 3);
+}
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   if (autocasts(x)) return in_half(linear, x, weight, bias, activation);
   check_dim("linear", "weight", weight, 2);
@@ -201,5 +244,9 @@ Tensor Tensor::tensordot(const Tensor& b, const Shape& dims_a, const Shape& dims
   return taper::tensordot(*this, b, dims_a, dims_b);
 }
 Tensor Tensor::outer(const Tensor& b) const { return taper::outer(*this, b); }
+Tensor Tensor::dot(const Tensor& b) const { return taper::dot(*this, b); }
+Tensor Tensor::cross(const Tensor& b, std::optional<IntArg> dim) const {
+  return taper::cross(*this, b, dim);
+}
 
 }  // namespace taper::v0

@@ -3,6 +3,7 @@
 // needed and do not synchronize.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,14 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b);
 // Returns the products of a [n] and b [m] as [n, m].
 Tensor outer(const Tensor& a, const Tensor& b);
+// Returns the sum of the products of a [n] and b [n], without dimensions. Integers give their
+// dtype.
+Tensor dot(const Tensor& a, const Tensor& b);
+// Returns the vector products of the 3-vectors along dim. The other sizes broadcast. The default is
+// the first dimension of size 3, which a batch of 3 vectors may have too.
+//
+//   cross(tensor({1, 0, 0}), tensor({0, 1, 0}));  // [0, 0, 1]
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<IntArg> dim = std::nullopt);
 // Returns activation(x weight^T + bias) for x [..., in], weight [out, in] and bias [out] or
 // undefined. Computed by one kernel if the device has a fused one.
 //

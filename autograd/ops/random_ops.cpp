@@ -57,6 +57,29 @@ Tensor dropout2d(const Tensor& x, RealArg p, BoolArg training, Generator* genera
   return training && p > 0 ? x * kept : x;
 }
 
+Tensor gumbel_softmax(const Tensor& logits, RealArg tau, BoolArg hard, IntArg dim,
+                      Generator* generator) {
+  require(logits.is_floating_point(),
+          "gumbel_softmax expects logits of a floating-point dtype, but got ", logits.dtype());
+  const DType type = logits.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Tensor u = rand(logits.shape(), {.device = logits.device()}, generator).to(type);
+  // -log(1 - u) is an exponential variable. It is 0 for u = 0, where its logarithm would be -inf.
+  constexpr double kLeast = 0x1p-26;
+  const Tensor noise = neg(log(clamp_min(neg(log1p(neg(u))), kLeast)));
+  const Tensor soft = softmax((logits.to(type) + noise) / tau, dim).to(logits.dtype());
+  if (!hard) return soft;
+  // The one-hot vector has the values, and the soft point the gradient.
+  Tensor one_hot = ones_like(soft);
+  if (soft.dim() > 0) {
+    Shape line = soft.shape();
+    std::fill(line.begin(), line.end(), 1);
+    line[wrap_dim(dim, soft.dim())] = soft.size(dim);
+    const Tensor places = arange(soft.size(dim), {.device = soft.device()}).view(line);
+    one_hot = eq(argmax(soft.detach(), dim, true), places).to(soft.dtype());
+  }
+  return linear_in(soft, "GumbelSoftmaxBackward", one_hot, [](const Tensor& dy) { return dy; });
+}
+
 Tensor bernoulli(const Tensor& p, Generator* generator) {
   require<NotImplementedError>(p.is_floating_point(), "\"bernoulli_tensor\" not implemented for '",
                                scalar_type_name(p.dtype()), "'");

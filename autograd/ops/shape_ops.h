@@ -33,6 +33,8 @@ Tensor movedim(const Tensor& x, IntArg source, IntArg destination);
 // Returns a view in which dimensions of size 1 are repeated without a copy. -1 keeps a size.
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor expand_as(const Tensor& x, const Tensor& other);
+// Returns views of all tensors in their common shape, as operators broadcast them.
+std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
 // Returns the `length` slices from `start` on, as a view.
 Tensor narrow(const Tensor& x, IntArg dim, IntArg start, IntArg length);
 // Returns slice number `index` along dim, without that dimension, as a view.

@@ -154,6 +154,8 @@ constexpr Derivative kDerivatives[] = {
     {Op::kSoftsign, "DivBackward0", Keep::kX, [](T dy, T x, A) { return dy / square(abs(x) + 1); }},
     {Op::kTanhshrink, "SubBackward0", Keep::kX, [](T dy, T x, A) { return dy * square(tanh(x)); },
      BinaryOp::kTanhshrinkBackward},
+    {Op::kErfinv, "ErfinvBackward0", Keep::kY,
+     [](T dy, T y, A) { return dy * (exp(y * y) * (0.5 / std::numbers::inv_sqrtpi)); }},
 };
 static_assert(std::size(kDerivatives) == std::size(kernels::kUnaryOps) &&
               kernels::rows_are_in_order(kDerivatives));
@@ -173,6 +175,12 @@ Tensor pointwise(Op op, const Tensor& x, UnaryArgs args = {}) {
     g.dx(0) = fused ? kernels::binary(*of.fused, g.dy(), t, {.a = args.a, .b = args.b})
                     : of.dx(g.dy(), t, args);
   });
+}
+
+// Returns x. clamp would take an undefined tensor as no bound, so it is refused here.
+T bound(T x) {
+  require(x.defined(), "Expected a proper Tensor but got an undefined Tensor");
+  return x;
 }
 
 Tensor polygamma(int order, T x) { return pointwise(Op::kPolygamma, x, {.a = double(order)}); }
@@ -206,6 +214,7 @@ Tensor cosh(const Tensor& x) { return pointwise(Op::kCosh, x); }
 Tensor tanh(const Tensor& x) { return pointwise(Op::kTanh, x); }
 Tensor sigmoid(const Tensor& x) { return pointwise(Op::kSigmoid, x); }
 Tensor erf(const Tensor& x) { return pointwise(Op::kErf, x); }
+Tensor erfinv(const Tensor& x) { return pointwise(Op::kErfinv, x); }
 Tensor lgamma(const Tensor& x) { return pointwise(Op::kLgamma, x); }
 Tensor digamma(const Tensor& x) { return pointwise(Op::kDigamma, x); }
 Tensor floor(const Tensor& x) { return pointwise(Op::kFloor, x); }
@@ -276,6 +285,11 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
                    {.a = min ? min->to_double() : -kNone, .b = max ? max->to_double() : kNone});
 }
 
+Tensor clamp_min(const Tensor& x, Scalar min) { return clamp(x, min); }
+Tensor clamp_min(const Tensor& x, const Tensor& min) { return clamp(x, bound(min)); }
+Tensor clamp_max(const Tensor& x, Scalar max) { return clamp(x, std::nullopt, max); }
+Tensor clamp_max(const Tensor& x, const Tensor& max) { return clamp(x, Tensor(), bound(max)); }
+
 Tensor logical_not(const Tensor& x) { return pointwise(Op::kLogicalNot, x); }
 Tensor bitwise_not(const Tensor& x) {
   return pointwise(x.dtype() == kBool ? Op::kLogicalNot : Op::kBitwiseNot, x);
@@ -311,6 +325,7 @@ Tensor Tensor::cosh() const { return taper::cosh(*this); }
 Tensor Tensor::tanh() const { return taper::tanh(*this); }
 Tensor Tensor::sigmoid() const { return taper::sigmoid(*this); }
 Tensor Tensor::erf() const { return taper::erf(*this); }
+Tensor Tensor::erfinv() const { return taper::erfinv(*this); }
 Tensor Tensor::lgamma() const { return taper::lgamma(*this); }
 Tensor Tensor::digamma() const { return taper::digamma(*this); }
 Tensor Tensor::floor() const { return taper::floor(*this); }
@@ -346,6 +361,10 @@ Tensor Tensor::clamp(std::optional<Scalar> min, std::optional<Scalar> max) const
 Tensor Tensor::clamp(const Tensor& min, const Tensor& max) const {
   return taper::clamp(*this, min, max);
 }
+Tensor Tensor::clamp_min(Scalar min) const { return taper::clamp_min(*this, min); }
+Tensor Tensor::clamp_min(const Tensor& min) const { return taper::clamp_min(*this, min); }
+Tensor Tensor::clamp_max(Scalar max) const { return taper::clamp_max(*this, max); }
+Tensor Tensor::clamp_max(const Tensor& max) const { return taper::clamp_max(*this, max); }
 Tensor Tensor::hardtanh(RealArg min_val, RealArg max_val) const {
   return taper::hardtanh(*this, min_val, max_val);
 }

@@ -38,6 +38,8 @@ Tensor cosh(const Tensor& x);
 [[nodiscard]] Tensor tanh(const Tensor& x);
 [[nodiscard]] Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
+// Returns the inverse of erf: infinities at -1 and 1, and NaN outside of [-1, 1].
+Tensor erfinv(const Tensor& x);
 // lgamma returns log |gamma(x)|, and digamma returns its derivative. digamma can be differentiated
 // twice.
 Tensor lgamma(const Tensor& x);
@@ -84,6 +86,11 @@ Tensor prelu(const Tensor& x, const Tensor& weight);
 // Like clamp above, with tensors as bounds, which broadcast. An undefined bound does not limit.
 // Where min > max, the result is max.
 [[nodiscard]] Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max = {});
+// Limit x on one side: clamp(x, min) and clamp(x, std::nullopt, max).
+[[nodiscard]] Tensor clamp_min(const Tensor& x, Scalar min);
+[[nodiscard]] Tensor clamp_min(const Tensor& x, const Tensor& min);
+[[nodiscard]] Tensor clamp_max(const Tensor& x, Scalar max);
+[[nodiscard]] Tensor clamp_max(const Tensor& x, const Tensor& max);
 // Like clamp, but elements equal to a bound get no gradient. For integers the bounds are truncated.
 Tensor hardtanh(const Tensor& x, RealArg min_val = -1, RealArg max_val = 1);
 Tensor relu6(const Tensor& x);

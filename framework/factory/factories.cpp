@@ -40,6 +40,40 @@ void require_memory(const void* data, const Shape& shape) {
                       " is null");
 }
 
+// Returns the indices of the elements of a matrix on one side of a diagonal.
+Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offset, bool lower,
+                        TensorOptions options) {
+  require(rows >= 0, "row must be non-negative, got ", rows);
+  require(cols >= 0, "col must be non-negative, got ", cols);
+  options.dtype = options.dtype.value_or(kInt64);
+  require<NotImplementedError>(*options.dtype == kInt64 || *options.dtype == kInt32, "\"", op,
+                               "\" not implemented for '", scalar_type_name(*options.dtype), "'");
+  offset = std::clamp(offset, -rows, cols);
+  // The rows that have elements.
+  const int64_t begin = lower ? std::max<int64_t>(0, -offset) : 0;
+  const int64_t end = cols == 0 ? begin : lower ? rows : std::min(rows, cols - offset);
+  const auto first_column = [&](int64_t i) { return lower ? 0 : std::max<int64_t>(0, i + offset); };
+  const auto end_column = [&](int64_t i) { return lower ? std::min(cols, i + offset + 1) : cols; };
+  int64_t count = 0;
+  if (const int64_t n = end - begin; n > 0) {
+    // From the shortest row on, each row is longer by one, up to cols.
+    const int64_t i = lower ? begin : end - 1, shortest = end_column(i) - first_column(i);
+    const int64_t growing = std::min(n, cols - shortest + 1);
+    const int64_t added = checked_mul(growing, growing - 1) / 2;
+    count = checked_add(checked_add(checked_mul(growing, shortest), added),
+                        checked_mul(n - growing, cols));
+  }
+  const Tensor host = Tensor::make({2, count}, kInt64, Device());
+  int64_t *row = host.data<int64_t>(), *col = row + count;
+  for (int64_t i = begin; i < end; ++i) {
+    for (int64_t j = first_column(i); j < end_column(i); ++j) {
+      *row++ = i;
+      *col++ = j;
+    }
+  }
+  return copied(host, options);
+}
+
 }  // namespace
 
 TensorData::TensorData(Scalar value) : values_{value} {}
@@ -194,11 +228,21 @@ Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options)
   return copied(host, options);
 }
 
-Tensor eye(IntArg n, TensorOptions options) {
-  Tensor t = make({n, n}, options);
+Tensor eye(IntArg n, TensorOptions options) { return eye(n, n, options); }
+Tensor eye(IntArg n, IntArg m, TensorOptions options) {
+  require(n >= 0, "n must be greater or equal to 0, got ", n);
+  require(m >= 0, "m must be greater or equal to 0, got ", m);
+  Tensor t = make({n, m}, options);
   kernels::fill(t, 0);
-  kernels::fill(view_as(t, {n}, {n + 1}, 0), 1);
+  kernels::fill(view_as(t, {std::min<int64_t>(n, m)}, {m + 1}, 0), 1);
   return finish(t, options);
+}
+
+Tensor tril_indices(IntArg row, IntArg col, IntArg offset, TensorOptions options) {
+  return triangle_indices("tril_indices", row, col, offset, true, options);
+}
+Tensor triu_indices(IntArg row, IntArg col, IntArg offset, TensorOptions options) {
+  return triangle_indices("triu_indices", row, col, offset, false, options);
 }
 
 Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {

@@ -71,7 +71,16 @@ Tensor arange(Scalar end, TensorOptions options = {});
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {});
 // Returns `steps` values from start to end, including both.
 Tensor linspace(RealArg start, RealArg end, IntArg steps, TensorOptions options = {});
+// Returns a matrix [n, n] or [n, m] with ones on its main diagonal and zeros elsewhere.
 Tensor eye(IntArg n, TensorOptions options = {});
+Tensor eye(IntArg n, IntArg m, TensorOptions options = {});
+// Return the indices [2, k] of the elements of a matrix [row, col] on and below (tril) or above
+// (triu) a diagonal, row by row. The first line has the rows and the second the columns. The dtype
+// is int64, or int32 if options say so.
+//
+//   x.index({triu_indices(3, 3)[0], triu_indices(3, 3)[1]});  // [6]
+Tensor tril_indices(IntArg row, IntArg col, IntArg offset = 0, TensorOptions options = {});
+Tensor triu_indices(IntArg row, IntArg col, IntArg offset = 0, TensorOptions options = {});
 
 // The following functions draw from the given generator, or from default_generator(). The bits are
 // the same on every device.

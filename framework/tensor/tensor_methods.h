@@ -80,6 +80,9 @@
 [[nodiscard]] struct Sorted topk(IntArg k, IntArg dim = -1, BoolArg largest = true) const;
 [[nodiscard]] Tensor cumsum(IntArg dim, std::optional<DType> dtype = std::nullopt) const;
 [[nodiscard]] Tensor cumprod(IntArg dim, std::optional<DType> dtype = std::nullopt) const;
+[[nodiscard]] Tensor logcumsumexp(IntArg dim) const;
+[[nodiscard]] Tensor diff(IntArg n = 1, IntArg dim = -1, const Tensor& prepend = {},
+                          const Tensor& append = {}) const;
 
 // --- autograd/ops/index/indexing.h ---
 [[nodiscard]] Tensor index(const Tensor& index) const;
@@ -112,6 +115,8 @@ Tensor bernoulli_(RealArg p = 0.5, Generator* generator = nullptr) const;
 [[nodiscard]] Tensor tensordot(const Tensor& b, IntArg dims = 2) const;
 [[nodiscard]] Tensor tensordot(const Tensor& b, const Shape& dims_a, const Shape& dims_b) const;
 [[nodiscard]] Tensor outer(const Tensor& b) const;
+[[nodiscard]] Tensor dot(const Tensor& b) const;
+[[nodiscard]] Tensor cross(const Tensor& b, std::optional<IntArg> dim = std::nullopt) const;
 
 // --- autograd/ops/index/order.h ---
 [[nodiscard]] Tensor max() const;
@@ -256,6 +261,7 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor tanh() const;
 [[nodiscard]] Tensor sigmoid() const;
 [[nodiscard]] Tensor erf() const;
+[[nodiscard]] Tensor erfinv() const;
 [[nodiscard]] Tensor lgamma() const;
 [[nodiscard]] Tensor digamma() const;
 [[nodiscard]] Tensor floor() const;
@@ -284,6 +290,10 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor clamp(std::optional<Scalar> min,
                            std::optional<Scalar> max = std::nullopt) const;
 [[nodiscard]] Tensor clamp(const Tensor& min, const Tensor& max = {}) const;
+[[nodiscard]] Tensor clamp_min(Scalar min) const;
+[[nodiscard]] Tensor clamp_min(const Tensor& min) const;
+[[nodiscard]] Tensor clamp_max(Scalar max) const;
+[[nodiscard]] Tensor clamp_max(const Tensor& max) const;
 [[nodiscard]] Tensor hardtanh(RealArg min_val = -1, RealArg max_val = 1) const;
 [[nodiscard]] Tensor relu6() const;
 [[nodiscard]] Tensor nan_to_num(RealArg nan = 0, std::optional<double> posinf = std::nullopt,

@@ -40,17 +40,24 @@ using SmoothL1Loss =
 using KLDivLoss = FunctionLoss<"KLDivLoss", kl_div, ReductionOption,
                                Option<"log_target", bool, kAny, "targets are logarithms", false>>;
 
-// Losses that have weights. The weights are buffers.
+using MultiLabelMarginLoss =
+    FunctionLoss<"MultiLabelMarginLoss", multilabel_margin_loss, ReductionOption>;
+using SoftMarginLoss = FunctionLoss<"SoftMarginLoss", soft_margin_loss, ReductionOption>;
+using HingeEmbeddingLoss =
+    FunctionLoss<"HingeEmbeddingLoss", hinge_embedding_loss,
+                 Option<"margin", double, kAny, "how far apart is enough", 1>, ReductionOption>;
+
+// Losses with a struct of options. Its tensors, which are weights, are buffers.
 template <LayerName kName, auto kFunction, class LossOptions>
-class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions>, Loss> {
+class LossWithOptions : public Cloneable<LossWithOptions<kName, kFunction, LossOptions>, Loss> {
  public:
   using Options = LossOptions;
 
-  explicit WeightedLoss(const Options& o = {}) : options(registered(o)) {}
-  WeightedLoss(WeightedLoss&&) = default;
-  WeightedLoss& operator=(WeightedLoss&&) = default;
-  WeightedLoss(WeightedLoss& other)
-      : WeightedLoss::Cloneable(other), options(copied_tensors(other.options)) {}
+  explicit LossWithOptions(const Options& o = {}) : options(registered(o)) {}
+  LossWithOptions(LossWithOptions&&) = default;
+  LossWithOptions& operator=(LossWithOptions&&) = default;
+  LossWithOptions(LossWithOptions& other)
+      : LossWithOptions::Cloneable(other), options(copied_tensors(other.options)) {}
   Tensor forward(const Tensor& input, const Tensor& target) override {
     return kFunction(input, target, options);
   }
@@ -60,7 +67,7 @@ class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions
 
  private:
   static Options copied_tensors(Options o) {
-    o.weight = Module::copy_of(o.weight);
+    if constexpr (requires { o.weight; }) o.weight = Module::copy_of(o.weight);
     if constexpr (requires { o.pos_weight; }) o.pos_weight = Module::copy_of(o.pos_weight);
     return o;
   }
@@ -68,20 +75,26 @@ class WeightedLoss : public Cloneable<WeightedLoss<kName, kFunction, LossOptions
     const auto add = [&](const char* name, Tensor& weight) {
       if (weight.defined()) this->register_buffer(name, weight = weight.detach());
     };
-    add("weight", o.weight);
+    if constexpr (requires { o.weight; }) add("weight", o.weight);
     if constexpr (requires { o.pos_weight; }) add("pos_weight", o.pos_weight);
     return o;
   }
 };
 using CrossEntropyLoss =
-    WeightedLoss<"CrossEntropyLoss",
-                 static_cast<Tensor (*)(const Tensor&, const Tensor&, const CrossEntropyOptions&)>(
-                     cross_entropy),
-                 CrossEntropyOptions>;
-using NLLLoss = WeightedLoss<"NLLLoss", nll_loss, NllLossOptions>;
-using BCELoss = WeightedLoss<"BCELoss", binary_cross_entropy, BceOptions>;
+    LossWithOptions<"CrossEntropyLoss",
+                    static_cast<Tensor (*)(const Tensor&, const Tensor&,
+                                           const CrossEntropyOptions&)>(cross_entropy),
+                    CrossEntropyOptions>;
+using NLLLoss = LossWithOptions<"NLLLoss", nll_loss, NllLossOptions>;
+using BCELoss = LossWithOptions<"BCELoss", binary_cross_entropy, BceOptions>;
 using BCEWithLogitsLoss =
-    WeightedLoss<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
+    LossWithOptions<"BCEWithLogitsLoss", binary_cross_entropy_with_logits, BceWithLogitsOptions>;
+
+using MultiMarginLoss = LossWithOptions<"MultiMarginLoss", multi_margin_loss, MultiMarginOptions>;
+using MultiLabelSoftMarginLoss =
+    LossWithOptions<"MultiLabelSoftMarginLoss", multilabel_soft_margin_loss,
+                    MultilabelSoftMarginOptions>;
+using PoissonNLLLoss = LossWithOptions<"PoissonNLLLoss", poisson_nll_loss, PoissonNllOptions>;
 
 // Losses of tensors other than an input and a target. forward() takes the tensors in the order of
 // the function's parameters.

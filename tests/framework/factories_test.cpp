@@ -62,6 +62,68 @@ TEST(Factories, EveryDtypeAndDeviceIsFilled) {
   }
 }
 
+TEST(Factories, EyeMayBeRectangular) {
+  for (const Device device : all_devices()) {
+    const TensorOptions options{.device = device};
+    EXPECT_TRUE(close(eye(2, 3, options), {2, 3}, {1, 0, 0, 0, 1, 0}, 0));
+    EXPECT_TRUE(close(eye(3, 2, options), {3, 2}, {1, 0, 0, 1, 0, 0}, 0));
+    EXPECT_EQ(eye(0, 3, options).shape(), Shape({0, 3}));
+    EXPECT_EQ(eye(3, 0, options).shape(), Shape({3, 0}));
+  }
+  EXPECT_TRUE(eye(2, 3, {.requires_grad = true}).requires_grad());
+  EXPECT_TRUE(refuses<Error>([] { return eye(-1, 2); }, "n must be greater or equal to 0, got -1"));
+  EXPECT_TRUE(refuses<Error>([] { return eye(2, -3); }, "m must be greater or equal to 0, got -3"));
+}
+
+// The indices are those of the elements that tril and triu keep, row by row.
+TEST(Factories, TriangleIndices) {
+  for (const Device device : all_devices()) {
+    for (const int64_t rows : {0, 1, 3, 5}) {
+      for (const int64_t cols : {0, 1, 4}) {
+        for (const int64_t offset : {-9, -4, -2, -1, 0, 1, 3, 4, 9}) {
+          for (const bool lower : {true, false}) {
+            std::vector<double> row, col;
+            for (int64_t i = 0; i < rows; ++i) {
+              for (int64_t j = 0; j < cols; ++j) {
+                if (lower ? j - i > offset : j - i < offset) continue;
+                row.push_back(double(i));
+                col.push_back(double(j));
+              }
+            }
+            const auto count = int64_t(row.size());
+            row.insert(row.end(), col.begin(), col.end());
+            const Tensor x = lower ? tril_indices(rows, cols, offset, {.device = device})
+                                   : triu_indices(rows, cols, offset, {.device = device});
+            EXPECT_EQ(x.dtype(), kInt64);
+            EXPECT_TRUE(close(x, {2, count}, row, 0)) << rows << " " << cols << " " << offset;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(triu_indices(2, 2, 0, {.dtype = kInt32}).dtype(), kInt32);
+}
+
+TEST(Factories, ExtremeTriangles) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(triu_indices(2, 2, kMost).shape(), Shape({2, 0}));
+  EXPECT_EQ(triu_indices(2, 2, kLeast).shape(), Shape({2, 4}));
+  EXPECT_EQ(tril_indices(2, 2, kMost).shape(), Shape({2, 4}));
+  EXPECT_EQ(tril_indices(2, 2, kLeast).shape(), Shape({2, 0}));
+  EXPECT_EQ(tril_indices(kMost, 0).shape(), Shape({2, 0}));
+  EXPECT_EQ(triu_indices(kMost, 2).shape(), Shape({2, 3}));
+  EXPECT_EQ(tril_indices(2, kMost).shape(), Shape({2, 3}));
+  EXPECT_TRUE(refuses<Error>([] { return tril_indices(kMost, kMost); }, ""));
+  EXPECT_TRUE(
+      refuses<Error>([] { return tril_indices(-1, 2); }, "row must be non-negative, got -1"));
+  EXPECT_TRUE(
+      refuses<Error>([] { return triu_indices(2, -4); }, "col must be non-negative, got -4"));
+  EXPECT_TRUE(
+      refuses<NotImplementedError>([] { return triu_indices(2, 2, 0, {.dtype = kFloat32}); },
+                                   "\"triu_indices\" not implemented for 'Float'"));
+}
+
 struct Range {
   Scalar start, end, step;
   std::vector<double> values;

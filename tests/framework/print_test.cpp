@@ -1,10 +1,13 @@
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/format_tensor.h"
+#include "framework/factory/print_options.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0 {
@@ -160,6 +163,92 @@ TEST(Print, FormIsChosenByTheShownElementsOnly) {
   const Tensor x = ones({2000});
   kernels::fill(view_as(x, {1}, {1}, 1000), 1e-9);
   EXPECT_EQ(format_tensor(x), "tensor([1., 1., 1.,  ..., 1., 1., 1.])");
+}
+
+// Sets print options until the end of the scope.
+struct PrintOptionsGuard {
+  explicit PrintOptionsGuard(const PrintOptions& options) { set_printoptions(options); }
+  ~PrintOptionsGuard() { set_printoptions(before); }
+  PrintOptions before = get_printoptions();
+};
+
+struct OptionsCase {
+  PrintOptions options;
+  std::vector<Case> cases;
+};
+
+TEST(Print, FollowsTheOptions) {
+  const Tensor thirds = linspace(0, 1999. / 3, 2000);
+  const OptionsCase all[] = {
+      {{.precision = 2},
+       {{tensor({1.23456, 2.0}), "tensor([1.23, 2.00])"},
+        {tensor({1e-6, 2.0}), "tensor([1.00e-06, 2.00e+00])"}}},
+      {{.precision = 0},
+       {{tensor({1.5, 2.25}), "tensor([2, 2])"}, {tensor({1e-9, 2.25}), "tensor([1e-09, 2e+00])"}}},
+      {{.precision = 10}, {{tensor({1 / 3.0}), "tensor([0.3333333433])"}}},
+      {{.profile = PrintProfile::kShort},
+       {{thirds, "tensor([0.00e+00, 3.33e-01,  ..., 6.66e+02, 6.66e+02])"}}},
+      {{.sci_mode = true},
+       {{tensor({1.5, 2.0}), "tensor([1.5000e+00, 2.0000e+00])"},
+        {tensor({1.0, 2.0}), "tensor([1.0000e+00, 2.0000e+00])"},
+        {tensor({1, 2}), "tensor([1, 2])"},
+        {tensor({kNan, 1.0, kInf}), "tensor([       nan, 1.0000e+00,        inf])"}}},
+      {{.sci_mode = false},
+       {{tensor({1e-6, 1e10}), "tensor([          0.0000, 10000000000.0000])"},
+        {tensor({1e10, 2.0}), "tensor([10000000000.,           2.])"},
+        {tensor({1e30}), "tensor([1000000015047466219876688855040.])"}}},
+      {{.linewidth = 40},
+       {{linspace(0, 1, 8),
+         "tensor([0.0000, 0.1429, 0.2857, 0.4286,\n        0.5714, 0.7143, 0.8571, 1.0000])"}}},
+      {{.linewidth = 10},
+       {{tensor({1.23456, 2.0, 3.0}), "tensor([1.2346,\n        2.0000,\n        3.0000])"},
+        {zeros({2, 2}, {.dtype = kFloat64}),
+         "tensor([[0.,\n         0.],\n        [0.,\n         0.]],\n       dtype=float64)"}}},
+      {{.threshold = 5, .edgeitems = 1},
+       {{counting({10}), "tensor([0,  ..., 9])"},
+        {counting({3, 3}), "tensor([[0,  ..., 2],\n        ...,\n        [6,  ..., 8]])"},
+        {counting({5}), "tensor([0, 1, 2, 3, 4])"}}},
+      {{.threshold = 3, .edgeitems = 2},
+       {{counting({5}), "tensor([0, 1,  ..., 3, 4])"}, {counting({4}), "tensor([0, 1, 2, 3])"}}},
+      {{.threshold = 0},
+       {{counting({7}), "tensor([0, 1, 2,  ..., 4, 5, 6])"}, {tensor(5), "tensor(5)"}}},
+      {{.threshold = 0, .edgeitems = std::numeric_limits<int64_t>::max()},
+       {{counting({4}), "tensor([0, 1, 2, 3])"}}}};
+  for (const OptionsCase& c : all) {
+    const PrintOptionsGuard guard(c.options);
+    for (const Case& each : c.cases) EXPECT_EQ(format_tensor(each.x), each.text);
+  }
+  EXPECT_EQ(format_tensor(tensor({1.5})), "tensor([1.5000])");
+}
+
+TEST(Print, OptionsWithoutAValueStay) {
+  const PrintOptionsGuard guard({.precision = 2, .sci_mode = true});
+  set_printoptions({.edgeitems = 5});
+  EXPECT_EQ(get_printoptions().precision, 2);
+  EXPECT_EQ(get_printoptions().edgeitems, 5);
+  EXPECT_EQ(get_printoptions().sci_mode, std::nullopt);
+  set_printoptions({.precision = 3, .profile = PrintProfile::kFull});
+  EXPECT_EQ(get_printoptions().precision, 3);
+  EXPECT_EQ(get_printoptions().edgeitems, 3);
+  EXPECT_EQ(format_tensor(counting({2000})).find("..."), std::string::npos);
+}
+
+TEST(Print, WrongOptionsAreRefusedWithoutAChange) {
+  const PrintOptionsGuard guard({});
+  const std::pair<PrintOptions, const char*> wrong[] = {
+      {{.precision = -1}, "set_printoptions: precision must be at least 0, got -1"},
+      {{.precision = 7, .threshold = -1}, "set_printoptions: threshold must be at least 0, got -1"},
+      {{.precision = 7, .edgeitems = 0}, "set_printoptions: edgeitems must be at least 1, got 0"},
+      {{.precision = 7, .linewidth = 0}, "set_printoptions: linewidth must be at least 1, got 0"}};
+  for (const auto& [options, text] : wrong) {
+    try {
+      set_printoptions(options);
+      ADD_FAILURE() << "accepted: " << text;
+    } catch (const ValueError& error) {
+      EXPECT_EQ(std::string(error.what()).find(text), 0u) << error.what();
+    }
+    EXPECT_EQ(get_printoptions().precision, 4);
+  }
 }
 
 TEST(Print, ADeviceThatIsNotTheCpuIsNamedFirst) {

@@ -81,10 +81,10 @@ INSTANTIATE_TEST_SUITE_P(
                              {"ModuleContainer", "Loss", "PoolLayer", "RnnBase", "ConvTranspose",
                               "InstanceNorm", "DropoutLayer", "RnnCellBase",
                               "NonDynamicallyQuantizableLinear", "FunctionLayer", "FunctionLoss",
-                              "WeightedLoss", "LossOfTensors", "PadLayer", "Shrink"}},
+                              "LossWithOptions", "LossOfTensors", "PadLayer", "Shrink"}},
                     Declared{"modules/layers",
                              "\nusing (\\w+) =\\s*(?:FunctionLayer|DropoutLayer|PoolLayer|PadLayer|"
-                             "FunctionLoss|WeightedLoss|Conv<|BatchNorm<|InstanceNorm<)",
+                             "FunctionLoss|LossWithOptions|Conv<|BatchNorm<|InstanceNorm<)",
                              34},
                     Declared{"optim/algorithms", "\nusing (\\w+) = OptimizerOf<", 9},
                     Declared{"optim/schedule.h", "\nSchedule (\\w+)\\(", 11},

@@ -18,6 +18,8 @@ def function_rows():
     line, rows = (2, 4, 7), (3, 4)
     signs = torch.tensor([1, -1, 1])
     lengths = [torch.tensor([9, 6, 8]), torch.tensor([3, 2, 0])]
+    labels = torch.tensor([[3, 0, -1, 1], [-1, 0, 1, 2], [2, 1, 0, 3]])
+    counts = torch.tensor([[0, 1, 2, 3], [7, 0, 1, 5], [2, 2, 11, 0]]).double()
     words = torch.tensor([[1, 1, 4], [2, 3, 0], [0, 0, 0]])
 
     def ctc(m, x, *rest):
@@ -46,6 +48,24 @@ def function_rows():
         Row("GaussianNLLLoss", lambda: nn.GaussianNLLLoss(), [rows, rows, rows], call=lambda m, x, y, v: m(x, y, v.exp())),
         Row("GaussianNLLLoss options", lambda: nn.GaussianNLLLoss(full=True, eps=1.0, reduction="sum"),
             [rows, rows, (3, 1)], call=lambda m, x, y, v: m(x, y, v.exp())),
+        Row("MultiMarginLoss", lambda: nn.MultiMarginLoss(), [rows, integers(4, 3)]),
+        Row("MultiMarginLoss options",
+            lambda: nn.MultiMarginLoss(2, 0.5, torch.tensor([0.5, 2.0, 1.0, 0.25]), reduction="none"),
+            [rows, integers(4, 3)]),
+        Row("MultiLabelMarginLoss", lambda: nn.MultiLabelMarginLoss(), [rows, labels]),
+        Row("MultiLabelMarginLoss options", lambda: nn.MultiLabelMarginLoss(reduction="none"), [rows, labels]),
+        Row("SoftMarginLoss", lambda: nn.SoftMarginLoss(), [(3,), signs]),
+        Row("SoftMarginLoss options", lambda: nn.SoftMarginLoss(reduction="sum"), [(3,), signs]),
+        Row("MultiLabelSoftMarginLoss", lambda: nn.MultiLabelSoftMarginLoss(), [rows, probabilities(*rows)]),
+        Row("MultiLabelSoftMarginLoss options",
+            lambda: nn.MultiLabelSoftMarginLoss(torch.tensor([0.5, 2.0, 1.0, 0.25]), reduction="none"),
+            [rows, probabilities(*rows)]),
+        Row("PoissonNLLLoss", lambda: nn.PoissonNLLLoss(), [rows, counts]),
+        Row("PoissonNLLLoss options", lambda: nn.PoissonNLLLoss(full=True, reduction="none"), [rows, counts]),
+        Row("PoissonNLLLoss rates", lambda: nn.PoissonNLLLoss(False, eps=0.5, reduction="sum"), [rows, counts],
+            call=lambda m, x, y: m(x.exp(), y)),
+        Row("HingeEmbeddingLoss", lambda: nn.HingeEmbeddingLoss(), [(3,), signs]),
+        Row("HingeEmbeddingLoss options", lambda: nn.HingeEmbeddingLoss(0.25, reduction="none"), [(3,), signs]),
         Row("CTCLoss", lambda: nn.CTCLoss(), [(9, 3, 5), words, *lengths], call=ctc),
         Row("CTCLoss joined", lambda: nn.CTCLoss(blank=4, reduction="none"),
             [(9, 3, 5), integers(4, 5), *lengths], call=ctc),

@@ -33,6 +33,13 @@ LayerRow bce(const char* name, const BceOptions& o = {}) {
           }};
 }
 
+LayerRow poisson_of_rates(const char* name) {
+  const PoissonNllOptions options{.log_input = false, .eps = 0.5, .reduction = Reduction::kSum};
+  return {name, make<PoissonNLLLoss>(options), [](Module& m, const Tensors& x) {
+            return Tensors{dynamic_cast<PoissonNLLLoss&>(m)(exp(x[0]), x[1])};
+          }};
+}
+
 std::vector<LayerRow> rows() {
   constexpr Reduction sum = Reduction::kSum, none = Reduction::kNone;
   return {
@@ -64,6 +71,25 @@ std::vector<LayerRow> rows() {
       of_three<MarginRankingLoss>("MarginRankingLoss options", 0.5, none),
       gaussian("GaussianNLLLoss"),
       gaussian("GaussianNLLLoss options", true, 1.0, sum),
+      row<MultiMarginLoss>("MultiMarginLoss"),
+      row<MultiMarginLoss>(
+          "MultiMarginLoss options",
+          MultiMarginOptions{
+              .p = 2, .margin = 0.5, .weight = tensor({0.5, 2.0, 1.0, 0.25}), .reduction = none}),
+      row<MultiLabelMarginLoss>("MultiLabelMarginLoss"),
+      row<MultiLabelMarginLoss>("MultiLabelMarginLoss options", none),
+      row<SoftMarginLoss>("SoftMarginLoss"),
+      row<SoftMarginLoss>("SoftMarginLoss options", sum),
+      row<MultiLabelSoftMarginLoss>("MultiLabelSoftMarginLoss"),
+      row<MultiLabelSoftMarginLoss>(
+          "MultiLabelSoftMarginLoss options",
+          MultilabelSoftMarginOptions{.weight = tensor({0.5, 2.0, 1.0, 0.25}), .reduction = none}),
+      row<PoissonNLLLoss>("PoissonNLLLoss"),
+      row<PoissonNLLLoss>("PoissonNLLLoss options",
+                          PoissonNllOptions{.full = true, .reduction = none}),
+      poisson_of_rates("PoissonNLLLoss rates"),
+      row<HingeEmbeddingLoss>("HingeEmbeddingLoss"),
+      row<HingeEmbeddingLoss>("HingeEmbeddingLoss options", 0.25, none),
       ctc("CTCLoss"),
       ctc("CTCLoss joined", 4, none),
       ctc("CTCLoss infinite", 0, sum, true),

@@ -57,6 +57,7 @@ void add_unary(Table& table) {
       {"cosh", cosh},
       {"digamma", digamma},
       {"erf", erf},
+      {"erfinv", erfinv},
       {"exp", exp},
       {"exp2", exp2},
       {"expm1", expm1},
@@ -135,6 +136,10 @@ void add_unary(Table& table) {
     if (form != "none" && form != "tanh") throw Inexpressible{"approximate=" + form};
     return gelu(a.t("input"), form == "tanh");
   });
+  table["clamp_min"] = two([](const Tensor& x, const auto& y) { return clamp_min(x, y); });
+  table["clamp_max"] = two([](const Tensor& x, const auto& y) { return clamp_max(x, y); });
+  table["gumbel_softmax"] = one_result(
+      [](const A& a) { return gumbel_softmax(a.t("input"), a.f("tau"), a.b("hard"), a.i("dim")); });
   table["hardtanh"] =
       one_result([](const A& a) { return hardtanh(a.t("input"), a.f("min_val"), a.f("max_val")); });
   table["leaky_relu"] =
@@ -181,6 +186,9 @@ void add_binary(Table& table) {
        std::initializer_list<std::pair<const char*, Function>>{{"bmm", bmm}, {"mm", mm}}) {
     table[name] = [call = f](const A& a) { return Tensors{call(a.t("input"), a.t("mat2"))}; };
   }
+  table["dot"] = one_result([](const A& a) { return dot(a.t("input"), a.t("other")); });
+  table["cross"] =
+      one_result([](const A& a) { return cross(a.t("input"), a.t("other"), a.maybe_i("dim")); });
   table["outer"] = one_result([](const A& a) { return outer(a.t("input"), a.t("vec2")); });
 
   table["eq"] = two([](const Tensor& x, const auto& y) { return eq(x, y); });
@@ -271,6 +279,9 @@ void add_binary(Table& table) {
   table["pow_"] = two([](const Tensor& x, const auto& y) -> Tensor { return x.pow_(y); });
   table["where"] = [](const A& a) {
     const Tensor condition = a.t("condition");
+    if (a.is_number("input") && a.is_number("other")) {
+      return Tensors{where(condition, a.number("input"), a.number("other"))};
+    }
     if (a.is_number("input")) {
       return Tensors{where(condition, a.number("input"), a.t("other"))};
     }
@@ -384,6 +395,11 @@ void add_indices(Table& table) {
       one_result([](const A& a) { return cumsum(a.t("input"), a.i("dim"), a.dtype("dtype")); });
   table["cumprod"] =
       one_result([](const A& a) { return cumprod(a.t("input"), a.i("dim"), a.dtype("dtype")); });
+  table["logcumsumexp"] =
+      one_result([](const A& a) { return logcumsumexp(a.t("input"), a.i("dim")); });
+  table["diff"] = one_result([](const A& a) {
+    return diff(a.t("input"), a.i("n"), a.i("dim"), a.t("prepend"), a.t("append"));
+  });
   table["embedding"] = one_result(
       [](const A& a) { return embedding(a.t("input"), a.t("indices"), a.maybe_i("padding_idx")); });
   table["embedding_bag"] = one_result([](const A& a) {
@@ -562,6 +578,38 @@ void add_losses(Table& table) {
       one_result([](const A& a) { return l1_loss(a.t("input"), a.t("target"), a.reduction()); });
   table["mse_loss"] =
       one_result([](const A& a) { return mse_loss(a.t("input"), a.t("target"), a.reduction()); });
+}
+
+void add_margin_losses(Table& table) {
+  table["multi_margin_loss"] = one_result([](const A& a) {
+    return multi_margin_loss(a.t("input"), a.t("target"),
+                             {.p = a.i("p"),
+                              .margin = a.f("margin"),
+                              .weight = a.t("weight"),
+                              .reduction = a.reduction()});
+  });
+  table["multilabel_margin_loss"] = one_result([](const A& a) {
+    return multilabel_margin_loss(a.t("input"), a.t("target"), a.reduction());
+  });
+  table["soft_margin_loss"] = one_result(
+      [](const A& a) { return soft_margin_loss(a.t("input"), a.t("target"), a.reduction()); });
+  table["multilabel_soft_margin_loss"] = one_result([](const A& a) {
+    return multilabel_soft_margin_loss(a.t("input"), a.t("target"),
+                                       {.weight = a.t("weight"), .reduction = a.reduction()});
+  });
+  table["poisson_nll_loss"] = one_result([](const A& a) {
+    return poisson_nll_loss(a.t("input"), a.t("target"),
+                            {.log_input = a.b("log_input"),
+                             .full = a.b("full"),
+                             .eps = a.f("eps"),
+                             .reduction = a.reduction()});
+  });
+  table["hinge_embedding_loss"] = one_result([](const A& a) {
+    return hinge_embedding_loss(a.t("input"), a.t("target"), a.f("margin"), a.reduction());
+  });
+  table["pairwise_distance"] = one_result([](const A& a) {
+    return pairwise_distance(a.t("x1"), a.t("x2"), a.f("p"), a.f("eps"), a.b("keepdim"));
+  });
 }
 
 void add_norms(Table& table) {
@@ -790,6 +838,7 @@ void add_shapes(Table& table) {
     const bool xy = a.text("indexing") == "xy";
     return meshgrid(a.list("tensors"), xy ? MeshIndexing::kXy : MeshIndexing::kIj);
   };
+  table["broadcast_tensors"] = [](const A& a) { return broadcast_tensors(a.list("tensors")); };
   table["hstack"] = one_result([](const A& a) { return hstack(a.list("tensors")); });
   table["vstack"] = one_result([](const A& a) { return vstack(a.list("tensors")); });
   table["roll"] =
@@ -838,9 +887,12 @@ void add_factories(Table& table) {
   table["linspace"] = one_result(
       [](const A& a) { return linspace(a.f("start"), a.f("end"), a.i("steps"), a.options()); });
   table["eye"] = one_result([](const A& a) {
-    if (!a.none("m") && a.i("m") != a.i("n")) throw Inexpressible{"m="};
-    return eye(a.i("n"), a.options());
+    return a.none("m") ? eye(a.i("n"), a.options()) : eye(a.i("n"), a.i("m"), a.options());
   });
+  table["tril_indices"] = one_result(
+      [](const A& a) { return tril_indices(a.i("row"), a.i("col"), a.i("offset"), a.options()); });
+  table["triu_indices"] = one_result(
+      [](const A& a) { return triu_indices(a.i("row"), a.i("col"), a.i("offset"), a.options()); });
   table["empty"] = one_result([](const A& a) { return empty(a.dims("size"), a.options()); });
   table["ones"] = one_result([](const A& a) { return ones(a.dims("size"), a.options()); });
   table["zeros"] = one_result([](const A& a) { return zeros(a.dims("size"), a.options()); });
@@ -860,7 +912,7 @@ const Table& opinfo_functions() {
     Table out;
     for (const auto add :
          {add_unary, add_binary, add_products, add_images, add_indices, add_places, add_losses,
-          add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
+          add_margin_losses, add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
       add(out);
     }
     return out;

@@ -11,10 +11,12 @@ class Inexpressible(Exception):
 # are Python literals. Taper does not have the parameters with ~, so only their defaults can be expressed.
 OPERATORS = {
     **{name: f"{name}: input" for name in """
-        abs acos asin atan bitwise_not ceil cos cosh digamma erf exp exp2 expm1 floor frac isfinite isinf isnan lgamma
+        abs acos asin atan bitwise_not ceil cos cosh digamma erf erfinv exp exp2 expm1 floor frac isfinite isinf isnan lgamma
         log log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc t""".split()},
     "round": "round: input ~decimals=0",
     "clamp": "clamp: input min=None max=None",
+    "clamp_min": "clamp_min: input other",
+    "clamp_max": "clamp_max: input other",
     "nn.functional.elu": "elu: input alpha=1.0 ~inplace=False",
     "nn.functional.celu": "celu: input alpha=1.0 ~inplace=False",
     "nn.functional.selu": "selu: input ~inplace=False",
@@ -55,6 +57,9 @@ OPERATORS = {
     "matmul": "matmul: input other",
     "mm": "mm: input mat2",
     "outer": "outer: input vec2",
+    "dot": "dot: input other",
+    "cross": "cross: input other dim=None",
+    "linalg.cross": "cross: input other dim=-1",
     "tensordot": "tensordot: input other dims=2 dims_a=None dims_b=None",
     "nn.functional.linear": "linear: input weight bias=None",
     "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
@@ -73,6 +78,8 @@ OPERATORS = {
     "argsort": "argsort: input dim=-1 descending=False ~stable=False",
     "cumprod": "cumprod: input dim dtype=None",
     "cumsum": "cumsum: input dim dtype=None",
+    "logcumsumexp": "logcumsumexp: input dim",
+    "diff": "diff: input n=1 dim=-1 prepend=None append=None",
     "nn.functional.embedding": "embedding: input indices padding_idx=None ~max_norm=None ~norm_type=2.0"
                                " ~scale_grad_by_freq=False ~sparse=False",
     "nn.functional.embedding_bag":
@@ -127,6 +134,17 @@ OPERATORS = {
        " reduction='mean'" for name in ("cosine_embedding_loss", "margin_ranking_loss")},
     "nn.functional.triplet_margin_loss": "triplet_margin_loss: anchor positive negative margin=1.0 p=2.0 eps=1e-6"
                                          " swap=False ~size_average=None ~reduce=None reduction='mean'",
+    "nn.functional.multi_margin_loss": "multi_margin_loss: input target p=1 margin=1.0 weight=None ~size_average=None"
+                                       " ~reduce=None reduction='mean'",
+    **{f"nn.functional.{name}": f"{name}: input target ~size_average=None ~reduce=None reduction='mean'"
+       for name in ("multilabel_margin_loss", "soft_margin_loss")},
+    "nn.functional.multilabel_soft_margin_loss": "multilabel_soft_margin_loss: input target weight=None"
+                                                 " ~size_average=None ~reduce=None reduction='mean'",
+    "nn.functional.poisson_nll_loss": "poisson_nll_loss: input target log_input=True full=False ~size_average=None"
+                                      " eps=1e-8 ~reduce=None reduction='mean'",
+    "nn.functional.hinge_embedding_loss": "hinge_embedding_loss: input target margin=1.0 ~size_average=None"
+                                          " ~reduce=None reduction='mean'",
+    "nn.functional.pairwise_distance": "pairwise_distance: x1 x2 p=2.0 eps=1e-6 keepdim=False",
     "nn.functional.ctc_loss": "ctc_loss: log_probs targets input_lengths target_lengths blank=0 reduction='mean'"
                               " zero_infinity=False",
     **{f"nn.functional.{name}": f"{name}: input target ~size_average=None ~reduce=None reduction='mean' ~weight=None"
@@ -172,6 +190,7 @@ OPERATORS = {
     **{name: f"{name}: input dim=None correction=1 keepdim=False" for name in "std std_mean var var_mean".split()},
     # shapes
     "cat": "cat: tensors dim=0",
+    "broadcast_tensors": "broadcast_tensors: tensors",
     "chunk": "chunk: input chunks dim=0",
     "clone": "clone: input",
     "contiguous": "contiguous: input",
@@ -208,6 +227,7 @@ OPERATORS = {
     "arange": "arange: start end step=1 dtype=None",
     "linspace": "linspace: start end steps dtype=None",
     "eye": "eye: n m=None dtype=None",
+    **{name: f"{name}: row col offset=0 dtype=None" for name in ("tril_indices", "triu_indices")},
     "full": "full: size fill_value dtype=None",
     **{name: f"{name}: size dtype=None" for name in "empty ones zeros randn".split()},
     "randint": "randint: low high size dtype=None",
@@ -265,7 +285,7 @@ def adapt(name, args, kwargs):
             del kwargs["correction"]
     elif name in ("max", "min") and args[1:] and isinstance(args[1], torch.Tensor):
         kwargs["other"] = args.pop(1)
-    elif name == "meshgrid" and isinstance(args[0], torch.Tensor):
+    elif name in ("broadcast_tensors", "meshgrid") and isinstance(args[0], torch.Tensor):
         args = [args]
     elif name == "tensordot" and isinstance(kwargs.get("dims"), (list, tuple)):
         kwargs["dims_a"], kwargs["dims_b"] = kwargs.pop("dims")
@@ -336,7 +356,6 @@ DIFFERENCES = [
      "the dtype of an empty tensor is checked, too"),
     ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "the dtype of an empty index is checked, too"),
     ("all|any", r"uint8: output 0: dtype bool, not uint8", "bool for every dtype; PyTorch keeps uint8 for compatibility"),
-    ("one_hot", r".*refuses: one_hot needs num_classes", "ops do not synchronize: the size would have to be read from the GPU"),
     ("multinomial", r".*takes what PyTorch refuses: (probability|invalid multinomial)",
      "ops do not synchronize: weights are not read on the host"),
     ("batch_norm", r".*refuses: batch_norm expects an input \[N, C", "PyTorch accepts a one-dimensional tensor if it is empty"),
@@ -361,7 +380,9 @@ DIFFERENCES = [
      "at and near the poles, where PyTorch's sin(pi x) is never 0; and at infinity"),
     ("atan2", r"float\d+: second gradient .*value -?[0-9.]+, not -?nan|float16: first gradient .*, not (inf|-?nan)",
      "at the origin, where the gradient is defined as 0; squares of half types underflow"),
-    ("gaussian_nll_loss", r"u?int\d+: takes what PyTorch refuses: result type", "integers are converted to float32, as in every op"),
+    ("gaussian_nll_loss|soft_margin_loss", r"u?int\d+: takes what PyTorch refuses: result type", "integers are converted to float32, as in every op"),
+    ("logcumsumexp", r"(float32|b?float16): (first|second) gradient", "a recurrence of shares; PyTorch's logarithms of the gradients lose digits where x is large"),
+    ("soft_margin_loss", r"b?float16: (output 0|(first|second) gradient \d): value -?[0-9.]+, not -?(inf|nan|0 )", "softplus; PyTorch's exp overflows"),
     ("mish|logaddexp", r"b?float\d+: (first|second) gradient .*value -?[0-9.]+, not -?nan",
      "constant for large arguments; PyTorch's exp overflows"),
     ("softsign", r"b?float\d+: (first|second) gradient .*value -?0, not -?nan",

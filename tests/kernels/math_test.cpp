@@ -61,6 +61,7 @@ const MathCase kCases[] = {
     {"atan", math::atan, std::atan, -kMax, kMax, 0.51},
     {"sinh", math::sinh, std::sinh, -91, 91, 1.0},
     {"cosh", math::cosh, std::cosh, -91, 91, 1.0},
+    {"erfinv", math::erfinv<float>, math::erfinv<double>, -1, 1, 3.0},
 };
 
 // Functions that are defined for a part of all floats.
@@ -108,6 +109,28 @@ TEST(Math, FloatFunctionsStayWithinTheirUlps) {
                                  << c.exact(double(at));
     RecordProperty(std::string(c.name) + "_ulps", std::to_string(worst));
   }
+}
+
+// erf and erfc, in extended precision, return the argument. Newton's method gives the distance.
+TEST(Math, ErfinvOfDoubles) {
+  constexpr long double kSlope = 0.886226925452758013649L;  // sqrt(pi) / 2
+  const auto error = [&](double x, double y) {
+    const long double rest =
+        x < 0.5 ? std::erf((long double)y) - x : (1 - x) - std::erfc((long double)y);
+    return double(std::abs(rest * kSlope * std::exp((long double)y * y)) / y);
+  };
+  for (int i = 0; i <= 3000; ++i) {
+    for (const double x : {i / 3001.0, std::exp(-i * 0.23), 1 - std::exp(-i * 0.012)}) {
+      if (!(x > 1e-300 && x < 1)) continue;
+      EXPECT_LE(error(x, math::erfinv(x)), 4e-16) << x;
+      EXPECT_EQ(math::erfinv(-x), -math::erfinv(x));
+    }
+  }
+  EXPECT_EQ(math::erfinv(1.0), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(math::erfinv(-1.0), -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(math::erfinv(1.5)) && std::isnan(math::erfinv(double(kNan))));
+  EXPECT_TRUE(math::erfinv(-0.0) == 0 && std::signbit(math::erfinv(-0.0)));
+  EXPECT_NEAR(math::erfinv(1 - 0x1p-53), 5.8635847487551676, 1e-15);
 }
 
 struct Edge {

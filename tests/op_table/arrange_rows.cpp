@@ -2,6 +2,8 @@
 // diagonals.
 #include <functional>
 
+#include <gtest/gtest.h>
+
 #include "autograd/ops/shape_ops.h"
 #include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
@@ -173,6 +175,35 @@ std::vector<Row> grids() {
   return {matrix, cartesian};
 }
 
+// Both views of broadcast_tensors, one behind the other.
+Row broadcast_row() {
+  return row(
+      "broadcast_tensors", "",
+      [](const Tensors& x) {
+        return stack(broadcast_tensors({x[0], x[1]}));
+      },
+      {{{3}, {3}}, {{2, 1}, {4}}, {{}, {2, 3}}, {{0, 1}, {1, 3}}, {{17, 1}, {1, 5}}},
+      [](const std::vector<Array>& x) {
+        const Array first = of_pairs([](double a, double) { return a; })(x);
+        const Array second = of_pairs([](double, double b) { return b; })(x);
+        Shape shape = {2};
+        for (const int64_t n : first.shape) shape.push_back(n);
+        return behind(first, second, shape);
+      },
+      {{"sizes", refused({{2}, {3}}, [](const Tensors& x) { return broadcast_tensors(x)[0]; }),
+        "The size of tensor a (2) must match the size of tensor b (3)"}});
+}
+
+TEST(Arrange, BroadcastTensorsReturnsViews) {
+  EXPECT_TRUE(broadcast_tensors({}).empty());
+  const Tensor x = ones({3, 1}), one = ones({2});
+  const std::vector<Tensor> views = broadcast_tensors({x, one, full({}, 4.0)});
+  ASSERT_EQ(views.size(), 3u);
+  for (const Tensor& view : views) EXPECT_EQ(view.shape(), Shape({3, 2}));
+  EXPECT_EQ(views[0].storage(), x.storage());
+  EXPECT_EQ(views[1].storage(), one.storage());
+}
+
 std::vector<Row> rolls() {
   const auto rolled = [](const Array& x, const Shape& by) {
     return gathered(x, x.shape, [&](Shape at) {
@@ -282,7 +313,8 @@ std::vector<Row> diagonals() {
 
 std::vector<Row> arrange_rows() {
   std::vector<Row> rows;
-  for (const auto& family : {parts(), joins(), grids(), rolls(), diagonals()}) {
+  for (const auto& family :
+       {parts(), joins(), grids(), std::vector<Row>{broadcast_row()}, rolls(), diagonals()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   return rows;

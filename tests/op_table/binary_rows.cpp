@@ -314,6 +314,32 @@ Row where_row() {
   return r;
 }
 
+// Two numbers: the dtype follows from them alone.
+std::vector<Row> wheres_of_numbers() {
+  std::vector<Row> rows;
+  const auto add = [&](const char* variant, Scalar a, Scalar b, Gives gives) {
+    rows.push_back({.name = "where",
+                    .variant = variant,
+                    .f = [=](const Tensors& x) { return where(x[0], a, b); },
+                    .reference = of_each([=](double c) { return (c != 0 ? a : b).to_double(); }),
+                    .samples = {{{}}, {{0}}, {{17}}, {{3, 5, 7}}},
+                    .domains = {{0, 1, 1, kBool}},
+                    .dtypes = {kFloat32},
+                    .gives = gives,
+                    .derivative = Derivative::kNone});
+  };
+  add("floats", 1.5, -2.5, Gives::kSame);
+  add("integer and float", 3, 0.25, Gives::kSame);
+  add("bool and float", true, 2.5, Gives::kSame);
+  add("integers", 7, -1, Gives::kInt64);
+  add("bool and integer", true, 2, Gives::kInt64);
+  add("bools", false, true, Gives::kBoolean);
+  rows[0].refusals = {
+      {"condition", [](Device d) { return where(ones({2}, {.device = d}), 1.0, 2.0); },
+       "where expected condition to be a boolean tensor, but got a tensor with dtype Float"}};
+  return rows;
+}
+
 // Angles, and logarithms of sums and products.
 std::vector<Row> of_two_floats() {
   Row cut = row(
@@ -552,7 +578,7 @@ std::vector<Row> binary_rows() {
   for (const auto& part :
        {sums(), quotients(), whole_quotients(), numbers_beside(), of_two_floats(), of_three(),
         bits(), closeness(), predicates(), comparisons_with_numbers(), selections(),
-        std::vector<Row>{where_row()}}) {
+        std::vector<Row>{where_row()}, wheres_of_numbers()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

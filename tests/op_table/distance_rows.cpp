@@ -225,6 +225,256 @@ std::vector<Row> gaussians(const std::string& variant, bool full) {
       });
 }
 
+// --- margins and counts ---
+
+// A row of logits, as a reference sees it.
+struct Scores {
+  int64_t rows, classes;
+  const Array& x;
+  double operator()(int64_t n, int64_t c) const { return x.v[size_t(n * classes + c)]; }
+};
+Scores scores_of(const Array& x) {
+  const int64_t classes = x.shape.size() == 0 ? 1 : x.shape.back();
+  return {int64_t(x.v.size()) / classes, classes, x};
+}
+
+// Returns call(ones(x), full(target, value)) as a function of the device.
+template <class F>
+std::function<Tensor(Device)> of_sizes(F call, Shape x, Shape target, double value = 0,
+                                       DType dtype = kInt64) {
+  return [=](Device d) {
+    return call(ones(x, {.device = d}), full(target, value, {.dtype = dtype, .device = d})).cpu();
+  };
+}
+
+// Refusals that the losses of class scores share. `target` is the shape of a target of two rows.
+template <class F> std::vector<Refusal> score_refusals(F call, const Shape& target) {
+  const char* const empty =
+      "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ";
+  return {{"three dimensions", of_sizes(call, {2, 2, 2}, target), empty},
+          {"no classes", of_sizes(call, {2, 0}, target), empty},
+          {"float target", of_sizes(call, {2, 3}, target, 0, kFloat32),
+           "expected scalar type Long but found Float"},
+          {"integer scores",
+           [=](Device d) {
+             return call(ones({2, 3}, {.dtype = kInt64, .device = d}),
+                         zeros(target, {.dtype = kInt64, .device = d}));
+           },
+           "\""}};
+}
+
+std::vector<Row> multi_margins(const std::string& variant, const MultiMarginOptions& options,
+                               bool weighted) {
+  Row row{.name = "multi_margin_loss",
+          .variant = variant,
+          .samples = {{{4, 3}, {4}}, {{5}, {}}, {{3}, {1}}, {{17, 65}, {17}}},
+          .domains = {Domain(), {0, 2, 1, kInt64}},
+          .dtypes = floating()};
+  // The weight of class c is (c + 1) / 2.
+  const auto with = [=](const Tensor& x) {
+    MultiMarginOptions o = options;
+    if (weighted) {
+      o.weight = (arange(x.size(-1), {.dtype = x.dtype(), .device = x.device()}) + 1) / 2;
+    }
+    return o;
+  };
+  if (!weighted) {
+    const auto call = [](const Tensor& x, const Tensor& t) { return multi_margin_loss(x, t); };
+    const auto weight = [](Shape shape) {
+      return [=](const Tensor& x, const Tensor& t) {
+        return multi_margin_loss(x, t, {.weight = ones(shape, {.device = x.device()})});
+      };
+    };
+    const auto cubes = [](const Tensor& x, const Tensor& t) {
+      return multi_margin_loss(x, t, {.p = 3});
+    };
+    row.refusals = score_refusals(call, {2});
+    for (const Refusal& refusal : std::vector<Refusal>{
+             {"power", of_sizes(cubes, {2, 3}, {2}), "only p == 1 and p == 2 supported"},
+             {"sizes", of_sizes(call, {3, 3}, {2}),
+              "inconsistent target size, expected 3 but got [2]"},
+             {"weight of another size", of_sizes(weight({2}), {2, 3}, {2}),
+              "inconsistent weight size, expected 3 but got [2]"},
+             {"matrix of weights", of_sizes(weight({3, 1}), {2, 3}, {2}),
+              "weight must be one-dimensional"},
+             {"class beyond", of_sizes(call, {2, 3}, {2}, 3), "target out of range"},
+             {"class below", of_sizes(call, {2, 3}, {2}, -1), "target out of range"}}) {
+      row.refusals.push_back(refusal);
+    }
+  }
+  return reductions(
+      row,
+      [=](const Tensors& x, Reduction r) {
+        MultiMarginOptions o = with(x[0]);
+        o.reduction = r;
+        return multi_margin_loss(x[0], x[1], o);
+      },
+      [=](const std::vector<Array>& x) {
+        const Scores s = scores_of(x[0]);
+        Array y{x[1].shape, {}};
+        for (int64_t n = 0; n < s.rows; ++n) {
+          const auto t = int64_t(x[1].v[size_t(n)]);
+          double sum = 0;
+          for (int64_t c = 0; c < s.classes; ++c) {
+            const double distance = std::max(0.0, options.margin - s(n, t) + s(n, c));
+            if (c != t) sum += std::pow(distance, double(options.p));
+          }
+          y.v.push_back(sum / double(s.classes) * (weighted ? double(t + 1) / 2 : 1));
+        }
+        return y;
+      });
+}
+
+std::vector<Row> multilabel_margins() {
+  Row row{.name = "multilabel_margin_loss",
+          .samples = {{{4, 3}, {4, 3}}, {{5}, {5}}, {{9, 4}, {9, 4}}, {{2, 65}, {2, 65}}},
+          .domains = {Domain(), {-1, 2, 1, kInt64}},
+          .dtypes = floating()};
+  const auto call = [](const Tensor& x, const Tensor& t) { return multilabel_margin_loss(x, t); };
+  row.refusals = score_refusals(call, {2, 3});
+  row.refusals.push_back({"sizes", of_sizes(call, {2, 3}, {2, 4}),
+                          "inconsistent target size: [2, 4] for input of size: [2, 3]"});
+  for (const double beyond : {3, -2}) {
+    row.refusals.push_back(
+        {"class", of_sizes(call, {2, 3}, {2, 3}, beyond), "argument #2 'target' is out of range"});
+  }
+  return reductions(
+      row, [](const Tensors& x, Reduction r) { return multilabel_margin_loss(x[0], x[1], r); },
+      [](const std::vector<Array>& x) {
+        const Scores s = scores_of(x[0]), targets = scores_of(x[1]);
+        Array y{x[0].shape.size() < 2 ? Shape{} : Shape{s.rows}, {}};
+        for (int64_t n = 0; n < s.rows; ++n) {
+          std::vector<int64_t> labels;
+          for (int64_t j = 0; j < s.classes && targets(n, j) >= 0; ++j) {
+            labels.push_back(int64_t(targets(n, j)));
+          }
+          double sum = 0;
+          for (const int64_t label : labels) {
+            for (int64_t c = 0; c < s.classes; ++c) {
+              const bool is_other = std::ranges::count(labels, c) == 0;
+              if (is_other) sum += std::max(0.0, 1 - s(n, label) + s(n, c));
+            }
+          }
+          y.v.push_back(sum / double(s.classes));
+        }
+        return y;
+      });
+}
+
+const std::vector<std::vector<Shape>> kPairs = {{{3, 4}, {3, 4}}, {{}, {}}, {{300}, {300}}};
+
+std::vector<Row> soft_margins() {
+  Row row{.name = "soft_margin_loss", .samples = kPairs, .dtypes = floating()};
+  row.samples.push_back({{3, 4}, {4}});
+  const auto call = [](const Tensor& x, const Tensor& t) { return soft_margin_loss(x, t); };
+  row.refusals = {{"larger target", of_sizes(call, {2, 1}, {2}),
+                   "output with shape [2, 1] doesn't match the broadcast shape [2, 2]"},
+                  {"sizes", of_sizes(call, {2}, {3}), "The size of tensor a (2) must match"}};
+  return reductions(
+      row, [](const Tensors& x, Reduction r) { return soft_margin_loss(x[0], x[1], r); },
+      of_pairs([](double x, double t) { return std::log1p(std::exp(-t * x)); }));
+}
+
+std::vector<Row> multilabel_soft_margins(const std::string& variant, bool weighted) {
+  Row row{.name = "multilabel_soft_margin_loss",
+          .variant = variant,
+          .samples = {{{3, 4}, {3, 4}}, {{5}, {5}}, {{2, 3, 4}, {3, 4}}, {{17, 65}, {17, 65}}},
+          .domains = {Domain(), {0, 1}},
+          .dtypes = floating()};
+  const auto call = [](const Tensor& x, const Tensor& t) {
+    return multilabel_soft_margin_loss(x, t);
+  };
+  row.refusals = {
+      {"numbers", of_sizes(call, {}, {}), "Dimension specified as -1 but tensor has no dimensions"},
+      {"sizes", of_sizes(call, {2, 3}, {2, 4}), "The size of tensor a (3) must match"}};
+  return reductions(
+      row,
+      [=](const Tensors& x, Reduction r) {
+        const Tensor weight =
+            full({x[0].size(-1)}, 3, {.dtype = x[0].dtype(), .device = x[0].device()});
+        return multilabel_soft_margin_loss(
+            x[0], x[1], {.weight = weighted ? weight : Tensor(), .reduction = r});
+      },
+      [=](const std::vector<Array>& x) {
+        const Array each = of_pairs([=](double a, double t) {
+          const double yes = std::log1p(std::exp(-a)), no = std::log1p(std::exp(a));
+          return (weighted ? 3 : 1) * (t * yes + (1 - t) * no);
+        })(x);
+        return reduced(each, {-1}, false, [](const std::vector<double>& slice) {
+          double sum = 0;
+          for (const double v : slice) sum += v;
+          return sum / double(slice.size());
+        });
+      });
+}
+
+std::vector<Row> poissons(const std::string& variant, bool log_input, bool full) {
+  Row row{.name = "poisson_nll_loss",
+          .variant = variant,
+          .samples = kPairs,
+          .domains = {log_input ? Domain{-1, 1} : Domain{0.3, 3}, {0, 3}},
+          .dtypes = floating()};
+  row.samples.push_back({{3, 1}, {4}});
+  const auto call = [](const Tensor& x, const Tensor& t) { return poisson_nll_loss(x, t); };
+  row.refusals = {{"sizes", of_sizes(call, {2}, {3}), "The size of tensor a ("}};
+  return reductions(
+      row,
+      [=](const Tensors& x, Reduction r) {
+        return poisson_nll_loss(x[0], x[1], {.log_input = log_input, .full = full, .reduction = r});
+      },
+      of_pairs([=](double x, double t) {
+        const double loss = log_input ? std::exp(x) - t * x : x - t * std::log(x + 1e-8);
+        return loss + (full && t > 1 ? t * std::log(t) - t + 0.5 * std::log(2 * M_PI * t) : 0);
+      }));
+}
+
+std::vector<Row> hinges() {
+  Row row{.name = "hinge_embedding_loss",
+          .samples = kPairs,
+          .domains = {Domain(), {-1, 1, 1, kInt64}},
+          .dtypes = floating()};
+  row.samples.push_back({{3, 1}, {4}});
+  const auto call = [](const Tensor& x, const Tensor& t) { return hinge_embedding_loss(x, t); };
+  row.refusals = {{"sizes", of_sizes(call, {2}, {3}), "The size of tensor a ("}};
+  return reductions(
+      row, [](const Tensors& x, Reduction r) { return hinge_embedding_loss(x[0], x[1], 0.7, r); },
+      of_pairs([](double x, double t) {
+        return (t != 1 ? std::max(0.0, 0.7 - x) : 0) + (t != -1 ? x : 0);
+      }));
+}
+
+std::vector<Row> pairwise_distances() {
+  std::vector<Row> rows;
+  for (const double p : {2.0, 3.0}) {
+    for (const bool keepdim : {false, true}) {
+      rows.push_back(
+          {.name = "pairwise_distance",
+           .variant = concat_to_string("p ", p, keepdim ? ", keepdim" : ""),
+           .f = [=](const Tensors& x) { return pairwise_distance(x[0], x[1], p, 1e-6, keepdim); },
+           .reference =
+               [=](const std::vector<Array>& x) {
+                 Array y = distances(x[0], x[1], p);
+                 if (keepdim) y.shape.push_back(1);
+                 return y;
+               },
+           .samples = {{{3, 4}, {3, 4}},
+                       {{5}, {5}},
+                       {{2, 3, 5}, {5}},
+                       {{0, 3}, {0, 3}},
+                       {{17, 65}, {17, 65}}},
+           .dtypes = floating(),
+           .tolerance = kTolerance});
+    }
+  }
+  rows[0].refusals = {
+      {"sizes",
+       [](Device d) {
+         return pairwise_distance(ones({2, 3}, {.device = d}), ones({3, 3}, {.device = d}));
+       },
+       "The size of tensor a (2) must match the size of tensor b (3)"}};
+  return rows;
+}
+
 // --- CTC ---
 
 // Returns the labels of a path: repetitions are merged, then blanks are removed.
@@ -372,9 +622,14 @@ std::vector<Row> ctc_rows() {
 
 std::vector<Row> distance_rows() {
   std::vector<Row> rows;
-  for (const auto& part : {similarities(), embeddings(), rankings(), triplets("", 2, false),
-                           triplets("swap, p 3, ", 3, true), gaussians("", false),
-                           gaussians("full, ", true), ctc_rows()}) {
+  for (const auto& part :
+       {similarities(), embeddings(), rankings(), triplets("", 2, false),
+        triplets("swap, p 3, ", 3, true), gaussians("", false), gaussians("full, ", true),
+        multi_margins("", {}, false), multi_margins("squares, ", {.p = 2, .margin = 0.7}, true),
+        multilabel_margins(), soft_margins(), multilabel_soft_margins("", false),
+        multilabel_soft_margins("weights, ", true), poissons("", true, false),
+        poissons("full, ", true, true), poissons("rates, ", false, false), hinges(),
+        pairwise_distances(), ctc_rows()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

@@ -1,11 +1,13 @@
 // Generates the page of operators from the op table.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/op_table/op_table.h"
+#include "tests/source_files.h"
 
 namespace taper::v0::test {
 namespace {
@@ -30,33 +32,112 @@ const char* words_of(Derivative d) {
   return d == Derivative::kFirst ? "once" : "twice and more";
 }
 
-}  // namespace
+// --- headers ---
 
-std::map<std::string, std::string> declared_operators() {
-  const std::regex declaration(
-      "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
-  std::map<std::string, std::string> family_of;
+struct Header {
+  std::string family;
+  std::vector<std::string> lines;
+};
+
+// Returns the headers of autograd/ops whose functions the page lists, sorted by path.
+std::vector<Header> operator_headers() {
   // The functions in these headers are tested elsewhere or are only used by operators.
   const std::set<std::string> apart = {"op_helpers", "reduction", "rows", "sparse_ops",
                                        "sync_batch_norm"};
-  // sorted: if two headers declare a name, the last one counts
-  std::set<std::filesystem::path> headers;
+  std::set<std::filesystem::path> paths;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
     const auto& path = entry.path();
-    if (path.extension() == ".h" && !apart.count(path.stem())) headers.insert(path);
+    if (path.extension() == ".h" && !apart.count(path.stem())) paths.insert(path);
   }
-  for (const auto& header : headers) {
-    std::ifstream file(header);
-    for (std::string line; std::getline(file, line);) {
+  std::vector<Header> headers;
+  for (const auto& path : paths) {
+    std::string family = path.stem();
+    if (family.ends_with("_ops")) family.resize(family.size() - 4);
+    headers.push_back({family, lines_of(path)});
+  }
+  return headers;
+}
+
+// Returns the name of the operator whose declaration begins with this line, or "".
+std::string operator_name(const std::string& line) {
+  static const std::regex declaration(
+      "^(?:\\[\\[nodiscard\\]\\] )?(?:inline )?[A-Z:a-z<>]+ ([a-z][a-z0-9_]*)\\(.*");
+  std::smatch match;
+  if (!std::regex_match(line, match, declaration)) return "";
+  const std::string name = match[1];
+  // Functions whose name ends in _ change their first argument.
+  return name.starts_with("operator") || name.ends_with("_") ? "" : name;
+}
+
+// Returns the length of a declaration up to the parenthesis that closes its parameters, or npos if
+// the text does not contain it.
+size_t end_of_parameters(const std::string& text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += int(text[i] == '(') - int(text[i] == ')');
+    if (text[i] == ')' && depth == 0) return i + 1;
+  }
+  return std::string::npos;
+}
+
+// Returns the signature that begins at line `i`, without attributes and body. Further lines keep
+// their alignment.
+std::string signature_at(const std::vector<std::string>& lines, size_t i) {
+  std::string text = lines[i];
+  size_t removed = 0;
+  for (const std::string prefix : {"[[nodiscard]] ", "inline "}) {
+    if (!text.starts_with(prefix)) continue;
+    text.erase(0, prefix.size());
+    removed += prefix.size();
+  }
+  while (end_of_parameters(text) == std::string::npos) text += "\n" + lines.at(++i).substr(removed);
+  return text.substr(0, end_of_parameters(text)) + ";\n";
+}
+
+// Returns the struct that begins at line `i` with its members, up to its functions.
+std::string struct_at(const std::vector<std::string>& lines, size_t i) {
+  std::string text = lines[i] + "\n";
+  while (!lines.at(++i).empty() && !lines[i].starts_with("  template") && lines[i] != "};") {
+    text += lines[i] + "\n";
+  }
+  return text + "};\n";
+}
+
+// Returns the signatures of each family in the order of the headers, and the structs of options and
+// results that they name.
+std::map<std::string, std::string> signatures() {
+  const std::regex type("(?:struct|enum class) (\\w+) .*\\{.*");
+  const std::map<std::string, std::string> family_of = declared_operators();
+  std::map<std::string, std::string> text;
+  for (const Header& header : operator_headers()) {
+    std::string used;
+    for (size_t i = 0; i < header.lines.size(); ++i) {
+      if (!operator_name(header.lines[i]).empty()) used += signature_at(header.lines, i);
+    }
+    for (size_t i = 0; i < header.lines.size(); ++i) {
+      const std::string& line = header.lines[i];
       std::smatch match;
-      if (!std::regex_match(line, match, declaration)) continue;
-      const std::string name = match[1];
-      if (name.starts_with("operator") || name.ends_with("_"))
-        continue;  // these change their first argument
-      std::string family = header.stem();
-      if (family.ends_with("_ops")) family.resize(family.size() - 4);
-      family_of[name] = family;
+      if (const std::string name = operator_name(line); !name.empty()) {
+        text[family_of.at(name)] += signature_at(header.lines, i);
+      } else if (std::regex_match(line, match, type) &&
+                 std::regex_search(used, std::regex("\\b" + match[1].str() + "\\b"))) {
+        text[header.family] += line.ends_with("};") ? line + "\n" : struct_at(header.lines, i);
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> declared_operators() {
+  std::map<std::string, std::string> family_of;
+  // If two headers declare a name, the last one counts.
+  for (const Header& header : operator_headers()) {
+    for (const std::string& line : header.lines) {
+      const std::string name = operator_name(line);
+      if (!name.empty()) family_of[name] = header.family;
     }
   }
   return family_of;
@@ -78,7 +159,15 @@ std::string operators_page() {
       "Every operator runs on the CPU and on CUDA. Tests compare it with a double-precision\n"
       "reference on both, in every dtype that is listed. The last column shows how often an\n"
       "operator can be differentiated. `once` means that its backward pass is a fused kernel,\n"
-      "which refuses `create_graph`. The headers in `autograd/ops/` have the contracts.\n";
+      "which refuses `create_graph`.\n\n"
+      "Below each table are the signatures with their defaults, and the structs of options and\n"
+      "results. `IntArg`, `RealArg` and `BoolArg` are an `int64_t`, a `double` and a `bool` that\n"
+      "refuse each other, and `Scalar` is a number of any kind. Most functions whose first "
+      "argument is\n"
+      "a tensor are methods, too: `x.sum()`. Functions of neural networks are not. The headers in\n"
+      "`autograd/ops/` have the contracts. [Tensors](tensors.md) has the functions that create "
+      "tensors.\n";
+  const std::map<std::string, std::string> signatures_of = signatures();
   for (const auto& [family, operators] : families) {
     page +=
         concat_to_string("\n## ", family, "\n\n| operator | dtypes | gradient |\n|---|---|---|\n");
@@ -86,6 +175,7 @@ std::string operators_page() {
       page += concat_to_string("| `", name, "` | ", list_of(entry.dtypes), " | ",
                                words_of(entry.derivative), " |\n");
     }
+    page += concat_to_string("\n```cpp untested\n", signatures_of.at(family), "```\n");
   }
   return page;
 }

@@ -168,6 +168,21 @@ TEST(OpTable, ThePageOfOperatorsIsInStep) {
       << "regenerate it: build/tests/test_ops --docs > docs/operators.md";
 }
 
+TEST(OpTable, ThePageOfOperatorsHasEverySignature) {
+  const std::string page = operators_page();
+  for (const auto& [name, family] : declared_operators()) {
+    EXPECT_TRUE(page.find(" " + name + "(") != std::string::npos) << name << " has no signature";
+  }
+  for (const char* expected :
+       {"Tensor softplus(const Tensor& x, RealArg beta = 1, RealArg threshold = 20);\n",
+        "struct PoissonNllOptions {\n  bool log_input = true;",
+        // A declaration of two lines, whose attribute is removed.
+        "Tensor clamp(const Tensor& x, std::optional<Scalar> min,\n"
+        "             std::optional<Scalar> max = std::nullopt);\n"}) {
+    EXPECT_TRUE(page.find(expected) != std::string::npos) << expected;
+  }
+}
+
 TEST(OpTable, ValuesMatchTheReferenceInEveryDtype) {
   for_each_row([](const Row& row) {
     for (const Device device : all_devices()) {

@@ -4,9 +4,11 @@
 #include <limits>
 #include <numeric>
 
+#include "autograd/engine.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/indexing.h"
 #include "autograd/ops/index/scatter.h"
+#include "autograd/ops/reduce_ops.h"
 #include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
@@ -234,6 +236,45 @@ std::vector<Refusal> scatter_add_refusals() {
            kBeyondOnCuda}};
 }
 
+// Without a number of classes, the largest index determines it.
+Row one_hot_of_data_row() {
+  return {
+      .name = "one_hot",
+      .variant = "classes from the data",
+      .f = [](const Tensors& x) { return one_hot(x[0]); },
+      .reference =
+          [](const std::vector<Array>& x) {
+            const auto classes = int64_t(*std::ranges::max_element(x[0].v)) + 1;
+            Array y{x[0].shape, {}};
+            y.shape.push_back(classes);
+            for (const double index : x[0].v) {
+              for (int64_t c = 0; c < classes; ++c) y.v.push_back(index == double(c));
+            }
+            return y;
+          },
+      .samples = {{{4}}, {{2, 3}}, {{}}, {{1025}}},
+      .domains = {index_domain(6)},
+      .dtypes = {kInt64},
+      .gives = Gives::kInt64,
+      .derivative = Derivative::kNone,
+      .refusals =
+          {{"empty", [](Device d) { return one_hot(zeros({0}, {.dtype = kInt64, .device = d})); },
+            "Can not infer total number of classes from empty tensor."},
+           {"below",
+            [](Device d) {
+              return one_hot(longs({0, -2}, d)).cpu();
+            },
+            "Class values must be non-negative", "index -2 is out of bounds for a dimension"},
+           {"all below",
+            [](Device d) {
+              return one_hot(longs({-1, -2}, d));
+            },
+            "Class values must be non-negative. The largest is -1"},
+           {"absurd",
+            [](Device d) { return one_hot(longs({std::numeric_limits<int64_t>::max()}, d)); },
+            ""}}};
+}
+
 Row one_hot_row() {
   return {.name = "one_hot",
           .f = [](const Tensors& x) { return one_hot(x[0], 5); },
@@ -251,13 +292,14 @@ Row one_hot_row() {
           .dtypes = {kInt64},
           .gives = Gives::kInt64,
           .derivative = Derivative::kNone,
-          .refusals =
-              {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
-                "one_hot is only applicable to index tensor of type LongTensor"},
-               {"no classes", [](Device d) { return one_hot(longs({0}, d), -1); },
-                "one_hot needs num_classes, got -1: finding the largest index would synchronize"},
-               {"beyond", [](Device d) { return one_hot(longs({2}, d), 2).cpu(); },
-                "Class values must be", kBeyondOnCuda}}};
+          .refusals = {{"dtype", [](Device d) { return one_hot(ones({2}, {.device = d}), 2); },
+                        "one_hot is only applicable to index tensor of type LongTensor"},
+                       {"no classes", [](Device d) { return one_hot(longs({0}, d), 0); },
+                        "Class values must be smaller than num_classes. num_classes is 0"},
+                       {"fewer than none", [](Device d) { return one_hot(longs({0}, d), -2); },
+                        "Class values must be smaller than num_classes. num_classes is -2"},
+                       {"beyond", [](Device d) { return one_hot(longs({2}, d), 2).cpu(); },
+                        "Class values must be", kBeyondOnCuda}}};
 }
 
 // --- elements selected by position ---
@@ -501,6 +543,131 @@ Row cumsum_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
                         "Dimension out of range (expected to be in range of [-1, 0], but got 1)"}}};
 }
 
+Row logcumsumexp_row(int64_t dim, std::vector<std::vector<Shape>> samples) {
+  return {.name = "logcumsumexp",
+          .variant = concat_to_string("dim ", dim),
+          .f = [dim](const Tensors& x) { return logcumsumexp(x[0], dim); },
+          .reference =
+              [dim](const std::vector<Array>& x) {
+                return along(x[0], dim, [](const Line& line) {
+                  Line y;
+                  double most = -kInf, sum = 0;  // sum of exp(x - most)
+                  for (const double v : line) {
+                    const double peak = std::max(most, v);
+                    sum = sum * std::exp(most - peak) + std::exp(v - peak);
+                    most = peak;
+                    y.push_back(most + std::log(sum));
+                  }
+                  return y;
+                });
+              },
+          .samples = std::move(samples),
+          .dtypes = floating(),
+          .tolerance = {.float32 = 1e-5, .float16 = 4e-3, .bfloat16 = 3e-2, .gradient = 40},
+          .refusals = {{"dim", [](Device d) { return logcumsumexp(ones({2}, {.device = d}), 1); },
+                        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"},
+                       {"integers",
+                        [](Device d) {
+                          return logcumsumexp(longs({1, 2}, d), 0);
+                        },
+                        "\"logcumsumexp_out_cpu\" not implemented for 'Long'"}}};
+}
+
+// Terms far below the largest are not lost, infinities are taken as they are, and elements of -inf
+// get no gradient.
+TEST(Index, LogcumsumexpOfExtremes) {
+  for (const Device device : all_devices()) {
+    const auto of = [&](const TensorData& x) {
+      return tensor(x, {.dtype = kFloat64, .device = device}).requires_grad_();
+    };
+    const Tensor far = of({-900, -901, 900, 0});
+    const Tensor y = logcumsumexp(far, 0);
+    const double two = -900 + std::log1p(std::exp(-1.0));
+    EXPECT_TRUE(close(y, {4}, {-900, two, 900, 900}, 1e-12));
+    const double share = 1 / (1 + std::exp(-1.0));
+    EXPECT_TRUE(close(grad({y[1]}, {far})[0], {4}, {share, 1 - share, 0, 0}, 1e-12));
+
+    const Tensor low = of({-kInf, -kInf, 0, 0});
+    const Tensor sums = logcumsumexp(low, 0);
+    EXPECT_TRUE(close(sums, {4}, {-kInf, -kInf, 0, std::log(2)}, 1e-12));
+    EXPECT_TRUE(close(grad({sum(sums)}, {low})[0], {4}, {0, 0, 1.5, 0.5}, 1e-12));
+    EXPECT_TRUE(
+        close(logcumsumexp(of({0, kInf, 1, NAN, 0}), 0), {5}, {0, kInf, kInf, NAN, NAN}, 0));
+  }
+}
+
+Row diff_row(int64_t n, int64_t dim, std::vector<std::vector<Shape>> samples) {
+  return {.name = "diff",
+          .variant = concat_to_string(n, " times, dim ", dim),
+          .f = [=](const Tensors& x) { return diff(x[0], n, dim); },
+          .reference =
+              [=](const std::vector<Array>& x) {
+                const int d = wrap_dim(dim, x[0].shape.size());
+                Array y = x[0];
+                for (int64_t i = 0; i < std::min(n, x[0].shape[d]); ++i) {
+                  Shape shape = y.shape;
+                  shape[d] -= 1;
+                  const auto from = [&](int64_t offset) {
+                    return gathered(y, shape, [=](Shape at) {
+                      at[d] += offset;
+                      return at;
+                    });
+                  };
+                  y = of_pairs([](double a, double b) { return a - b; })({from(1), from(0)});
+                }
+                return y;
+              },
+          .samples = std::move(samples),
+          .domains = {{-2, 2, 0.25}},
+          .dtypes = numbers(),
+          .tolerance = {.float16 = 8e-3, .bfloat16 = 6e-2}};
+}
+
+std::vector<Row> diff_rows() {
+  std::vector<Row> rows = {
+      diff_row(1, -1, {{{5}}, {{2, 3}}, {{3, 1}}, {{0, 3}}, {{3, 0}}, {{2, 1025}}}),
+      diff_row(2, 0, {{{5}}, {{4, 3}}, {{1, 3}}, {{2}}}), diff_row(0, 0, {{{5}}, {{4, 3}}}),
+      diff_row(9, 0, {{{5}}})};
+  Row joined = diff_row(1, 0, {{{5}, {2}, {1}}, {{4, 3}, {1, 3}, {0, 3}}});
+  joined.variant = "prepend, append";
+  joined.f = [](const Tensors& x) { return diff(x[0], 1, 0, x[1], x[2]); };
+  joined.reference = [plain = joined.reference](const std::vector<Array>& x) {
+    Array whole = x[1];
+    for (const Array* part : {&x[0], &x[2]}) {
+      whole.v.insert(whole.v.end(), part->v.begin(), part->v.end());
+      whole.shape[0] += part->shape[0];
+    }
+    return plain({whole});
+  };
+  Row flips = diff_row(1, 0, {{{5}}, {{4, 3}}});
+  flips.variant = "bool";
+  flips.reference = [plain = flips.reference](const std::vector<Array>& x) {
+    Array y = plain(x);
+    for (double& v : y.v) v = v != 0;
+    return y;
+  };
+  flips.dtypes = {kBool};
+  flips.derivative = Derivative::kNone;
+  const auto of = [](Shape x, int64_t n, int64_t dim, Shape prepend = {}) {
+    return [=](Device d) {
+      return diff(ones(x, {.device = d}), n, dim,
+                  prepend.empty() ? Tensor() : ones(prepend, {.device = d}));
+    };
+  };
+  rows[0].refusals = {
+      {"0-dim", of({}, 1, 0), "diff expects input to be at least one-dimensional"},
+      {"negative order", of({2}, -1, 0), "order must be non-negative but got -1"},
+      {"dim", of({2}, 1, 1), "Dimension out of range"},
+      {"dimensions", of({2}, 1, 0, {1, 1}),
+       "diff expects prepend or append to be the same dimension as input"},
+      {"sizes", of({2, 3}, 1, 1, {3, 1}),
+       "diff expects the shape of tensor to prepend or append to match that of input except along "
+       "the differencing dimension; input.size(0) = 2, but got tensor.size(0) = 3"}};
+  rows.push_back(joined);
+  rows.push_back(flips);
+  return rows;
+}
+
 TEST(Index, MovesAnIndexFromTheCpuAndRefusesTheReverse) {
   if (skip_without_cuda()) return;
   const Device gpu(DeviceType::kCuda, 0);
@@ -534,6 +701,7 @@ std::vector<Row> index_rows() {
                        {{3, 300}, {3, 1100}, {3, 1100}}}),
       scatter_add_row(0, 0, {{{}, {}, {}}, {{1}, {}, {1}}, {{}, {3}, {3}}}),
       one_hot_row(),
+      one_hot_of_data_row(),
       masked_fill_row(2, Derivative::kSecond),
       masked_fill_row(-kInf, Derivative::kNone),
       flip_row({0}, {{{5}}, {{3, 2}}, {{}}, {{1, 3}}, {{0, 2}}, {{1025}}}),
@@ -561,6 +729,10 @@ std::vector<Row> index_rows() {
   refuse("scatter_add", scatter_add_refusals());
   refuse("pad", pad_refusals());
   for (Row& row : sorted_rows()) rows.push_back(std::move(row));
+  for (Row& row : diff_rows()) rows.push_back(std::move(row));
+  rows.push_back(
+      logcumsumexp_row(0, {{{5}}, {{3, 4}}, {{}}, {{0, 3}}, {{3, 0}}, {{1, 3}}, {{300, 4}}}));
+  rows.push_back(logcumsumexp_row(-1, {{{3, 5}}, {{2, 3, 4}}, {{3, 1}}, {{2, 1100}}}));
   return rows;
 }
 

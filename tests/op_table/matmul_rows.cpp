@@ -119,6 +119,92 @@ std::vector<Row> products() {
   return {matrices, batches, any_rank, pairs};
 }
 
+std::vector<Row> vector_products() {
+  Row floats = row("dot", [](const Tensors& x) { return dot(x[0], x[1]); },
+                   {{{3}, {3}}, {{1}, {1}}, {{0}, {0}}, {{1025}, {1025}}});
+  floats.reference = [](const std::vector<Array>& x) {
+    Array y = matrix_product({{1, x[0].shape[0]}, x[0].v}, {{x[1].shape[0], 1}, x[1].v});
+    y.shape = {};
+    return y;
+  };
+  const auto bools = [](Tensor (*f)(const Tensor&, const Tensor&)) {
+    return [f](Device d) {
+      const Tensor x = ones({3}, {.dtype = kBool, .device = d});
+      return f(x, x);
+    };
+  };
+  floats.refusals = {
+      {"rank", call(dot, {2, 2}, {2}), "1D tensors expected, but got 2D and 1D tensors"},
+      {"sizes", call(dot, {2}, {3}),
+       "inconsistent tensor size, expected tensor [2] and src [3] to have the same number of "
+       "elements, but got 2 and 3 elements respectively"},
+      {"dtypes", call(dot, {2}, {2}, kFloat64),
+       "dot : expected both vectors to have same dtype, but found Float and Double"},
+      {"bool", bools(dot), "\"dot\" not implemented for 'Bool'"}};
+  Row integers = floats;
+  integers.variant = "integers";
+  integers.refusals.clear();
+  integers.samples = {{{3}, {3}}, {{0}, {0}}, {{17}, {17}}};
+  integers.domains = {{0, 2, 1}};
+  integers.dtypes = {kInt64, kInt32, kInt16, kInt8, kUInt8};
+  integers.derivative = Derivative::kNone;
+
+  const auto crossed = [](int64_t dim) {
+    return [dim](const std::vector<Array>& x) {
+      const Shape shape = of_pairs([](double a, double) { return a; })(x).shape;
+      const int d = wrap_dim(dim, shape.size());
+      const auto shifted = [&](const Array& v, int64_t by) {
+        return gathered(v, shape, [&, by](Shape at) {
+          at[d] = (at[d] + by) % 3;
+          for (int i = 0; i < at.size(); ++i) at[i] %= v.shape[i];
+          return at;
+        });
+      };
+      const Reference times = of_pairs([](double a, double b) { return a * b; });
+      return of_pairs([](double a, double b) { return a - b; })(
+          {times({shifted(x[0], 1), shifted(x[1], 2)}),
+           times({shifted(x[0], 2), shifted(x[1], 1)})});
+    };
+  };
+  Row last = row("cross", [](const Tensors& x) { return cross(x[0], x[1], -1); },
+                 {{{3}, {3}},
+                  {{2, 3}, {2, 3}},
+                  {{4, 3}, {1, 3}},
+                  {{0, 3}, {0, 3}},
+                  {{5, 1, 3}, {1, 7, 3}},
+                  {{350, 3}, {350, 3}}});
+  last.variant = "last dimension";
+  last.reference = crossed(-1);
+  last.domains = {{-2, 2, 0.25}};
+  last.dtypes = numbers();
+  last.tolerance = {.float16 = 8e-3, .bfloat16 = 6e-2};
+  Row first = last;
+  first.variant = "";
+  first.f = [](const Tensors& x) { return cross(x[0], x[1]); };
+  first.reference = crossed(0);
+  first.samples = {{{3}, {3}}, {{3, 4}, {3, 1}}, {{3, 3}, {3, 3}}};
+  const auto crosses = [](Shape a, Shape b, std::optional<IntArg> dim, DType second = kFloat32) {
+    return [=](Device d) {
+      return cross(ones(a, {.device = d}), ones(b, {.dtype = second, .device = d}), dim);
+    };
+  };
+  first.refusals = {
+      {"no dimension", crosses({2, 2}, {2, 2}, {}), "no dimension of size 3 in input"},
+      {"length", crosses({2, 2}, {2, 2}, 1),
+       "linalg.cross: inputs dimension 1 must have length 3. Got 2 and 2"},
+      {"length of the second", crosses({3, 3}, {1, 3}, {}),
+       "linalg.cross: inputs dimension 0 must have length 3. Got 3 and 1"},
+      {"ranks", crosses({2, 3}, {3}, {}),
+       "linalg.cross: inputs must have the same number of dimensions."},
+      {"dim", crosses({3}, {3}, 4), "Dimension out of range"},
+      {"numbers", crosses({}, {}, 0), "Dimension specified as 0 but tensor has no dimensions"},
+      {"sizes", crosses({2, 3}, {4, 3}, 1), "The size of tensor a (2) must match"},
+      {"dtypes", crosses({3}, {3}, {}, kFloat64), "expected scalar type Float but found Double"},
+      {"bool", bools([](const Tensor& a, const Tensor& b) { return cross(a, b); }),
+       "\"cross\" not implemented for 'Bool'"}};
+  return {floats, integers, last, first};
+}
+
 // Sums over the indices that the output omits, element by element. Sizes of 1 broadcast.
 Array sum_of_products(const std::string& equation, const std::vector<Array>& x) {
   const size_t arrow = equation.find("->");
@@ -481,6 +567,7 @@ std::vector<Row> matmul_rows() {
     r.bench = {{1024, 1024}, {1024, 1024}};
     r.flops = [](const std::vector<Shape>& s) { return 2.0 * double(s[0].numel() * s[1][1]); };
   }
+  for (Row& r : vector_products()) rows.push_back(std::move(r));
   for (Row& r : named_sums()) rows.push_back(std::move(r));
   for (Row& r : affine_maps()) rows.push_back(std::move(r));
   return rows;

@@ -37,7 +37,11 @@ const Group kGroups[] = {
      "bitwise_and bitwise_or bitwise_xor bitwise_not"},
     {"autograd/ops",
      "binary_cross_entropy triplet_margin_loss cosine_embedding_loss margin_ranking_loss "
-     "gaussian_nll_loss ctc_loss"},
+     "gaussian_nll_loss ctc_loss multi_margin_loss multilabel_margin_loss soft_margin_loss "
+     "multilabel_soft_margin_loss poisson_nll_loss hinge_embedding_loss"},
+    {"autograd/ops framework",
+     "dot cross diff logcumsumexp erfinv clamp_min clamp_max broadcast_tensors gumbel_softmax "
+     "pairwise_distance tril_indices triu_indices set_printoptions"},
     {"autograd framework",
      "SparseTensor sparse_coo_tensor sparse_csr_tensor from_blob load_npy to_dlpack from_dlpack "
      "jacobian "
@@ -48,7 +52,9 @@ const Group kGroups[] = {
      "InstanceNorm1d InstanceNorm2d EmbeddingBag PixelShuffle Upsample TransformerDecoderLayer "
      "TransformerDecoder Transformer AdaptiveAvgPool2d AdaptiveMaxPool2d GLU Hardswish "
      "Hardsigmoid Mish PReLU SELU LogSigmoid BCELoss TripletMarginLoss CosineEmbeddingLoss "
-     "MarginRankingLoss GaussianNLLLoss CTCLoss register_full_backward_hook"},
+     "MarginRankingLoss GaussianNLLLoss CTCLoss MultiMarginLoss MultiLabelMarginLoss "
+     "SoftMarginLoss MultiLabelSoftMarginLoss PoissonNLLLoss HingeEmbeddingLoss "
+     "register_full_backward_hook"},
     {"optim modules", "LBFGS NAdam RAdam Adamax add_param_group AveragedModel swa_lr update_bn"},
     {"modules",
      "Normal Bernoulli Categorical Uniform Beta Gamma Dirichlet rsample log_prob entropy "

@@ -1,11 +1,20 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
+#include <gtest/gtest.h>
+
+#include "autograd/engine.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/random_ops.h"
+#include "autograd/ops/reduce_ops.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/base/philox.h"
 #include "framework/factory/factories.h"
 #include "tests/op_table/op_table.h"
+#include "tests/testing.h"
 
 namespace taper::v0::test {
 namespace {
@@ -90,6 +99,79 @@ Row dropout2d_row() {
                       return dropout2d(ones({2, 3}, {.device = d}), 1.5);
                     },
                     "dropout probability has to be between 0 and 1, but got 1.5"}}};
+}
+
+// The noise is -log of an exponential variable; the values and the gradient of a hard result
+// differ.
+Row gumbel_row(bool hard) {
+  const auto point = [](const Array& x, double tau) {
+    Array y = x;
+    for (size_t i = 0; i < y.v.size(); ++i) {
+      const uint32_t word = philox({kMaskSeed, 0}, i / 4).word[i % 4];
+      y.v[i] = (y.v[i] - std::log(-std::log1p(-double(uniform_float(word))))) / tau;
+    }
+    if (y.shape.size() == 0) return Array{{}, {1}};
+    return y.v.empty() ? y : normalised(y, -1, false);
+  };
+  Row row{.name = "gumbel_softmax",
+          .variant = hard ? "hard" : "",
+          .f =
+              [=](const Tensors& x) {
+                Generator generator(kMaskSeed);
+                return gumbel_softmax(x[0], 0.75, hard, -1, &generator);
+              },
+          .reference =
+              [=](const std::vector<Array>& x) {
+                const Array y = point(x[0], 0.75);
+                if (!hard || y.shape.size() == 0) return y;
+                Array one = y;
+                const auto n = size_t(y.shape.back());
+                for (size_t start = 0; start < y.v.size(); start += n) {
+                  const auto first = y.v.begin() + int64_t(start);
+                  const auto most = std::max_element(first, first + int64_t(n)) - first;
+                  for (size_t i = 0; i < n; ++i) one.v[start + i] = int64_t(i) == most;
+                }
+                return one;
+              },
+          .samples = {{{}}, {{3}}, {{1}}, {{5, 7}}, {{2, 3, 4}}, {{2, 1025}}},
+          // Fewer bits than a half has, so that every dtype draws the same largest element.
+          .domains = {{-2, 2, 0.25}},
+          .dtypes = floating(),
+          .tolerance = {.float32 = 1e-5, .float16 = 2e-3, .bfloat16 = 1e-2}};
+  if (hard) {
+    row.derivative = Derivative::kNone;  // not that of the values
+    return row;
+  }
+  row.samples.push_back({{2, 0}});
+  row.refusals = {
+      {"integers",
+       [](Device d) {
+         return gumbel_softmax(longs({1, 2}, d));
+       },
+       "gumbel_softmax expects logits of a floating-point dtype, but got int64"},
+      {"dim", [](Device d) { return gumbel_softmax(ones({2}, {.device = d}), 1, false, 3); },
+       "Dimension out of range"}};
+  return row;
+}
+
+// A hard sample is one-hot with the gradient of the soft one, and large samples have the
+// probabilities of the logits.
+TEST(Random, HardGumbelSoftmax) {
+  for (const Device device : all_devices()) {
+    const auto sample = [](const Tensor& x, bool hard) {
+      Generator generator(kMaskSeed);
+      return gumbel_softmax(x, 0.5, hard, -1, &generator);
+    };
+    const Tensor x = filled({4, 5}, {-1, 1}, 3, kFloat64, device).requires_grad_();
+    const Tensor hard = sample(x, true), weight = filled({4, 5}, {-1, 1}, 4, kFloat64, device);
+    EXPECT_TRUE(close(sum(hard, {1}), {4}, {1, 1, 1, 1}, 0));
+    EXPECT_TRUE(close(amax(hard, {1}), {4}, {1, 1, 1, 1}, 0));
+    EXPECT_TRUE(close(grad({sum(hard * weight)}, {x})[0],
+                      grad({sum(sample(x, false) * weight)}, {x})[0], 0));
+    const Tensor logits = log(tensor({0.5, 0.3, 0.2}, {.device = device}));
+    const Tensor draws = sample(expand(logits, {20000, 3}), true);
+    EXPECT_TRUE(close(mean(draws, {0}), {3}, {0.5, 0.3, 0.2}, 0.015));
+  }
 }
 
 Row bernoulli_row() {
@@ -211,6 +293,8 @@ std::vector<Row> random_rows() {
   rows.push_back(dropout_add_row());
   rows.push_back(dropout2d_row());
   rows.push_back(bernoulli_row());
+  rows.push_back(gumbel_row(false));
+  rows.push_back(gumbel_row(true));
   return rows;
 }
 

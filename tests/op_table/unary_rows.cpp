@@ -88,6 +88,20 @@ double digamma_by_sums(double x) {
                 z * (1.0L / 12 - z * (1.0L / 120 - z * (1.0L / 252 - z / 240))));
 }
 
+// Solves erf(y) = x by bisection in extended precision.
+double erfinv_by_steps(double x) {
+  if (std::abs(x) > 1 || std::isnan(x)) return NAN;
+  if (std::abs(x) == 1) return std::copysign(INFINITY, x);
+  const long double a = std::abs(x);
+  long double y = 0, low = 0, high = 30;
+  for (int i = 0; i < 200; ++i) {
+    y = (low + high) / 2;
+    ((a < 0.5L ? std::erf(y) < a : std::erfc(y) > 1 - a) ? low : high) = y;
+  }
+  // Bisection is exact to an absolute error only, which is too coarse near 0.
+  return a < 1e-6L ? x * std::sqrt(M_PI) / 2 : std::copysign(double(y), x);
+}
+
 std::vector<Row> arithmetic() {
   const Domain positive{0.2, 3};
   return {
@@ -129,6 +143,8 @@ std::vector<Row> arithmetic() {
       smooth("tanh", tanh, [](double x) { return std::tanh(x); }),
       smooth("sigmoid", sigmoid, logistic),
       smooth("erf", erf, [](double x) { return std::erf(x); }),
+      smooth("erfinv", erfinv, erfinv_by_steps, {-0.9, 0.9}),
+      with_variant(smooth("erfinv", erfinv, erfinv_by_steps, {0.9, 0.98}), "tail"),
       exact("floor", floor, [](double x) { return std::floor(x); }),
       exact("ceil", ceil, [](double x) { return std::ceil(x); }),
       exact("round", round, [](double x) { return std::nearbyint(x); }),
@@ -179,6 +195,34 @@ std::vector<Row> clamps() {
           "min", [](const Tensor& x) { return clamp(x, -1); }, between(-1, INFINITY)),
       clamped(
           "max", [](const Tensor& x) { return clamp(x, {}, 1); }, between(-INFINITY, 1))};
+}
+
+// clamp_min and clamp_max, with a number and with a tensor.
+std::vector<Row> one_sided_clamps() {
+  const auto low = [](double a, double b) { return std::max(a, b); };
+  const auto high = [](double a, double b) { return std::min(a, b); };
+  std::vector<Row> rows;
+  for (const bool is_min : {true, false}) {
+    const std::string name = is_min ? "clamp_min" : "clamp_max";
+    Row number = exact(name,
+                       is_min ? Call([](const Tensor& x) { return clamp_min(x, 1); })
+                              : Call([](const Tensor& x) { return clamp_max(x, 1); }),
+                       [=](double x) {
+                         return std::isnan(x) ? x : is_min ? low(x, 1) : high(x, 1);
+                       });
+    Row tensors{.name = name,
+                .variant = "tensor",
+                .f =
+                    [=](const Tensors& x) {
+                      return is_min ? clamp_min(x[0], x[1]) : clamp_max(x[0], x[1]);
+                    },
+                .reference = is_min ? of_pairs(low) : of_pairs(high),
+                .samples = {{{}, {}}, {{17}, {17}}, {{2, 3}, {3}}, {{0}, {1}}},
+                .dtypes = numbers()};
+    rows.push_back(number);
+    rows.push_back(tensors);
+  }
+  return rows;
 }
 
 std::vector<Row> activations() {
@@ -383,8 +427,8 @@ std::vector<Row> predicates() {
 
 std::vector<Row> unary_rows() {
   std::vector<Row> rows{round_of_halves()};
-  for (const auto& part : {arithmetic(), activations(), clamps(), bounded(), gates(), half_clamps(),
-                           inversions(), predicates()}) {
+  for (const auto& part : {arithmetic(), activations(), clamps(), one_sided_clamps(), bounded(),
+                           gates(), half_clamps(), inversions(), predicates()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

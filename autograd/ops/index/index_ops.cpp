@@ -1,6 +1,7 @@
 #include "autograd/ops/index/index_ops.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/op_helpers.h"
@@ -54,6 +55,30 @@ Tensor recurrence(const Tensor& x, const Tensor& b, int64_t dim, bool backwards)
                   g.dx(0) = backwards ? shifted(db, dim, 0) * s : db * shifted(s, dim, 0);
                   g.dx(1) = db;
                 });
+}
+
+// Returns the gradient of y = logcumsumexp(x): the sum of dy[j] * exp(x[i] - y[j]) for j >= i. It
+// is exp(x[i] - y[i]) * t[i] with t[i] = dy[i] + exp(y[i] - y[i + 1]) * t[i + 1]. No exponent is
+// positive, so nothing overflows. Elements of -inf get no gradient.
+Tensor logcumsumexp_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, int64_t dim) {
+  if (x.dim() == 0 || x.numel() == 0) return dy;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const Tensor before = shifted(y, dim, -kInf);
+  const Tensor same_infinity = logical_and(isinf(y), eq(before, y));
+  const Tensor decay = exp(masked_fill(before - y, same_infinity, 0));
+  const Tensor share = exp(masked_fill(x - y, eq(x, -kInf), -kInf));
+  return share * recurrence(decay, dy, dim, true);
+}
+
+void check_fits_diff(const Tensor& x, const Tensor& extra, int dim) {
+  require(extra.dim() == x.dim(),
+          "diff expects prepend or append to be the same dimension as input");
+  for (int d = 0; d < x.dim(); ++d) {
+    require(d == dim || extra.size(d) == x.size(d),
+            "diff expects the shape of tensor to prepend or append to match that of input except "
+            "along the differencing dimension; input.size(",
+            d, ") = ", x.size(d), ", but got tensor.size(", d, ") = ", extra.size(d));
+  }
 }
 
 }  // namespace
@@ -121,8 +146,16 @@ Tensor gather(const Tensor& x, IntArg dim, const Tensor& index) {
 Tensor one_hot(const Tensor& index, IntArg num_classes) {
   require(index.dtype() == kInt64,
           "one_hot is only applicable to index tensor of type LongTensor, got ", index.dtype());
-  require(num_classes >= 1, "one_hot needs num_classes, got ", num_classes,
-          ": finding the largest index would synchronize");
+  require(index.numel() > 0 || num_classes >= 1,
+          "Can not infer total number of classes from empty tensor.");
+  if (num_classes == -1) {
+    const auto largest = amax(index).item<int64_t>();
+    require<IndexError>(largest >= 0, "Class values must be non-negative. The largest is ",
+                        largest);
+    return one_hot(index, checked_add(largest, 1));
+  }
+  require(num_classes >= 1, "Class values must be smaller than num_classes. num_classes is ",
+          num_classes);
   const Tensor flat = reshape(index, {index.numel()});
   const IndexRules rules{"one_hot",
                          "Class values must be non-negative and smaller than num_classes"};
@@ -227,6 +260,37 @@ Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype) {
   });
 }
 
+Tensor logcumsumexp(const Tensor& x, IntArg dim) {
+  require<NotImplementedError>(x.is_floating_point(),
+                               "\"logcumsumexp_out_cpu\" not implemented for '",
+                               scalar_type_name(x.dtype()), "'");
+  const Tensor y = kernels::cumulate(ReductionOp::kSum, x, dim, {.of_logarithms = true});
+  trace("logcumsumexp", y, {x}, Shape{dim});
+  return differentiable("LogcumsumexpBackward0", x, y, [dim](auto& dy, auto& z, auto& sums) {
+    return logcumsumexp_gradient(dy, z, sums, dim);
+  });
+}
+
+Tensor diff(const Tensor& x, IntArg n, IntArg dim, const Tensor& prepend, const Tensor& append) {
+  require(x.dim() > 0, "diff expects input to be at least one-dimensional");
+  require(n >= 0, "order must be non-negative but got ", n);
+  const int d = wrap_dim(dim, x.dim());
+  std::vector<Tensor> parts = {x};
+  for (const Tensor* extra : {&prepend, &append}) {
+    if (!extra->defined()) continue;
+    check_fits_diff(x, *extra, d);
+    parts.insert(extra == &prepend ? parts.begin() : parts.end(), *extra);
+  }
+  if (n == 0) return clone(x);
+  Tensor y = parts.size() > 1 ? cat(parts, d) : x;
+  for (int64_t left = std::min<int64_t>(n, y.size(d)); left > 0; --left) {
+    const int64_t size = y.size(d) - 1;
+    const Tensor after = narrow(y, d, 1, size), before = narrow(y, d, 0, size);
+    y = y.dtype() == kBool ? ne(after, before) : after - before;
+  }
+  return y.is_same(x) ? clone(x) : y;
+}
+
 // --- methods of Tensor ---
 
 Tensor Tensor::index_select(IntArg dim, const Tensor& index) const {
@@ -258,6 +322,10 @@ Tensor Tensor::cumsum(IntArg dim, std::optional<DType> dtype) const {
 }
 Tensor Tensor::cumprod(IntArg dim, std::optional<DType> dtype) const {
   return taper::cumprod(*this, dim, dtype);
+}
+Tensor Tensor::logcumsumexp(IntArg dim) const { return taper::logcumsumexp(*this, dim); }
+Tensor Tensor::diff(IntArg n, IntArg dim, const Tensor& prepend, const Tensor& append) const {
+  return taper::diff(*this, n, dim, prepend, append);
 }
 
 }  // namespace taper::v0

@@ -24,8 +24,10 @@ Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index);
 //
 //   gather(logits, 1, unsqueeze(labels, 1));  // [N, 1]: the logit of each row's label
 Tensor gather(const Tensor& x, IntArg dim, const Tensor& index);
-// Returns int64 [..., num_classes] for an int64 index [...]: 1 at each index and 0 elsewhere.
-Tensor one_hot(const Tensor& index, IntArg num_classes);
+// Returns int64 [..., num_classes] for an int64 index [...]: 1 at each index and 0 elsewhere. The
+// default -1 stands for the largest index plus 1, which is read from the device: this synchronizes,
+// and throws Error for an empty index.
+Tensor one_hot(const Tensor& index, IntArg num_classes = -1);
 
 // Returns value, converted to x's dtype, where mask is true and x elsewhere. The two tensors
 // broadcast.
@@ -55,5 +57,15 @@ Sorted topk(const Tensor& x, IntArg k, IntArg dim = -1, BoolArg largest = true);
 // Integers give int64.
 Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
 Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nullopt);
+// Returns the logarithm of the cumulative sum of exp(x) along dim, without overflow. Floating
+// dtypes only.
+Tensor logcumsumexp(const Tensor& x, IntArg dim);
+// Returns the n-th differences along dim: n times, each element is subtracted from the next one.
+// prepend and append, if defined, are joined to x first and agree with it in all other sizes. bool
+// gives whether neighbors differ.
+//
+//   diff(tensor({1, 3, 6}));  // [2, 3]
+Tensor diff(const Tensor& x, IntArg n = 1, IntArg dim = -1, const Tensor& prepend = {},
+            const Tensor& append = {});
 
 }  // namespace taper::v0

@@ -167,6 +167,11 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim, RealArg
   return sum(unit(x1) * unit(x2), {dim});
 }
 
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, RealArg p, RealArg eps,
+                         BoolArg keepdim) {
+  return norm(x1 - x2 + double(eps), p, {-1}, keepdim);
+}
+
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                              RealArg margin, Reduction reduction) {
   if (autocasts(x1)) return in_float32(cosine_embedding_loss, x1, x2, target, margin, reduction);

@@ -77,10 +77,58 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
                          BoolArg full = false, RealArg eps = 1e-6,
                          Reduction reduction = Reduction::kMean);
 
+struct PoissonNllOptions {
+  bool log_input = true;  // input holds logarithms of the expected counts
+  bool full = false;      // add Stirling's approximation of log(target!) where target > 1
+  double eps = 1e-8;      // added to input before its logarithm, if log_input is false
+  Reduction reduction = Reduction::kMean;
+};
+// Returns the negative log-likelihood of counts: exp(input) - target * input, or input - target *
+// log(input + eps) without log_input.
+Tensor poisson_nll_loss(const Tensor& input, const Tensor& target,
+                        const PoissonNllOptions& options = {});
+
+// --- margins ---
+
+struct MultiMarginOptions {
+  int64_t p = 1;  // power of the distances, 1 or 2
+  double margin = 1;
+  Tensor weight = {};  // [C]: factor of each target class
+  Reduction reduction = Reduction::kMean;
+};
+// Returns the sum over the other classes of max(0, margin - x[target] + x[class])^p / C. input is
+// [N, C] with int64 targets [N], or [C] with []. A class outside [0, C) throws Error: on the CPU at
+// once, on the GPU at the next synchronizing call.
+Tensor multi_margin_loss(const Tensor& input, const Tensor& target,
+                         const MultiMarginOptions& options = {});
+// Returns the sum over the target classes and over all others of max(0, 1 - x[target] + x[other]) /
+// C. input and the int64 target are [N, C] or [C]. A row of target lists classes; those from the
+// first -1 on are ignored. Stores N * C * C elements. A class outside [-1, C) throws Error like
+// that of multi_margin_loss.
+Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target,
+                              Reduction reduction = Reduction::kMean);
+// Returns log(1 + exp(-target * input)) for targets of 1 and -1. target broadcasts to input.
+Tensor soft_margin_loss(const Tensor& input, const Tensor& target,
+                        Reduction reduction = Reduction::kMean);
+struct MultilabelSoftMarginOptions {
+  Tensor weight = {};  // factor of each class; broadcasts
+  Reduction reduction = Reduction::kMean;
+};
+// Returns the mean over the classes of the binary cross-entropy of logits [..., C] and targets in
+// [0, 1].
+Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
+                                   const MultilabelSoftMarginOptions& options = {});
+// Returns input where target is 1, and max(0, margin - input) where it is -1. input is a distance.
+Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, RealArg margin = 1,
+                            Reduction reduction = Reduction::kMean);
+
 // --- distances ---
 
 // Returns the cosine similarity of vectors along dim. A norm below eps counts as eps.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim = 1, RealArg eps = 1e-8);
+// Returns the p-norms of x1 - x2 + eps along the last dimension. The shapes broadcast.
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, RealArg p = 2, RealArg eps = 1e-6,
+                         BoolArg keepdim = false);
 // Returns 1 - cosine similarity for pairs that should be similar (target 1), and max(0, cosine
 // similarity - margin) for others (target -1). x1 and x2 are [N, D] with target [N], or [D] with
 // [].

@@ -120,6 +120,12 @@ TAPER_HD int64_t power(int64_t x, int64_t n) {
 }
 template <class T> TAPER_HD T power(T x, T n) { return math::pow(x, n); }
 
+// Returns log(exp(a) + exp(b)) without overflow.
+template <class T> TAPER_HD T log_add_exp(T a, T b) {
+  const T y = (a > b ? a : b) + math::log1p(math::exp(-math::abs(a - b)));
+  return (a == b) & is_inf(a) ? a : y;
+}
+
 // Return the cumulative distribution function and the density of the standard normal distribution.
 template <class T> TAPER_HD T normal_cdf(T x) {
   return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752)));

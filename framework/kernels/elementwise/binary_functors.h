@@ -161,12 +161,7 @@ struct Fmod : Numbers {
   }
 };
 TAPER_FUNCTOR(Atan2, Floats, (T a, T b), math::atan2(a, b));
-struct LogAddExp : Floats {
-  template <class T> TAPER_HD T operator()(T a, T b) const {
-    const T y = (a > b ? a : b) + math::log1p(math::exp(-math::abs(a - b)));
-    return (a == b) & is_inf(a) ? a : y;
-  }
-};
+TAPER_FUNCTOR(LogAddExp, Floats, (T a, T b), log_add_exp(a, b));
 struct Xlogy : Floats {
   template <class T> TAPER_HD T operator()(T a, T b) const {
     const T y = a * math::log(b);

@@ -14,7 +14,7 @@ enum class UnaryOp : uint8_t {
   kSigmoid, kRelu, kLeakyRelu, kElu, kGelu, kGeluTanh, kSilu, kSoftplus, kErf, kFloor, kCeil, kRound, kClamp,
   kLogicalNot, kIsnan, kIsinf, kIsfinite, kExp2, kLog10, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTrunc, kFrac,
   kLgamma, kDigamma, kPolygamma, kSelu, kCelu, kHardsigmoid, kHardswish, kMish, kLogsigmoid, kHardshrink,
-  kSoftshrink, kNanToNum, kBitwiseNot, kSoftsign, kTanhshrink
+  kSoftshrink, kNanToNum, kBitwiseNot, kSoftsign, kTanhshrink, kErfinv
 };
 // clang-format on
 
@@ -88,6 +88,7 @@ inline constexpr UnaryRow kUnaryOps[] = {
     {UnaryOp::kBitwiseNot, "bitwise_not", UnaryRule::kSame},
     {UnaryOp::kSoftsign, "softsign", UnaryRule::kFloating},
     {UnaryOp::kTanhshrink, "tanhshrink", UnaryRule::kFloating},
+    {UnaryOp::kErfinv, "erfinv", UnaryRule::kFloating, true},
 };
 static_assert(rows_are_in_order(kUnaryOps));
 constexpr const UnaryRow& row_of(UnaryOp op) { return kUnaryOps[size_t(op)]; }
@@ -248,6 +249,7 @@ struct NanToNum : Floats {
 TAPER_FUNCTOR(BitwiseNot, Numbers, (T x), T(~int64_t(x)));
 TAPER_FUNCTOR(Softsign, Floats, (T x), x / (math::abs(x) + T(1)));
 TAPER_FUNCTOR(Tanhshrink, Floats, (T x), x - math::tanh(x));
+TAPER_FUNCTOR(Erfinv, Floats, (T x), math::erfinv(x));
 TAPER_FUNCTOR(LogicalNot, Predicates, (T x), truth<T>(x == T(0)));
 TAPER_FUNCTOR(IsNan, Predicates, (T x), truth<T>(is_nan(x)));
 TAPER_FUNCTOR(IsInf, Predicates, (T x), truth<T>(is_inf(x)));
@@ -265,7 +267,7 @@ template <class F> void visit(UnaryOp op, UnaryArgs args, const F& f) {
             LogGamma{}, Digamma{}, Polygamma{{}, a}, Elu{{}, kSeluAlpha, kSeluScale},
             Elu{{}, a, 1, 1 / a}, HardSigmoid{}, HardSwish{}, Mish{}, Softplus{{}, -1, 40},
             HardShrink{{}, a}, SoftShrink{{}, a}, NanToNum{{}, a, b, c}, BitwiseNot{}, Softsign{},
-            Tanhshrink{});
+            Tanhshrink{}, Erfinv{});
 }
 
 }  // namespace taper::v0::kernels

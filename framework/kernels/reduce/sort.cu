@@ -91,7 +91,7 @@ template <class C> struct Linear {
 template <class C> TAPER_HD C value_of(C acc) { return acc; }
 template <class C> TAPER_HD C value_of(Step<C> acc) { return acc.offset; }
 
-// A scan by F, which is Sum, Product or Linear.
+// A scan by F, which is Sum, LogSum, Product or Linear.
 template <class F, class T> struct Scan {
   using Acc = typename F::Acc;
   const T *x, *added;
@@ -361,6 +361,7 @@ void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& ad
     };
     if constexpr (std::is_floating_point_v<T>) {
       if (added.defined()) return with(Linear<T>());
+      if (how.of_logarithms) return with(LogSum<T>());
     }
     if (op == ReductionOp::kProd) return with(Product<T>());
     with(Sum<T>());

@@ -14,10 +14,11 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int6
 // Returns, for each row of x [..., n], the index (int64 [..., 1]) of the element with the given
 // rank (int64 [..., 1]) in ascending order. CPU only.
 Tensor place_of_rank(const Tensor& x, const Tensor& rank);
-// Options of running sums and products: whether they run from the end, and whether they exclude the
-// element itself.
+// Options of running sums and products.
 struct Running {
-  bool backwards = false, exclusive = false;
+  bool backwards = false;      // run from the end
+  bool exclusive = false;      // exclude the element itself
+  bool of_logarithms = false;  // log(exp(a) + exp(b)) instead of a + b; floating dtypes only
 };
 // Combines each element with all elements before it along dim (sum or prod), in a fixed order.
 // Integers and bool give int64; half types compute in float. If `added` (x's shape) is given,

@@ -95,6 +95,11 @@ void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& ad
     if (added.defined())
       return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
     if (op == ReductionOp::kProd) return run(T(1), [](T a, T x_at, T) { return times(a, x_at); });
+    if constexpr (std::is_floating_point_v<T>) {
+      if (how.of_logarithms) {
+        return run(LogSum<T>::none(), [](T a, T x_at, T) { return LogSum<T>::join(a, x_at); });
+      }
+    }
     run(T(0), [](T a, T x_at, T) { return plus(a, x_at); });
   });
 }
