@@ -18,6 +18,7 @@
 #include <string>
 #include <type_traits>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "autograd/node.h"
@@ -40,7 +41,7 @@ class Context {
   template <class T> const T& get(const std::string& name) const {
     return *static_cast<const T*>(find(name, typeid(T)));
   }
-  // Returns whether argument i of apply needs a gradient.
+  // Returns whether argument i of apply needs a gradient. Each tensor of a list counts.
   bool needs_input_grad(size_t i) const;
   // Excludes these outputs from differentiation: they require no grad. Integer outputs never do.
   void mark_non_differentiable(const std::vector<Tensor>& outputs);
@@ -62,7 +63,8 @@ class FunctionCall {
  public:
   using Backward = std::vector<Tensor> (*)(Context&, const std::vector<Tensor>&);
 
-  // `arguments` are the arguments of apply, with an undefined tensor for each that is not a tensor.
+  // `arguments` are the arguments of apply, with the tensors of lists one after another, and with
+  // an undefined tensor for each argument that is neither a tensor nor a list.
   FunctionCall(const char* name, std::vector<Tensor> arguments);
   Context& context() { return context_; }
   // Records the outputs on the tape if an argument requires grad.
@@ -89,14 +91,18 @@ std::string backward_name(const std::type_info& type);
 // the last tensor argument may be omitted. Extra undefined gradients, for defaulted arguments of
 // forward, are accepted.
 //
-// If backward uses only differentiable functions, it can be differentiated again. Pass each tensor
-// as a separate argument: tensors inside a std::vector would not be recorded.
+// An argument may be a list of tensors: a std::vector<Tensor>, a std::array<Tensor, n>, a span or
+// another range of them. Each tensor of a list counts as an argument of its own, in the order of
+// the list, both for the gradients that backward returns and for needs_input_grad(). Tensors of a
+// list may be undefined. Tensors inside other types are not recorded.
+//
+// If backward uses only differentiable functions, it can be differentiated again.
 template <class F> struct Function {
   template <class... Args> static auto apply(const Args&... args) {
-    static_assert(!(std::is_same_v<Args, std::vector<Tensor>> || ...),
-                  "pass each tensor as an argument of its own");
     static const std::string name = backward_name(typeid(F));
-    FunctionCall call(name.c_str(), {tensor_or_nothing(args)...});
+    std::vector<Tensor> tensors;
+    (append(tensors, args), ...);
+    FunctionCall call(name.c_str(), std::move(tensors));
     const auto run = [&] {
       const NoGradGuard no_grad;
       return F::forward(call.context(), args...);
@@ -109,11 +115,17 @@ template <class F> struct Function {
   }
 
  private:
-  template <class T> static Tensor tensor_or_nothing(const T& x) {
+  template <class T> static constexpr bool kIsList = requires(const T& x) {
+    x.end();
+    static_cast<const Tensor&>(*x.begin());
+  };
+  template <class T> static void append(std::vector<Tensor>& tensors, const T& argument) {
     if constexpr (std::is_convertible_v<const T&, const Tensor&>) {
-      return x;
+      tensors.push_back(argument);
+    } else if constexpr (kIsList<T>) {
+      for (const Tensor& each : argument) tensors.push_back(each);
     } else {
-      return {};
+      tensors.emplace_back();
     }
   }
 };

@@ -1,6 +1,8 @@
 // User-defined differentiable functions.
 #include "autograd/function.h"
 
+#include <array>
+#include <span>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/inplace.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
 #include "framework/memory/cpu_allocator.h"
@@ -99,6 +102,56 @@ struct Affine : Function<Affine> {
   }
 };
 
+// Returns the sum of factors[i] * scale * tensors[i] over the tensors that are defined.
+struct WeightedSum : Function<WeightedSum> {
+  static Tensor forward(Context& ctx, double scale, const std::vector<Tensor>& tensors,
+                        const Tensor& factors) {
+    std::vector<Tensor> saved = tensors;
+    saved.push_back(factors);
+    ctx.save_for_backward(saved);
+    ctx.set("scale", scale);
+    Tensor sum = zeros({2}, {.dtype = kFloat64, .device = factors.device()});
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].defined()) sum = sum + factors[int64_t(i)] * scale * tensors[i];
+    }
+    return sum;
+  }
+  static std::vector<Tensor> backward(Context& ctx, const std::vector<Tensor>& dy) {
+    const std::vector<Tensor> saved = ctx.saved_tensors();
+    const Tensor& factors = saved.back();
+    const double scale = ctx.get<double>("scale");
+    std::vector<Tensor> out(saved.size() + 1), dfactors;  // the scale has no gradient
+    for (size_t i = 0; i + 1 < saved.size(); ++i) {
+      EXPECT_EQ(ctx.needs_input_grad(i + 1), saved[i].defined() && saved[i].requires_grad());
+      if (ctx.needs_input_grad(i + 1)) out[i + 1] = dy[0] * factors[int64_t(i)] * scale;
+      const Tensor x = saved[i].defined() ? saved[i] : zeros_like(dy[0]);
+      dfactors.push_back((dy[0] * x).sum() * scale);
+    }
+    out.back() = stack(dfactors);
+    return out;
+  }
+};
+
+// Swaps the tensors of two lists of other types, and returns one list.
+struct Crossed : Function<Crossed> {
+  static std::vector<Tensor> forward(Context&, const std::array<Tensor, 1>& a,
+                                     std::span<const Tensor> b) {
+    return {b[0] * 2, a[0] * 3};
+  }
+  static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy) {
+    return {dy[1] * 3, dy[0] * 2};
+  }
+};
+
+struct LengthOf : Function<LengthOf> {  // of an empty list
+  static Tensor forward(Context&, const std::vector<Tensor>& list, const Tensor& x) {
+    return x * double(list.size());
+  }
+  static std::vector<Tensor> backward(Context&, const std::vector<Tensor>& dy) {
+    return {dy[0] * 0};
+  }
+};
+
 class Functions : public testing::TestWithParam<Device> {
  protected:
   Tensor leaf(const TensorData& values) const {
@@ -152,6 +205,51 @@ TEST_P(Functions, MayHaveSeveralOutputs) {
   EXPECT_TRUE(close(a.grad(), {2}, {5 + 15, 1 + 11}, 0));
   const std::vector<Tensor> half = SumAndProduct::apply(a.detach(), b);
   EXPECT_TRUE(close(grad({half[0].sum()}, {b})[0], {2}, {1, 1}, 0));
+}
+
+TEST_P(Functions, TakeListsOfTensors) {
+  const Tensor a = leaf({2, 3}), b = leaf({5, 1}), factors = leaf({10, 100, 1000});
+  const Tensor constant = b.detach();
+  const Tensor y = WeightedSum::apply(2, std::vector{a, Tensor(), constant}, factors);
+  EXPECT_STREQ(y.grad_fn(), "WeightedSumBackward");
+  EXPECT_TRUE(close(y, {2}, {10040, 2060}, 0));
+  y.sum().backward();
+  EXPECT_TRUE(close(a.grad(), {2}, {20, 20}, 0));
+  EXPECT_TRUE(close(factors.grad(), {3}, {10, 0, 12}, 0));
+  EXPECT_FALSE(constant.grad().defined());
+  // The same tensor may occur twice.
+  const Tensor twice = WeightedSum::apply(1, std::vector{a, a}, leaf({10, 100}));
+  EXPECT_TRUE(close(grad({twice.sum()}, {a})[0], {2}, {110, 110}, 0));
+}
+
+TEST_P(Functions, OfListsDifferentiateAgain) {
+  const auto f = [](const std::vector<Tensor>& in) {
+    return WeightedSum::apply(2, std::vector{in[0], Tensor(), in[1]}, in[2]);
+  };
+  const std::vector<Tensor> in = {leaf({2, 3}).detach(), leaf({5, 1}).detach(),
+                                  leaf({1, 2, -3}).detach()};
+  EXPECT_TRUE(gradcheck(f, in));
+  EXPECT_TRUE(gradgradcheck(f, in));
+}
+
+TEST_P(Functions, TakeArraysSpansAndEmptyLists) {
+  const Tensor a = leaf({2, 3}), b = leaf({5, 1});
+  const std::vector<Tensor> y = Crossed::apply(std::array{a}, std::span<const Tensor>(&b, 1));
+  EXPECT_TRUE(close(y[0], {2}, {10, 2}, 0));
+  (y[0] + y[1] * 10).sum().backward();
+  EXPECT_TRUE(close(a.grad(), {2}, {30, 30}, 0));
+  EXPECT_TRUE(close(b.grad(), {2}, {2, 2}, 0));
+  const Tensor none = LengthOf::apply(std::vector<Tensor>(), a);
+  EXPECT_TRUE(close(grad({none.sum()}, {a})[0], {2}, {0, 0}, 0));
+}
+
+TEST_P(Functions, OfListsRefuseTheWrongNumberOfGradients) {
+  const Tensor a = leaf({2, 3});
+  EXPECT_TRUE(refuses<Error>(
+      [&] {
+        return LengthOf::apply(std::vector{a, a}, a).sum().backward(), 0;
+      },
+      "function LengthOfBackward returned an incorrect number of gradients (expected 3, got 1)"));
 }
 
 TEST_P(Functions, MayReturnTheirInput) {
