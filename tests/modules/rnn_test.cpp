@@ -1,10 +1,18 @@
 // LSTM and GRU. tests/interop compares them with PyTorch.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <type_traits>
 
 #include <gtest/gtest.h>
 
 #include "autograd/autocast.h"
+#include "autograd/engine.h"
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/inplace.h"
+#include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
@@ -185,6 +193,146 @@ TEST(LSTM, RefusesInPyTorchsWords) {
       },
       "Input and hidden tensors are not the same dtype, found input tensor with Float and "
       "hidden tensor with Double");
+}
+
+// A layer, an input and a state in float64, whose second derivatives are compared with differences.
+struct SecondDerivativeRow {
+  const char* name;
+  RnnOptions options;
+  bool packed = false;
+};
+
+const SecondDerivativeRow kSecondDerivatives[] = {
+    {"one layer", {}},
+    {"two layers", {.num_layers = 2}},
+    {"bidirectional", {.bidirectional = true}},
+    {"without biases, batch first", {.bias = false, .batch_first = true}},
+    {"packed", {}, true},
+    {"packed, two bidirectional layers", {.num_layers = 2, .bidirectional = true}, true},
+};
+
+// Returns the sum of all results, which depend on each other in different ways.
+Tensor joined(const Tensor& output, const Tensor& h, const Tensor& c) {
+  Tensor sum = output.sin().sum() + h.cos().sum() * 2;
+  return c.defined() ? sum + c.sin().sum() * 3 : sum;
+}
+
+// Returns the gradients of joined() of a run with respect to `leaves`.
+template <class Layer>
+std::vector<Tensor> gradients_of(Layer& layer, bool packed, const std::vector<Tensor>& leaves,
+                                 bool create_graph) {
+  const RnnState state{leaves[1], leaves[2]};
+  const auto result = [&] {
+    if (!packed) {
+      const RnnResult y = layer(leaves[0], state);
+      return joined(y.output, y.h_n, y.c_n);
+    }
+    const PackedRnnResult y =
+        layer(pack_padded_sequence(leaves[0], {1, 3}, layer.options.batch_first, false), state);
+    return joined(y.output.data, y.h_n, y.c_n);
+  }();
+  std::vector<Tensor> inputs;
+  for (const Tensor& x : leaves) {
+    if (x.defined()) inputs.push_back(x);
+  }
+  return grad({result}, inputs, {}, create_graph, create_graph);
+}
+
+// Returns a curved function of all gradients.
+Tensor sum_of_squares(const std::vector<Tensor>& gradients) {
+  Tensor sum = zeros({}, {.dtype = kFloat64, .device = gradients[0].device()});
+  for (const Tensor& g : gradients) sum = sum + g.square().sum();
+  return sum;
+}
+
+// Compares the derivative of sum_of_squares(gradients) along a random direction with a difference.
+template <class Layer>
+void check_second_derivatives(const SecondDerivativeRow& row, Device device) {
+  RnnOptions options = row.options;
+  options.device = device;
+  Layer layer(2, 3, options);
+  layer.to(kFloat64);
+  const int64_t states = int64_t(layer.cells.size());
+  const auto leaf = [&](const Shape& shape) {
+    return (numbers(shape, device).to(kFloat64) * 0.7).requires_grad_();
+  };
+  const int64_t hidden = options.proj_size > 0 ? options.proj_size : 3;
+  std::vector<Tensor> leaves = {options.batch_first ? leaf({2, 3, 2}) : leaf({3, 2, 2}),
+                                leaf({states, 2, hidden}),
+                                std::is_same_v<Layer, LSTM> ? leaf({states, 2, 3}) : Tensor()};
+  for (const Tensor& p : layer.parameters()) leaves.push_back(p);
+
+  const std::vector<Tensor> fused = gradients_of(layer, row.packed, leaves, false);
+  const std::vector<Tensor> first = gradients_of(layer, row.packed, leaves, true);
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_TRUE(close(first[i], fused[i].detach(), 1e-12))
+        << "with and without create_graph: " << i;
+  }
+  std::vector<Tensor> inputs;
+  std::ranges::copy_if(leaves, std::back_inserter(inputs), &Tensor::defined);
+  const std::vector<Tensor> second = grad({sum_of_squares(first)}, inputs);
+  constexpr double kStep = 1e-5;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor direction = numbers(inputs[i].shape(), device).to(kFloat64);
+    const auto value_at = [&](double step) {
+      inputs[i].detach().add_(direction * step);
+      const Tensor value = sum_of_squares(gradients_of(layer, row.packed, leaves, false));
+      inputs[i].detach().add_(direction * -step);
+      return value.item<double>();
+    };
+    const double difference = (value_at(kStep) - value_at(-kStep)) / (2 * kStep);
+    const double derivative = (second[i] * direction).sum().item<double>();
+    EXPECT_NEAR(derivative, difference, 1e-6 * (1 + std::abs(difference))) << "input " << i;
+  }
+}
+
+TEST(RecurrentLayers, DifferentiateTwice) {
+  for (const Device device : all_devices()) {
+    for (const SecondDerivativeRow& row : kSecondDerivatives) {
+      SCOPED_TRACE(concat_to_string(row.name, " on ", device));
+      check_second_derivatives<LSTM>(row, device);
+      check_second_derivatives<GRU>(row, device);
+      check_second_derivatives<RNN>(row, device);
+    }
+    check_second_derivatives<LSTM>({"projected", {.proj_size = 2}}, device);
+  }
+}
+
+TEST(RecurrentLayers, PassGradgradcheckAndDifferentiateThreeTimes) {
+  LSTM lstm(2, 2);
+  GRU gru(2, 2);
+  lstm.to(kFloat64);
+  gru.to(kFloat64);
+  const Tensor x = numbers({3, 1, 2}).to(kFloat64), h = numbers({1, 1, 2}).to(kFloat64);
+  EXPECT_TRUE(gradgradcheck(
+      [&](const std::vector<Tensor>& in) {
+        return lstm(in[0], {in[1], in[2]}).output;
+      },
+      {x, h, h * 0.5}));
+  EXPECT_TRUE(gradgradcheck(
+      [&](const std::vector<Tensor>& in) { return gru(in[0], {in[1]}).output; }, {x, h}));
+  const auto gradient = [&](const std::vector<Tensor>& in) {
+    const Tensor dx = grad({lstm(in[0], {}).output.sin().sum()}, {in[0]}, {}, true, true)[0];
+    return dx.square().sum();
+  };
+  EXPECT_TRUE(gradgradcheck(gradient, {x}));
+}
+
+TEST(RecurrentLayers, OfHalfTypesDifferentiateTwice) {
+  for (const Device device : all_devices()) {
+    const auto second = [&](auto layer, DType dtype) {
+      layer.to(dtype);
+      const Tensor x = numbers({3, 2, 2}, device).to(dtype).requires_grad_();
+      const Tensor dx = grad({layer(x).sum()}, {x}, {}, true, true)[0];
+      EXPECT_EQ(dx.dtype(), dtype);
+      return grad({dx.square().sum()}, {x})[0].to(kFloat32);
+    };
+    const auto check = [&]<class Layer>(const Layer& layer) {
+      EXPECT_TRUE(close(second(clone(layer), kBFloat16), second(clone(layer), kFloat32), 3e-2));
+    };
+    check(LSTM(2, 3, {.device = device}));
+    check(GRU(2, 3, {.device = device}));
+  }
 }
 
 TEST(PackedSequence, WithoutStepsIsRefused) {

@@ -89,7 +89,6 @@ std::vector<Row> rnn_rows() {
                      .reference = lstm_step,
                      .samples = samples(4),
                      .dtypes = floating(),
-                     .derivative = Derivative::kFirst,
                      .tolerance = {.float32 = 1e-5},
                      .refusals = refusals(4, lstm),
                      .bench = {{256, 4096}, {256, 4096}, {256, 1024}}};
@@ -116,7 +115,6 @@ std::vector<Row> rnn_rows() {
                   .reference = gru_step,
                   .samples = samples(3),
                   .dtypes = floating(),
-                  .derivative = Derivative::kFirst,
                   .tolerance = {.float32 = 1e-5},
                   .refusals = refusals(3, gru),
                   .bench = {{256, 3072}, {256, 3072}, {256, 1024}}});

@@ -1,7 +1,9 @@
 // One step of a recurrent layer (https://pytorch.org/docs/stable/generated/torch.nn.LSTMCell.html,
 // https://pytorch.org/docs/stable/generated/torch.nn.GRUCell.html), without its matrix products.
 // Callers compute the gates in two parts, gx = x W_ih^T + b_ih and gh = h W_hh^T + b_hh, so that gx
-// can be computed for all steps at once. Half types compute in float. Differentiable once.
+// can be computed for all steps at once. Half types compute in float. Differentiable twice and
+// more: with create_graph, the backward pass uses differentiable functions instead of one fused
+// kernel.
 #pragma once
 
 #include "framework/tensor/tensor.h"
