@@ -46,10 +46,11 @@ endforeach()
 execute_process(COMMAND gzip -9nkf ${PROJECT_BINARY_DIR}/debian/changelog)
 install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debian/changelog.gz
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name} OPTIONAL)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/guide
+# The guide has the same folder in both packages, of which only one can be installed.
+set(guide ${CMAKE_INSTALL_DATAROOTDIR}/doc/taper)
+install(DIRECTORY docs/ DESTINATION ${guide}/guide
   FILES_MATCHING PATTERN *.md PATTERN site EXCLUDE)
 # Files that pages of the guide refer to.
-install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/apps)
-install(FILES testing/example_test.cpp
-  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${name}/testing)
+install(DIRECTORY apps/examples DESTINATION ${guide}/apps)
+install(FILES testing/example_test.cpp DESTINATION ${guide}/testing)
 include(CPack)

@@ -1,7 +1,13 @@
-# cmake -P: all files to which the pages of the installed guide link are installed, too.
+# cmake -P: the guide is installed in the folder that its page "Five minutes" names, and all files to
+# which its pages link are installed, too.
 file(GLOB pages ${PREFIX}/share/doc/*/guide/*.md)
 if(NOT pages)
   message(FATAL_ERROR "no page in ${PREFIX}/share/doc")
+endif()
+file(READ ${CMAKE_CURRENT_LIST_DIR}/../../docs/five_minutes.md text)
+string(REGEX MATCH "/usr/(share/doc/[a-z/-]+)" named "${text}")
+if(NOT named OR NOT EXISTS ${PREFIX}/${CMAKE_MATCH_1}/five_minutes.md)
+  message(SEND_ERROR "docs/five_minutes.md says that the guide is in '${named}', but it is in ${pages}")
 endif()
 foreach(page IN LISTS pages)
   get_filename_component(folder ${page} DIRECTORY)
