@@ -25,8 +25,7 @@ int64_t RowScanner::scan(const RowTarget& target) {
   caches_.resize(target.columns.size());
   has_words_ = target.is_text;
   starts_number_ = {};
-  for (const char c : std::string_view("0123456789-")) starts_number_[size_t(c)] = true;
-  starts_number_[size_t(format_.point)] = true;
+  for (const unsigned char c : std::string("0123456789-") + format_.point) starts_number_[c] = true;
   return format_.is_blanks ? scan_rows<true>() : scan_rows<false>();
 }
 
