@@ -166,6 +166,9 @@ class TableJoiner {
                                    .decimal = options_.decimal,
                                    .skip = options_.skip,
                                    .header = reading::LayoutRequest::Header(options_.header)};
+    request.expected_names.insert(options_.expected_columns.begin(),
+                                  options_.expected_columns.end());
+    request.expected_names.insert(text_columns_.begin(), text_columns_.end());
     if (has_names_) {
       for (const RawColumn& column : table_.columns) request.known_names.insert(column.name);
     }

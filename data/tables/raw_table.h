@@ -30,6 +30,8 @@ struct TableReadOptions {
   std::string encoding = "utf-8";  // or "latin-1" or "utf-16"; a byte order mark overrides it
   int64_t skip = 0;                // number of lines at the top of each file that are not read
   Header header = Header::kAuto;   // whether the first row contains column names
+  // Columns that the caller will use. With kAuto, a first row that has one of them is a header.
+  std::vector<std::string> expected_columns{};
   // Called about once per quarter of a MiB of text. It may throw to end the reading.
   std::function<void(const TableReadProgress&)> progress{};
 };

@@ -114,7 +114,10 @@ void TableLoader::read() {
   for (const auto& [name, kind] : o_.columns) {
     if (kind == "keep") kept.push_back(name);
   }
-  table_ = read_table(files, read_options(o_.read), kept);
+  TableReadOptions options = read_options(o_.read);
+  options.expected_columns = o_.target;
+  for (const auto& [name, kind] : o_.columns) options.expected_columns.push_back(name);
+  table_ = read_table(files, options, kept);
 }
 
 void TableLoader::find_task() {

@@ -236,6 +236,16 @@ TEST_F(RawTables, TheLayoutIsFound) {
        true,
        {"kind", "size"},
        {"'red' 'big'", "'red' 'big'", "'blue' 'big'", "'blue' 'small'"}},
+      {"country,2019,2020\nFrance,1,2\nSpain,3,4\n",
+       ",",
+       true,
+       {"country", "2019", "2020"},
+       {"'France' 1 2", "'Spain' 3 4"}},
+      {"x,2019,2020\ny,2019,2020\n",
+       ",",
+       false,
+       {"column 0", "column 1", "column 2"},
+       {"'x' 2019 2020", "'y' 2019 2020"}},
       {"red,big\nred,big\nblue,small\n",
        ",",
        false,
@@ -263,6 +273,12 @@ TEST_F(RawTables, OptionsSayWhatCannotBeFound) {
   EXPECT_EQ(names_of(read("1,2\n3,4\n", options)), (Names{"1", "2"}));
   options.header = Options::Header::kAbsent;
   EXPECT_EQ(rows_of(read("a,b\n3,4\n", options)), (Names{"'a' 'b'", "3 4"}));
+  options = {};
+  options.expected_columns = {"-1", "3", "b"};
+  EXPECT_EQ(names_of(read("a,b\nx,y\nz,w\n", options)), (Names{"a", "b"}));
+  EXPECT_EQ(names_of(read("a,c\nx,y\nz,w\n", options)), (Names{"column 0", "column 1"}));
+  EXPECT_EQ(names_of(read("3,4\n5,6\n", options)), (Names{"column 0", "column 1"}));
+  EXPECT_EQ(names_of(read("a,c\nx,y\n", {}, {"c"})), (Names{"a", "c"}));
   options = {};
   options.delimiter = ":";
   EXPECT_EQ(rows_of(read("a:b\n3:4\n", options)), (Names{"3 4"}));

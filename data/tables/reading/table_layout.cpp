@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <ranges>
 #include <set>
 
@@ -294,8 +295,29 @@ class LayoutFinder {
     const auto is_known = [this](const std::string& cell) {
       return request_.known_names.contains(cell);
     };
+    const auto is_expected = [this](const std::string& cell) {
+      return request_.expected_names.contains(cell) && csv::is_text(cell);
+    };
     if (2 * std::ranges::count_if(first, is_known) >= std::ssize(first)) return true;
+    if (std::ranges::any_of(first, is_expected) || has_years(rows_[0])) return true;
     return csv::detect_header(path_, rows_, "data.read.header") || has_names_of_words();
+  }
+
+  // Returns whether all numbers of the row are years that follow each other, which are names of
+  // columns, and the next row has other numbers.
+  bool has_years(const Record& row) const {
+    constexpr int64_t kFirst = 1800, kLast = 2200;
+    std::vector<int64_t> years;
+    for (const std::string& cell : row.fields) {
+      const std::optional<int64_t> number = csv::integer_of(cell);
+      if (!number && !csv::is_text(cell)) return false;
+      if (!number) continue;
+      const bool follows = years.empty() || *number == years.back() + 1;
+      if (!follows || *number < kFirst || *number > kLast) return false;
+      years.push_back(*number);
+    }
+    const bool is_first = &row == rows_.data();
+    return years.size() > 1 && (!is_first || (rows_.size() > 1 && !has_years(rows_[1])));
   }
 
   // Returns whether the first row is a header: its words are distinct, and one of them is unlike

@@ -19,6 +19,8 @@ struct LayoutRequest {
   enum class Header { kAuto, kPresent, kAbsent } header = Header::kAuto;
   // The columns of an earlier file of the same table. A first row with such cells is a header.
   std::set<std::string, std::less<>> known_names{};
+  // A first row with one of these words is a header.
+  std::set<std::string, std::less<>> expected_names{};
 };
 
 struct TableLayout {
