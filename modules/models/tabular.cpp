@@ -5,9 +5,12 @@
 
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/shape_ops.h"
+#include "modules/init.h"
 #include "modules/layers/stateless.h"
 
 namespace taper::v0 {
+
+constexpr double kEmbeddingStd = 0.01;
 
 int64_t tabular_embedding_dim(int64_t indices) {
   constexpr int64_t kMost = 64;
@@ -21,7 +24,9 @@ TabularNet::TabularNet(const TabularNetOptions& o)
   int64_t width = o.num_numbers;
   for (const int64_t size : o.category_sizes) {
     const int64_t dim = o.embedding_dim > 0 ? o.embedding_dim : tabular_embedding_dim(size);
-    embeddings->add<Embedding>(size, dim, EmbeddingOptions{.device = o.device});
+    auto& embedding = embeddings->add<Embedding>(size, dim, EmbeddingOptions{.device = o.device});
+    // With a standard deviation of 1, wide embeddings of many words would drown the numbers.
+    init::normal_(embedding.weight, 0, kEmbeddingStd);
     width += dim;
   }
   for (const int64_t hidden : o.hidden) {
