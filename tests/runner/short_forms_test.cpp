@@ -45,6 +45,11 @@ TEST_F(ShortForms, MeanTheSameAsTheFullForms) {
       {"data: {path: words.txt, block_size: 8}\ntrain: {epochs: 1}",
        "data: {type: text, path: words.txt, block_size: 8}\nmodel: {type: gpt}\n"
        "optimizer: {type: adamw}\ntrain: {epochs: 1}"},
+      {"data: {path: a.csv, target: y}",
+       "data: {type: table, path: a.csv, target: y}\nmodel: tabular\noptimizer: adamw\n"
+       "schedule: cosine\ntrain: {epochs: 100, batch_size: 32, early_stopping: {patience: 20}}"},
+      {"data: {path: a.csv, target: y}\ntrain: {steps: 9, early_stopping: true}",
+       "data: {path: a.csv, target: y}\ntrain: {steps: 9, batch_size: 32, early_stopping: {}}"},
       {"data: words.txt\ntrain: {epochs: 1}",
        "data: {type: text, path: words.txt}\ntrain: {epochs: 1}"}};
   for (const Row& row : kRows) EXPECT_EQ(values(row.form), values(row.full)) << row.form;

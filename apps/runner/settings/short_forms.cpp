@@ -80,7 +80,9 @@ std::vector<Node> default_sections(const std::string& data_type) {
                            map_of("optimizer", {entry("type", "adamw")})};
   if (!is_table) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
-  out.push_back(map_of("train", {entry("epochs", "50"), map_of("early_stopping", {})}));
+  // Small tables have a small validation part, whose loss goes up and down for many epochs.
+  out.push_back(map_of("train", {entry("epochs", "100"), entry("batch_size", "32"),
+                                 map_of("early_stopping", {entry("patience", "20")})}));
   return out;
 }
 
@@ -94,7 +96,7 @@ std::string first_path(const Node& data) {
 }
 
 // Adds the default `section` if the config lacks it. If the config has the section without a type,
-// adds the type of the default. `train` gets the default's length.
+// adds the type of the default. `train` gets the default's length and batch size.
 void add_default(Node& root, Node section) {
   Node* given = child_of(root, section.key);
   if (given == nullptr || given->kind == Kind::kNull) {
@@ -102,10 +104,13 @@ void add_default(Node& root, Node section) {
     root.children.push_back(std::move(section));
     return;
   }
-  Node first = std::move(section.children[0]);
-  const bool has_length = first.key == "epochs" && given->find("steps") != nullptr;
-  if (given->kind != Kind::kMap || given->find(first.key) != nullptr || has_length) return;
-  given->children.push_back(std::move(first));
+  if (given->kind != Kind::kMap) return;
+  for (Node& value : section.children) {
+    const bool has_length = value.key == "epochs" && given->find("steps") != nullptr;
+    const bool is_section = value.kind == Kind::kMap;
+    if (is_section || has_length || given->find(value.key) != nullptr) continue;
+    given->children.push_back(std::move(value));
+  }
 }
 
 // Adds the type that the path implies.
