@@ -23,7 +23,7 @@ struct Copies {
     std::shared_ptr<ModuleSlot>& to = slots[from.get()];
     if (!to) {
       const Tensor copy = from->tensor.defined() ? tensor(from->tensor) : Tensor();
-      to = std::make_shared<ModuleSlot>(ModuleSlot{copy});
+      to = std::make_shared<ModuleSlot>(copy);
     }
     return to;
   }
@@ -68,8 +68,8 @@ void CloneGuard::finish() const {
 Module::Module(Module& other) : children_(other.children_), training_(other.training_) {
   Copies& all = copies_or_refuse();
   all.modules[&other] = this;
-  for (const auto& [name, slot, is_buffer] : other.tensors_) {
-    if (slot->tensor.defined()) tensors_.push_back({name, all.slot(slot), is_buffer});
+  for (const auto& [name, slot, role] : other.tensors_) {
+    if (slot->tensor.defined()) tensors_.push_back({name, all.slot(slot), role});
   }
   // Connects the copy with copies of children and parents that were made earlier.
   for (auto& [name, child] : children_) {

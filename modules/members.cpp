@@ -7,14 +7,20 @@
 
 namespace taper::v0 {
 
+void ModuleSlot::hold(const Tensor& value) {
+  if (value.defined()) ++value.impl()->module_places;
+  if (held_.defined()) --held_.impl()->module_places;
+  tensor = held_ = value;
+}
+
 ModuleTensor::ModuleTensor(Module& owner, const std::string& name, const Tensor& value,
-                           bool is_buffer)
-    : slot_(std::make_shared<ModuleSlot>(ModuleSlot{value.detach()})) {
-  owner.register_tensor(name, slot_, is_buffer);
+                           TensorRole role)
+    : slot_(std::make_shared<ModuleSlot>(value.detach())) {
+  owner.register_tensor(name, slot_, role);
 }
 
 ModuleTensor::~ModuleTensor() {
-  if (slot_) slot_->tensor = {};
+  if (slot_) slot_->hold({});
 }
 
 ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) {
@@ -23,7 +29,7 @@ ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) {
   const bool follows =
       slot_ ? slot_->state == kDropped : !other.slot_ || other.slot_->state == kArriving;
   if (!follows) return *this = *other;
-  if (slot_) slot_->tensor = {};
+  if (slot_) slot_->hold({});
   slot_ = std::move(other.slot_);
   if (slot_) slot_->state = kRegistered;
   return *this;
@@ -39,7 +45,7 @@ ModuleTensor& ModuleTensor::operator=(const Tensor& value) {
 }
 
 Parameter::Parameter(Module& owner, const std::string& name, const Tensor& value)
-    : ModuleTensor(owner, name, value, false) {
+    : ModuleTensor(owner, name, value, TensorRole::kParameter) {
   slot_->tensor.requires_grad_();
   slot_->tensor.impl()->is_parameter = true;
 }
@@ -52,8 +58,13 @@ void Parameter::share(const Parameter& other) {
     throw Error("cannot share a parameter of shape ", shape(other), " as one of shape ",
                 shape(*this));
   }
-  slot_->tensor = other.slot_->tensor;
+  slot_->hold(other.slot_->tensor);
 }
+
+Buffer::Buffer(Module& owner, const std::string& name, const Tensor& value,
+               const BufferOptions& options)
+    : ModuleTensor(owner, name, value,
+                   options.persistent ? TensorRole::kBuffer : TensorRole::kUnsavedBuffer) {}
 
 // --- children ---
 

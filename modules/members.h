@@ -34,7 +34,7 @@ class ModuleTensor {
   ModuleTensor() = default;
   ModuleTensor(ModuleTensor&&) = default;
   ModuleTensor(const ModuleTensor& other);  // only within clone(), like Module's
-  ModuleTensor(Module& owner, const std::string& name, const Tensor& value, bool is_buffer);
+  ModuleTensor(Module& owner, const std::string& name, const Tensor& value, TensorRole role);
   ~ModuleTensor();
 
   // The tensor, which this object and the module share. If it is undefined, the module does not
@@ -58,11 +58,12 @@ class Parameter : public ModuleTensor {
   void share(const Parameter& other);
 };
 
-// A tensor that is saved and moved with the module but not trained.
+// A tensor that is saved and moved with the module but not trained. One that the constructor
+// computes anew need not be saved: Buffer rope{*this, "rope", table, {.persistent = false}}.
 class Buffer : public ModuleTensor {
  public:
-  Buffer(Module& owner, const std::string& name, const Tensor& value)
-      : ModuleTensor(owner, name, value, true) {}
+  Buffer(Module& owner, const std::string& name, const Tensor& value,
+         const BufferOptions& options = {});
   // Creates an undefined, unregistered buffer.
   Buffer() = default;
   using ModuleTensor::operator=;
@@ -211,6 +212,17 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
   }
   M& operator*() const { return static_cast<M&>(module()); }
   M* operator->() const { return &**this; }
+  // A Child of a container is iterated and indexed like the container itself:
+  //   for (Block& block : blocks) x = block(x);
+  template <class N = M> auto begin() const requires requires(N& m) { m.begin(); }
+  { return (**this).begin(); }
+  template <class N = M> auto end() const requires requires(N& m) { m.end(); }
+  { return (**this).end(); }
+  template <class Index, class N = M>
+  decltype(auto) operator[](const Index& index) const requires requires(N& m) {
+    m[index];
+  }
+  { return (**this)[index]; }
 };
 
 }  // namespace taper::v0

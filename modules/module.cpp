@@ -225,17 +225,19 @@ void Module::check_name(const char* kind, const std::string& name) {
 }
 
 void Module::register_tensor(const std::string& name, std::shared_ptr<ModuleSlot> slot,
-                             bool is_buffer) {
-  check_name(is_buffer ? "Buffer" : "Parameter", name);
-  tensors_.push_back({name, std::move(slot), is_buffer});
+                             TensorRole role) {
+  check_name(role == TensorRole::kParameter ? "Parameter" : "Buffer", name);
+  tensors_.push_back({name, std::move(slot), role});
 }
 
 void Module::register_parameter(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, std::make_shared<ModuleSlot>(ModuleSlot{tensor}), false);
+  register_tensor(name, std::make_shared<ModuleSlot>(tensor), TensorRole::kParameter);
 }
 
-void Module::register_buffer(const std::string& name, const Tensor& tensor) {
-  register_tensor(name, std::make_shared<ModuleSlot>(ModuleSlot{tensor}), true);
+void Module::register_buffer(const std::string& name, const Tensor& tensor,
+                             const BufferOptions& options) {
+  register_tensor(name, std::make_shared<ModuleSlot>(tensor),
+                  options.persistent ? TensorRole::kBuffer : TensorRole::kUnsavedBuffer);
 }
 
 void Module::register_module(const std::string& name, Module& child) {
@@ -251,14 +253,20 @@ std::vector<Module::Found> Module::collect(bool once) const {
   std::unordered_set<const TensorImpl*> seen;
   const std::function<void(const std::string&, const Module&)> add = [&](const std::string& path,
                                                                          const Module& module) {
-    for (const auto& [name, slot, is_buffer] : module.tensors_) {
+    for (const auto& [name, slot, role] : module.tensors_) {
       const Tensor& tensor = slot->tensor;
       if (!tensor.defined() || (!seen.insert(tensor.impl()).second && once)) continue;
-      out.push_back({joined(path, name), tensor, is_buffer});
+      out.push_back({joined(path, name), slot, role});
     }
     for (const auto& [name, child] : module.children_) add(joined(path, name), *child);
   };
   add("", *this);
+  return out;
+}
+
+std::vector<Module::Found> Module::collect_saved() const {
+  std::vector<Found> out = collect(false);
+  std::erase_if(out, [](const Found& found) { return found.role == TensorRole::kUnsavedBuffer; });
   return out;
 }
 
@@ -289,7 +297,8 @@ Module& Module::requires_grad_(BoolArg on) {
 std::vector<NamedTensor> Module::named(bool buffers) const {
   std::vector<NamedTensor> out;
   for (const Found& found : collect(true)) {
-    if (found.is_buffer == buffers) out.push_back({found.path, found.tensor});
+    const bool is_buffer = found.role != TensorRole::kParameter;
+    if (is_buffer == buffers) out.push_back({found.path, found.tensor()});
   }
   return out;
 }
@@ -339,8 +348,8 @@ Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype
     Tensor target, value, grad;
   };
   std::vector<Move> moves;
-  for (const auto& [path, tensor, is_buffer] : collect(true)) {
-    const Tensor grad = tensor.grad();
+  for (const Found& found : collect(true)) {
+    const Tensor tensor = found.tensor(), grad = tensor.grad();
     moves.push_back(
         {tensor, moved(tensor.detach()), grad.defined() ? moved(grad.detach()) : Tensor()});
   }

@@ -47,14 +47,32 @@ struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
 
+// Options of a buffer: {.persistent = false}.
+struct BufferOptions {
+  // Whether the buffer is part of state_dict(). One that is not is still moved and cloned with its
+  // module, but it is neither saved nor expected by load_state_dict().
+  bool persistent = true;
+};
+
+enum class TensorRole : uint8_t { kParameter, kBuffer, kUnsavedBuffer };
+
 // A tensor of a module, shared by the module and its Parameter or Buffer.
 struct ModuleSlot {
-  Tensor tensor;
+  explicit ModuleSlot(const Tensor& value) { hold(value); }
+  ~ModuleSlot() { hold({}); }
+  ModuleSlot& operator=(ModuleSlot&&) = delete;  // neither copied nor moved
+  // Replaces the tensor of the module, and updates TensorImpl::module_places of both tensors.
+  void hold(const Tensor& value);
+
+  Tensor tensor;  // the module's tensor
   enum class State : uint8_t {
     kRegistered,
     kArriving,  // the module was assigned to another one; its Parameter or Buffer follows
     kDropped,   // another module was assigned to this module
   } state = State::kRegistered;
+
+ private:
+  Tensor held_;
 };
 
 class ChildBase;
@@ -89,6 +107,7 @@ class Module {
   // is listed once.
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_parameters() const;
+  // Returns all buffers, also those that are not saved.
   std::vector<NamedTensor> named_buffers() const;
   using Named = std::pair<std::string, Module*>;
   const std::vector<Named>& children() const { return children_; }
@@ -146,7 +165,8 @@ class Module {
   // taken, and if this module is below the child. A child may be destroyed before or after its
   // parents.
   void register_parameter(const std::string& name, const Tensor& tensor);
-  void register_buffer(const std::string& name, const Tensor& tensor);
+  void register_buffer(const std::string& name, const Tensor& tensor,
+                       const BufferOptions& options = {});
   void register_module(const std::string& name, Module& child);
   // Moves `fresh` from its first place in the tree to this module's first place, with the same name
   // and position. Children and containers call this on assignment.
@@ -218,7 +238,7 @@ class Module {
   struct Entry {
     std::string name;
     std::shared_ptr<ModuleSlot> slot;
-    bool is_buffer;
+    TensorRole role;
   };
   class Call {
    public:
@@ -239,7 +259,7 @@ class Module {
     std::shared_ptr<BackwardCall> backward_;  // null unless there are backward hooks
   };
 
-  void register_tensor(const std::string& name, std::shared_ptr<ModuleSlot> slot, bool is_buffer);
+  void register_tensor(const std::string& name, std::shared_ptr<ModuleSlot> slot, TensorRole role);
   void check_name(const char* kind, const std::string& name);
   // Returns whether this is the other module or is below it.
   bool is_in(const Module& other) const;
@@ -258,10 +278,14 @@ class Module {
   std::string path_in(const Module* other) const;
   struct Found {
     std::string path;
-    Tensor tensor;
-    bool is_buffer;
+    std::shared_ptr<ModuleSlot> slot;
+    TensorRole role;
+    const Tensor& tensor() const { return slot->tensor; }
   };
+  // Returns all tensors of the tree. once: lists a tensor with several names only under the first.
   std::vector<Found> collect(bool once) const;
+  // Returns the tensors that state_dict() has, with all of their names.
+  std::vector<Found> collect_saved() const;
   IncompatibleKeys load(const std::vector<NamedTensor>& state, const LoadedTensors* file,
                         const LoadOptions& options);
   std::vector<NamedTensor> named(bool buffers) const;

@@ -70,7 +70,7 @@ std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& state,
 
 std::vector<NamedTensor> Module::state_dict() const {
   std::vector<NamedTensor> out;
-  for (const Found& found : collect(false)) out.push_back({found.path, found.tensor.detach()});
+  for (const Found& found : collect_saved()) out.push_back({found.path, found.tensor().detach()});
   return out;
 }
 
@@ -87,23 +87,23 @@ IncompatibleKeys Module::load(const std::vector<NamedTensor>& state, const Loade
                               const LoadOptions& options) {
   IncompatibleKeys keys;
   std::map<std::string, Tensor> given = by_name(state, options.prefix);
-  const std::vector<Found> own = collect(false);
+  const std::vector<Found> own = collect_saved();
   std::vector<std::pair<Tensor, Tensor>> copies;
   std::set<const TensorImpl*> named;  // tensors that were given under at least one of their names
   for (const Found& found : own) {
-    if (given.contains(found.path)) named.insert(found.tensor.impl());
+    if (given.contains(found.path)) named.insert(found.tensor().impl());
   }
   std::string wrong;
   for (const Found& found : own) {
     const auto value = given.find(found.path);
     if (value == given.end()) {
-      if (named.contains(found.tensor.impl())) continue;
+      if (named.contains(found.tensor().impl())) continue;
       const std::string why = file ? why_unreadable(*file, options.prefix + found.path) : "";
       why.empty() ? keys.missing_keys.push_back(found.path) : (void)(wrong += "\n\t" + why);
       continue;
     }
-    wrong += size_mismatch(found.path, value->second.shape(), found.tensor.shape());
-    copies.push_back({found.tensor, value->second});
+    wrong += size_mismatch(found.path, value->second.shape(), found.tensor().shape());
+    copies.push_back({found.tensor(), value->second});
     given.erase(value);
   }
   for (const auto& [name, tensor] : state) {

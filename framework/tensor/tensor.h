@@ -265,6 +265,9 @@ struct TensorImpl {
   // Whether the tensor was created from a C++ number, or only from such tensors. In type promotion
   // only its kind counts.
   bool wrapped_number = false;
+  // The number of places in modules that hold this tensor as a parameter or buffer. Optimizers use
+  // it to detect a parameter that its module has given up.
+  std::atomic<uint16_t> module_places{0};
   // The index of this tensor among the outputs of grad_fn.
   uint32_t output = 0;
   // The number of times that in-place functions gave this tensor another grad_fn. In a view, it is
