@@ -26,10 +26,11 @@ Activation fusible(const Module& layer, const Module& activation) {
   return by_tanh ? Activation::kGeluTanh : Activation::kGelu;
 }
 
-size_t place_of(int64_t index, size_t size) {
-  const int64_t n = int64_t(size);
-  if (index < -n || index >= n) throw IndexError("index ", index, " is out of range");
-  return size_t(index < 0 ? index + n : index);
+size_t place_of(int64_t index, int64_t size) {
+  if (index < -size || index >= size) {
+    throw IndexError("index ", index, " is out of range of a list with ", size, " entries");
+  }
+  return size_t(index < 0 ? index + size : index);
 }
 
 }  // namespace
@@ -72,8 +73,13 @@ void ModuleContainer::refuse_type(const Module& child, const std::type_info& wan
                   name ? name : demangled(wanted.name()));
 }
 
-Module& ModuleList::operator[](int64_t index) const {
+Module& ModuleContainer::child_at(int64_t index) const {
   return *children()[place_of(index, size())].second;
+}
+
+void ModuleContainer::check_count(int64_t count) const {
+  require<ValueError>(count >= 0, type_name(), ": the number of modules must not be negative, got ",
+                      count);
 }
 
 ParameterList::ParameterList(const std::vector<Tensor>& values) {
@@ -88,7 +94,7 @@ Parameter& ParameterList::operator[](int64_t index) { return parameters_[place_o
 
 std::string ParameterList::extra_repr() const {
   std::string text;
-  for (size_t i = 0; i < size(); ++i) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
     std::string sizes;
     for (const int64_t n : parameters_[i]->shape())
       sizes += concat_to_string(sizes.empty() ? "" : "x", n);
@@ -107,9 +113,10 @@ Tensor activated(Module& layer, Module& activation, const Tensor& x) {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (size_t i = 0; i < size(); ++i) {
+  const size_t count = children().size();
+  for (size_t i = 0; i < count; ++i) {
     Module& layer = *children()[i].second;
-    Module* next = i + 1 < size() ? children()[i + 1].second : nullptr;
+    Module* next = i + 1 < count ? children()[i + 1].second : nullptr;
     const bool fuses = next && fusible(layer, *next) != Activation::kNone;
     y = fuses ? activated(layer, *next, y) : layer(y);
     i += fuses;

@@ -4,6 +4,8 @@
 // (.../torch.nn.ParameterList.html).
 #pragma once
 
+#include <concepts>
+#include <iterator>
 #include <memory>
 #include <typeinfo>
 
@@ -26,7 +28,7 @@ class ModuleContainer : public Module {
   ModuleContainer& operator=(ModuleContainer&& other);
   ~ModuleContainer() override;
   ModuleContainer(ModuleContainer& other);  // only within clone(), like Module's
-  size_t size() const { return children().size(); }
+  int64_t size() const { return std::ssize(children()); }
   auto begin() const { return children().begin(); }
   auto end() const { return children().end(); }
 
@@ -40,6 +42,11 @@ class ModuleContainer : public Module {
     return static_cast<M&>(exchange(old, take_module(std::move(fresh))));
   }
   Module& exchange(Module& old, std::unique_ptr<Module> fresh);
+  // Returns the child of that index, where a negative index counts from the end. Throws IndexError
+  // if it is out of range.
+  Module& child_at(int64_t index) const;
+  // Throws ValueError if the number of modules is negative.
+  void check_count(int64_t count) const;
   // Throws TypeError with both types if the child is not an M.
   template <class M> M& as(Module& child) const {
     if (M* found = dynamic_cast<M*>(&child)) return *found;
@@ -74,13 +81,87 @@ class ModuleList : public Cloneable<ModuleList, ModuleContainer> {
     return static_cast<M&>(own(concat_to_string(size()), take_module(std::move(module))));
   }
   // A negative index counts from the end. Throws IndexError if it is out of range.
-  Module& operator[](int64_t index) const;
+  Module& operator[](int64_t index) const { return child_at(index); }
   template <class M> M& at(int64_t index) const { return as<M>((*this)[index]); }
   // Replaces a module and returns the new one: net.replace(-1, Linear(512, 5)) is PyTorch's net[-1]
   // = nn.Linear(512, 5).
   template <ModuleRvalue M> M& replace(int64_t index, M&& fresh) {
     return exchange((*this)[index], std::move(fresh));
   }
+};
+
+// A list of modules that are all of type M or derived from it, and are named "0", "1", and so on. A
+// loop gives the modules themselves, without a cast:
+//   Child<ListOf<Block>> blocks{*this, "blocks", 12, width};  // twelve times Block(width)
+//   for (Block& block : blocks) x = block(x);
+// It is printed, saved and cloned like a ModuleList.
+template <class M> class ListOf : public Cloneable<ListOf<M>, ModuleContainer> {
+ public:
+  // A forward iterator over the modules. Adding or replacing modules invalidates it.
+  class Iterator {
+   public:
+    using value_type = M;
+    using reference = M&;
+    using pointer = M*;
+    using difference_type = std::ptrdiff_t;
+    using iterator_category = std::forward_iterator_tag;
+    Iterator() = default;
+    explicit Iterator(const Module::Named* place) : place_(place) {}
+    M& operator*() const { return static_cast<M&>(*place_->second); }
+    M* operator->() const { return &**this; }
+    Iterator& operator++() {
+      ++place_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(place_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Module::Named* place_ = nullptr;
+  };
+
+  ListOf() = default;
+  // Constructs `count` modules, each from the same arguments. Throws ValueError if count is
+  // negative.
+  template <class... Args>
+  requires std::constructible_from<M, const Args&...>
+  explicit ListOf(IntArg count, const Args&... args) {
+    this->check_count(count);
+    for (int64_t i = 0; i < count; ++i) (void)add(args...);
+  }
+  // Appends make(0), make(1), ... make(count - 1), which return an M.
+  template <std::invocable<int64_t> F>
+  requires std::same_as<std::invoke_result_t<F&, int64_t>, M> ListOf(IntArg count, F&& make) {
+    this->check_count(count);
+    for (int64_t i = 0; i < count; ++i) append(std::unique_ptr<M>(new M(make(i))));
+  }
+
+  Iterator begin() const { return Iterator(this->children().data()); }
+  Iterator end() const { return Iterator(this->children().data() + this->size()); }
+  // A negative index counts from the end. Throws IndexError if it is out of range.
+  M& operator[](int64_t index) const { return static_cast<M&>(this->child_at(index)); }
+
+  // Appends a module and returns it.
+  M& append(std::unique_ptr<M> module) {
+    return static_cast<M&>(this->own(concat_to_string(this->size()), std::move(module)));
+  }
+  // Constructs a module in place from the arguments, or takes over one that is passed as an rvalue,
+  // and returns it.
+  template <class... Args>
+  requires std::constructible_from<M, Args...> M& add(Args&&... args) {
+    return this->template make<M>(concat_to_string(this->size()), std::forward<Args>(args)...);
+  }
+  template <ModuleRvalue N>
+  requires(std::derived_from<N, M> && !std::same_as<N, M>) N& add(N&& module) {
+    return static_cast<N&>(
+        this->own(concat_to_string(this->size()), take_module(std::move(module))));
+  }
+  // Replaces a module and returns the new one. The old one is destroyed.
+  template <ModuleRvalue N>
+  requires std::derived_from<N, M> N& replace(int64_t index, N&& fresh) {
+    return this->exchange((*this)[index], std::move(fresh));
+  }
+  std::string type_name() const override { return "ModuleList"; }
 };
 
 // A function or lambda as a layer.
@@ -161,7 +242,7 @@ class ParameterList : public Cloneable<ParameterList> {
  public:
   explicit ParameterList(const std::vector<Tensor>& values = {});
   void append(const Tensor& value);
-  size_t size() const { return parameters_.size(); }
+  int64_t size() const { return std::ssize(parameters_); }
   auto begin() const { return parameters_.begin(); }
   auto end() const { return parameters_.end(); }
   // A negative index counts from the end. Throws IndexError if it is out of range.

@@ -126,7 +126,7 @@ template <class Layer> class TransformerStack : public Module {
  protected:
   // Passes x through each layer, which is called as layer(x, args...), and then through the norm.
   template <class... Args> Tensor run(Tensor x, const Args&... args) {
-    for (size_t i = 0; i < layers->size(); ++i)
+    for (int64_t i = 0; i < layers->size(); ++i)
       x = layers->template at<Layer>(int64_t(i))(x, args...);
     return norm ? (*norm)(x) : x;
   }

@@ -311,7 +311,7 @@ TEST(Lambda, IsALayerAmongLayers) {
   double factor = 3;
   Sequential net([](const Tensor& x) { return x + 1; }, doubled, ReLU());
   net.add([&](const Tensor& x) { return x * factor; }).add(Flatten());
-  EXPECT_EQ(net.size(), 5u);
+  EXPECT_EQ(net.size(), 5);
   EXPECT_TRUE(close(net(ones({2, 2})), full({2, 2}, 12.0), 1e-6));
 }
 

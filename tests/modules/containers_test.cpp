@@ -58,7 +58,7 @@ TEST(ModuleList, GivesItsModulesByPlaceAndType) {
   ModuleList list;
   Linear& first = list.add<Linear>(3, 4);
   list.append(std::make_unique<ReLU>());
-  EXPECT_EQ(list.size(), 2u);
+  EXPECT_EQ(list.size(), 2);
   EXPECT_EQ(&list[0], &first);
   EXPECT_EQ(&list[-2], &first);
   EXPECT_EQ(list.at<Linear>(0).out_features, 4);
@@ -76,7 +76,83 @@ TEST(ModuleList, GivesItsModulesByPlaceAndType) {
         return 0;
       },
       "nullptr is not a Module subclass (child of ModuleList)"));
-  EXPECT_EQ(list.size(), 2u);
+  EXPECT_EQ(list.size(), 2);
+}
+
+// --- typed lists ---
+
+struct Block : Cloneable<Block> {
+  explicit Block(int64_t width, double factor_ = 1)
+      : fc(*this, "fc", width, width), factor(factor_) {}
+  Tensor forward(const Tensor& x) override { return fc(x) * factor; }
+  Child<Linear> fc;
+  double factor;
+};
+struct WideBlock : Block {
+  using Block::Block;
+};
+
+TEST(ListOf, ItsLoopGivesItsModulesWithTheirType) {
+  struct Net : ModuleOf<Net> {
+    Child<ListOf<Block>> blocks{*this, "blocks", 3, 4, 0.5};
+    Tensor forward(Tensor x) {
+      for (Block& block : blocks) x = block(x) + block.factor;
+      return x;
+    }
+  } net;
+  const Tensor x = ones({2, 4});
+  Tensor want = x;
+  for (int64_t i = 0; i < net.blocks->size(); ++i) want = net.blocks[i](want) + 0.5;
+  EXPECT_TRUE(close(net(x), want, 0));
+  EXPECT_EQ(net.blocks->size(), 3);
+  EXPECT_EQ(net.state_dict()[2].name, "blocks.1.fc.weight");
+  EXPECT_EQ(&*std::next(net.blocks.begin()), &net.blocks[1]);
+  EXPECT_EQ(&net.blocks[-1], &net.blocks[2]);
+  EXPECT_TRUE(refuses<IndexError>([&] { return net.blocks[3].factor; },
+                                  "index 3 is out of range of a list with 3 entries"));
+  Net copy = clone(net);
+  EXPECT_TRUE(close(copy(x), want, 0));
+  EXPECT_NE(&copy.blocks[0], &net.blocks[0]);
+  EXPECT_TRUE(to_string(net).find("(blocks): ModuleList(\n    (0-2): 3 x Block(") !=
+              std::string::npos);
+}
+
+TEST(ListOf, IsFilledByAFunctionOrOneByOne) {
+  ListOf<Block> list(2, [](int64_t i) { return Block(2, double(i)); });
+  EXPECT_EQ(list[1].factor, 1);
+  Block& added = list.add(2, 7);
+  EXPECT_EQ(list[2].factor, 7);
+  EXPECT_EQ(&added, &list[2]);
+  list.add(Block(2, 8));
+  WideBlock& wide = list.add(WideBlock(2, 9));
+  EXPECT_EQ(&wide, &list[-1]);
+  list.append(std::make_unique<WideBlock>(2, 10));
+  EXPECT_EQ(list.size(), 6);
+  EXPECT_EQ(list.replace(0, WideBlock(2, 11)).factor, 11);
+  EXPECT_EQ(list.begin()->factor, 11);
+  const auto sevens =
+      std::count_if(list.begin(), list.end(), [](const Block& b) { return b.factor == 7; });
+  EXPECT_EQ(sevens, 1);
+  for (const Block& block : ListOf<Block>()) ADD_FAILURE() << block.factor;
+  EXPECT_EQ(ListOf<Block>(0, 4).size(), 0);
+  EXPECT_TRUE(
+      refuses<ValueError>([] { return ListOf<Block>(-1, 4).size(); },
+                          "ModuleList: the number of modules must not be negative, got -1"));
+}
+
+TEST(ListOf, OfAMovedModuleGoesWithIt) {
+  struct Net : ModuleOf<Net> {
+    Child<ListOf<Block>> blocks{*this, "blocks", 2, 2};
+    Tensor forward(Tensor x) {
+      for (Block& block : blocks) x = block(x);
+      return x;
+    }
+  };
+  Net from;
+  const Tensor want = from(ones({1, 2}));
+  Net to = std::move(from);
+  EXPECT_TRUE(close(to(ones({1, 2})), want, 0));
+  EXPECT_EQ(to.parameters().size(), 4U);
 }
 
 TEST(ModuleList, CannotBeCalled) {
