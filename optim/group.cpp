@@ -39,8 +39,9 @@ Group::Group(std::unique_ptr<GroupOptions> own)
                       ": traits() gives an initial value but names no state for it");
 }
 
-void Group::add(const Tensor& param) {
-  slots.push_back({param, std::vector<Tensor>(traits.states.size()), {}, {}});
+void Group::add(const Tensor& param, const std::string& name) {
+  slots.push_back(
+      {param, name, param.impl()->module_places > 0, std::vector<Tensor>(traits.states.size())});
   if (traits.initial) prepare_state(slots.back().states[0], param, *traits.initial);
 }
 
@@ -250,7 +251,8 @@ Group loaded_group(const Group& own, size_t g, Reader& saved) {
   }
   std::map<std::pair<double, std::string>, Tensor> counts;
   for (size_t i = 0; i < size; ++i) {
-    group.add(own.slots[i].param);
+    group.add(own.slots[i].param, own.slots[i].name);
+    group.slots.back().was_in_module = own.slots[i].was_in_module;
     load_slot(group.slots.back(), group, concat_to_string("state.", ids[i], "."), saved, counts);
   }
   return group;

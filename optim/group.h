@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "optim/group_options.h"
@@ -12,7 +13,8 @@ class Group {
  public:
   explicit Group(std::unique_ptr<GroupOptions> own);
 
-  void add(const Tensor& param);
+  // The name is used in messages and may be empty.
+  void add(const Tensor& param, const std::string& name);
   void set_lr(double lr);
   // Updates the parameters that have gradients. Takes one launch for each device and number of
   // updates. Creates missing states, and moves states whose parameter has moved. found_inf: see
@@ -23,8 +25,10 @@ class Group {
   // `step`, a 0-dim float64 tensor that counts their updates.
   struct Slot {
     Tensor param;
-    std::vector<Tensor> states;
-    Tensor master, step;
+    std::string name;    // may be empty
+    bool was_in_module;  // whether a module held the parameter when it was added
+    std::vector<Tensor> states = {};
+    Tensor master = {}, step = {};
   };
   bool trains_master(const Slot& slot) const {
     return options->trains_masters() && is_half(slot.param.dtype());

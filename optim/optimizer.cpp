@@ -113,7 +113,7 @@ void Optimizer::add_group(const std::vector<NamedTensor>& params,
         std::none_of(known.begin(), known.end(), [&](const Tensor& x) { return x.is_same(p); }),
         "some parameters appear in more than one parameter group (", which, ")");
     known.push_back(p);
-    group.add(p);
+    group.add(p, name);
   }
   groups_.push_back(std::move(group));
 }
@@ -128,6 +128,29 @@ void Optimizer::check_step() const {
                 ": step() while the averages are in the model; the step would be lost when they "
                 "are swapped back");
   }
+  check_modules();
+}
+
+void Optimizer::check_modules() const {
+  size_t lost = 0, i = 0, first = 0;
+  const Group::Slot* slot = nullptr;
+  for (const Group& group : groups_) {
+    for (const Group::Slot& s : group.slots) {
+      const bool is_lost = s.was_in_module && s.param.impl()->module_places == 0;
+      lost += is_lost;
+      if (is_lost && !slot) slot = &s, first = i;
+      ++i;
+    }
+  }
+  if (!slot) return;
+  const std::string which = slot->name.empty() ? concat_to_string(first) : slot->name;
+  throw Error(groups_[0].traits.optimizer, ": parameter ", which, " of shape ", slot->param.shape(),
+              lost > 1 ? concat_to_string(" and ", lost - 1, " more are") : " is",
+              " no longer in a module: the module was destroyed, or its layer, weight or whole "
+              "content was replaced after the optimizer was created, so that a step would train "
+              "tensors that the model does not use. Create the optimizer after the model is "
+              "complete; to restore weights, use load_state_dict(), which writes into the "
+              "parameters");
 }
 
 void Optimizer::step() {

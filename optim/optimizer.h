@@ -55,8 +55,10 @@ class Optimizer {
 
   // Updates every parameter that has a gradient, with one launch for each device and number of
   // updates in a group. Throws Error while an EMA or AveragedModel has swapped its averages into a
-  // parameter, because the update would be lost when they are swapped back. A replayed CUDA graph
-  // does not check this.
+  // parameter, because the update would be lost when they are swapped back. Throws Error, with the
+  // parameter's name, if a module held a parameter when it was added and no module holds it any
+  // more: net.fc = Linear(512, 5) and net = clone(best) replace parameters, and the optimizer still
+  // has the old ones. A replayed CUDA graph does not check either.
   //
   // Does not synchronize. It allocates memory and copies from the host only in the first step of a
   // parameter and after parameters were moved, so that other steps can be captured in a CUDA graph.
@@ -113,8 +115,8 @@ class Optimizer {
   Optimizer(Optimizer&& other) noexcept;
   Optimizer& operator=(Optimizer&& other) noexcept;
   virtual Tensor step_by(const std::function<Tensor()>& closure);
-  // Call it at the start of each step. Throws Error if the step would be lost (see step()), or if
-  // the optimizer was moved from.
+  // Call it at the start of each step. Throws Error if the step would be lost or would train
+  // tensors that no module has (see step()), or if the optimizer was moved from.
   void check_step() const;
 
   std::vector<Group> groups_;
@@ -122,6 +124,8 @@ class Optimizer {
 
  private:
   const Group& group(size_t index) const;
+  // Throws Error if a parameter is no longer in its module (see step()).
+  void check_modules() const;
   void add_groups(const std::vector<NamedTensor>& params, const GroupOptions& options,
                   const std::vector<GroupRule>& rules);
   void add_group(const std::vector<NamedTensor>& params, std::unique_ptr<GroupOptions> options);
