@@ -46,6 +46,7 @@
 #include "framework/io/npy.h"
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
+#include "framework/io/training_checkpoint.h"
 #include "framework/memory/cpu_allocator.h"
 #include "framework/memory/cuda_memory.h"
 #include "framework/profiler/profiler.h"

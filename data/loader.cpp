@@ -17,6 +17,7 @@
 #include "autograd/ops/shape_ops.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::data {
 namespace {
@@ -70,11 +71,19 @@ struct DataLoader::State {
     return options.batches > 0 ? options.batches : std::numeric_limits<int64_t>::max();
   }
 
+  // Returns everything that says which samples a batch has, except the position.
+  std::vector<std::pair<const char*, int64_t>> order_settings() const {
+    return {{"seed", int64_t(seed)},      {"batch_size", options.batch_size},
+            {"shuffle", options.shuffle}, {"drop_last", options.drop_last},
+            {"batches", options.batches}, {"samples", open ? -1 : sampler->size()}};
+  }
+
   int64_t samples() const { return std::min(steps() * options.batch_size, sampler->size()); }
 
   void start(int64_t number, int64_t first_batch) {
     stop();
     is_started = true;
+    is_restored = false;
     epoch = number;
     if (open) {
       stream = open(epoch);
@@ -187,6 +196,7 @@ struct DataLoader::State {
   }
 
   std::optional<Batch> next() {
+    if (is_restored) start(epoch, taken);
     if (!is_started) throw Error("DataLoader::next: call start(epoch) first");
     if (taken >= last) return std::nullopt;
     const int64_t first = taken * options.batch_size;
@@ -205,6 +215,7 @@ struct DataLoader::State {
   std::shared_ptr<const Sampler> sampler;
   // State of the current epoch:
   bool is_started = false;
+  bool is_restored = false;     // `epoch` and `taken` were restored, and the epoch is to be started
   int64_t epoch = 0, last = 0;  // `last`: number of batches that are read in this epoch
   Tensor order, numbers;        // row numbers on the set's device, and on the host for transforms
   SampleStream stream;          // empty at its end; only the reading thread uses it
@@ -238,6 +249,49 @@ void DataLoader::start(int64_t epoch, int64_t first_batch) {
 std::optional<Batch> DataLoader::next() { return state().next(); }
 int64_t DataLoader::steps_per_epoch() const { return state().steps(); }
 int64_t DataLoader::samples_per_epoch() const { return state().samples(); }
+int64_t DataLoader::current_epoch() const { return state().epoch; }
+
+void DataLoader::start_or_continue(int64_t epoch) {
+  State& s = state();
+  const bool continues = s.is_restored && epoch == s.epoch;
+  const bool skips = s.is_restored && !continues && s.taken > 0 && (s.open || s.taken < s.steps());
+  require(!skips, "DataLoader: epoch(", epoch, ") would skip the rest of epoch ", s.epoch,
+          ", which was restored after ", s.taken,
+          " batches: begin with epoch(loader.current_epoch()), or call start() to go elsewhere");
+  start(epoch, continues ? s.taken : 0);
+}
+
+std::vector<NamedTensor> DataLoader::state_dict() const {
+  std::vector<NamedTensor> out{{"epoch", tensor(state().epoch)}, {"batch", tensor(state().taken)}};
+  for (const auto& [name, value] : state().order_settings()) out.push_back({name, tensor(value)});
+  return out;
+}
+
+void DataLoader::load_state_dict(const std::vector<NamedTensor>& saved) {
+  State& s = state();
+  const auto number = [&](const std::string& name, std::string& problems) -> int64_t {
+    const auto found = std::ranges::find(saved, name, &NamedTensor::name);
+    const bool fits = found != saved.end() && found->tensor.defined() && found->tensor.dim() == 0 &&
+                      found->tensor.dtype() == kInt64;
+    if (!fits) problems += concat_to_string("\n\tthe state has no int64 number \"", name, "\"");
+    return fits ? found->tensor.item<int64_t>() : -1;
+  };
+  std::string problems;
+  const int64_t epoch = number("epoch", problems), batch = number("batch", problems);
+  if (problems.empty() && batch < 0) problems = "\n\t\"batch\" is negative";
+  for (const auto& [name, value] : s.order_settings()) {
+    const size_t before = problems.size();
+    const int64_t other = number(name, problems);
+    if (problems.size() > before || other == value) continue;
+    problems += concat_to_string("\n\t", name, " was ", other, ", and is ", value, " here");
+  }
+  require<ValueError>(problems.empty(), "DataLoader: the position cannot be restored:", problems);
+  s.stop();
+  s.epoch = epoch;
+  s.taken = batch;
+  s.is_restored = true;
+  ++starts_;
+}
 bool DataLoader::is_resident() const { return state().is_resident(); }
 
 }  // namespace taper::v0::data

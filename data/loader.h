@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "data/transforms.h"
 
@@ -78,12 +79,30 @@ class DataLoader {
   int64_t steps_per_epoch() const;
   // Returns the number of samples in the batches of an epoch.
   int64_t samples_per_epoch() const;
+  // Returns the number of the last epoch that was started or restored; 0 before the first.
+  int64_t current_epoch() const;
+
+  // Returns the position, as 0-dim int64 tensors: "epoch", and "batch", the number of batches that
+  // next() or the loop has returned. Also returns what the order of the samples depends on: "seed",
+  // "batch_size", "shuffle", "drop_last", "batches" and "samples" (-1 for streams). Batches that
+  // workers have prepared ahead do not count.
+  std::vector<NamedTensor> state_dict() const;
+  // Restores a position: the next epoch(current_epoch()), or next(), continues after the last batch
+  // that was returned. So this loop also continues in the middle of an epoch:
+  //   for (int64_t e = loader.current_epoch(); e < epochs; ++e)
+  //     for (const data::Batch& batch : loader.epoch(e)) ...
+  // Another epoch() throws Error if it would skip the rest of the restored one; start() may go
+  // anywhere. Throws ValueError, with the whole list, if this loader has other samples or another
+  // order. Does not load any batch yet. A stream is read again from its beginning.
+  void load_state_dict(const std::vector<NamedTensor>& state);
   // Returns whether the whole set is on the GPU.
   bool is_resident() const;
 
  private:
   struct State;
   State& state() const;  // throws Error if this was moved from
+  // Starts an epoch, or continues it if it is the one that was restored.
+  void start_or_continue(int64_t epoch);
   std::unique_ptr<State> state_;
   int64_t starts_ = 0;
 };
@@ -112,7 +131,7 @@ class DataLoader::Epoch {
 };
 
 inline DataLoader::Epoch DataLoader::epoch(int64_t number) & {
-  start(number);
+  start_or_continue(number);
   return Epoch(*this);
 }
 

@@ -34,6 +34,37 @@ void Generator::set_state(PhiloxKey state) {
   key_ = state;
 }
 
+std::vector<NamedTensor> Generator::state_dict() const {
+  const PhiloxKey key = state();
+  const auto number = [](uint64_t value) {
+    const Tensor out = Tensor::make({}, kInt64, Device());
+    *static_cast<uint64_t*>(out.data_ptr()) = value;
+    return out;
+  };
+  return {{"seed", number(key.seed)}, {"stream", number(key.stream)}};
+}
+
+void Generator::load_state_dict(const std::vector<NamedTensor>& state) {
+  PhiloxKey key = this->state();
+  bool has_seed = false, has_stream = false;
+  for (const auto& [name, tensor] : state) {
+    const bool is_seed = name == "seed", is_known = is_seed || name == "stream";
+    bool& has = is_seed ? has_seed : has_stream;
+    require<ValueError>(
+        is_known && !has && tensor.defined() && tensor.dim() == 0 && tensor.dtype() == kInt64,
+        "Generator: expected a state with the int64 numbers \"seed\" and \"stream\", and \"", name,
+        "\" is ",
+        is_known && has ? "given twice"
+        : is_known      ? "no such number"
+                        : "not one of them");
+    has = true;
+    (is_seed ? key.seed : key.stream) = uint64_t(tensor.item<int64_t>());
+  }
+  require<ValueError>(has_seed && has_stream, "Generator: the state has no \"",
+                      has_seed ? "stream" : "seed", "\"");
+  set_state(key);
+}
+
 Generator& default_generator() {
   for (const DrawGuard* scope = innermost; scope; scope = scope->outer_) {
     if (scope->generator_) return *scope->generator_;

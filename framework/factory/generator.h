@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/base/philox.h"
+#include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
@@ -30,6 +31,11 @@ class Generator {
   // Returns the state that a checkpoint stores.
   PhiloxKey state() const;
   void set_state(PhiloxKey state);
+  // Returns the state as 0-dim int64 tensors: "seed" and "stream", the number of draws so far.
+  std::vector<NamedTensor> state_dict() const;
+  // Restores a state, so that the next draws are those that followed it. Throws ValueError if one
+  // of the two numbers is missing or if there are others.
+  void load_state_dict(const std::vector<NamedTensor>& state);
 
  private:
   PhiloxKey key_;

@@ -16,6 +16,15 @@ std::string below(const std::string& name, std::string_view entry) {
   return name.size() == entry.size() ? "" : name.substr(entry.size() + 1);
 }
 
+// Returns the names for a message.
+std::string names_of(const std::vector<NamedTensor>& tensors) {
+  std::string names;
+  for (const NamedTensor& t : tensors) {
+    if (names.size() <= kMostNames) names += concat_to_string(names.empty() ? "" : ", ", t.name);
+  }
+  return detail::escaped_for_display(names, kMostNames);
+}
+
 }  // namespace
 
 bool is_below(std::string_view name, std::string_view entry) {
@@ -29,12 +38,26 @@ Tensor LoadedTensors::at(std::string_view name) const {
   if (const auto why = unreadable.find(std::string(name)); why != unreadable.end()) {
     throw InputError(why->second);
   }
-  std::string names;
-  for (const NamedTensor& t : *this) {
-    if (names.size() <= kMostNames) names += concat_to_string(names.empty() ? "" : ", ", t.name);
-  }
   throw InputError(path, ": has no tensor ", detail::in_quotes(name),
-                   "; its tensors: ", detail::escaped_for_display(names, kMostNames));
+                   "; its tensors: ", names_of(*this));
+}
+
+void LoadedTensors::keep_prefix(const std::string& prefix) {
+  if (prefix.empty()) return;
+  const auto begins = [&](const auto& name) { return name.starts_with(prefix); };
+  const bool has_any = std::ranges::any_of(*this, begins, &NamedTensor::name) ||
+                       std::ranges::any_of(unreadable, begins, [](auto& e) { return e.first; });
+  if (!has_any) {
+    throw InputError(path, ": no tensor's name begins with ", detail::in_quotes(prefix),
+                     "; its tensors: ", names_of(*this));
+  }
+  std::erase_if(*this, [&](const NamedTensor& t) { return !begins(t.name); });
+  for (NamedTensor& t : *this) t.name.erase(0, prefix.size());
+  std::map<std::string, std::string> kept;
+  for (auto& [name, why] : unreadable) {
+    if (begins(name)) kept.emplace(name.substr(prefix.size()), std::move(why));
+  }
+  unreadable = std::move(kept);
 }
 
 void LoadedTensors::keep_below(const std::string& entry, const std::string& keys) {

@@ -28,6 +28,10 @@ struct LoadedTensors : std::vector<NamedTensor> {
   // contains the reason. Otherwise it lists `keys`, the names in the file, unless the key is empty.
   void keep_below(const std::string& entry, const std::string& keys);
 
+  // Keeps the entries whose names begin with the prefix and removes it from their names. Throws
+  // InputError, with the names in the file, if there is none and the prefix is not empty.
+  void keep_prefix(const std::string& prefix);
+
   std::string path;
   // For each entry that cannot be read, by its name, the reason: a sentence that begins with the
   // path.

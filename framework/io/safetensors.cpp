@@ -321,7 +321,7 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   file.finish();
 }
 
-SafeTensors load_safetensors(const std::string& path) {
+SafeTensors load_safetensors(const std::string& path, const SafeTensorsOptions& options) {
   const Check check{{path, "not a valid safetensors file"}};
   const StoragePtr mapping = map_file(check);
   char* base = static_cast<char*>(mapping->data);
@@ -344,6 +344,7 @@ SafeTensors load_safetensors(const std::string& path) {
     out.tensors.push_back(
         {std::move(e.name), mapped_tensor(mapping, data, e.end - e.begin, e.shape, e.dtype)});
   }
+  out.tensors.keep_prefix(options.prefix);
   return out;
 }
 

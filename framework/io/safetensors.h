@@ -17,6 +17,12 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
+// Options of load_safetensors(): {.prefix = "net."}.
+struct SafeTensorsOptions {
+  // Only the tensors whose names begin with the prefix are returned, without the prefix.
+  std::string prefix = {};
+};
+
 // Writes the same bytes as the Python library. The file is replaced atomically and durably
 // (atomic_file.h). Tensors may be on any device and in any layout. Throws OutputError with the path
 // and the reason if the file cannot be written; ValueError for a name that is repeated, reserved or
@@ -27,7 +33,9 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
 // Maps the file into memory. Bytes are read when a tensor is first used, and in-place changes stay
 // in memory. The mapping lives as long as the last tensor of the file. Until then the file may be
 // replaced, as save_safetensors() does, but must not be shortened. Throws Error with the path and
-// the tensor's name if the file violates the format.
-SafeTensors load_safetensors(const std::string& path);
+// the tensor's name if the file violates the format. Throws InputError, with the file's names, if
+// no name begins with the prefix.
+//   net.load_state_dict(load_safetensors("run.ckpt", {.prefix = "net."}).tensors);
+SafeTensors load_safetensors(const std::string& path, const SafeTensorsOptions& options = {});
 
 }  // namespace taper::v0
