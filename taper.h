@@ -53,6 +53,7 @@
 #include "framework/tensor/tensor.h"
 #include "modules/data_parallel.h"
 #include "modules/distributions/distributions.h"
+#include "modules/functional_call.h"
 #include "modules/init.h"
 #include "modules/layers/containers.h"
 #include "modules/layers/conv_layers.h"

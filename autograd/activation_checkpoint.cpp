@@ -1,5 +1,6 @@
 #include "autograd/activation_checkpoint.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -10,11 +11,31 @@
 
 namespace taper::v0 {
 
+static thread_local const SubstitutionGuard* innermost_substitution = nullptr;
+
+SubstitutionGuard::SubstitutionGuard() : outer_(innermost_substitution) {
+  static std::atomic<uint64_t> count = 0;
+  number_ = ++count;
+  innermost_substitution = this;
+}
+SubstitutionGuard::~SubstitutionGuard() { innermost_substitution = outer_; }
+
+uint64_t SubstitutionGuard::innermost() {
+  return innermost_substitution ? innermost_substitution->number_ : 0;
+}
+
+bool SubstitutionGuard::is_active(uint64_t number) {
+  const SubstitutionGuard* guard = innermost_substitution;
+  while (guard && guard->number_ != number) guard = guard->outer_;
+  return guard || number == 0;
+}
+
 struct CheckpointRegion : CheckpointRegionBase {
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::vector<SavedTensor> inputs;
   std::vector<PhiloxKey> draws;  // the first run's keys of default_generator()
   AutocastState casts = autocast_state();
+  uint64_t substitution = SubstitutionGuard::innermost();  // in the first run
   bool in_first_run = true;
   uint32_t count = 0;               // number of tensors saved by the first run
   std::vector<SavedTensor> values;  // saved by the second run; empty before
@@ -57,6 +78,10 @@ struct CheckpointRegion : CheckpointRegionBase {
   }
 
   void run_again() {
+    require(SubstitutionGuard::is_active(substitution),
+            "taper::checkpoint: the function ran within functional_call() or a FunctionalGuard "
+            "that has ended, so that it would be computed again with the module's own tensors. "
+            "Keep a FunctionalGuard until the end of the backward pass");
     const DrawGuard again = DrawGuard::replay(draws);
     std::vector<Tensor> given;
     for (const SavedTensor& input : inputs) {

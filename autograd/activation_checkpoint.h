@@ -38,4 +38,25 @@ void note_saved(SavedTensor& saved);
 Tensor read_again(CheckpointRegionBase& region, uint32_t index, const Tensor& like,
                   const char* reader);
 
+// While it exists, functions that run on this thread see other tensors than later, because the
+// parameters of a module are replaced (FunctionalGuard). A checkpoint whose function ran meanwhile
+// cannot be computed again later: the backward pass then throws Error instead of using the wrong
+// tensors.
+class SubstitutionGuard {
+ public:
+  SubstitutionGuard();
+  ~SubstitutionGuard();
+  SubstitutionGuard& operator=(SubstitutionGuard&&) = delete;  // neither copied nor moved
+
+  // Returns the number of the innermost guard on this thread, or 0 if there is none. No two guards
+  // of a process have the same number.
+  static uint64_t innermost();
+  // Returns whether the guard of that number exists on this thread. Returns true for 0.
+  static bool is_active(uint64_t number);
+
+ private:
+  uint64_t number_;
+  const SubstitutionGuard* outer_;
+};
+
 }  // namespace taper::v0

@@ -64,7 +64,7 @@ struct ModuleSlot {
   // Replaces the tensor of the module, and updates TensorImpl::module_places of both tensors.
   void hold(const Tensor& value);
 
-  Tensor tensor;  // the module's tensor
+  Tensor tensor;  // the module's tensor, or its substitute within a FunctionalGuard
   enum class State : uint8_t {
     kRegistered,
     kArriving,  // the module was assigned to another one; its Parameter or Buffer follows
@@ -233,6 +233,7 @@ class Module {
   friend class ModuleContainer;
   friend class ChildBase;
   friend class CloneGuard;
+  friend class FunctionalGuard;
   template <class M> friend class Child;
   template <std::derived_from<Module> M> friend M clone(const M& module);
   struct Entry {
