@@ -42,6 +42,15 @@ void f(Module& layer) { (void)clone(layer); }
 //! AModuleOfUnknownTypeIsNotAssignedTo: protected
 void f(Module& to, Module& from) { to = std::move(from); }
 
+//! ACheckpointNeedsState: an entry of a TrainingCheckpoint is a number, a Tensor, or an object with
+void f(Child<Linear>& layer) { TrainingCheckpoint{{"layer", layer}}.save("file"); }
+
+//! ACheckpointRefersToVariables: an entry of a TrainingCheckpoint refers to a variable
+void f(const Linear& layer) { TrainingCheckpoint{{"layer", layer}}.save("file"); }
+
+//! AFunctionalCallTakesTheInputsOfTheModule: no call of this module takes these inputs
+void f(Linear& layer, const Tensor& x) { functional_call(layer, {}, x, "relu"); }
+
 //! AnOptimizerIsNotSliced: protected
 void f(optim::SGD& sgd) { optim::Optimizer sliced = std::move(sgd); }
 
