@@ -67,6 +67,33 @@ TEST_F(ShortForms, CanBeExtended) {
   EXPECT_TRUE(contains(to_yaml(load_config(at_ / "more.yaml", {})), "  type: adam\n  lr: 0.25\n"));
 }
 
+// A small table is read often, in small batches. What a config says is kept.
+TEST_F(ShortForms, TablesHaveADefaultTraining) {
+  write_bytes(at_ / "t.csv", "x,y\n1,2\n");
+  const std::string file = (at_ / "t.csv").string();
+  struct Row {
+    std::string train;
+    std::vector<const char*> parts;
+    const char* not_part;
+  };
+  const Row rows[] = {
+      {"", {"epochs: 100\n", "batch_size: 32\n", "patience: 20\n"}, "steps:"},
+      {"train: {epochs: 50, early_stopping: true}",
+       {"epochs: 50\n", "batch_size: 32\n", "patience: 20\n"},
+       "steps:"},
+      {"train: {epochs: 9}", {"epochs: 9\n", "batch_size: 32\n"}, "early_stopping:"},
+      {"train: {steps: 9, batch_size: 4}", {"steps: 9\n", "batch_size: 4\n"}, "epochs:"},
+      {"train: {early_stopping: {patience: 3}}", {"epochs: 100\n", "patience: 3\n"}, "steps:"},
+      {"train: {early_stopping: false}", {"epochs: 100\n"}, "early_stopping:"}};
+  for (const Row& row : rows) {
+    const std::string yaml = values("data: {path: \"" + file + "\", target: y}\n" + row.train);
+    for (const char* part : row.parts) EXPECT_TRUE(contains(yaml, part)) << row.train << yaml;
+    EXPECT_FALSE(contains(yaml, row.not_part)) << row.train << yaml;
+    EXPECT_TRUE(contains(yaml, "  type: tabular\n"));
+    EXPECT_TRUE(contains(yaml, "  type: cosine\n"));
+  }
+}
+
 TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {
   fs::create_directories(at_ / "photos");
   struct Row {

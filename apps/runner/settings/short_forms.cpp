@@ -68,8 +68,36 @@ void expand(const Schema& schema, Node& map) {
   }
 }
 
+// Returns the paths in `data.path`, which is a path or a list of paths.
+std::vector<std::string> paths_of(const Node& data) {
+  std::vector<std::string> out;
+  const Node* path = data.find("path");
+  if (path == nullptr) return out;
+  if (path->kind == Kind::kScalar) out.push_back(path->text);
+  for (const Node& each : path->children) {
+    if (each.kind == Kind::kScalar) out.push_back(each.text);
+  }
+  return out;
+}
+
+// Returns the default of `train` for a table. A small table has a small validation part, whose loss
+// goes up and down for many epochs (tests/interop/compare_tables.py).
+Node training_of_table(const Node& data) {
+  constexpr uintmax_t kSmall = 4 << 20;  // bytes
+  uintmax_t bytes = 0;
+  for (const std::string& path : paths_of(data)) {
+    std::error_code none;
+    const uintmax_t size = fs::file_size(path, none);
+    bytes += none ? 0 : size;
+  }
+  const bool is_small = bytes <= kSmall;
+  return map_of("train", {entry("epochs", is_small ? "100" : "50"),
+                          entry("batch_size", is_small ? "32" : "256"),
+                          map_of("early_stopping", {entry("patience", is_small ? "20" : "5")})});
+}
+
 // Returns the default sections of a type of data.
-std::vector<Node> default_sections(const std::string& data_type) {
+std::vector<Node> default_sections(const std::string& data_type, const Node& data) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
   const bool is_table = data_type == "table";
   const std::string model = is_table                                     ? "tabular"
@@ -80,23 +108,26 @@ std::vector<Node> default_sections(const std::string& data_type) {
                            map_of("optimizer", {entry("type", "adamw")})};
   if (!is_table) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
-  // Small tables have a small validation part, whose loss goes up and down for many epochs.
-  out.push_back(map_of("train", {entry("epochs", "100"), entry("batch_size", "32"),
-                                 map_of("early_stopping", {entry("patience", "20")})}));
+  out.push_back(training_of_table(data));
   return out;
 }
 
-// Returns the first path in `data.path`, which is a path or a list of paths. Returns "" if there is
-// none.
-std::string first_path(const Node& data) {
-  const Node* path = data.find("path");
-  if (path == nullptr) return "";
-  if (path->kind == Kind::kSequence && !path->children.empty()) path = &path->children[0];
-  return path->kind == Kind::kScalar ? path->text : "";
+// Adds to the section `given` what it lacks of the default. A section with a length of its own does
+// not get the default's early stopping, and a length in steps replaces that in epochs.
+void add_missing(Node& given, const Node& section) {
+  const bool has_length = given.find("epochs") != nullptr || given.find("steps") != nullptr;
+  for (const Node& child : section.children) {
+    Node* own = child_of(given, child.key);
+    if (own != nullptr) {
+      if (own->kind == Kind::kMap) add_missing(*own, child);
+      continue;
+    }
+    const bool is_about_length = child.key == "epochs" || child.key == "early_stopping";
+    if (!(has_length && is_about_length)) given.children.push_back(child);
+  }
 }
 
-// Adds the default `section` if the config lacks it. If the config has the section without a type,
-// adds the type of the default. `train` gets the default's length and batch size.
+// Adds the default `section` if the config lacks it, and otherwise what the config's section lacks.
 void add_default(Node& root, Node section) {
   Node* given = child_of(root, section.key);
   if (given == nullptr || given->kind == Kind::kNull) {
@@ -104,19 +135,14 @@ void add_default(Node& root, Node section) {
     root.children.push_back(std::move(section));
     return;
   }
-  if (given->kind != Kind::kMap) return;
-  for (Node& value : section.children) {
-    const bool has_length = value.key == "epochs" && given->find("steps") != nullptr;
-    const bool is_section = value.kind == Kind::kMap;
-    if (is_section || has_length || given->find(value.key) != nullptr) continue;
-    given->children.push_back(std::move(value));
-  }
+  if (given->kind == Kind::kMap) add_missing(*given, section);
 }
 
 // Adds the type that the path implies.
 void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
-  const std::string type = data_type_of(first_path(data));
+  const std::vector<std::string> paths = paths_of(data);
+  const std::string type = paths.empty() ? "" : data_type_of(paths[0]);
   if (type.empty()) return;
   if (type == "images") child_of(data, "path")->key = "root";
   Node added = entry("type", type);
@@ -144,7 +170,7 @@ void complete_config(Node& root) {
   infer_type(*data);
   const Node* type = data->find("type");
   if (type == nullptr) return;
-  for (Node& section : default_sections(type->text)) add_default(root, std::move(section));
+  for (Node& section : default_sections(type->text, *data)) add_default(root, std::move(section));
 }
 
 std::string data_type_of(const fs::path& path) {
