@@ -5,7 +5,6 @@
 #include <memory>
 #include <set>
 
-#include "data/tables/table_encoding.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 
@@ -28,17 +27,6 @@ TrainTestSplit random_split(const Batch& all, double test_fraction, uint64_t see
 Splits splits_of(DataInfo info, const TrainTestSplit& rows) {
   return {std::move(info), std::make_shared<TensorDataset>(rows.train),
           std::make_shared<TensorDataset>(rows.test)};
-}
-
-std::vector<DataInfo::TargetScale> DataInfo::target_scales() const {
-  if (!columns || columns->targets.size() == 1) {
-    return {{.name = "", .mean = target_mean, .std = target_std, .is_log = target_is_log}};
-  }
-  std::vector<TargetScale> out;
-  for (const TargetColumn& target : columns->targets) {
-    out.push_back({target.name, target.mean, target.std, target.is_log});
-  }
-  return out;
 }
 
 std::string sizes_text(const Splits& parts) {

@@ -24,6 +24,19 @@ struct OptionError : Error {
   std::string key;  // name of the option, as "max_features"
 };
 
+// How a value becomes the target of the model: (y - mean) / std of y or of its logarithm.
+struct TargetScale {
+  std::string name{};  // empty if there is one target
+  double mean = 0, std = 1;
+  bool is_log = false;
+
+  // Returns the value in the unit of the data that an output means.
+  double original(double output) const {
+    const double value = output * std + mean;
+    return is_log ? std::exp(value) : value;
+  }
+};
+
 // Properties of the data that models, metrics and later commands need.
 struct DataInfo {
   Task task = Task::kClassification;
@@ -40,6 +53,9 @@ struct DataInfo {
   std::shared_ptr<const Standardizer> scale{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // text
   bool lines = false;                            // text: each line is a sequence between two "\n"
+  std::vector<TargetScale> several_targets{};    // regression: of each output; empty for one target
+  // Classes: the weight of each in the loss of training; empty: all are 1.
+  std::vector<double> class_weights{};
 
   // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for a language
   // model.
@@ -48,23 +64,11 @@ struct DataInfo {
   }
   // Returns the number of tokens if inputs are int64 tokens; 0 if they are float32.
   int64_t vocab_size() const { return tokenizer ? tokenizer->size() : 0; }
-  // Classes: the weight of each in the loss of training; empty: all are 1.
-  std::vector<double> class_weights{};
-
-  // How a value becomes the target of the model: (y - mean) / std of y or of its logarithm.
-  struct TargetScale {
-    std::string name{};  // empty if there is one target
-    double mean = 0, std = 1;
-    bool is_log = false;
-
-    // Returns the value in the unit of the data that an output means.
-    double original(double output) const {
-      const double value = output * std + mean;
-      return is_log ? std::exp(value) : value;
-    }
-  };
   // Regression: returns the scale of each output.
-  std::vector<TargetScale> target_scales() const;
+  std::vector<TargetScale> target_scales() const {
+    if (!several_targets.empty()) return several_targets;
+    return {{.name = "", .mean = target_mean, .std = target_std, .is_log = target_is_log}};
+  }
 };
 
 // The data sets that a source loads.

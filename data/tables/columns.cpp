@@ -161,7 +161,7 @@ Finding kind_of_numbers(const CellCounts& n, const std::string& name) {
   if (is_identifier && double(n.distinct) >= kNearlyAll * double(n.numbers)) {
     return {ColumnKind::kIgnore, "an identifier of the row" + use_as(name, "number")};
   }
-  if (is_identifier && n.distinct > kFewWords) {
+  if (is_identifier) {
     return {ColumnKind::kCategory, "the numbers identify something"};
   }
   return {ColumnKind::kNumber};

@@ -319,6 +319,7 @@ Splits TableLoader::encode() {
     out.target_mean = first.mean;
     out.target_std = first.std;
     out.target_is_log = first.is_log;
+    out.several_targets = scales_of_several(encoding_);
   }
   out.train = std::make_shared<TensorDataset>(batch_of(parts_.train));
   out.test = std::make_shared<TensorDataset>(batch_of(parts_.test));

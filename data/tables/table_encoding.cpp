@@ -342,6 +342,15 @@ Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
   return count == 1 ? values.reshape({n}) : values.transpose(0, 1).contiguous();
 }
 
+std::vector<TargetScale> scales_of_several(const TableEncoding& encoding) {
+  std::vector<TargetScale> out;
+  if (encoding.targets.size() == 1) return out;
+  for (const TargetColumn& target : encoding.targets) {
+    out.push_back({target.name, target.mean, target.std, target.is_log});
+  }
+  return out;
+}
+
 // Gives the columns of a file without a header the names of training. If it lacks exactly the
 // targets, the names skip them.
 static void name_columns(const TableEncoding& encoding, RawTable& table,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/source.h"
 #include "data/tables/columns.h"
 #include "framework/tensor/tensor.h"
 
@@ -93,6 +94,9 @@ Tensor encode_features(const TableEncoding& encoding, const RawTable& table,
 // a value that is not a number (or, for a logarithm, not positive).
 Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
                       std::span<const int64_t> rows);
+
+// Returns the scales of several targets of values; an empty list for one target.
+std::vector<TargetScale> scales_of_several(const TableEncoding& encoding);
 
 // Returns a further file's table with the columns of the encoding, found by name. A table without a
 // header may lack the target columns; then the others are taken in their order. Throws InputError

@@ -24,7 +24,7 @@ static std::string cell(const std::string& text) {
 
 // Formats an output in the unit of the data with all significant digits. float32 would lose digits
 // if the offset is large, and double would show digits that a float32 output does not have.
-static std::string value_text(float output, const DataInfo::TargetScale& scale) {
+static std::string value_text(float output, const data::TargetScale& scale) {
   constexpr double kRounding = 1e-6;
   const double value = scale.original(output);
   const double step = std::abs(scale.original(output + 1.0) - value);  // of the output's unit
@@ -49,7 +49,7 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
   if (info.task != Task::kRegression) return out;
   std::vector<Tensor> values;
-  for (const DataInfo::TargetScale& scale : info.target_scales()) {
+  for (const data::TargetScale& scale : info.target_scales()) {
     const Tensor column = out.narrow(-1, std::ssize(values), 1) * scale.std + scale.mean;
     values.push_back(scale.is_log ? exp(column) : column);
   }
@@ -72,7 +72,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const Loss loss = losses().make(run.config.loss, {run.info.task});
   std::string out;
   for (const std::string& name : kept.names) out += cell(name) + ",";
-  const std::vector<DataInfo::TargetScale> scales = run.info.target_scales();
+  const std::vector<data::TargetScale> scales = run.info.target_scales();
   if (scales.size() == 1) out += "prediction";
   for (size_t k = 0; scales.size() > 1 && k < scales.size(); ++k) {
     out += concat_to_string(k > 0 ? "," : "", cell(scales[k].name));

@@ -234,6 +234,7 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   if (draft.table) out.table = std::make_shared<const CsvEncoding>(*std::move(draft.table));
   if (draft.columns) {
     out.category_sizes = draft.columns->category_sizes();
+    out.several_targets = data::scales_of_several(*draft.columns);
     out.columns = std::make_shared<const TableEncoding>(*std::move(draft.columns));
   }
   if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));

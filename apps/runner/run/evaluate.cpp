@@ -44,7 +44,7 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
 // Adds a metric of one target. It sees logarithms as the values that they stand for.
 void Evaluator::add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
                            Device device, size_t target) {
-  const DataInfo::TargetScale& scale = scales_[target];
+  const data::TargetScale& scale = scales_[target];
   DataInfo seen = info;
   seen.target_mean = scale.is_log ? 0 : scale.mean;
   seen.target_std = scale.is_log ? 1 : scale.std;
@@ -74,7 +74,7 @@ template <class F> static auto call_metric(const Component& row, F f) try {
 
 // Returns the outputs and targets of one target, in the unit of the data if they are logarithms.
 MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const {
-  const DataInfo::TargetScale& scale = scales_[target];
+  const data::TargetScale& scale = scales_[target];
   const auto column = [&](const Tensor& x) {
     return scales_.size() > 1 ? x.select(1, int64_t(target)) : x;
   };

@@ -76,8 +76,8 @@ class Evaluator {
   Loss loss_;
   Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
-  std::vector<DataInfo::TargetScale> scales_;  // of each target
-  int64_t counted_classes_ = 0;                // classes whose predictions are counted; 0: none
+  std::vector<data::TargetScale> scales_;  // of each target
+  int64_t counted_classes_ = 0;            // classes whose predictions are counted; 0: none
 };
 
 // Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in
