@@ -299,6 +299,11 @@ struct ReadResult {
 // problems and does not throw.
 ReadResult read(const Schema& schema, const Node& root);
 
+// Checks the values of a struct that a program built or changed, by the rules of read(), with the
+// same messages. `schema` is bound to the struct. `copy` is bound to another struct of the same
+// type, which is overwritten. The problems name the field by its path, and have no place.
+std::vector<Problem> problems_of(const Schema& schema, const Schema& copy);
+
 // Parses one word, such as the value of a command-line option, by the rules for values in a config,
 // and stores it in the field. Throws ConfigError.
 void read_word(const Field& field, const std::string& word);

@@ -132,8 +132,12 @@ class TreeReader {
 
   // Returns the tree of the file, merged with those of the files that it includes. Returns
   // std::nullopt if one of them cannot be parsed.
-  std::optional<Node> read(const fs::path& path) {
-    Document file = parse_yaml(read_config(path), {.name = path.string(), .number = -includes_});
+  std::optional<Node> read(const fs::path& path) { return read_text(read_config(path), path); }
+
+  // Like read(), for the text of a file. `path` names it in messages, and its folder is the one
+  // that includes are relative to.
+  std::optional<Node> read_text(const std::string& text, const fs::path& path) {
+    Document file = parse_yaml(text, {.name = path.string(), .number = -includes_});
     std::ranges::copy(file.problems, std::back_inserter(problems));
     if (!file.root) return std::nullopt;
     const Node::Kind kind = file.root->kind;
@@ -188,16 +192,13 @@ class TreeReader {
 
 }  // namespace
 
-RunConfig load_config(const fs::path& path, const std::vector<std::string>& overrides) {
-  const bool is_data = is_data_path(path);
-  TreeReader reader;
-  std::optional<Node> root = is_data ? config_of_data(path) : reader.read(path);
+// Reads the config from the tree that a reader returned, after the overrides are applied to it.
+static RunConfig config_of(std::optional<Node> root, std::vector<Problem> problems,
+                           const std::string& name, const std::vector<std::string>& overrides) {
   // Further problems of an incomplete tree would be misleading.
-  if (!root) throw ConfigError(report(reader.problems));
-  std::vector<Problem> problems = std::move(reader.problems);
+  if (!root) throw ConfigError(report(std::move(problems)));
   for (std::size_t i = 0; i < overrides.size(); ++i) {
-    const std::string text = is_data ? full_override(overrides[i]) : overrides[i];
-    std::ranges::copy(apply(*root, text, int(i) + 1), std::back_inserter(problems));
+    std::ranges::copy(apply(*root, overrides[i], int(i) + 1), std::back_inserter(problems));
     expand_sections(*root);
   }
   if (const Node* include = root->find("include")) {
@@ -205,12 +206,40 @@ RunConfig load_config(const fs::path& path, const std::vector<std::string>& over
   }
   complete_config(*root);
   RunConfig config;
-  config.name = is_data ? name_of_data(path) : path.stem().string();
+  config.name = name;
   ReadResult result = read(describe(config), *root);
   std::ranges::copy(result.problems, std::back_inserter(problems));
   if (!problems.empty()) throw ConfigError(report(std::move(problems)));
   config.places = std::move(result.places);
   return config;
+}
+
+RunConfig load_config(const fs::path& path, const std::vector<std::string>& overrides) {
+  if (is_data_path(path)) {
+    std::vector<std::string> full;
+    for (const std::string& text : overrides) full.push_back(full_override(text));
+    return config_of(config_of_data(path), {}, name_of_data(path), full);
+  }
+  TreeReader reader;
+  std::optional<Node> root = reader.read(path);
+  return config_of(std::move(root), std::move(reader.problems), path.stem().string(), overrides);
+}
+
+RunConfig load_config_text(const std::string& yaml, const std::vector<std::string>& overrides) {
+  require<ConfigError>(yaml.size() <= kMaxYamlBytes, "config text: more than ", kMaxYamlBytes,
+                       " bytes, too large for a configuration");
+  TreeReader reader;
+  std::optional<Node> root = reader.read_text(yaml, "config text");
+  return config_of(std::move(root), std::move(reader.problems), "run", overrides);
+}
+
+void check_config(const RunConfig& config) {
+  RunConfig own = config, copy;
+  if (own.name.empty()) own.name = "run";
+  copy.data.base = config.data.base;
+  std::vector<Problem> problems = problems_of(describe(own), describe(copy));
+  if (!config.include.empty()) problems.push_back({{}, "include: can only be used in a file"});
+  if (!problems.empty()) throw ConfigError(report(std::move(problems)));
 }
 
 std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml) {

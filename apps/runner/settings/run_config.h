@@ -295,7 +295,19 @@ void require_fit(const RunConfig& config, const data::DataInfo& data);
 // ones win. The value v is YAML. A number in the path selects a list entry. `name` defaults to the
 // file name without its extension. Throws ConfigError with all problems, each with its place and
 // source line.
-RunConfig load_config(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+RunConfig load_config(const std::filesystem::path& path,
+                      const std::vector<std::string>& overrides = {});
+// Like load_config(), for the text of a config file. `name` defaults to "run", and messages call
+// the text "config text". Files that it includes are relative to the current directory.
+//
+//   const RunConfig config = load_config_text("{data: {type: digits}, train: {epochs: 1}}");
+RunConfig load_config_text(const std::string& yaml, const std::vector<std::string>& overrides = {});
+
+// Checks a config that was built or changed in C++ by the rules for YAML. Throws ConfigError with
+// all problems, each with the path of its field, such as "train.batch_size: expected an integer, at
+// least 1 and at most 10000000, got '0'". An empty name is accepted. train() and validate() call
+// this.
+void check_config(const RunConfig& config);
 
 // Returns train.eval_batch_size from the YAML of a run's config; std::nullopt if it is absent.
 std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml);

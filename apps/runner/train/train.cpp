@@ -229,7 +229,9 @@ void TrainingRun::seal(TrainResult& result) {
 }  // namespace
 
 TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOptions& options) {
+  check_config(asked);
   RunConfig config = asked;
+  if (config.name.empty()) config.name = "run";
   std::optional<SignalGuard> signals;
   if (owns_process()) signals.emplace(is_later_rank());
   const ConsoleGuard console(config.log);

@@ -43,6 +43,7 @@ static std::string summary_of(Module& model, const RunConfig& config, const Data
 }
 
 std::string validate(const RunConfig& config, int64_t ranks) {
+  check_config(config);
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
   require_fit(config, data);
@@ -75,6 +76,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
 }
 
 std::string dry_run(const RunConfig& asked) {
+  check_config(asked);
   const ConsoleGuard console(asked.log);
   const HostStateGuard host;
   RunConfig config = asked;
