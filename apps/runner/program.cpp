@@ -23,10 +23,11 @@ using Words = std::vector<std::string>;
 
 // Returns the built-in commands in the order of `taper --help`.
 std::vector<Command> own_commands() {
-  return {train_command(),    eval_command(),    verify_command(), predict_command(),
-          generate_command(), inspect_command(), info_command(),   record_command(),
-          check_command(),    diff_command(),    report_command(), reproduce_command(),
-          export_command(),   schema_command()};
+  return {train_command(),   inspect_command(),   eval_command(),     verify_command(),
+          predict_command(), generate_command(),  info_command(),     record_command(),
+          check_command(),   bless_command(),     diff_command(),     trace_command(),
+          report_command(),  reproduce_command(), coverage_command(), export_command(),
+          schema_command()};
 }
 
 CLI::Option* add_words(CLI::App& app, const Field& field) {
@@ -106,10 +107,10 @@ int main(int argc, char** argv, const std::vector<Command>& more) try {
                                         built.commit.empty() ? "" : ", commit ", built.commit));
   app.footer(
       "COMMAND --help describes the options of a command and shows examples.\n\nExit codes: 0 "
-      "success; 1 numbers differ; 2 invalid command line or config; 65 unusable data or a\nloss "
-      "that is not finite; 66 an input is missing or damaged; 69 device not available; 70 a "
-      "bug;\n71 out of memory; 74 an output cannot be written; 75 stopped by a signal after "
-      "saving; 76 another\nrank failed.");
+      "success; 1 numbers differ; 2 invalid command line or config; 3 a\ncomparison is "
+      "inconclusive; 65 unusable data or a loss that is not finite; 66 an input is missing\nor "
+      "damaged; 69 device not available; 70 a bug; 71 out of memory; 74 an output cannot be "
+      "written;\n75 stopped by a signal after saving; 76 another rank failed.");
   std::vector<Command> commands = own_commands();
   std::ranges::copy(more, std::back_inserter(commands));
   const Command* chosen = nullptr;

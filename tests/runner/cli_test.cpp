@@ -126,9 +126,9 @@ std::string data(const std::string& text) {
 
 // --- the command line ---
 
-const std::vector<std::string> kCommands = {"train",  "eval",   "predict", "generate", "info",
-                                            "record", "check",  "diff",    "report",   "reproduce",
-                                            "schema", "verify", "export"};
+const std::vector<std::string> kCommands = {
+    "train",    "eval",  "predict", "generate", "info",      "record", "check",  "bless",
+    "coverage", "trace", "diff",    "report",   "reproduce", "schema", "verify", "export"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});
@@ -189,18 +189,21 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"generate", "--top-k", true, 0, 1e99},    {"generate", "--seed", true, 0, 1e99},
       {"record", "--steps", true, 1, 1e99},      {"record", "--state-every", true, 1, 1e99},
       {"record", "--tolerance", false, 0, 1e99}, {"check", "--tolerance", false, 0, 1e99},
-      {"train", "--ranks", true, 0, 4096},
+      {"train", "--ranks", true, 0, 4096},       {"record", "--seeds", true, 0, 1000},
+      {"check", "--seeds", true, 0, 1000},       {"check", "--detect", false, 0.01, 1000},
+      {"check", "--alpha", false, 1e-6, 0.5},    {"trace", "--step", true, 1, 1e99},
   };
   // Every option that the help calls a number is in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 7);
+  EXPECT_EQ(numbers, 12);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));
       std::vector<std::string> words{o.verb, "r", concat_to_string(o.name, "=", word)};
-      if (o.verb == std::string("record")) words.insert(words.end(), {"--to", "g.json"});
+      const bool writes = o.verb == std::string("record") || o.verb == std::string("trace");
+      if (writes) words.insert(words.end(), {"--to", "g.json"});
       if (o.verb == std::string("check")) words.insert(words.end(), {"--against", "g.json"});
       return taper(words);
     };
@@ -215,7 +218,11 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
     }
     // Correct numbers are accepted; the error is then that the run is missing.
     const int missing = o.verb == std::string("train") ? 2 : 66;
-    for (const char* word : {"1", "2"}) EXPECT_EQ(refusal(word).code, missing) << o.name;
+    for (const char* word : {"1", "2", "0.1"}) {
+      const double value = std::atof(word);
+      if (value > o.high || value < o.low || (o.is_whole && value < 1)) continue;
+      EXPECT_EQ(refusal(word).code, missing) << o.name;
+    }
   }
   expect_refusal(taper({"check", "r", "--against", "g", "--tolerance", "bogus=1"}), 2,
                  {"no metric 'bogus'", "loss, grad_norm, state, test.accuracy"});

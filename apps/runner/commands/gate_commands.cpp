@@ -1,61 +1,135 @@
-// `taper record`, `taper check`, `taper reproduce` and `taper diff`.
+// `taper record`, `taper check`, `taper bless`, `taper reproduce` and `taper diff`.
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "apps/runner/base/files.h"
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/gate/ci_report.h"
+#include "apps/runner/gate/coverage.h"
 #include "apps/runner/gate/gate.h"
+#include "apps/runner/gate/trace.h"
 
 namespace taper::v0::runner {
 
 namespace {
 
-int print_verdict(const Verdict& verdict) { return print(verdict.text, verdict.passed); }
+int print_verdict(const Verdict& verdict) {
+  const int code = print(verdict.text, verdict.passed);
+  return verdict.is_inconclusive ? kExitInconclusive : code;
+}
 
 // The tolerances of record and check, as given on the command line.
 struct ToleranceWords {
   std::vector<std::string> words{};
-  void describe(Schema& v) {
-    v("--tolerance,--rtol", words,
-      "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be repeated; default: "
-      "0, which requires identical bits");
+  void describe(Schema& v, const char* doc) { v("--tolerance,--rtol", words, doc); }
+  // Returns the tolerances; none for "auto".
+  Tolerances parsed() const {
+    const bool is_auto = words.size() == 1 && words[0] == "auto";
+    return is_auto ? Tolerances() : parse_tolerances(words);
   }
+};
+
+// The arguments of `check`, and the reports that it writes.
+struct CheckCommand : CheckOptions {
+  std::string run, golden;
+  ToleranceWords rtol;
+  void describe(Schema& v) {
+    v("run", run, "directory of the run, a YAML config, or another recording of it").required();
+    v("--against", golden, "recording to compare with").required();
+    rtol.describe(v,
+                  "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
+                  "repeated; default: auto, those of the recording");
+    v("--seeds", seeds, Range{0, 1000},
+      "compare the curves of this many seeds by statistics, at least 3; default: only if the "
+      "recording has no section for this machine");
+    v("--alpha", alpha, Range{1e-6, 0.5},
+      "probability at which a metric counts as worse; default: 0.01");
+    v("--detect", detect, Range{0.01, 1000},
+      "shift in standard deviations that must be detectable; default: 2");
+    v("--json", json, "file for the verdict as JSON");
+    v("--junit", junit, "file for the verdict as a JUnit report");
+    v("--github", github,
+      "print an annotation for GitHub Actions, and append to $GITHUB_STEP_SUMMARY");
+  }
+  int operator()() const {
+    const auto begin = std::chrono::steady_clock::now();
+    const Verdict verdict = check(run, golden, rtol.parsed(), *this);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    write_reports({verdict, run, golden, took.count()});
+    return print_verdict(verdict);
+  }
+  void write_reports(const CheckReport& report) const {
+    if (!json.empty()) write_file(json, json_report(report));
+    if (!junit.empty()) write_file(junit, junit_report(report));
+    if (!github) return;
+    print(github_annotation(report));
+    if (const char* summary = std::getenv("GITHUB_STEP_SUMMARY")) {
+      std::ofstream(summary, std::ios::app) << github_summary(report);
+    }
+  }
+  std::string json, junit;
+  bool github = false;
 };
 
 }  // namespace
 
 Command record_command() {
   struct Record : RecordOptions {
+    Record() { seeds = 8; }
     std::string run, to;
     ToleranceWords rtol;
+    std::vector<std::string> covered;
     void describe(Schema& v) {
-      v("run", run, "directory of the run").required();
-      v("--to", to, "JSON file for the recording").required();
+      v("run", run, "directory of the run, or a YAML config").required();
+      v("--to", to,
+        "JSON file for the recording; if it exists, a section for this machine is added")
+          .required();
       v("--steps", steps, Range{1}, "number of steps to record; default: all");
       v("--state-every", state_every, Range{1},
         "steps between two checksums of the weights; default: 1");
-      rtol.describe(v);
+      v("--seeds", seeds, Range{0, 1000},
+        "number of seeds whose curves are recorded for statistics, at least 3; 0: none; default: "
+        "8");
+      v("--cover", covered,
+        "what tolerances are derived from: threads, device, precision, seeds; can be repeated");
+      rtol.describe(v,
+                    "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
+                    "repeated; default: auto, which derives them from --cover; without --cover "
+                    "bits must be identical");
     }
     int operator()() {
-      tolerances = parse_tolerances(rtol.words);
+      tolerances = rtol.parsed();
+      cover = parse_covers(covered);
       return print_verdict(record(run, to, *this));
     }
   };
   return command_of<Record>("record", "Run again and record the metrics of every step",
-                            "taper record runs/d --to golden.json --tolerance loss=1e-5");
+                            "taper record runs/d --to golden.json\n"
+                            "taper record runs/d --to golden.json --seeds 0 --tolerance loss=1e-5");
 }
 Command check_command() {
-  struct Check {
+  return command_of<CheckCommand>(
+      "check",
+      "Run again and compare with a recording; exit code 1 if the run is "
+      "worse or different, 3 if the comparison is inconclusive",
+      "taper check runs/d --against golden.json\n"
+      "taper check runs/d --against golden.json --seeds 5");
+}
+Command bless_command() {
+  struct Bless : BlessOptions {
     std::string run, golden;
-    ToleranceWords rtol;
     void describe(Schema& v) {
-      v("run", run, "directory of the run, or another recording of it").required();
-      v("--against", golden, "recording to compare with").required();
-      rtol.describe(v);
+      v("run", run, "directory of the run, or a YAML config").required();
+      v("--against", golden, "recording whose section for this machine is replaced").required();
+      v("--reason", reason, "why the new numbers are right; kept in the file").required();
+      v("--author", author, "who says so; default: `git config user.name`");
     }
-    int operator()() const {
-      return print_verdict(check(run, golden, parse_tolerances(rtol.words)));
-    }
+    int operator()() const { return print_verdict(bless(run, golden, *this)); }
   };
-  return command_of<Check>("check",
-                           "Run again and compare with a recording; exit code 1 if they differ",
-                           "taper check runs/d --against golden.json");
+  return command_of<Bless>(
+      "bless", "Replace the numbers of a recording after an intended change",
+      "taper bless runs/d --against golden.json --reason \"the schedule now starts at step 1\"");
 }
 Command reproduce_command() {
   struct Reproduce {
@@ -71,15 +145,61 @@ Command reproduce_command() {
 Command diff_command() {
   struct Diff {
     std::string run, other;
+    std::vector<std::string> programs;
     void describe(Schema& v) {
-      v("run", run, "directory of the run").required();
-      v("other", other, "directory of another run").required();
+      v("run", run, "directory of the run; with --program, a run or a YAML config").required();
+      v("other", other, "directory of another run");
+      v("--program", programs,
+        "give this twice to compare two programs, which both train the run's config");
     }
-    int operator()() const { return print_verdict(diff(run, other)); }
+    int operator()() const {
+      if (programs.empty()) {
+        require<ConfigError>(!other.empty(), "diff needs another run, or --program OLD --program ",
+                             "NEW");
+        return print_verdict(diff(run, other));
+      }
+      require<ConfigError>(programs.size() == 2 && other.empty(), "diff --program compares two ",
+                           "programs on one config: taper diff CONFIG --program OLD --program NEW");
+      return print_verdict(diff_programs(run, programs[0], programs[1]));
+    }
   };
   return command_of<Diff>("diff",
-                          "Find the first step, module and element in which two runs differ",
-                          "taper diff runs/a runs/b");
+                          "Find the first step, module and element in which two runs or two "
+                          "programs differ",
+                          "taper diff runs/a runs/b\n"
+                          "taper diff digits.yaml --program old/taper --program new/taper");
+}
+
+Command trace_command() {
+  struct Trace {
+    std::string run, to;
+    int64_t step = 1;
+    void describe(Schema& v) {
+      v("run", run, "directory of the run, or a YAML config").required();
+      v("--to", to, "safetensors file for the tensors").required();
+      v("--step", step, Range{1}, "step, counted from 1; default: 1");
+    }
+    int operator()() const {
+      const std::vector<NamedTensor> tensors = trace_step(phases_of_run(run), step);
+      require<ConfigError>(!tensors.empty(), "the run has no step ", step);
+      save_trace(tensors, to);
+      return print(concat_to_string("wrote the ", tensors.size(), " tensors of step ", step, "\n"));
+    }
+  };
+  return command_of<Trace>("trace", "Write all tensors that one training step computes",
+                           "taper trace runs/d --step 17 --to step.safetensors");
+}
+
+Command coverage_command() {
+  struct Coverage {
+    std::vector<std::string> goldens;
+    void describe(Schema& v) { v("goldens", goldens, "recordings").required(); }
+    int operator()() const { return print_verdict(coverage(goldens)); }
+  };
+  return command_of<Coverage>("coverage",
+                              "List the layers, losses, optimizers, schedules and types of data "
+                              "that no recording exercises; exit code 1 if there are any",
+                              "taper coverage tests/golden/*.json");
 }
 
 }  // namespace taper::v0::runner

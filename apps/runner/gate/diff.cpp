@@ -1,120 +1,18 @@
 // Finds the first difference between two runs: recordings of both give the step, and hooks on every
 // module during that step give the tensor.
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <set>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
-#include "autograd/tensor_hooks.h"
-#include "framework/factory/factories.h"
+#include "apps/runner/gate/trace.h"
 
 namespace taper::v0::runner {
 namespace {
-
-class Tracer : public Observer {
- public:
-  explicit Tracer(int64_t step) : step_(step) {}
-
-  void on_start(Module& model) override {
-    model_ = &model;
-    model.register_forward_pre_hook([this](Module&, const Tensor& x) {
-      if (!is_on()) return Tensor();
-      if (traces.empty()) keep_state("before the step");
-      keep("the model's input", x);
-      return Tensor();
-    });
-    for (const auto& [path, module] : model.named_modules()) {
-      const std::string name =
-          path.empty() ? concat_to_string("the model (", module->type_name(), ")")
-                       : concat_to_string("module ", path, " (", module->type_name(), ")");
-      module->register_forward_hook([this, name](Module&, const Tensor&, const Tensor& y) {
-        if (is_on()) keep_output(name, y);
-        return Tensor();
-      });
-    }
-    for (const NamedTensor& p : model.named_parameters()) {
-      if (!p.tensor.requires_grad()) continue;
-      p.tensor.register_hook([this, name = p.name](const Tensor& dy) {
-        if (is_on()) keep(concat_to_string("gradient of parameter ", name), dy);
-      });
-    }
-  }
-
-  bool on_step(int64_t step, double loss, double) override {
-    done_ = step;
-    if (step != step_) return true;
-    // The loss was computed after the last forward output and before the first gradient.
-    traces.insert(traces.begin() + forward_end_,
-                  {"the loss (targets or loss differ)", tensor({loss}, {.dtype = kFloat64})});
-    keep_state("after the step (optimizer)");
-    return false;
-  }
-
-  // The tensors of the step on the host, in the order of their computation.
-  std::vector<NamedTensor> traces;
-
- private:
-  bool is_on() const { return done_ + 1 == step_ && model_->is_training(); }
-  void keep(const std::string& what, const Tensor& x) {
-    traces.push_back({what, x.detach().clone().cpu().contiguous()});
-  }
-  void keep_state(const char* when) {
-    for (const NamedTensor& x : model_->state_dict())
-      keep(concat_to_string(x.name, " ", when), x.tensor);
-  }
-  void keep_output(const std::string& name, const Tensor& y) {
-    keep(concat_to_string("output of ", name, ", op ",
-                          y.grad_fn() ? y.grad_fn() : "(not on the tape)"),
-         y);
-    forward_end_ = std::ptrdiff_t(traces.size());
-    if (!y.requires_grad()) return;
-    y.register_hook([this, name](const Tensor& dy) {
-      keep(concat_to_string("gradient at the output of ", name), dy);
-    });
-  }
-
-  int64_t step_, done_ = 0;
-  Module* model_ = nullptr;
-  std::ptrdiff_t forward_end_ = 0;
-};
-
-std::string bits_of(const Tensor& x, int64_t element) {
-  const double value = x.view({-1}).narrow(0, element, 1).to(kFloat64).item<double>();
-  return fmt::format("{} ({:a})", value, value);
-}
-
-std::string index_of(int64_t flat, const Shape& shape) {
-  Shape at = shape;
-  for (int d = shape.size() - 1; d >= 0; flat /= shape[d--]) at[d] = flat % shape[d];
-  return to_string(at);
-}
-
-// Returns how two tensors differ, or "" if they are equal bit by bit.
-std::string difference(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return concat_to_string(name_of(a.dtype()), " ", a.shape(), " | ", name_of(b.dtype()), " ",
-                            b.shape());
-  }
-  const char* left = static_cast<const char*>(a.data_ptr());
-  const char* right = static_cast<const char*>(b.data_ptr());
-  const size_t size = a.element_size();
-  int64_t first = -1, count = 0;
-  for (int64_t i = a.numel(); i-- > 0;) {
-    if (std::memcmp(left + size_t(i) * size, right + size_t(i) * size, size) == 0) continue;
-    first = i;
-    ++count;
-  }
-  if (count == 0) return "";
-  return concat_to_string("element ", index_of(first, a.shape()), ": ", bits_of(a, first), " | ",
-                          bits_of(b, first), "\n  ", count, " of ", a.numel(), " elements differ (",
-                          name_of(a.dtype()), " ", a.shape(), ")");
-}
 
 // Repeats the run until the observer ends it, and returns the observer.
 template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer) {
@@ -124,18 +22,7 @@ template <class Watch> Watch watch(const std::vector<Phase>& run, Watch observer
 }
 
 std::string first_tensor(const std::vector<Phase>& a, const std::vector<Phase>& b, int64_t step) {
-  const auto left = watch(a, Tracer(step)).traces, right = watch(b, Tracer(step)).traces;
-  const std::string head = concat_to_string("first difference, in step ", step, ": ");
-  for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (left[i].name != right[i].name) {
-      return concat_to_string(head, "different computations\n  ", left[i].name, " | ",
-                              right[i].name, "\n");
-    }
-    const std::string found = difference(left[i].tensor, right[i].tensor);
-    if (!found.empty()) return concat_to_string(head, left[i].name, "\n  ", found, "\n");
-  }
-  return concat_to_string("step ", step,
-                          " differs, but no input, output or gradient of a module does\n");
+  return first_different_tensor(trace_step(a, step), trace_step(b, step), step);
 }
 
 // Returns the elements of `rows` whose keys also occur in `other`.

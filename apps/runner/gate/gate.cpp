@@ -1,6 +1,14 @@
 #include "apps/runner/gate/gate.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/gate/cause.h"
+#include "apps/runner/gate/curves.h"
+#include "apps/runner/gate/golden.h"
+#include "apps/runner/gate/seeds.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -21,6 +29,13 @@ void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* 
                                       .observer = observer});
     if (is_last || result.steps < phase.until) break;
     is_first = false;
+  }
+}
+
+void keep_eval_batch_size(std::vector<Phase>& phases, const std::string& recorded) {
+  for (Phase& phase : phases) {
+    std::optional<int64_t>& size = phase.config.train.eval_batch_size;
+    if (!size) size = recorded_eval_batch_size(recorded);
   }
 }
 
@@ -54,26 +69,6 @@ std::string weights_difference(const fs::path& a, const fs::path& b) {
   return "model.safetensors differs from that of the repeated run\n";
 }
 
-// Returns the differences in config, data and program that may explain why the numbers differ.
-std::string causes(const Recording& got, const Recording& golden) {
-  const std::string config =
-      config_differences(with_defaults(got.config), with_defaults(golden.config));
-  std::string out = headed("config (the run | the recording):", config);
-  if (got.metadata.program.empty() || golden.metadata.program.empty())
-    return out;  // the recording was made by an older version
-  out += headed("data (the run | the recording):",
-                differences(got.metadata.data, golden.metadata.data));
-  const auto versions = lines_of(differences(got.metadata.program, golden.metadata.program));
-  if (!versions.empty()) {
-    const auto inner = [](const std::string& line) { return line.substr(2); };
-    out += concat_to_string("program or machine (the run | the recording): ",
-                            joined(versions | std::views::transform(inner)), "\n");
-  }
-  return out.empty() ? "config, data files, versions and machine are as recorded: the program's "
-                       "code has changed\n"
-                     : out;
-}
-
 // Calls run_again(). If that throws, adds to the message which data files have changed.
 void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
                 Observer* observer) try {
@@ -84,9 +79,89 @@ void make_again(const fs::path& run, const std::vector<Phase>& phases, const fs:
                  concat_to_string(error.what(), cause.empty() ? "" : "\n", cause));
 }
 
+// Trains the seeds of the recording, or more of them if requested, and compares their curves. The
+// rows of the run's own seed are known.
+Verdict check_seeds(const std::vector<Phase>& phases, const Recording& own, const Curves& want,
+                    const CheckOptions& options) {
+  const int64_t count = options.seeds > 0 ? options.seeds : std::ssize(want.seeds);
+  const std::vector<int64_t> seeds = seeds_from(int64_t(phases.back().config.seed), count);
+  std::vector<Repetition> others;
+  for (size_t i = 1; i < seeds.size(); ++i) others.push_back(with_seed(phases, seeds[i]));
+  std::vector<std::vector<Recording::Row>> rows = {own.rows};
+  std::ranges::move(train_all(others, {.steps = own.steps, .state_every = own.state_every},
+                              jobs_for(own.metadata)),
+                    std::back_inserter(rows));
+  return verdict_of(compare_curves(combine_curves(seeds, rows), want, options), options);
+}
+
+// Compares a recording with the sections of another one.
+Verdict check_recording(const fs::path& file, const Golden& golden, const Tolerances& tolerances) {
+  const Recording got = load_recording(file);
+  const ChosenSection chosen = choose_section(golden, got.metadata);
+  const Recording want = golden.recording(chosen.section);
+  Verdict verdict = compare(got, want, tolerances);
+  verdict.text += verdict.passed ? same_numbers_cause(got, want) : cause_of(got, want, {});
+  return verdict;
+}
+
+// Returns the rows of another repetition of the run. If they differ from those of the first one,
+// the program is not deterministic.
+std::vector<Recording::Row> repeated_rows(const std::vector<Phase>& phases, const Recording& like) {
+  const TemporaryDirectory scratch;
+  Recorder recorder({{.steps = like.steps, .state_every = like.state_every}});
+  run_again(phases, scratch.path() / "run", &recorder);
+  return std::move(recorder.taken.rows);
+}
+
+void require_statistics(const CheckOptions& options) {
+  require<ConfigError>(options.seeds == 0 || options.seeds >= kFewestSeeds,
+                       for_caller("--seeds", "CheckOptions.seeds"), " is ", options.seeds,
+                       "; statistics need at least ", kFewestSeeds, " seeds");
+}
+
+// A run that check() has repeated.
+struct Repeated {
+  const fs::path& run;
+  const fs::path& dir;  // of the repeated run
+  const std::vector<Phase>& phases;
+  Recording got;
+};
+
+Verdict failed_bits(const Repeated& again, const Recording& want, Verdict verdict) {
+  const std::string changed = data_cause(again.run, again.phases.back().config);
+  const bool may_be_random = changed.empty() && has_same_inputs(again.got, want);
+  verdict.text += cause_of(
+      again.got, want,
+      may_be_random ? repeated_rows(again.phases, again.got) : std::vector<Recording::Row>());
+  verdict.text += changed;
+  return verdict;
+}
+
+Verdict passed_bits(const Repeated& again, const Recording& want, const Tolerances& tolerances,
+                    Verdict verdict) {
+  // If only the first steps were recorded, there are no final weights to compare.
+  const bool is_whole = want.steps == 0 && compares_state(tolerances_of(want, tolerances));
+  const std::string weights = is_whole ? weights_difference(again.run, again.dir) : "";
+  if (!weights.empty()) return {false, verdict.text + weights};
+  verdict.text += same_numbers_cause(again.got, want);
+  return verdict;
+}
+
+std::string section_line(const Golden& golden, const ChosenSection& chosen) {
+  const std::string platform = platform_text(chosen.section.metadata);
+  if (chosen.matches) {
+    return concat_to_string("section ", chosen.number, " of ", golden.sections.size(), ": ",
+                            platform, "\n");
+  }
+  return concat_to_string("no section is for this machine; the nearest of ", golden.sections.size(),
+                          " is section ", chosen.number, ": ", platform, "\n");
+}
+
+}  // namespace
+
 Recording record_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
-                       Recording like) {
-  Recorder recorder(std::move(like));
+                       const RecordOptions& options) {
+  Recorder recorder(Recording{options});
   make_again(run, phases, dir, &recorder);
   // The config in the directory also has the values that the run chose itself.
   recorder.taken.config = to_yaml(load_run_config(dir));
@@ -94,45 +169,38 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
   return std::move(recorder.taken);
 }
 
-}  // namespace
-
-Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options) {
+Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances& tolerances,
+              const CheckOptions& options) {
+  const Golden golden = load_golden(golden_file);
+  require_statistics(options);
+  if (run.extension() == ".json") return check_recording(run, golden, tolerances);
+  std::vector<Phase> phases = phases_of_run(run);
+  keep_eval_batch_size(phases, golden.config);
   const TemporaryDirectory scratch;
-  const Recording taken = record_again(run, phases_of_run(run), scratch.path() / "run", {options});
-  save_recording(taken, to);
-  return {true, concat_to_string("recorded ", taken.rows.size(), " steps and evaluations\n")};
-}
-
-Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances& tolerances) {
-  const Recording golden = load_recording(golden_file);
-  const TemporaryDirectory scratch;
-  const fs::path again = scratch.path() / "run";
-  const bool is_run = run.extension() != ".json";
-  std::vector<Phase> phases;
-  if (is_run) phases = phases_of_run(run);
-  for (Phase& phase : phases) {
-    std::optional<int64_t>& size = phase.config.train.eval_batch_size;
-    if (!size) size = recorded_eval_batch_size(golden.config);
-  }
-  const Recording got =
-      is_run ? record_again(run, phases, again,
-                            {{.steps = golden.steps, .state_every = golden.state_every}})
-             : load_recording(run);
-  Verdict verdict = compare(got, golden, tolerances);
-  if (!verdict.passed) {
-    verdict.text += causes(got, golden);
-    if (is_run) verdict.text += data_cause(run, phases.back().config);
+  const fs::path dir = scratch.path() / "run";
+  const Repeated again{
+      run, dir, phases,
+      record_again(run, phases, dir, {.steps = golden.steps, .state_every = golden.state_every})};
+  const ChosenSection chosen = choose_section(golden, again.got.metadata);
+  const Recording want = golden.recording(chosen.section);
+  const std::string head = section_line(golden, chosen);
+  Verdict bits = compare(again.got, want, tolerances);
+  const Curves& curves = chosen.section.curves;
+  const bool falls_back = !chosen.matches && !bits.passed && !curves.seeds.empty();
+  if (options.seeds > 0 || falls_back) {
+    Verdict verdict = check_seeds(phases, again.got, curves, options);
+    const char* why = falls_back && options.seeds == 0
+                          ? "the numbers differ from it, so the curves of several seeds are "
+                            "compared instead\n"
+                          : "";
+    verdict.text = concat_to_string(
+        head, why, verdict.text,
+        bits.passed ? same_numbers_cause(again.got, want) : cause_of(again.got, want, {}));
     return verdict;
   }
-  // If only the first steps were recorded, there are no final weights to compare.
-  const bool is_whole =
-      is_run && golden.steps == 0 && compares_state(tolerances_of(golden, tolerances));
-  const std::string weights = is_whole ? weights_difference(run, again) : "";
-  if (!weights.empty()) return {false, verdict.text + weights};
-  verdict.text +=
-      headed("the numbers are the same, but the config differs (the run | the recording):",
-             config_differences(with_defaults(got.config), with_defaults(golden.config)));
-  return verdict;
+  bits.text = head + bits.text;
+  if (bits.passed) return passed_bits(again, want, tolerances, std::move(bits));
+  return failed_bits(again, want, std::move(bits));
 }
 
 Verdict reproduce(const fs::path& run) {

@@ -1,14 +1,17 @@
 // The gate: checks whether a training run still gives the same numbers. It records the steps of a
-// run, compares a run with a recording, and finds the first difference between two runs.
+// run, compares a run with a recording bit by bit or by the statistics of several seeds, and finds
+// the first difference between two runs.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/string_utils.h"
+#include "apps/runner/gate/statistics.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/train.h"
 
@@ -21,32 +24,88 @@ using Tolerances = std::map<std::string, double>;
 // Parses the arguments of --tolerance, such as "1e-5" or "loss=1e-4". Throws ConfigError.
 Tolerances parse_tolerances(const std::vector<std::string>& words);
 
+// The exit code of a comparison that has too few data. It is not an error, so it is not an ExitCode.
+inline constexpr int kExitInconclusive = 3;
+
+// What a recording may also cover, to measure by how much the numbers vary.
+enum class Cover { kThreads, kDevice, kPrecision, kSeeds };
+// Parses the arguments of --cover, such as "threads,precision". Throws ConfigError.
+std::vector<Cover> parse_covers(const std::vector<std::string>& words);
+
 struct RecordOptions {
   int64_t steps = 0;        // the number of first steps to record; 0: all
   int64_t state_every = 1;  // steps between two hashes of the state
+  // If no tolerance is given, they are derived from the spread over `cover`.
   Tolerances tolerances = {};
+  // The number of seeds whose curves are recorded for statistics, the run's own included. 0: none;
+  // otherwise at least kFewestSeeds.
+  int64_t seeds = 0;
+  std::vector<Cover> cover = {};
 };
 
-// The result of a comparison. `text` is printed on stdout. The exit code is 1 (kExitGate) if the
-// comparison did not pass.
+struct CheckOptions {
+  // The number of seeds to train for statistics. 0: as many as the recording has, if it has no
+  // section for this machine; otherwise bits or tolerances are compared.
+  int64_t seeds = 0;
+  double alpha = 0.01;  // the probability at which a metric counts as worse
+  double detect = 2;    // the shift that must be detectable, in standard deviations
+};
+
+// The comparison of one metric. The summary of a curve is the mean of all its values, so that a
+// slower convergence counts, even if the last values are equal.
+struct MetricComparison {
+  std::string metric;
+  Sample got, want;  // of the summaries, one for each seed
+  WelchTest test;
+  double adjusted_p = 1;  // after Holm's correction over all metrics
+  double detectable = 0;  // the smallest shift that the test finds, in standard deviations
+  double power = 0;       // the probability that it finds a shift of CheckOptions::detect
+};
+
+// The result of a comparison. `text` is printed on stdout. The exit code is 0 if the comparison
+// passed, 1 (kExitGate) if it failed, and 3 (kExitInconclusive) if it is inconclusive.
 struct Verdict {
   bool passed = false;
-  std::string text;
+  std::string text{};
+  bool is_inconclusive = false;  // the data do not suffice; `passed` is false
+  std::string step{};  // the first step that differs from the recording, if bits were compared
+  std::vector<MetricComparison> metrics{};  // if curves were compared
+
+  // Returns "pass", "fail" or "inconclusive".
+  std::string name() const { return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail"; }
 };
 
-// In the functions below `run` is a run's directory, whose config.yaml is trained again in a
+// In the functions below `run` is a run's directory or a YAML config, which is trained again in a
 // temporary directory; check() also takes a recording. All throw InputError for a file that is
 // missing or damaged, and the errors of train().
 
 // Repeats the run and writes a recording to the file `to`: the loss, gradient norm and state of
-// each step (a hash of all parameters and buffers), and each evaluation, as hex floats.
+// each step (a hash of all parameters and buffers), and each evaluation, as hex floats. If the file
+// exists, adds a section for this machine to it. Throws ConfigError if the file has such a section
+// with other numbers, or belongs to another config.
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options = {});
-// Repeats the run and compares it step by step with a recording, up to the recording's length.
-// `tolerances` override those of the recording. If there are no tolerances and the recording covers
-// the whole run, also compares the final weights with those that the run has stored.
-Verdict check(const fs::path& run, const fs::path& golden, const Tolerances& tolerances = {});
+// Repeats the run and compares it with the recording's section for this machine, step by step, up
+// to the recording's length. `tolerances` override those of the recording. If there are no
+// tolerances and the recording covers the whole run, also compares the final weights with those
+// that the run has stored. If the recording has no section for this machine, or if seeds are
+// requested, compares the curves of several seeds (compare_curves() in curves.h).
+Verdict check(const fs::path& run, const fs::path& golden, const Tolerances& tolerances = {},
+              const CheckOptions& options = {});
+
+struct BlessOptions {
+  std::string reason;       // why the new numbers are right; must not be empty
+  std::string author = {};  // default: `git config user.name`
+};
+// Replaces the recording's section for this machine by the run's numbers, with the options of that
+// section. Adds author, date, reason and the old numbers to the file's history. Throws ConfigError
+// if reason or author is missing, or if there is no such section.
+Verdict bless(const fs::path& run, const fs::path& golden, const BlessOptions& options);
+
 // Finds the first step at which two runs differ, and the first module, op and element in it.
 Verdict diff(const fs::path& a, const fs::path& b);
+// Lets two programs train the same config, and finds the first step, module and tensor in which
+// they differ. `a` and `b` are paths of `taper` programs, such as those of two commits.
+Verdict diff_programs(const fs::path& config, const std::string& a, const std::string& b);
 // Repeats the run and compares its metrics.jsonl with the original, byte for byte up to the
 // original's length, and its weights. If the run was resumed with another config, the repeated run
 // changes its config at the same step.
@@ -70,10 +129,13 @@ bool compares_state(const Tolerances& tolerances);
 // tolerance "" for all quantities is given.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
+// Writes a file with one section (golden.h).
 void save_recording(const Recording& recording, const fs::path& file);
-// Reads a recording. Throws InputError, with the name of the file, if it is missing, damaged, or
-// not a recording.
+// Reads the first section of a file. Throws InputError, with the name of the file, if it is
+// missing, damaged, or not a recording.
 Recording load_recording(const fs::path& file);
+// Returns the value of a hex float. Throws InputError with the metric's name if the text is none.
+double recorded_number(const std::string& metric, const std::string& text);
 
 // Compares step by step, up to the end of `golden`. The text names the first step beyond the
 // tolerances, and its metrics with both numbers.
@@ -99,6 +161,15 @@ class Recorder : public Observer {
 // Trains in `dir` and logs only the warnings of the first phase. If the run changed its config,
 // changes it at the same step. Ends when the observer ends a phase.
 void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer);
+
+// Sets the batch size of evaluations to that of the recorded config where the phases have none. Its
+// default depends on the memory that is free, and sums over other batches have other bits.
+void keep_eval_batch_size(std::vector<Phase>& phases, const std::string& recorded);
+
+// Calls run_again() with an observer that records, and adds the run's config and metadata.
+// If training fails, the message says which data files have changed since `run`.
+Recording record_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
+                       const RecordOptions& options);
 
 std::string metrics_of(const fs::path& run);
 // The first line that differs in the metrics.jsonl of two runs. If one run only ended early, there

@@ -3,31 +3,17 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include "apps/runner/base/files.h"
-#include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
+#include "apps/runner/gate/golden.h"
 
 namespace taper::v0::runner {
 namespace {
 
-using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
-
 // Formats all bits of the number, like C's %a.
 std::string hex(double value) { return fmt::format("{:a}", value); }
-
-double number(const std::string& metric, std::string text) {
-  if (const size_t at = text.find("0x"); at != std::string::npos) text.erase(at, 2);
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value, std::chars_format::hex);
-  if (!text.empty() && read.ec == std::errc() && read.ptr == end) return value;
-  throw InputError(
-      concat_to_string("damaged recording: ", metric, " is '", text, "', expected a hex float"));
-}
 
 double tolerance_of(const Tolerances& tolerances, const std::string& metric) {
   const auto found = tolerances.find(metric), rest = tolerances.find("");
@@ -42,7 +28,8 @@ std::string difference(const std::string& metric, const std::string& got, const 
   if (metric == "state")
     return concat_to_string("  weights after the step: ", got, ", recorded ", want, "\n");
   if (metric == "step") return concat_to_string("  step is ", got, ", recorded ", want, "\n");
-  const double x = number(metric, got), y = number(metric, want), off = std::abs(x - y);
+  const double x = recorded_number(metric, got), y = recorded_number(metric, want),
+               off = std::abs(x - y);
   const double rtol = tolerance_of(tolerances, metric);
   if (x == y || off <= rtol * std::abs(y)) return "";
   return concat_to_string("  ", metric, " is ", x, " (", got, "), recorded ", y, " (", want,
@@ -60,6 +47,17 @@ std::string state_hash(const Module& model) {
 }
 
 }  // namespace
+
+double recorded_number(const std::string& metric, const std::string& given) {
+  std::string text = given;
+  if (const size_t at = text.find("0x"); at != std::string::npos) text.erase(at, 2);
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, std::chars_format::hex);
+  if (!text.empty() && read.ec == std::errc() && read.ptr == end) return value;
+  throw InputError(
+      concat_to_string("damaged recording: ", metric, " is '", text, "', expected a hex float"));
+}
 
 bool compares_state(const Tolerances& tolerances) {
   if (tolerances.contains("state")) return tolerances.at("state") == 0;
@@ -95,36 +93,20 @@ Tolerances parse_tolerances(const std::vector<std::string>& words) {
 }
 
 void save_recording(const Recording& recording, const fs::path& file) {
-  const Json head = {{"recording", kVersion},          {"config", recording.config},
-                     {"steps", recording.steps},       {"state_every", recording.state_every},
-                     {"rtol", recording.tolerances},   {"program", recording.metadata.program},
-                     {"data", recording.metadata.data}};
-  // Invalid UTF-8, which a path may have, is written as replacement characters.
-  std::string text = head.dump(1, ' ', false, Json::error_handler_t::replace);
-  text.replace(text.size() - 2, 2, ",\n \"rows\": [");
-  // Writes one row per line, so that a version control system shows which steps changed.
-  for (const auto& row : recording.rows) {
-    text += concat_to_string(&row == recording.rows.data() ? "\n" : ",\n", Json(row).dump());
-  }
-  write_file(file, text + "\n]}\n");
+  Golden golden;
+  golden.config = recording.config;
+  golden.steps = recording.steps;
+  golden.state_every = recording.state_every;
+  GoldenSection& section = golden.sections.emplace_back();
+  section.metadata = recording.metadata;
+  section.tolerances = recording.tolerances;
+  section.rows = recording.rows;
+  save_golden(golden, file);
 }
 
 Recording load_recording(const fs::path& file) {
-  Recording out;
-  int64_t version = 0;
-  Schema schema;
-  schema("recording", version, {kVersion, kVersion}, "version of the format").required();
-  schema("config", out.config, "config of the run").required();
-  schema("steps", out.steps, kNonNegative, "recorded steps; 0: all").required();
-  schema("state_every", out.state_every, kNonNegative, "steps between hashes").required();
-  schema.field("rtol", value_in(out.tolerances), "tolerances").required();
-  schema.field("program", value_in(out.metadata.program), "program and machine");
-  schema.field("data", value_in(out.metadata.data), "data files");
-  schema.field("rows", value_in(out.rows), "metrics of each step").required();
-  const auto has_step = [](const Recording::Row& row) { return row.contains("step"); };
-  schema("rows", "each needs a step", [&] { return std::ranges::all_of(out.rows, has_step); });
-  read_json(read_file(file, "recording"), file.string(), schema);
-  return out;
+  const Golden golden = load_golden(file);
+  return golden.recording(golden.sections.front());
 }
 
 Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances) {
@@ -137,7 +119,10 @@ Verdict compare(const Recording& got, const Recording& golden, const Tolerances&
     const Recording::Row& want = golden.rows[i];
     std::string found;
     for (const auto& [metric, value] : want) found += difference(metric, row[metric], value, all);
-    if (!found.empty()) return {false, concat_to_string("step ", want.at("step"), ":\n", found)};
+    if (found.empty()) continue;
+    Verdict out{false, concat_to_string("step ", want.at("step"), ":\n", found)};
+    out.step = want.at("step");
+    return out;
   }
   if (got.rows.size() < golden.rows.size() ||
       (golden.steps == 0 && got.rows.size() > golden.rows.size())) {

@@ -13,6 +13,7 @@
 #include "framework/base/cancel.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
+#include "framework/kernels/matmul/cpu_isa.h"
 
 namespace taper::v0::runner {
 
@@ -131,10 +132,10 @@ std::string metadata_of_rank(const RunConfig& config) {
 
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
   const BuildInfo build = build_info();
-  Json env = {{"taper", build.version},     {"commit", build.commit},
-              {"compiler", build.compiler}, {"onednn", build.onednn},
-              {"cpu", cpu_name()},          {"threads", get_num_threads()},
-              {"device", to_string(device)}};
+  Json env = {{"taper", build.version},       {"commit", build.commit},
+              {"compiler", build.compiler},   {"onednn", build.onednn},
+              {"isa", kernels::cpu_isa()},    {"cpu", cpu_name()},
+              {"threads", get_num_threads()}, {"device", to_string(device)}};
   if (device.is_cuda()) {
     env["gpu"] = cuda::get_device_name(device.index());
     env["driver"] = cuda::driver_version();

@@ -47,7 +47,7 @@ std::string cpu_name();
 std::string metadata_of_rank(const RunConfig& config);
 
 // Writes DIR/env.json. It contains versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN,
-// driver), CPU, threads and device. It also contains the data files with their sizes and CRC-32,
+// driver), CPU, isa, threads and device. It also contains data files with their sizes and CRC-32,
 // the seed, the folder where the run was started, and the command line. Only these paths and
 // arguments may identify the machine or its user.
 void write_env(const fs::path& dir, const RunConfig& config, Device device);

@@ -1,0 +1,120 @@
+#include "apps/runner/gate/ci_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/runner/base/files.h"
+#include "apps/runner/config/json_reader.h"
+
+namespace taper::v0::runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string replaced_all(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// Escapes the text for XML, which has no other control characters than line ends and tabs.
+std::string in_xml(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
+    out += is_control ? "?"
+           : c == '&' ? "&amp;"
+           : c == '<' ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '"' ? "&quot;"
+                      : std::string(1, c);
+  }
+  return out;
+}
+
+// Returns the line of the golden file that records the step; 1 if there is none.
+int64_t line_of_step(const std::string& golden, const std::string& step) {
+  if (step.empty()) return 1;
+  const std::string mark = concat_to_string("\"step\":\"", step, "\"");
+  int64_t number = 0;
+  for (const std::string& line : lines_of(read_file(golden, "recording", kMaxJsonBytes))) {
+    ++number;
+    if (line.find(mark) != std::string::npos) return number;
+  }
+  return 1;
+}
+
+}  // namespace
+
+std::string json_report(const CheckReport& report) {
+  const Verdict& v = report.verdict;
+  Json metrics = Json::array();
+  for (const MetricComparison& m : v.metrics) {
+    metrics.push_back({{"metric", m.metric},
+                       {"seeds", m.got.n},
+                       {"mean", m.got.mean},
+                       {"sd", m.got.sd},
+                       {"recorded_seeds", m.want.n},
+                       {"recorded_mean", m.want.mean},
+                       {"recorded_sd", m.want.sd},
+                       {"worse_by", m.test.shift},
+                       {"effect", m.test.effect},
+                       {"p", m.adjusted_p},
+                       {"detectable_sd", m.detectable},
+                       {"power", m.power}});
+  }
+  Json out = {{"verdict", v.name()},       {"run", report.run}, {"golden", report.golden},
+              {"seconds", report.seconds}, {"text", v.text},    {"metrics", metrics}};
+  if (!v.step.empty()) out["first_different_step"] = std::stoll(v.step);
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string junit_report(const CheckReport& report) {
+  const Verdict& v = report.verdict;
+  const bool fails = !v.passed && !v.is_inconclusive;
+  const char* element = fails ? "failure" : "error";
+  std::string body;
+  if (!v.passed) {
+    body = fmt::format("    <{0} message=\"{1}\">{2}</{0}>\n", element, v.name(), in_xml(v.text));
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"taper check\" tests=\"1\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\">\n"
+      "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">\n{}"
+      "    <system-out>{}</system-out>\n  </testcase>\n</testsuite>\n",
+      fails ? 1 : 0, v.is_inconclusive ? 1 : 0, report.seconds, in_xml(report.golden),
+      in_xml(report.run), report.seconds, body, in_xml(v.text));
+}
+
+std::string github_annotation(const CheckReport& report) {
+  const Verdict& v = report.verdict;
+  if (v.passed) return "";
+  // https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+  const std::string text =
+      replaced_all(replaced_all(replaced_all(v.text, "%", "%25"), "\r", "%0D"), "\n", "%0A");
+  const std::string file =
+      replaced_all(replaced_all(replaced_all(report.golden, "%", "%25"), ",", "%2C"), ":", "%3A");
+  return fmt::format("::{} file={},line={}::{}: {}\n", v.is_inconclusive ? "warning" : "error",
+                     file, line_of_step(report.golden, v.step), v.name(), text);
+}
+
+std::string github_summary(const CheckReport& report) {
+  const Verdict& v = report.verdict;
+  std::string out = fmt::format("### taper check: {}\n\n`{}` against `{}`, {:.1f} s\n\n", v.name(),
+                                report.run, report.golden, report.seconds);
+  if (!v.metrics.empty()) {
+    out +=
+        "| metric | run | recorded | worse by | SD | p | detects "
+        "|\n|---|---|---|---|---|---|---|\n";
+  }
+  for (const MetricComparison& m : v.metrics) {
+    out += fmt::format(
+        "| {} | {:.5g} ± {:.2g} ({}) | {:.5g} ± {:.2g} ({}) | {:.3g} | {:.2g} | {:.2g} | "
+        "{:.3g} SD |\n",
+        m.metric, m.got.mean, m.got.sd, m.got.n, m.want.mean, m.want.sd, m.want.n, m.test.shift,
+        m.test.effect, m.adjusted_p, m.detectable);
+  }
+  return concat_to_string(out, "\n```text\n", v.text, "```\n");
+}
+
+}  // namespace taper::v0::runner

@@ -1,0 +1,328 @@
+// `taper record` and `taper bless`: write the sections of a recording.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
+#include "apps/runner/gate/cause.h"
+#include "apps/runner/gate/curves.h"
+#include "apps/runner/gate/golden.h"
+#include "apps/runner/gate/seeds.h"
+#include "framework/cuda/cuda.h"
+#include "framework/host/thread_pool.h"
+
+namespace taper::v0::runner {
+namespace {
+
+const std::vector<std::string> kCoverNames = {"threads", "device", "precision", "seeds"};
+// A derived tolerance is this multiple of the largest difference that was measured, because a few
+// repetitions do not meet the largest one that is possible.
+constexpr double kToleranceMargin = 2;
+
+bool covers(const RecordOptions& options, Cover cover) {
+  return std::ranges::count(options.cover, cover) > 0;
+}
+
+Repetition changed(std::vector<Phase> phases, const std::string& name, auto change) {
+  for (Phase& phase : phases) change(phase.config);
+  return {name, std::move(phases)};
+}
+
+// The numbers of threads from 1 to those of the machine, in powers of two.
+void add_threads(std::vector<Repetition>& out, const std::vector<Phase>& phases) {
+  const int most = std::max(2, get_num_threads());
+  for (int threads = 1; threads <= most; threads *= 2) {
+    out.push_back(changed(phases, concat_to_string("threads ", threads),
+                          [&](RunConfig& c) { c.threads = threads; }));
+  }
+}
+
+void add_devices(std::vector<Repetition>& out, const std::vector<Phase>& phases) {
+  if (!cuda::is_available()) {
+    throw DeviceUnavailable(
+        concat_to_string("--cover device needs a GPU: ", cuda::unavailable_reason()));
+  }
+  for (const char* device : {"cpu", "cuda"}) {
+    out.push_back(changed(phases, concat_to_string("device ", device),
+                          [&](RunConfig& c) { c.device = device; }));
+  }
+}
+
+void add_precisions(std::vector<Repetition>& out, const std::vector<Phase>& phases) {
+  constexpr std::array kPrecisions = {std::pair("fp32", Precision::kFp32),
+                                      std::pair("bf16", Precision::kBf16)};
+  for (const auto& [name, precision] : kPrecisions) {
+    out.push_back(changed(phases, concat_to_string("precision ", name),
+                          [&, p = precision](RunConfig& c) { c.train.precision = p; }));
+  }
+}
+
+// Raises `spread` to the largest relative difference of each metric between the rows.
+void widen(Tolerances& spread, const std::vector<Recording::Row>& got,
+           const std::vector<Recording::Row>& want) {
+  for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+    for (const auto& [metric, value] : want[i]) {
+      if (metric == "step" || metric == "state" || !got[i].contains(metric)) continue;
+      const double x = recorded_number(metric, got[i].at(metric));
+      const double y = recorded_number(metric, value);
+      double& most = spread[metric];
+      if (x != y && y != 0) most = std::max(most, std::abs(x - y) / std::abs(y));
+    }
+  }
+}
+
+// Trains what `cover` names, and returns the spread of each metric against `own`.
+Tolerances measure_spread(const Recording& own, const std::vector<Phase>& phases,
+                          const RecordOptions& options,
+                          const std::vector<std::vector<Recording::Row>>& seeds) {
+  std::vector<Repetition> repetitions;
+  if (covers(options, Cover::kThreads)) add_threads(repetitions, phases);
+  if (covers(options, Cover::kDevice)) add_devices(repetitions, phases);
+  if (covers(options, Cover::kPrecision)) add_precisions(repetitions, phases);
+  Tolerances out;
+  // One after the other: child processes would share the threads that are measured.
+  for (const auto& rows : train_all(repetitions, options, 1)) widen(out, rows, own.rows);
+  if (!covers(options, Cover::kSeeds)) return out;
+  for (const auto& rows : seeds) widen(out, rows, own.rows);
+  return out;
+}
+
+// Returns the given tolerances, or those that follow from the spread. Throws ConfigError if a given
+// one is tighter than the spread.
+Tolerances tolerances_for(const Tolerances& given, const Tolerances& spread) {
+  Tolerances out = given;
+  for (const auto& [metric, most] : spread) {
+    if (most == 0) continue;
+    if (given.empty()) out[metric] = kToleranceMargin * most;
+    const auto named = given.find(metric), rest = given.find("");
+    const double allowed = named != given.end()  ? named->second
+                           : rest != given.end() ? rest->second
+                                                 : 0;
+    if (!given.empty() && allowed < most) {
+      throw ConfigError(
+          fmt::format("the tolerance of {}, {:g}, is tighter than the spread that was "
+                      "measured, {:.3g}; give at least that, or --tolerance auto",
+                      metric, allowed, most));
+    }
+  }
+  return out;
+}
+
+// Records a run, its seeds, and its spread.
+struct NewSection {
+  Recording own;
+  GoldenSection section;
+};
+
+NewSection new_section(const fs::path& run, const std::vector<Phase>& phases,
+                       const RecordOptions& options) {
+  NewSection out;
+  const TemporaryDirectory scratch;
+  out.own = record_again(run, phases, scratch.path() / "run", options);
+  std::vector<std::vector<Recording::Row>> rows = {out.own.rows};
+  const std::vector<int64_t> seeds = seeds_from(int64_t(phases.back().config.seed), options.seeds);
+  std::vector<Repetition> others;
+  for (size_t i = 1; i < seeds.size(); ++i) others.push_back(with_seed(phases, seeds[i]));
+  std::ranges::move(train_all(others, options, jobs_for(out.own.metadata)),
+                    std::back_inserter(rows));
+  GoldenSection& section = out.section;
+  section.metadata = out.own.metadata;
+  section.rows = out.own.rows;
+  if (!seeds.empty()) section.curves = combine_curves(seeds, rows);
+  section.spread = measure_spread(out.own, phases, options, rows);
+  section.tolerances = tolerances_for(options.tolerances, section.spread);
+  for (const Cover cover : options.cover) section.cover.push_back(kCoverNames[size_t(cover)]);
+  return out;
+}
+
+void require_seeds_for(const RecordOptions& options) {
+  require<ConfigError>(options.seeds == 0 || options.seeds >= kFewestSeeds,
+                       for_caller("--seeds", "RecordOptions.seeds"), " is ", options.seeds,
+                       "; statistics need at least ", kFewestSeeds,
+                       " seeds (0 records the bits of the run's own seed only)");
+  require<ConfigError>(!covers(options, Cover::kSeeds) || options.seeds > 0,
+                       "--cover seeds needs --seeds");
+}
+
+// Throws ConfigError if the file is for another config.
+void require_same_config(const Golden& golden, const Recording& own, const RecordOptions& options,
+                         const std::string& file) {
+  if (const std::string found = relevant_differences(own.config, golden.config); !found.empty()) {
+    throw ConfigError(concat_to_string(file, " records another config (the run | the recording):\n",
+                                       found, "record to another file"));
+  }
+  require<ConfigError>(golden.steps == options.steps && golden.state_every == options.state_every,
+                       file, " has --steps ", golden.steps, " and --state-every ",
+                       golden.state_every, "; a new section must have the same");
+}
+
+std::string summary_of(const GoldenSection& section, const std::string& head) {
+  std::string out = concat_to_string(head, section.rows.size(), " steps and evaluations");
+  if (const size_t seeds = section.curves.seeds.size()) {
+    out += concat_to_string(", curves of ", seeds, " seeds");
+  }
+  for (const auto& [metric, tolerance] : section.tolerances) {
+    out += fmt::format("\n  tolerance of {}: {:.3g}", metric.empty() ? "all metrics" : metric,
+                       tolerance);
+  }
+  return out + "\n";
+}
+
+// --- bless ---
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d", &utc);
+  return {text.data(), size};
+}
+
+// Returns `git config user.name`; empty if there is none.
+std::string git_author() {
+  std::FILE* pipe = ::popen("git config user.name 2>/dev/null", "r");
+  if (pipe == nullptr) return "";
+  std::string out;
+  std::array<char, 256> buffer{};
+  while (std::fgets(buffer.data(), int(buffer.size()), pipe) != nullptr) out += buffer.data();
+  ::pclose(pipe);
+  const std::vector<std::string> lines = lines_of(out);
+  return lines.empty() ? "" : lines.front();
+}
+
+// Adds the last value of each metric, as "loss before": "0.41 (0x1.a4p-2)".
+void add_last_numbers(HistoryEntry& entry, const GoldenSection& section, const char* when) {
+  for (const Recording::Row& row : section.rows) {
+    for (const auto& [metric, value] : row) {
+      if (metric == "step") continue;
+      const std::string key = concat_to_string(metric, " ", when);
+      entry[key] = metric == "state"
+                       ? value
+                       : fmt::format("{:.6g} ({})", recorded_number(metric, value), value);
+    }
+  }
+}
+
+// Returns who blesses. Throws ConfigError if author or reason is missing.
+std::string author_of(const BlessOptions& options) {
+  const bool has_reason =
+      std::ranges::any_of(options.reason, [](unsigned char c) { return std::isspace(c) == 0; });
+  require<ConfigError>(
+      has_reason, "bless needs a reason: ",
+      for_caller("--reason \"why the new numbers are right\"", "BlessOptions.reason"));
+  std::string author = options.author.empty() ? git_author() : options.author;
+  require<ConfigError>(!author.empty(),
+                       "bless needs an author: `git config user.name` is empty; "
+                       "set it, or give ",
+                       for_caller("--author", "BlessOptions.author"));
+  return author;
+}
+
+HistoryEntry history_entry(const GoldenSection& old, const GoldenSection& section,
+                           const std::string& author, const std::string& reason) {
+  HistoryEntry entry = {{"author", author},
+                        {"date", today()},
+                        {"reason", reason},
+                        {"platform", platform_text(section.metadata)},
+                        {"first different step", movement_of(section.rows, old.rows).step}};
+  add_last_numbers(entry, old, "before");
+  add_last_numbers(entry, section, "after");
+  return entry;
+}
+
+std::vector<Cover> covers_of(const GoldenSection& section) { return parse_covers(section.cover); }
+
+// Returns the options with which a section was recorded. Derived tolerances are derived again.
+RecordOptions options_of(const Golden& golden, const GoldenSection& section) {
+  const bool is_derived = !section.cover.empty();
+  return {.steps = golden.steps,
+          .state_every = golden.state_every,
+          .tolerances = is_derived ? Tolerances() : section.tolerances,
+          .seeds = std::ssize(section.curves.seeds),
+          .cover = covers_of(section)};
+}
+
+}  // namespace
+
+std::vector<Cover> parse_covers(const std::vector<std::string>& words) {
+  std::vector<Cover> out;
+  for (const std::string& word : words) {
+    for (const std::string& name : lines_of(word, ',')) {
+      const auto found = std::ranges::find(kCoverNames, name);
+      if (found == kCoverNames.end()) {
+        throw ConfigError(concat_to_string("--cover ", in_quotes(name), ": expected ",
+                                           joined(kCoverNames),
+                                           did_you_mean(nearest(name, kCoverNames))));
+      }
+      const auto cover = Cover(found - kCoverNames.begin());
+      if (std::ranges::count(out, cover) == 0) out.push_back(cover);
+    }
+  }
+  return out;
+}
+
+Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options) {
+  std::vector<Phase> phases = phases_of_run(run);
+  require_seeds_for(options);
+  const bool exists = fs::exists(to);
+  Golden golden;
+  if (exists) golden = load_golden(to);
+  if (exists) keep_eval_batch_size(phases, golden.config);
+  const auto [own, section] = new_section(run, phases, options);
+  if (!exists) {
+    golden.config = own.config;
+    golden.steps = options.steps;
+    golden.state_every = options.state_every;
+  } else {
+    require_same_config(golden, own, options, to.string());
+    const ChosenSection chosen = choose_section(golden, own.metadata);
+    if (chosen.matches && chosen.section.rows == section.rows)
+      return {true, concat_to_string("section ", chosen.number, " of ", to.string(),
+                                     " already has these numbers; nothing was written\n")};
+    require<ConfigError>(!chosen.matches, "section ", chosen.number, " of ", to.string(),
+                         " is for this machine (", platform_text(own.metadata),
+                         ") and has other numbers; `taper bless` replaces it");
+  }
+  golden.sections.push_back(section);
+  save_golden(golden, to);
+  return {true, summary_of(section, "recorded ")};
+}
+
+Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& options) {
+  const std::string author = author_of(options);
+  Golden golden = load_golden(file);
+  std::vector<Phase> phases = phases_of_run(run);
+  keep_eval_batch_size(phases, golden.config);
+  // The platform is known only after a run.
+  const TemporaryDirectory scratch;
+  const Recording probe = record_again(run, phases, scratch.path() / "run", {.steps = 1});
+  const ChosenSection chosen = choose_section(golden, probe.metadata);
+  require<ConfigError>(chosen.matches, file.string(), " has no section for this machine (",
+                       platform_text(probe.metadata), "); `taper record` adds one");
+  const RecordOptions how = options_of(golden, chosen.section);
+  const auto [own, section] = new_section(run, phases, how);
+  GoldenSection& old = golden.sections[size_t(chosen.number - 1)];
+  const Movement movement = movement_of(section.rows, old.rows);
+  if (movement.step.empty() && section.rows.size() == old.rows.size() &&
+      relevant_differences(own.config, golden.config).empty()) {
+    return {true, "the numbers are as recorded; nothing was written\n"};
+  }
+  const bool is_only = golden.sections.size() == 1;
+  require<ConfigError>(is_only || relevant_differences(own.config, golden.config).empty(),
+                       "the run has another config than the ", golden.sections.size(),
+                       " sections of ", file.string(), "; record all of them to a new file");
+  golden.history.push_back(history_entry(old, section, author, options.reason));
+  old = section;
+  golden.config = own.config;
+  save_golden(golden, file);
+  return {true, summary_of(section, concat_to_string("replaced section ", chosen.number, ": "))};
+}
+
+}  // namespace taper::v0::runner
