@@ -165,7 +165,7 @@ TEST_F(Goldens, TheErrorOfASeedNamesIt) {
         {"seed ", ": "});
   }
   refuses<RunError>([&] { return record(at_ / "nan.yaml", at_ / "g.json", {.seeds = 3}); },
-                    {"finite"});
+                    {"the loss became nan"});
   EXPECT_FALSE(fs::exists(at_ / "g.json"));
 }
 
