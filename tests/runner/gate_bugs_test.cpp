@@ -71,8 +71,8 @@ struct PlantedSgdOptions {
 };
 
 struct PlantedDigits : data::Digits {
-  data::Splits load(uint64_t seed) const {
-    data::Splits out = Digits::load(seed);
+  data::Splits load(uint64_t run_seed) const {
+    data::Splits out = Digits::load(run_seed);
     if (planted == Plant::kWrongSplit) out.test = out.train;
     return out;
   }
