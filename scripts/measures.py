@@ -29,7 +29,7 @@ COMPILE_COST_GOAL = 1.5
 
 # The largest counts that --check accepts. The goal is 0: lower a limit when its count falls.
 LIMITS = {
-    "functions over 40 lines": 38,
+    "functions over 40 lines": 37,
     "functions nested deeper than 3": 9,
     "files over 500 lines": 0,
     "folders over 25 sources": 0,

@@ -282,6 +282,10 @@ std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::si
       if (!is_inner || std::ranges::count(required, key) == 0) return {};
       std::size_t section = at;
       while (lines[section][0] == ' ') --section;
+      const auto is_path = [](const std::string& text) { return text.find("path:") != text.npos; };
+      // The path of a file implies the type of data.
+      if (key == "type" && lines[section] == "data:" && std::ranges::any_of(lines, is_path))
+        return {};
       lines.erase(lines.begin() + std::ptrdiff_t(at));
       // The rule that a run needs epochs or steps is not in the schema.
       return Mutation{"a missing key", lines, section, key != "epochs" && key != "steps"};

@@ -63,22 +63,44 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   return predict_raw(*this, raw);
 }
 
+// Returns the names of the columns: kept ones, then the prediction or each target, then the
+// probability of each class.
+static std::string header_of(const DataInfo& info, const data::KeptColumns& kept) {
+  std::vector<std::string> names = kept.names;
+  const std::vector<data::TargetScale> scales = info.target_scales();
+  if (scales.size() == 1) names.emplace_back("prediction");
+  for (const data::TargetScale& scale : scales) {
+    if (scales.size() > 1) names.push_back(scale.name);
+  }
+  for (const std::string& name : info.class_names) names.push_back("p_" + name);
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ",") + cell(name);
+  return out;
+}
+
+// Returns the cells that are predicted for a row from the predictions of its outputs.
+static std::string prediction_text(std::span<const float> row, const DataInfo& info) {
+  std::string out;
+  if (info.task == Task::kRegression) {
+    const std::vector<data::TargetScale> scales = info.target_scales();
+    for (size_t k = 0; k < scales.size(); ++k) {
+      out += concat_to_string(k > 0 ? "," : "", value_text(row[k], scales[k]));
+    }
+    return out;
+  }
+  const auto best = std::ranges::max_element(row) - row.begin();
+  out = cell(info.class_names[size_t(best)]);
+  for (const float p : row) out += concat_to_string(",", p);
+  return out;
+}
+
 std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
   const auto source = source_of(run.config.data);
   const data::DatasetPtr rows = source->more(run.info, file);
   const data::KeptColumns kept = source->kept(run.info, file);
-  const bool is_regression = run.info.task == Task::kRegression;
   const Loss loss = losses().make(run.config.loss, {run.info.task});
-  std::string out;
-  for (const std::string& name : kept.names) out += cell(name) + ",";
-  const std::vector<data::TargetScale> scales = run.info.target_scales();
-  if (scales.size() == 1) out += "prediction";
-  for (size_t k = 0; scales.size() > 1 && k < scales.size(); ++k) {
-    out += concat_to_string(k > 0 ? "," : "", cell(scales[k].name));
-  }
-  for (const std::string& name : run.info.class_names)
-    out += concat_to_string(",", cell("p_" + name));
+  std::string out = header_of(run.info, kept);
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);
   size_t number = 0;  // of the row
@@ -90,19 +112,12 @@ std::string predict(const SavedRun& run, const fs::path& file) {
       const std::span<float> row =
           host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
       out += "\n";
-      if (!kept.names.empty()) {
-        for (const std::string& text : kept.rows[number]) out += cell(text) + ",";
+      const bool has_kept = !kept.names.empty();
+      for (size_t k = 0; has_kept && k < kept.names.size(); ++k) {
+        out += cell(kept.rows[number][k]) + ",";
       }
       ++number;
-      if (is_regression) {
-        for (size_t k = 0; k < scales.size(); ++k) {
-          out += concat_to_string(k > 0 ? "," : "", value_text(row[k], scales[k]));
-        }
-        continue;
-      }
-      const auto best = std::ranges::max_element(row) - row.begin();
-      out += cell(run.info.class_names[size_t(best)]);
-      for (const float p : row) out += concat_to_string(",", p);
+      out += prediction_text(row, run.info);
     }
   }
   return out + "\n";

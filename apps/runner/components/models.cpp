@@ -25,6 +25,27 @@ int64_t numbers_of(const DataInfo& data) {
   return data.input_shape[0] - std::ssize(data.category_sizes);
 }
 
+// Appends the layer of an entry to the model and returns its output for x. Throws ConfigError at
+// `place` if the layer does not fit x. `name` is the layer's name in messages.
+Tensor append_layer(Sequential& model, const Component& entry, const std::string& name,
+                    const Tensor& x, const ModelSite& site, const Place& place) {
+  const Shape in = data::sample_shape(x);
+  try {
+    ModulePtr made = layers().make(entry, {in, site.data.vocab_size(), site.device});
+    const Tensor out = made->eval()(x);
+    made->train();
+    model.add(std::move(made));
+    return out;
+  } catch (const Error& error) {
+    if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
+    throw ConfigError(located(place, concat_to_string(name, " does not fit its input of shape ", in,
+                                                      " (one sample): ", error.what())));
+  } catch (const std::exception& error) {
+    layers().refuse(entry, error);
+    throw;
+  }
+}
+
 // Builds the layers in order. The categories of a table become one-hot vectors first. Each layer is
 // called once on zeros to determine the next layer's input shape, so that no second implementation
 // of the layers' shape rules is needed.
@@ -42,19 +63,7 @@ ModulePtr build_sequential(const std::vector<Component>& entries, const ModelSit
     if (entry.place.source) place = entry.place;
     const Shape in = data::sample_shape(x);
     const std::string name = concat_to_string("layer ", i++, " (", entry.type, ")");
-    try {
-      ModulePtr made = layers().make(entry, {in, data.vocab_size(), device});
-      x = made->eval()(x);
-      made->train();
-      model->add(std::move(made));
-    } catch (const Error& error) {
-      if (is_any<OutOfMemoryError, AcceleratorError, RunError>(error)) throw;
-      throw ConfigError(located(place, concat_to_string(name, " does not fit its input of shape ",
-                                                        in, " (one sample): ", error.what())));
-    } catch (const std::exception& error) {
-      layers().refuse(entry, error);
-      throw;
-    }
+    x = append_layer(*model, entry, name, x, site, place);
     const bool is_last = i == entries.size();
     if (x.defined() && x.dim() > (is_last ? 0 : 1)) continue;
     throw ConfigError(located(
@@ -266,11 +275,15 @@ void refuse_layer(Module& model, const Component& config, const std::exception& 
     if (name == path) where += concat_to_string(", ", module->type_name());
   }
   const auto* layered = config.get_if<SequentialSpec>();
-  size_t layer = 0;
-  const bool is_layer = layered &&
-                        parse_number(path.substr(0, path.find('.')), layer) == std::errc() &&
-                        layer < layered->entries.size();
-  if (is_layer) layers().refuse_call(layered->entries[layer], error, where + ")");
+  const auto& children = model.children();
+  const bool has_one_hot = !children.empty() && children[0].second->type_name() == "OneHotColumns";
+  size_t child = 0;
+  const bool is_child =
+      layered && parse_number(path.substr(0, path.find('.')), child) == std::errc();
+  const size_t layer = child - has_one_hot;  // a huge number for the one-hot columns themselves
+  if (is_child && layer < layered->entries.size()) {
+    layers().refuse_call(layered->entries[layer], error, where + ")");
+  }
   models().refuse_call(config, error, where + ")");
 }
 

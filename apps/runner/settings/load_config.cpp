@@ -193,8 +193,10 @@ class TreeReader {
 }  // namespace
 
 // Reads the config from the tree that a reader returned, after the overrides are applied to it.
+// is_data: the tree is that of a file of data.
 static RunConfig config_of(std::optional<Node> root, std::vector<Problem> problems,
-                           const std::string& name, const std::vector<std::string>& overrides) {
+                           const std::string& name, const std::vector<std::string>& overrides,
+                           bool is_data = false) {
   // Further problems of an incomplete tree would be misleading.
   if (!root) throw ConfigError(report(std::move(problems)));
   for (std::size_t i = 0; i < overrides.size(); ++i) {
@@ -204,7 +206,7 @@ static RunConfig config_of(std::optional<Node> root, std::vector<Problem> proble
   if (const Node* include = root->find("include")) {
     problems.push_back({include->key_place, "include can only be used in a file"});
   }
-  complete_config(*root);
+  complete_config(*root, is_data);
   RunConfig config;
   config.name = name;
   ReadResult result = read(describe(config), *root);
@@ -218,7 +220,7 @@ RunConfig load_config(const fs::path& path, const std::vector<std::string>& over
   if (is_data_path(path)) {
     std::vector<std::string> full;
     for (const std::string& text : overrides) full.push_back(full_override(text));
-    return config_of(config_of_data(path), {}, name_of_data(path), full);
+    return config_of(config_of_data(path), {}, name_of_data(path), full, true);
   }
   TreeReader reader;
   std::optional<Node> root = reader.read(path);

@@ -114,28 +114,29 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
 
 // Adds to the section `given` what it lacks of the default. A section with a length of its own does
 // not get the default's early stopping, and a length in steps replaces that in epochs.
-void add_missing(Node& given, const Node& section) {
+void add_missing(Node& given, const Node& section, bool adds_types) {
   const bool has_length = given.find("epochs") != nullptr || given.find("steps") != nullptr;
   for (const Node& child : section.children) {
     Node* own = child_of(given, child.key);
     if (own != nullptr) {
-      if (own->kind == Kind::kMap) add_missing(*own, child);
+      if (own->kind == Kind::kMap) add_missing(*own, child, adds_types);
       continue;
     }
+    if (child.key == "type" && !adds_types) continue;
     const bool is_about_length = child.key == "epochs" || child.key == "early_stopping";
     if (!(has_length && is_about_length)) given.children.push_back(child);
   }
 }
 
 // Adds the default `section` if the config lacks it, and otherwise what the config's section lacks.
-void add_default(Node& root, Node section) {
+void add_default(Node& root, Node section, bool adds_types) {
   Node* given = child_of(root, section.key);
   if (given == nullptr || given->kind == Kind::kNull) {
     std::erase_if(root.children, [&](const Node& n) { return n.key == section.key; });
     root.children.push_back(std::move(section));
     return;
   }
-  if (given->kind == Kind::kMap) add_missing(*given, section);
+  if (given->kind == Kind::kMap) add_missing(*given, section, adds_types);
 }
 
 // Adds the type that the path implies.
@@ -163,14 +164,16 @@ void expand_sections(Node& root) {
   expand(describe(scratch), root);
 }
 
-void complete_config(Node& root) {
+void complete_config(Node& root, bool adds_types) {
   if (root.kind != Kind::kMap) return;
   Node* data = child_of(root, "data");
   if (data == nullptr) return;
   infer_type(*data);
   const Node* type = data->find("type");
   if (type == nullptr) return;
-  for (Node& section : default_sections(type->text, *data)) add_default(root, std::move(section));
+  for (Node& section : default_sections(type->text, *data)) {
+    add_default(root, std::move(section), adds_types);
+  }
 }
 
 std::string data_type_of(const fs::path& path) {

@@ -77,6 +77,15 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   return std::nullopt;
 }
 
+// Appends the next digits, at most eight, to the mantissa, and moves past them. Returns their
+// number.
+[[gnu::always_inline]] inline unsigned take_digits(const char*& at, uint64_t& mantissa) {
+  const EightDigits digits = leading_digits(at);
+  mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
+  at += digits.length;
+  return digits.length;
+}
+
 // Reads the number at the beginning of a text and returns its end. At least 40 bytes of the text
 // must be readable. Returns nullptr if there is no number, and for rare forms, which
 // number_in_cell() must decide.
@@ -84,14 +93,8 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   const bool is_negative = *at == '-';
   at += is_negative;
   const char* const first = at;
-  EightDigits digits = leading_digits(at);
-  uint64_t mantissa = digits.value;
-  at += digits.length;
-  if (digits.length == 8) {
-    digits = leading_digits(at);
-    mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
-    at += digits.length;
-  }
+  uint64_t mantissa = 0;
+  if (take_digits(at, mantissa) == 8) take_digits(at, mantissa);
   auto count = at - first;
   // Conditions that differ from cell to cell are computed without branches, which would be
   // mispredicted.
@@ -99,14 +102,8 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   int scale = 0;
   if (*at == point) {
     const char* const fraction = ++at;
-    digits = leading_digits(at);
-    mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
-    at += digits.length;
-    while (digits.length == 8 && at - fraction < 24) {
-      digits = leading_digits(at);
-      mantissa = mantissa * kIntegerPowersOfTen[digits.length] + digits.value;
-      at += digits.length;
-    }
+    unsigned taken = take_digits(at, mantissa);
+    while (taken == 8 && at - fraction < 24) taken = take_digits(at, mantissa);
     scale = int(at - fraction);
     count += scale;
   }
@@ -114,7 +111,7 @@ inline std::optional<double> scaled_by_ten(uint64_t mantissa, int scale) {
   if ((*at | 0x20) == 'e') {
     const bool is_small = at[1] == '-';
     const char* const exponent = at + 1 + (is_small || at[1] == '+');
-    digits = leading_digits(exponent);
+    const EightDigits digits = leading_digits(exponent);
     if (digits.length == 0 || digits.length > 3) return nullptr;
     scale += is_small ? int(digits.value) : -int(digits.value);
     at = exponent + digits.length;
