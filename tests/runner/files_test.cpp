@@ -144,7 +144,7 @@ TEST_F(Files, DataThatContradictThemselvesAreRefusedByKey) {
       {"/input_shape", "[-3]", "input_shape.0: expected an integer, at least 1"},
       {"/input_shape", "[]", "input_shape: does not match"},
       {"/input_shape", "[1, 28, 28]", "input_shape: does not match"},
-      {"/input_shape", "3", "input_shape: expected a list"},
+      {"/input_shape", "\"3 x 3\"", "input_shape: expected an integer"},
       {"/target_std", "0", "target_std: expected a number, above 0"},
       {"/target_mean", "null", "target_mean: expected a number"},
       {"/task", "\"language\"", "input_shape: does not match"},

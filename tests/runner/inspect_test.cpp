@@ -70,7 +70,7 @@ TEST_F(Inspect, TheConfigGivesTheSameRun) {
   const std::string yaml = inspect(file, overrides);
   EXPECT_TRUE(contains(yaml, "    row: keep\n")) << yaml;
   EXPECT_TRUE(contains(yaml, "  read:\n    skip: 1\n")) << yaml;
-  EXPECT_TRUE(contains(yaml, "optimizer:\n  lr: 0.5\n")) << yaml;
+  EXPECT_TRUE(contains(yaml, "optimizer:\n  type: adamw\n  lr: 0.5\n")) << yaml;
   write_bytes(at_ / "t.yaml", yaml);
   EXPECT_EQ(inspect((at_ / "t.yaml").string(), {}), yaml);
   const RunConfig config = load_config(at_ / "t.yaml", {});

@@ -13,7 +13,7 @@
 #include "framework/base/cancel.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
-#include "framework/kernels/matmul/cpu_isa.h"
+#include "framework/kernels/matmul/isa_cpu.h"
 
 namespace taper::v0::runner {
 

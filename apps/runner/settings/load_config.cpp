@@ -4,6 +4,7 @@
 #include <array>
 #include <ranges>
 #include <system_error>
+#include <utility>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/process.h"
@@ -295,11 +296,17 @@ std::string to_short_yaml(const RunConfig& config) {
     return found != config.places.end() && found->second.source != nullptr ? "given" : "default";
   });
   std::vector<std::string> lines;
+  std::string
+      type;  // the default type of the section, which is needed next to values that are given
   for (const auto part : text | std::views::split('\n')) {
     std::string line(part.begin(), part.end());
-    const bool is_given = line.ends_with(kGiven);
+    const bool is_given = line.ends_with(kGiven), is_section = !line.starts_with(' ');
     if (is_given) line.resize(line.size() - kGiven.size());
-    if (is_given || line.ends_with(':')) lines.push_back(std::move(line));
+    if (is_section) type.clear();
+    if (!is_given && line.starts_with("  type: ")) type = line.substr(0, line.find("  # "));
+    if (!is_given && !line.ends_with(':')) continue;
+    if (is_given && !type.empty()) lines.push_back(std::exchange(type, ""));
+    lines.push_back(std::move(line));
   }
   remove_empty_maps(lines);
   std::string out;

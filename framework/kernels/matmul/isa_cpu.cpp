@@ -1,4 +1,4 @@
-#include "framework/kernels/matmul/cpu_isa.h"
+#include "framework/kernels/matmul/isa_cpu.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 
