@@ -21,7 +21,7 @@ namespace {
 
 using detail::in_quotes;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kDateNumbers = 6;
 
 template <class... Args>
@@ -52,7 +52,7 @@ std::array<double, kDateNumbers> date_numbers(double seconds, double first) {
 // Returns the number or date of a cell; nan if it is missing.
 double real_of(const FeatureColumn& f, const RawTable& table, const CellReader& cells,
                int64_t row) {
-  if (cells.is_missing(row)) return kNan;
+  if (cells.is_missing(row)) return kNoNumber;
   const RawColumn& column = cells.column();
   const double value = f.kind == ColumnKind::kDate
                            ? date_in_cell(column, row, f.date_form, f.date_order)
