@@ -18,15 +18,15 @@ template <Metric (*kMake)()> Metric plain(const NoOptions&, const DataInfo&, Dev
   return kMake();
 }
 template <Metric (*kMake)(int64_t)>
-Metric of_classes(const NoOptions&, const DataInfo& data, Device) {
+Metric metric_of_classes(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.outputs);
 }
 template <Metric (*kMake)(int64_t, data::Average), data::Average kAverage>
-Metric averaged(const NoOptions&, const DataInfo& data, Device) {
+Metric metric_averaged(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.outputs, kAverage);
 }
 template <Metric (*kMake)(double, double)>
-Metric of_values(const NoOptions&, const DataInfo& data, Device) {
+Metric metric_of_values(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.target_mean, data.target_std);
 }
 Metric calibration_error(const NoOptions&, const DataInfo&, Device) {
@@ -67,26 +67,26 @@ constexpr data::Average kMacro = data::Average::kMacro, kWeighted = data::Averag
 
 constexpr MetricTypes::Entry kMetrics[] = {
     {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},
-    {"balanced_accuracy", MetricTypes::of<NoOptions, of_classes<data::balanced_accuracy>>},
+    {"balanced_accuracy", MetricTypes::of<NoOptions, metric_of_classes<data::balanced_accuracy>>},
     {"top3", MetricTypes::of<NoOptions, top<3>>},
     {"top5", MetricTypes::of<NoOptions, top<5>>},
-    {"precision", MetricTypes::of<NoOptions, averaged<data::precision, kMacro>>},
-    {"precision_weighted", MetricTypes::of<NoOptions, averaged<data::precision, kWeighted>>},
-    {"recall", MetricTypes::of<NoOptions, averaged<data::recall, kMacro>>},
-    {"recall_weighted", MetricTypes::of<NoOptions, averaged<data::recall, kWeighted>>},
-    {"f1", MetricTypes::of<NoOptions, averaged<data::f1_score, kMacro>>},
-    {"f1_weighted", MetricTypes::of<NoOptions, averaged<data::f1_score, kWeighted>>},
-    {"auc", MetricTypes::of<NoOptions, of_classes<data::auc>>},
-    {"pr_auc", MetricTypes::of<NoOptions, of_classes<data::average_precision>>},
+    {"precision", MetricTypes::of<NoOptions, metric_averaged<data::precision, kMacro>>},
+    {"precision_weighted", MetricTypes::of<NoOptions, metric_averaged<data::precision, kWeighted>>},
+    {"recall", MetricTypes::of<NoOptions, metric_averaged<data::recall, kMacro>>},
+    {"recall_weighted", MetricTypes::of<NoOptions, metric_averaged<data::recall, kWeighted>>},
+    {"f1", MetricTypes::of<NoOptions, metric_averaged<data::f1_score, kMacro>>},
+    {"f1_weighted", MetricTypes::of<NoOptions, metric_averaged<data::f1_score, kWeighted>>},
+    {"auc", MetricTypes::of<NoOptions, metric_of_classes<data::auc>>},
+    {"pr_auc", MetricTypes::of<NoOptions, metric_of_classes<data::average_precision>>},
     {"log_loss", MetricTypes::of<NoOptions, plain<data::log_loss>>},
     {"calibration_error", MetricTypes::of<NoOptions, calibration_error>},
     {"confusion", MetricTypes::of<NoOptions, confusion>},
     {"mae", MetricTypes::of<NoOptions, in_unit<data::mean_absolute_error>>},
     {"rmse", MetricTypes::of<NoOptions, in_unit<data::root_mean_squared_error>>},
     {"r2", MetricTypes::of<NoOptions, plain<data::r2_score>>},
-    {"mape", MetricTypes::of<NoOptions, of_values<data::mean_absolute_percentage_error>>},
+    {"mape", MetricTypes::of<NoOptions, metric_of_values<data::mean_absolute_percentage_error>>},
     {"smape",
-     MetricTypes::of<NoOptions, of_values<data::symmetric_mean_absolute_percentage_error>>},
+     MetricTypes::of<NoOptions, metric_of_values<data::symmetric_mean_absolute_percentage_error>>},
     {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
     {"bpc", MetricTypes::of<NoOptions, bpc>},
 };
