@@ -318,7 +318,7 @@ ColumnSummary summarize(const RawTable& table, const RawColumn& column,
   const std::optional<ColumnKind> given = given_kind(request, column.name);
   CellCounts n = count_cells(CellReader(column, out.missing_cells));
   std::vector<std::string> more;
-  if (!given || *given == ColumnKind::kNumber || *given == ColumnKind::kCategory) {
+  if (!given || *given == ColumnKind::kNumber) {
     more = find_more_missing(CellReader(column, out.missing_cells), n, out.missing_cells);
   }
   const CellReader cells(column, out.missing_cells);

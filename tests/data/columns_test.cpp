@@ -112,6 +112,16 @@ TEST_F(Columns, CanBeGivenByNameOrPattern) {
                        "has no column 'othr'; the nearest are 'other'"));
 }
 
+TEST_F(Columns, ThatAreSaidToBeCategoriesKeepTheirWords) {
+  const RawTable table = table_with("x", [](int i) {
+    return i % 40 == 7 ? "-99" : i == 8 ? "other" : concat_to_string(i % 50);
+  });
+  TableRequest asked = request();
+  asked.columns = {{"x", ColumnKind::kCategory}};
+  EXPECT_EQ(understand_columns(table, asked)[0].missing, 0);
+  EXPECT_GT(understand_columns(table, request())[0].missing, 0);
+}
+
 TEST_F(Columns, OfDecoratedNumbersAreRefused) {
   const RawTable table = table_with("x", [](int i) { return concat_to_string(i + 10, " km"); });
   const std::string refusal =
