@@ -87,6 +87,9 @@ struct Splits : DataInfo {
   // part if there is none.
   const DatasetPtr& evaluated() const { return validation ? validation : test; }
   const char* evaluated_name() const { return validation ? "validation" : "test"; }
+  // Returns whether evaluations may choose weights, stop the run and set the learning rate. The
+  // test part of a table never does.
+  bool may_decide() const { return validation || !columns; }
 };
 // Returns "100 training, 20 validation and 30 test samples".
 std::string sizes_text(const Splits& parts);

@@ -65,17 +65,17 @@ int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_
   return smallest;
 }
 
-// The rows of a table's test part never choose weights. Without a validation part, the run trains
-// to its end and saves the last weights.
-void drop_goals_without_validation(RunConfig& config, const data::Splits& data) {
-  TrainConfig& c = config.train;
-  if (!data.columns || data.validation || (!c.early_stopping && !c.best)) return;
-  warn(concat_to_string(
-      "the table has no validation part, by which ", c.early_stopping ? "early_stopping" : "best",
-      " would choose the weights: the run trains to its end and saves the last ones; for a "
-      "validation part, set data.split.validation, such as 0.1"));
-  c.early_stopping.reset();
-  c.best.reset();
+// Warns if the config asks for something that only a validation part may decide.
+void warn_without_validation(const RunConfig& config, const data::Splits& data) {
+  const TrainConfig& c = config.train;
+  const char* const asked = c.early_stopping             ? "train.early_stopping"
+                            : c.best                     ? "train.best"
+                            : metric_of(config.schedule) ? "the plateau schedule"
+                                                         : nullptr;
+  if (data.may_decide() || asked == nullptr) return;
+  warn(concat_to_string("the table has no validation part, which ", asked,
+                        " needs: the run trains to its end and saves the last weights; for a "
+                        "validation part, set data.split.validation, such as 0.1"));
 }
 
 // A call of train() on one rank. train() calls the public functions in their order.
@@ -141,7 +141,7 @@ void TrainingRun::read_inputs() {
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
     data_ = source_of(config_.data)->load(config_.seed);
     require_fit(config_, *data_);
-    drop_goals_without_validation(config_, *data_);
+    if (is_first_) warn_without_validation(config_, *data_);
     check_stop();
     require<Interrupted>(!options_.stop.stop_requested(), "ended by its program before the first ",
                          "step");

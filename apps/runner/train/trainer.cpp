@@ -282,11 +282,12 @@ bool Trainer::evaluate_and_log() {
   log_.evaluation(state_.step, state_.at.epoch, data_.evaluated_name(), state_.metrics);
   if (observer_) observer_->on_eval(state_.step, data_.evaluated_name(), state_.metrics);
   begun_.reset();
-  if (c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
+  const bool may_decide = data_.may_decide();
+  if (may_decide && c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
       state_.stopping.misses >= c.early_stopping->patience) {
     end_early("early stopping");
   }
-  if (training_.plateau && state_.step > config_.schedule.warmup) {
+  if (may_decide && training_.plateau && state_.step > config_.schedule.warmup) {
     training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
   }
   ++log_.timings.evaluations;
@@ -338,7 +339,8 @@ void Trainer::save_ended_by_observer() {
 void Trainer::save_model(TrainResult& result) {
   const fs::path file = dir_ / "model.safetensors", best = best_checkpoint(dir_);
   const bool is_asked_for =
-      config_.train.best || config_.train.early_stopping || data_.validation != nullptr;
+      data_.validation ||
+      (data_.may_decide() && (config_.train.best || config_.train.early_stopping));
   const bool use_best = is_asked_for && state_.best.step > 0 && step_of(best) == state_.best.step;
   std::optional<optim::EMA::Guard> averaged;
   if (training_.ema && state_.step > 0) averaged.emplace(*training_.ema);
