@@ -6,6 +6,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/search.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/random_ops.h"
@@ -212,33 +213,35 @@ void expect_agrees(const Way& way, const Case& c) {
     EXPECT_TRUE(got.empty());
     return;
   }
-  // cuDNN's backward pass does not accept heads within rows. Older versions also leave numbers of
-  // keys that are not multiples of 128 to the other kernel.
-  ASSERT_TRUE(got.size() == 5 || (got.size() == 2 && !is_flash && (c.H > 1 || c.S % 128 != 0)));
+  // Older versions of cuDNN leave numbers of keys that are not multiples of 128 to the other
+  // kernel.
+  ASSERT_TRUE(got.size() == 5 || (got.size() == 2 && !is_flash && c.S % 128 != 0));
   ASSERT_EQ(got.size(), again.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], again[i]));
 
   const double tolerance = c.dtype == kBFloat16 ? 0.03 : 0.005;
-  // In float32, attention is a composition of other ops.
+  // In float64, attention is a composition of other ops.
   Generator drawn;
   drawn.set_state(key);
   Tensors wide;
-  for (const Tensor& t : x) wide.push_back(t.to(kFloat32));
+  for (const Tensor& t : x) wide.push_back(t.to(kFloat64).detach().requires_grad_());
   const Tensor exact = scaled_dot_product_attention(wide[0], wide[1], wide[2], {}, c.dropout_p,
                                                     c.causal, args.scale, &drawn);
   EXPECT_TRUE(close(got[0], exact, tolerance));
   Tensor s = matmul(wide[0] * args.scale, wide[1].transpose(2, 3));
-  if (c.causal) s = s + log(lower_triangle(c.T, c.S, s.device()).to(kFloat32));
+  if (c.causal) s = s + log(lower_triangle(c.T, c.S, s.device()).to(kFloat64));
   EXPECT_TRUE(close(got[1], logsumexp(s, {3}), 1e-4));
-  // A recorded backward pass is a composition of other ops.
+  const Tensors want = grad({exact}, wide, {dy.to(kFloat64)});
   Tensors leaves;
   for (const Tensor& t : x) leaves.push_back(t.detach().requires_grad_());
   Generator generator;
   generator.set_state(key);
   const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {}, c.dropout_p,
                                                 c.causal, args.scale, &generator);
-  const Tensors want = grad({y}, leaves, {dy}, true, true), usual = grad({y}, leaves, {dy});
+  // A recorded backward pass is a composition of other ops.
+  const Tensors recorded = grad({y}, leaves, {dy}, true, true), usual = grad({y}, leaves, {dy});
   for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_TRUE(close(recorded[i], want[i], tolerance));
     EXPECT_TRUE(close(usual[i], want[i], tolerance));
     EXPECT_TRUE(got.size() == 2 || close(got[2 + i], want[i], tolerance));
   }
@@ -247,8 +250,11 @@ void expect_agrees(const Way& way, const Case& c) {
 TEST(Attention, KernelsForHalvesAgree) {
   if (skip_without_cuda()) return;
   const std::vector<Shape> sizes = {
-      {2, 3, 64, 64, 64},  {2, 2, 130, 70, 128}, {1, 2, 512, 512, 64}, {2, 1, 512, 512, 64},
-      {1, 2, 100, 68, 32}, {2, 1, 65, 131, 80},  {1, 3, 200, 200, 48}};
+      {2, 3, 64, 64, 64},     {2, 2, 130, 70, 128},   {1, 2, 512, 512, 64},
+      {2, 1, 512, 512, 64},   {1, 2, 100, 68, 32},    {2, 1, 65, 131, 80},
+      {1, 3, 200, 200, 48},   {2, 3, 64, 128, 32},    {1, 2, 300, 384, 96},
+      {2, 2, 256, 2048, 128}, {1, 4, 2048, 512, 128}, {1, 12, 1024, 1024, 64},
+      {1, 2, 2048, 2048, 64}};
   for (const Way& way : ways()) {
     for (const Shape& s : sizes) {
       for (const bool causal : {false, true}) {
@@ -260,6 +266,29 @@ TEST(Attention, KernelsForHalvesAgree) {
       }
     }
   }
+}
+
+TEST(Attention, GroupedQueriesInRowsHaveTheGradientsOfRepeatedHeads) {
+  if (skip_without_cuda()) return;
+  constexpr int64_t kBatch = 2, kGroup = 3, kHeads = 2, kLength = 256, kWidth = 64;
+  manual_seed(9);
+  const Tensors x = {random_heads(kBatch, kGroup * kHeads, kLength, kWidth, kBFloat16),
+                     random_heads(kBatch, kHeads, kLength, kWidth, kBFloat16),
+                     random_heads(kBatch, kHeads, kLength, kWidth, kBFloat16)};
+  const Tensor dy = random_heads(kBatch, kGroup * kHeads, kLength, kWidth, kBFloat16);
+  Tensors halves, wide;
+  for (const Tensor& t : x) {
+    halves.push_back(t.detach().requires_grad_());
+    wide.push_back(t.to(kFloat64).detach().requires_grad_());
+  }
+  const Tensor y = scaled_dot_product_attention(halves[0], halves[1], halves[2], {}, 0, true,
+                                                std::nullopt, nullptr, true);
+  const Tensor exact =
+      scaled_dot_product_attention(wide[0], repeat_interleave(wide[1], kGroup, 1),
+                                   repeat_interleave(wide[2], kGroup, 1), {}, 0, true);
+  EXPECT_TRUE(close(y, exact, 0.03));
+  const Tensors got = grad({y}, halves, {dy}), want = grad({exact}, wide, {dy.to(kFloat64)});
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(close(got[i], want[i], 0.03));
 }
 
 // q, k and v per head from one [B, T, 3 C] tensor, as in a model without packed_attention.

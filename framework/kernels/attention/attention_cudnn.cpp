@@ -81,7 +81,8 @@ struct Problem {
   bool forward, causal;
   DType dtype;
   int64_t B, H, T, S, D;
-  std::array<std::array<int64_t, 3>, kLse> strides{};  // forward: of batch, head and row
+  // By the ID of a tensor: the strides of batch, head and row. Zeros mean that it is dense.
+  std::array<std::array<int64_t, 3>, kDv + 1> strides{};
   auto operator<=>(const Problem&) const = default;
 };
 
@@ -108,7 +109,8 @@ class Graph {
 
   // Computes dv = p^T dy; ds = p * (dy v^T - delta) * scale; dk = ds^T q; dq = ds k. cuDNN
   // recognizes the graph only in this form, with a multiplication by one, and with k transposed
-  // twice.
+  // twice. The second transpose must have the strides of k in memory: the engine reads k by them,
+  // and with dense strides dq is wrong if the heads of a row are adjacent.
   void backward() {
     constexpr auto mul = CUDNN_POINTWISE_MUL, sub = CUDNN_POINTWISE_SUB;
     const Raw dy = matrix(p_.T, p_.D, half_, kDy), y = matrix(p_.T, p_.D, half_, kY);
@@ -123,7 +125,8 @@ class Graph {
     const Raw inner = pointwise(mul, {pointwise(sub, {dp, delta}), p});
     const Raw ds = pointwise(mul, {inner, scale_});
     matmul(transposed(ds), q_, matrix(p_.S, p_.D, half_, kDk));
-    matmul(ds, reshape(kt_, matrix(p_.S, p_.D, half_)), matrix(p_.T, p_.D, half_, kDq));
+    const Raw k = reshape(kt_, matrix(p_.S, p_.D, half_, kVirtual, false, kK));
+    matmul(ds, k, matrix(p_.T, p_.D, half_, kDq));
   }
 
   // Adds the scores q k^T * scale to the graph.
@@ -157,14 +160,17 @@ class Graph {
     return keep(d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value));
   }
   // Adds a tensor with one matrix for each batch element and head. by_columns: the matrices are
-  // transposed in memory.
+  // transposed in memory. A virtual tensor can take the strides of another tensor, `like`.
   Raw matrix(int64_t rows, int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
-             Uid uid = kVirtual, bool by_columns = false) {
+             Uid uid = kVirtual, bool by_columns = false, Uid like = kVirtual) {
     const int64_t row = by_columns ? rows : columns, size = rows * columns;
-    const bool given = p_.forward && uid != kVirtual && uid < kLse;
-    const auto at = given ? p_.strides[size_t(uid)] : std::array{p_.H * size, size, row};
+    auto at = layout(like != kVirtual ? like : uid);
+    if (at[2] == 0) at = {p_.H * size, size, row};
     return tensor({p_.B, p_.H, rows, columns},
                   {at[0], at[1], by_columns ? 1 : at[2], by_columns ? at[2] : 1}, type, uid);
+  }
+  std::array<int64_t, 3> layout(Uid uid) const {
+    return size_t(uid) < p_.strides.size() ? p_.strides[size_t(uid)] : std::array<int64_t, 3>{};
   }
   Raw column(Uid uid = kVirtual) { return matrix(p_.T, 1, CUDNN_DATA_FLOAT, uid); }
   Raw number(Uid uid) { return tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, uid, true); }
@@ -287,11 +293,7 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
 bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
          const std::vector<std::pair<Uid, Tensor>>& tensors) try {
   const Tensor &q = tensors[0].second, &k = tensors[1].second, &v = tensors[2].second;
-  // If layouts are ordered by row and then by head, the backward pass of cuDNN 9.19 gives a
-  // different dq at S = 512. It therefore gets dense tensors, whose heads are those of a single
-  // batch element.
-  const int64_t B = forward ? q.size(0) : 1, H = q.size(0) * q.size(1) / B;
-  Problem p{forward, args.causal, q.dtype(), B, H, q.size(2), k.size(2), q.size(3)};
+  Problem p{forward, args.causal, q.dtype(), q.size(0), q.size(1), q.size(2), k.size(2), q.size(3)};
   if (!takes(p, v, args, q.device().index())) return false;
   std::vector<Uid> uids{kLse};
   std::vector<void*> data{lse.data_ptr()};
@@ -300,8 +302,8 @@ bool run(bool forward, const AttentionArgs& args, const Tensor& lse,
     data.push_back(at);
   };
   for (const auto& [uid, x] : tensors) {
-    if (!has_whole_rows(x) || (!forward && !x.is_contiguous())) return false;
-    if (forward) p.strides[size_t(uid)] = {x.stride(0), x.stride(1), x.stride(2)};
+    if (!has_whole_rows(x)) return false;
+    p.strides[size_t(uid)] = {x.stride(0), x.stride(1), x.size(2) == 1 ? x.size(3) : x.stride(2)};
     bind(uid, x.data_ptr());
   }
   const Launch on(q);
