@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -498,6 +499,13 @@ struct Ending {
   std::vector<std::string> says;
 };
 
+std::string source_text(const char* path) {
+  std::ifstream in(fs::path(TAPER_SOURCE_DIR) / path);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
 // Code 1 is covered below, 74 and 75 by the tests of interrupted runs and full disks.
 TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   const std::vector<Ending> endings = {
@@ -521,12 +529,7 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
        {"train", "run.yaml", "model.hidden=[1,16777216,16777216]"},
        {"out of memory", "bytes"}},
   };
-  const std::string table = [] {
-    std::ifstream in(fs::path(TAPER_SOURCE_DIR) / "docs/exit_codes.md");
-    std::ostringstream out;
-    out << in.rdbuf();
-    return out.str();
-  }();
+  const std::string table = source_text("docs/exit_codes.md");
   for (const Ending& e : endings) {
     SCOPED_TRACE(e.code);
     EXPECT_NE(table.find(concat_to_string("\n| ", e.code, " | ")), std::string::npos);
@@ -539,6 +542,28 @@ TEST_F(CliRun, EveryExitCodeHasAWayToIt) {
   }
   for (const int code : {1, 74, 75})
     EXPECT_NE(table.find(concat_to_string("\n| ", code, " | ")), std::string::npos);
+}
+
+// Returns the numbers that follow each match of the pattern, which has one group.
+std::set<std::string> numbers_in(const std::string& text, const std::string& pattern) {
+  const std::regex matcher(pattern);
+  std::set<std::string> out;
+  for (std::sregex_iterator it(text.begin(), text.end(), matcher); it != std::sregex_iterator();
+       ++it) {
+    out.insert((*it)[1]);
+  }
+  return out;
+}
+
+TEST_F(CliRun, TheTableAndTheHelpHaveEveryExitCode) {
+  const std::set<std::string> codes =
+      numbers_in(source_text("apps/runner/base/errors.h"), R"(kExit\w+ = (\d+),)");
+  EXPECT_TRUE(codes.count("3") && codes.count("76")) << codes.size();
+  std::set<std::string> listed = numbers_in(source_text("docs/exit_codes.md"), R"(\n\| (\d+) \| )");
+  EXPECT_EQ(listed, codes);
+  std::string help = taper({"--help"}).out;
+  help.erase(0, help.find("Exit codes:"));
+  EXPECT_EQ(numbers_in(help, R"((?:: |;\s)(\d+)\s)"), codes) << help;
 }
 
 // Data from which nothing can be learned are refused before the run begins. Suspicious data are

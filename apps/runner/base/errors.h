@@ -1,4 +1,5 @@
-// The errors that end a run. Each has an exit code, taken from sysexits.h where that defines one.
+// The exit codes of the program, and the errors that end a run. Each error has an exit code, taken
+// from sysexits.h where that defines one.
 //
 //   try {
 //     runner::train(config, "runs/a", {.stop = token});
@@ -20,10 +21,12 @@ namespace taper::v0::runner {
 
 namespace fs = std::filesystem;
 
+// docs/exit_codes.md describes all of them.
 enum ExitCode : int {
   kExitOk = 0,
   kExitGate = 1,  // a comparison found different numbers
   kExitConfig = 2,
+  kExitInconclusive = 3,  // a comparison has too few data; no error has this code
   kExitData = 65,
   kExitInput = 66,
   kExitDevice = 69,

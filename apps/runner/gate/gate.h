@@ -24,10 +24,6 @@ using Tolerances = std::map<std::string, double>;
 // Parses the arguments of --tolerance, such as "1e-5" or "loss=1e-4". Throws ConfigError.
 Tolerances parse_tolerances(const std::vector<std::string>& words);
 
-// The exit code of a comparison that has too few data. It is not an error, so it is not an
-// ExitCode.
-inline constexpr int kExitInconclusive = 3;
-
 // What a recording may also cover, to measure by how much the numbers vary.
 enum class Cover { kThreads, kDevice, kPrecision, kSeeds };
 // Parses the arguments of --cover, such as "threads,precision". Throws ConfigError.
