@@ -105,7 +105,7 @@ std::string generate(Model& model, const std::string& prompt, bool with_cache, D
     input = with_cache ? next : tokens;
   }
   std::string text;
-  for (const int64_t id : tokens[0].to_vector<int64_t>()) text += kLetters[size_t(id)];
+  for (const int64_t id : tokens[0].cpu().to_vector<int64_t>()) text += kLetters[size_t(id)];
   return text;
 }
 
