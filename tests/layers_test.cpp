@@ -50,8 +50,8 @@ const std::vector<FolderOrder> kOrders = {
     {"data", {".", "images", "tables", "text"}},
     {"data/tables", {"reading", "."}},
     {"apps/runner",
-     {"base", "config", "components", "settings", "run", "report", "train", "gate", "commands",
-      "."}},
+     {"base", "config", "components", "settings", "run", "report", "train", "gate", "programs",
+      "commands", "."}},
 };
 
 struct Include {

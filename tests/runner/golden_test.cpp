@@ -148,8 +148,13 @@ TEST_F(Goldens, SeedsGiveTheSameCurvesOneByOneAndSideBySide) {
   const std::vector<Phase> phases = phases_of_run(at_ / "small.yaml");
   std::vector<Repetition> seeds;
   for (const int64_t seed : seeds_from(3, 4)) seeds.push_back(with_seed(phases, seed));
-  const auto one_by_one = train_all(seeds, {}, 1);
-  EXPECT_EQ(train_all(seeds, {}, 3), one_by_one);
+  const auto one_by_one = train_all(seeds, {}, {});
+  EXPECT_EQ(train_all(seeds, {}, {3}), one_by_one);
+  // As on GPUs: each seed has a new process of the program. These see no GPU.
+  const Jobs processes{2, {"", ""}, TAPER_PROGRAM};
+  EXPECT_EQ(train_all(seeds, {}, processes), one_by_one);
+  const RecordOptions first_two{.steps = 2, .state_every = 2};
+  EXPECT_EQ(train_all(seeds, first_two, processes), train_all(seeds, first_two, {}));
   EXPECT_NE(one_by_one[0], one_by_one[1]);
   EXPECT_EQ(one_by_one[0].size(), 5u);
 }
@@ -157,12 +162,12 @@ TEST_F(Goldens, SeedsGiveTheSameCurvesOneByOneAndSideBySide) {
 TEST_F(Goldens, TheErrorOfASeedNamesIt) {
   write_bytes(at_ / "nan.yaml", with(kSmall, "lr: 0.1", "lr: 1e30"));
   const std::vector<Phase> phases = phases_of_run(at_ / "nan.yaml");
-  for (const int64_t jobs : {1, 2}) {
+  for (const Jobs& jobs : {Jobs(), Jobs{2}, Jobs{2, {""}, TAPER_PROGRAM}}) {
     refuses<Diverged>(
         [&] {
           return train_all({with_seed(phases, 7), with_seed(phases, 8)}, {}, jobs);
         },
-        {"seed ", ": "});
+        {"seed ", ": the loss became nan"});
   }
   refuses<RunError>([&] { return record(at_ / "nan.yaml", at_ / "g.json", {.seeds = 3}); },
                     {"the loss became nan"});

@@ -9,6 +9,7 @@
 #include "apps/runner/gate/coverage.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/gate/trace.h"
+#include "apps/runner/programs/diff_programs.h"
 
 namespace taper::v0::runner {
 
@@ -30,6 +31,13 @@ struct ToleranceWords {
   }
 };
 
+void describe_jobs(Schema& v, int64_t& jobs) {
+  v("--jobs", jobs, Range{1, 1024},
+    "number of seeds to train at the same time, which does not change the numbers; default: one "
+    "for "
+    "each core, or for each GPU");
+}
+
 // The arguments of `check`, and the reports that it writes.
 struct CheckCommand : CheckOptions {
   std::string run, golden;
@@ -47,6 +55,7 @@ struct CheckCommand : CheckOptions {
       "probability at which a metric counts as worse; default: 0.01");
     v("--detect", detect, Range{0.01, 1000},
       "shift in standard deviations that must be detectable; default: 2");
+    describe_jobs(v, jobs);
     v("--json", json, "file for the verdict as JSON");
     v("--junit", junit, "file for the verdict as a JUnit report");
     v("--github", github,
@@ -93,6 +102,7 @@ Command record_command() {
         "8");
       v("--cover", covered,
         "what tolerances are derived from: threads, device, precision, seeds; can be repeated");
+      describe_jobs(v, jobs);
       rtol.describe(v,
                     "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
                     "repeated; default: auto, which derives them from --cover; without --cover "

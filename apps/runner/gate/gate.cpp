@@ -89,7 +89,7 @@ Verdict check_seeds(const std::vector<Phase>& phases, const Recording& own, cons
   for (size_t i = 1; i < seeds.size(); ++i) others.push_back(with_seed(phases, seeds[i]));
   std::vector<std::vector<Recording::Row>> rows = {own.rows};
   std::ranges::move(train_all(others, {.steps = own.steps, .state_every = own.state_every},
-                              jobs_for(own.metadata)),
+                              jobs_for(own.metadata, phases, options.jobs)),
                     std::back_inserter(rows));
   return verdict_of(compare_curves(combine_curves(seeds, rows), want, options), options);
 }

@@ -38,6 +38,7 @@ struct RecordOptions {
   // otherwise at least kFewestSeeds.
   int64_t seeds = 0;
   std::vector<Cover> cover = {};
+  int64_t jobs = 0;  // seeds that are trained at the same time; 0: see jobs_for() in seeds.h
 };
 
 struct CheckOptions {
@@ -46,6 +47,7 @@ struct CheckOptions {
   int64_t seeds = 0;
   double alpha = 0.01;  // the probability at which a metric counts as worse
   double detect = 2;    // the shift that must be detectable, in standard deviations
+  int64_t jobs = 0;     // as in RecordOptions
 };
 
 // The comparison of one metric. The summary of a curve is the mean of all its values, so that a
@@ -100,9 +102,6 @@ Verdict bless(const fs::path& run, const fs::path& golden, const BlessOptions& o
 
 // Finds the first step at which two runs differ, and the first module, op and element in it.
 Verdict diff(const fs::path& a, const fs::path& b);
-// Lets two programs train the same config, and finds the first step, module and tensor in which
-// they differ. `a` and `b` are paths of `taper` programs, such as those of two commits.
-Verdict diff_programs(const fs::path& config, const std::string& a, const std::string& b);
 // Repeats the run and compares its metrics.jsonl with the original, byte for byte up to the
 // original's length, and its weights. If the run was resumed with another config, the repeated run
 // changes its config at the same step.

@@ -87,7 +87,7 @@ Tolerances measure_spread(const Recording& own, const std::vector<Phase>& phases
   if (covers(options, Cover::kPrecision)) add_precisions(repetitions, phases);
   Tolerances out;
   // One after the other: child processes would share the threads that are measured.
-  for (const auto& rows : train_all(repetitions, options, 1)) widen(out, rows, own.rows);
+  for (const auto& rows : train_all(repetitions, options, {})) widen(out, rows, own.rows);
   if (!covers(options, Cover::kSeeds)) return out;
   for (const auto& rows : seeds) widen(out, rows, own.rows);
   return out;
@@ -129,8 +129,8 @@ NewSection new_section(const fs::path& run, const std::vector<Phase>& phases,
   const std::vector<int64_t> seeds = seeds_from(int64_t(phases.back().config.seed), options.seeds);
   std::vector<Repetition> others;
   for (size_t i = 1; i < seeds.size(); ++i) others.push_back(with_seed(phases, seeds[i]));
-  std::ranges::move(train_all(others, options, jobs_for(out.own.metadata)),
-                    std::back_inserter(rows));
+  const Jobs jobs = jobs_for(out.own.metadata, phases, options.jobs);
+  std::ranges::move(train_all(others, options, jobs), std::back_inserter(rows));
   GoldenSection& section = out.section;
   section.metadata = out.own.metadata;
   section.rows = out.own.rows;

@@ -11,10 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
+#include "apps/runner/base/process.h"
 #include "apps/runner/gate/golden.h"
 #include "framework/base/log.h"
+#include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
+#include "framework/memory/cuda_memory.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -65,6 +69,50 @@ fs::path error_file(const fs::path& dir) { return dir / "error.txt"; }
   ::_exit(code);
 }
 
+// Returns the config for a process of its own, which sees one GPU.
+RunConfig config_for_process(const Repetition& repetition, int threads) {
+  RunConfig config = repetition.phases.at(0).config;
+  config.threads = threads;
+  config.visible_devices.reset();
+  if (config.device.starts_with("cuda:")) config.device = "cuda";
+  return config;
+}
+
+// Replaces the child process by `program`, which records the repetition on one of the GPUs.
+[[noreturn]] void become_recorder(const Repetition& repetition, const RecordOptions& options,
+                                  const Jobs& jobs, size_t gpu, const fs::path& dir) {
+  std::vector<std::string> words = {jobs.program,
+                                    "record",
+                                    (dir / "config.yaml").string(),
+                                    "--to",
+                                    result_file(dir).string(),
+                                    "--seeds",
+                                    "0",
+                                    "--state-every",
+                                    concat_to_string(std::max<int64_t>(1, options.state_every)),
+                                    "--log-level",
+                                    "error"};
+  if (options.steps > 0) {
+    words.emplace_back("--steps");
+    words.push_back(concat_to_string(options.steps));
+  }
+  become_program({.words = words,
+                  .log = error_file(dir),
+                  .directory = repetition.phases.at(0).config.data.base,
+                  .environment = {{"CUDA_VISIBLE_DEVICES", jobs.gpus.at(gpu)}}});
+}
+
+// Returns the message of a child process that has failed.
+std::string message_in(const fs::path& dir, int code) {
+  if (!fs::exists(error_file(dir)))
+    return concat_to_string("the process ended with exit code ", code);
+  std::string text = read_file(error_file(dir), "error of the repetition");
+  constexpr std::string_view kPrefix = "taper: ";  // of a recorder's message
+  if (text.starts_with(kPrefix)) text.erase(0, kPrefix.size());
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 // Returns the rows of a child process that has ended, or throws its error.
 Rows result_of(const Repetition& repetition, int status, const fs::path& dir) {
   if (WIFSIGNALED(status)) {
@@ -72,10 +120,7 @@ Rows result_of(const Repetition& repetition, int status, const fs::path& dir) {
             concat_to_string("the process was ended by signal ", WTERMSIG(status)));
   }
   if (const int code = WEXITSTATUS(status); code != kExitOk) {
-    const bool has_message = fs::exists(error_file(dir));
-    fail_as(repetition, code,
-            has_message ? read_file(error_file(dir), "error of the repetition")
-                        : concat_to_string("the process ended with exit code ", code));
+    fail_as(repetition, code, message_in(dir, code));
   }
   return load_recording(result_file(dir)).rows;
 }
@@ -83,36 +128,46 @@ Rows result_of(const Repetition& repetition, int status, const fs::path& dir) {
 // The child processes of one call of train_all(). The destructor ends those that still run.
 class Children {
  public:
-  Children(const std::vector<Repetition>& repetitions, const RecordOptions& options, int64_t jobs)
+  Children(const std::vector<Repetition>& repetitions, const RecordOptions& options,
+           const Jobs& jobs)
       : repetitions_(repetitions),
         options_(options),
-        threads_(std::max(1, int(get_num_threads() / jobs))),
-        rows_(repetitions.size()) {}
+        jobs_(jobs),
+        threads_(std::max(1, int(get_num_threads() / jobs.count))),
+        rows_(repetitions.size()),
+        used_(jobs.gpus.size()) {}
   ~Children() {
-    for (const auto& [pid, index] : running_) ::kill(pid, SIGKILL);
-    for (const auto& [pid, index] : running_) ::waitpid(pid, nullptr, 0);
+    for (const auto& [pid, child] : running_) ::kill(pid, SIGKILL);
+    for (const auto& [pid, child] : running_) ::waitpid(pid, nullptr, 0);
   }
   Children& operator=(Children&&) = delete;  // neither copied nor moved
 
   void start(size_t index) {
     const fs::path dir = dir_of(index);
     fs::create_directories(dir);
+    const size_t gpu = size_t(std::ranges::min_element(used_) - used_.begin());
+    if (!used_.empty()) {
+      write_file(dir / "config.yaml", to_yaml(config_for_process(repetitions_[index], threads_)));
+      ++used_[gpu];
+    }
     const pid_t pid = ::fork();
+    if (pid == 0 && !used_.empty()) become_recorder(repetitions_[index], options_, jobs_, gpu, dir);
     if (pid == 0) become_child(repetitions_[index], options_, threads_, dir);
     if (pid < 0) {
       fail_as(repetitions_[index], kExitMemory,
               concat_to_string("cannot start a process: ", std::strerror(errno)));
     }
-    running_[pid] = index;
+    running_[pid] = {index, gpu};
   }
 
   // Waits for a child process to end, and stores its rows.
   void finish_one() {
-    for (const auto& [pid, index] : running_) {
+    for (const auto& [pid, child] : running_) {
       int status = 0;
       const pid_t ended = ::waitpid(pid, &status, WNOHANG);
       if (ended == 0 || (ended < 0 && errno == EINTR)) continue;
-      const size_t which = index;
+      const size_t which = child.index;
+      if (!used_.empty()) --used_[child.gpu];
       running_.erase(pid);
       rows_[which] = result_of(repetitions_[which], status, dir_of(which));
       log_info(concat_to_string(repetitions_[which].name, " is done (", ++done_, " of ",
@@ -128,14 +183,34 @@ class Children {
  private:
   fs::path dir_of(size_t index) const { return scratch_.path() / concat_to_string(index); }
 
+  struct Child {
+    size_t index, gpu;  // of the repetition and in jobs_.gpus
+  };
+
   const std::vector<Repetition>& repetitions_;
   const RecordOptions& options_;
+  const Jobs& jobs_;
   const int threads_;
   const TemporaryDirectory scratch_;
-  std::map<pid_t, size_t> running_;
+  std::map<pid_t, Child> running_;
   std::vector<Rows> rows_;
+  std::vector<int> used_;  // the number of child processes on each of jobs_.gpus
   int64_t done_ = 0;
 };
+
+// Returns the values of CUDA_VISIBLE_DEVICES that show one GPU each. If the config names one GPU
+// ("cuda:1"), only that one.
+std::vector<std::string> visible_gpus(const std::string& device) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<std::string> out;
+  for (int i = 0; i < cuda::device_count(); ++i) out.push_back(concat_to_string(i));
+  if (visible != nullptr) {
+    const std::vector<std::string> names = lines_of(visible, ',');
+    for (size_t i = 0; i < std::min(out.size(), names.size()); ++i) out[i] = names[i];
+  }
+  const Device chosen(device == "auto" ? "cuda" : device);
+  return chosen.has_index() ? std::vector{out.at(size_t(chosen.index()))} : out;
+}
 
 std::vector<Rows> train_in_turn(const std::vector<Repetition>& repetitions,
                                 const RecordOptions& options) {
@@ -167,11 +242,11 @@ Repetition with_seed(std::vector<Phase> phases, int64_t seed) {
 }
 
 std::vector<Rows> train_all(const std::vector<Repetition>& repetitions,
-                            const RecordOptions& options, int64_t jobs) {
-  if (jobs <= 1) return train_in_turn(repetitions, options);
+                            const RecordOptions& options, const Jobs& jobs) {
+  if (jobs.count <= 1) return train_in_turn(repetitions, options);
   Children children(repetitions, options, jobs);
   for (size_t next = 0; next < repetitions.size() || children.running() > 0;) {
-    if (next < repetitions.size() && int64_t(children.running()) < jobs) {
+    if (next < repetitions.size() && int64_t(children.running()) < jobs.count) {
       children.start(next++);
     } else {
       children.finish_one();
@@ -180,11 +255,16 @@ std::vector<Rows> train_all(const std::vector<Repetition>& repetitions,
   return children.take();
 }
 
-int64_t jobs_for(const RunMetadata& metadata) {
+Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int64_t count) {
   const auto device = metadata.program.find("device");
-  const bool is_cpu = device != metadata.program.end() && device->second == "cpu";
-  const bool has_ranks = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  return is_cpu && !has_ranks ? get_num_threads() : 1;
+  const std::string name = device == metadata.program.end() ? "" : device->second;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return {};
+  if (name == "cpu") return {count > 0 ? count : get_num_threads()};
+  if (!name.starts_with("cuda") || phases.size() > 1 || !owns_process()) return {};
+  cuda::empty_cache();  // the child processes need the memory that this process has cached
+  Jobs jobs{.gpus = visible_gpus(phases[0].config.device), .program = "/proc/self/exe"};
+  jobs.count = count > 0 ? count : std::ssize(jobs.gpus);
+  return jobs;
 }
 
 }  // namespace taper::v0::runner

@@ -21,17 +21,26 @@ std::vector<int64_t> seeds_from(int64_t first, int64_t count);
 // Returns the phases with another seed.
 Repetition with_seed(std::vector<Phase> phases, int64_t seed);
 
-// Records the first steps of each repetition and returns the rows in the order of `repetitions`.
-// Trains up to `jobs` of them at the same time in child processes, which share the threads that a
-// kernel may use; this does not change the numbers. jobs = 1 trains in this process. Fails with the
-// first error of a repetition, whose message begins with its name.
-//
-// A child process cannot use CUDA if this process has already used it. Call with jobs = 1 then.
-std::vector<std::vector<Recording::Row>> train_all(const std::vector<Repetition>& repetitions,
-                                                   const RecordOptions& options, int64_t jobs);
+// How repetitions are trained side by side.
+struct Jobs {
+  int64_t count = 1;  // repetitions at the same time; 1: one after the other, in this process
+  // If not empty, each repetition is trained by a new process of `program`, which sees one of these
+  // values of CUDA_VISIBLE_DEVICES. A forked process could not use CUDA after this process has.
+  std::vector<std::string> gpus{};
+  std::string program{};
+};
 
-// Returns how many repetitions to train at the same time: the number of threads that a kernel may
-// use on the CPU; 1 on a GPU, and on several ranks.
-int64_t jobs_for(const RunMetadata& metadata);
+// Records the first steps of each repetition and returns the rows in the order of `repetitions`.
+// Child processes share the threads that a kernel may use; this does not change the numbers. Fails
+// with the first error of a repetition, whose message begins with its name. With `gpus`, each
+// repetition must have one phase.
+std::vector<std::vector<Recording::Row>> train_all(const std::vector<Repetition>& repetitions,
+                                                   const RecordOptions& options, const Jobs& jobs);
+
+// Returns how to train repetitions of a run that has this metadata. `count`: how many at the same
+// time; 0: on the CPU as many as there are threads for a kernel, on GPUs one for each GPU that is
+// visible. Repetitions on several ranks are trained one after the other. On GPUs, so are those of a
+// run whose config has changed, and those of a host program, which has no command `record`.
+Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int64_t count);
 
 }  // namespace taper::v0::runner

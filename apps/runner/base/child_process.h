@@ -1,0 +1,40 @@
+// Runs other programs as child processes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/runner/base/errors.h"
+
+namespace taper::v0::runner {
+
+// A program, its arguments, and where it runs.
+struct ProgramCall {
+  std::vector<std::string> words;  // the program, which is searched in PATH, and its arguments
+  fs::path log;                    // receives stdout and stderr; a previous file is replaced
+  fs::path directory{};            // working directory; empty: that of this process
+  std::map<std::string, std::string> environment{};  // variables to set
+  std::vector<std::string> unset{};                  // variables to remove
+};
+
+// Replaces the calling process by the program, in a process group of its own. If the program cannot
+// be run, ends the process with exit code 127. For the child process after a fork().
+[[noreturn]] void become_program(const ProgramCall& call);
+
+// How a program ended.
+struct ProgramEnd {
+  int code = 0;      // its exit code; 128 + n if signal n ended it
+  std::string text;  // what it printed
+
+  // Returns whether there is no such program, or if it cannot be run.
+  bool is_missing() const { return code == 127 && text.empty(); }
+};
+
+// Runs the program and waits for it. If check_stop() (framework/base/cancel.h) throws meanwhile,
+// ends the program with all processes of its group, and passes the exception on. If this process is
+// killed, the program is killed as well. Throws RunError if no process can be started, and
+// DiskError if the log cannot be written.
+ProgramEnd run_program(const ProgramCall& call);
+
+}  // namespace taper::v0::runner
