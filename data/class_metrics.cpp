@@ -52,7 +52,7 @@ using OfClass = double (*)(const ClassCounts&);
 
 // Returns the weighted mean of a score over the classes.
 Metric mean_over_classes(int64_t num_classes, OfClass score, OfClass weight) {
-  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true};
+  Metric m{.tasks = {Task::kClassification}, .higher_is_better = true, .uses_decisions = true};
   m.sums = [C = num_classes](const MetricBatch& b) {
     const Tensor wanted = one_hot(b.targets, C).to(kFloat64) * b.counts.unsqueeze(1);
     const Tensor given = one_hot(argmax(b.outputs, 1), C).to(kFloat64) * b.counts.unsqueeze(1);
@@ -172,7 +172,10 @@ Metric area_under(AreaOf area, int64_t num_classes, const char* name) {
 }  // namespace
 
 Metric accuracy() {
-  return share_of_hits([](const MetricBatch& b) { return eq(argmax(b.outputs, 1), b.targets); });
+  Metric m =
+      share_of_hits([](const MetricBatch& b) { return eq(argmax(b.outputs, 1), b.targets); });
+  m.uses_decisions = true;
+  return m;
 }
 
 Metric topk_accuracy(int64_t k) {
@@ -184,7 +187,7 @@ Metric topk_accuracy(int64_t k) {
 }
 
 Metric confusion_matrix(int64_t num_classes) {
-  Metric m{.tasks = {Task::kClassification}};
+  Metric m{.tasks = {Task::kClassification}, .uses_decisions = true};
   m.sums = [C = num_classes](const MetricBatch& b) {
     const Tensor rows = one_hot(b.targets, C).to(kFloat32) * b.counts.to(kFloat32).unsqueeze(1);
     return matmul(rows.transpose(0, 1), one_hot(argmax(b.outputs, 1), C).to(kFloat32));

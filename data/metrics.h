@@ -50,6 +50,9 @@ struct Metric {
   std::function<double(const MetricSums&)> value{};
   bool higher_is_better = false;  // greater is better
   bool is_percentage = false;     // printed as a percentage
+  // Depends only on which output of a sample is the largest. If a threshold decides between two
+  // classes, an evaluation passes outputs of 1 for the chosen class and 0 for the other.
+  bool uses_decisions = false;
   // Batches are concatenated along dimension 0, not added. The sums are then rows [n, columns], and
   // rows with a negative last column do not count.
   bool concatenates = false;

@@ -56,6 +56,9 @@ struct DataInfo {
   std::vector<TargetScale> several_targets{};    // regression: of each output; empty for one target
   // Classes: the weight of each in the loss of training; empty: all are 1.
   std::vector<double> class_weights{};
+  // Two classes: the probability of class 1 from which on it is the prediction. Empty: the class
+  // with the highest probability is. Not stored with the data.
+  std::vector<double> thresholds{};
 
   // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for a language
   // model.

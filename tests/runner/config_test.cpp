@@ -311,7 +311,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
                {"train.epochs=no", "train.batch=3"}),
       "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?; known keys: name, seed, device, "
       "visible_devices, threads, include, data, model, loss, optimizer, schedule, train, "
-      "checkpoint, log, distributed, metrics\n"
+      "checkpoint, log, distributed, metrics, threshold\n"
       "  1 | sed: 3\n"
       "    | ^\n"
       "run.yaml:2:22: unknown key '\xc3\xa9' in 'data'; known keys: type, train_size, "

@@ -157,6 +157,99 @@ TEST_F(TableRun, RareClassesCanBeRepeated) {
   EXPECT_TRUE(contains(data.report, "rare classes repeated")) << data.report;
 }
 
+// Returns the value of a line such as "test f1:   0.5".
+static double number_after(const std::string& text, const std::string& key) {
+  const size_t at = text.find(key);
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + key.size()));
+}
+
+// A class that a tenth of the rows have, so that 0.5 is a bad threshold.
+static std::string rows_of_a_rare_class() {
+  std::string text = "x,z,rare\n";
+  for (int i = 0; i < 400; ++i) {
+    const int x = i * 37 % 100;
+    const bool is_rare = x > 75 && i * 7 % 10 < 5;
+    text += concat_to_string(x, ",", i * 13 % 17, ",", is_rare ? "yes" : "no", "\n");
+  }
+  return text;
+}
+
+TEST_F(TableRun, AThresholdIsChosenOnTheValidationPart) {
+  write_bytes(at_ / "rare.csv", rows_of_a_rare_class());
+  const auto run = [&](const std::string& threshold, const std::string& out) {
+    return taper({"train", "rare.csv", "target=rare", "train.epochs=30", "--out", out,
+                  "metrics=[balanced_accuracy, auc, log_loss, accuracy]",
+                  concat_to_string("threshold=", threshold)});
+  };
+  const auto plain = run("0.5", "plain"), chosen = run("balanced_accuracy", "chosen");
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  ASSERT_EQ(chosen.code, 0) << chosen.err;
+  const double threshold = number_after(chosen.out, "threshold:");
+  EXPECT_TRUE(contains(chosen.out, " for 'yes', the best balanced_accuracy on the validation part"))
+      << chosen.out;
+  EXPECT_TRUE(contains(plain.out, "threshold:       0.5 for 'yes'\n")) << plain.out;
+  EXPECT_LT(threshold, 0.5);
+  const std::string key = "validation balanced_accuracy:";
+  EXPECT_GT(number_after(chosen.out, key), number_after(plain.out, key));
+  // What does not depend on decisions is the same.
+  for (const char* same : {"test auc:", "test log_loss:", "validation auc:", "test loss:"}) {
+    EXPECT_EQ(number_after(chosen.out, same), number_after(plain.out, same)) << same;
+  }
+  // All commands agree.
+  const auto evaluated = taper({"eval", "chosen"});
+  EXPECT_TRUE(contains(evaluated.out, " for 'yes', the best balanced_accuracy")) << evaluated.out;
+  EXPECT_EQ(number_after(evaluated.out, "test balanced_accuracy:"),
+            number_after(chosen.out, "test balanced_accuracy:"));
+  EXPECT_EQ(number_after(taper({"eval", "chosen", "threshold=0.5"}).out, "test accuracy:"),
+            number_after(plain.out, "test accuracy:"));
+  const std::vector<std::string> rows = lines_of(taper({"predict", "chosen", "rare.csv"}).out);
+  int64_t yes = 0;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const bool is_yes = std::stod(rows[i].substr(rows[i].rfind(',') + 1)) >= threshold;
+    EXPECT_EQ(rows[i].substr(0, rows[i].find(',')), is_yes ? "yes" : "no") << rows[i];
+    yes += is_yes;
+  }
+  EXPECT_GT(yes, 0);
+  EXPECT_EQ(taper({"report", "chosen", "--to", "page.html"}).code, 0);
+  EXPECT_TRUE(contains(read_bytes(at_ / "page.html"), "<th>thresholds</th>"));
+}
+
+TEST_F(TableRun, AThresholdMayBeWrong) {
+  write_bytes(at_ / "rare.csv", rows_of_a_rare_class());
+  struct Row {
+    std::vector<std::string> words;
+    const char* says;
+  };
+  const std::vector<Row> rows = {
+      {{"target=kind", "threshold=high"}, "threshold: expected f1, accuracy, balanced_accuracy or"},
+      {{"target=kind", "threshold=1.5"}, "threshold: expected f1, accuracy, balanced_accuracy or"},
+      {{"target=days", "threshold=f1"},
+       "threshold: decides between two classes, but the data have 3"},
+      {{"target=price", "threshold=0.3"},
+       "threshold: decides between two classes, but the data have none"},
+      {{"target=kind", "threshold=f1", "split.validation=0"},
+       "threshold: f1 is chosen on the validation part, which the data do not have; set "
+       "data.split.validation, such as 0.1, or give a number"}};
+  for (const Row& row : rows) {
+    std::vector<std::string> words = {"train", "t.csv", "--out", "r"};
+    words.insert(words.end(), row.words.begin(), row.words.end());
+    for (const bool validates : {false, true}) {
+      if (validates) words.emplace_back("--validate");
+      const auto outcome = taper(words);
+      EXPECT_EQ(outcome.code, 2) << row.says;
+      EXPECT_TRUE(contains(outcome.err, row.says)) << outcome.err;
+    }
+  }
+  EXPECT_EQ(taper({"train", "t.csv", "target=kind", "threshold=0.3", "split.validation=0", "--out",
+                   "r", "train.epochs=1"})
+                .code,
+            0);
+  const auto later = taper({"eval", "r", "threshold=f1"});
+  EXPECT_EQ(later.code, 0);
+  EXPECT_TRUE(contains(later.err, "threshold: f1 was not chosen in this run, so 0.5 decides"))
+      << later.err;
+}
+
 TEST_F(TableRun, AKeyOfATableMayBeWrong) {
   const auto refusal = [&](const std::string& word) { return taper({"train", "t.csv", word}); };
   struct Row {

@@ -7,6 +7,7 @@
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/run_metadata.h"
+#include "apps/runner/train/threshold.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -36,10 +37,12 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
                      run.device, run.config.seed);
   const std::string weights =
       run.step < 0 ? "" : concat_to_string("weights:         step ", run.step, "\n");
+  const std::string decision = threshold_text(run.info.thresholds, run.config, run.info);
   const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
                                    distributed::Communicator::alone(run.device));
-  std::string text = concat_to_string(weights, "samples:         ", rows->size(), "\n",
-                                      to_text(metrics, "test", run.info));
+  std::string text = concat_to_string(
+      weights, decision.empty() ? "" : concat_to_string("threshold:       ", decision, "\n"),
+      "samples:         ", rows->size(), "\n", to_text(metrics, "test", run.info));
   for (const std::string& warning : warnings_about(metrics, run.info)) {
     text += concat_to_string("warning:         ", warning, "\n");
   }

@@ -128,6 +128,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
                                                     : "probabilities",
                                     options.columns)};
   if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
+  if (!info.thresholds.empty()) options.metadata["thresholds"] = Json(info.thresholds).dump();
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
   const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
   export_onnx(predicted, *run.model, {example}, file.string(), options);

@@ -88,7 +88,8 @@ static std::string prediction_text(std::span<const float> row, const DataInfo& i
     }
     return out;
   }
-  const auto best = std::ranges::max_element(row) - row.begin();
+  const auto best = info.thresholds.empty() ? std::ranges::max_element(row) - row.begin()
+                                            : std::ptrdiff_t(double(row[1]) >= info.thresholds[0]);
   out = cell(info.class_names[size_t(best)]);
   for (const float p : row) out += concat_to_string(",", p);
   return out;

@@ -10,6 +10,8 @@
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
+#include "apps/runner/train/threshold.h"
+#include "framework/base/log.h"
 #include "framework/kernels/random/random.h"
 
 namespace taper::v0::runner {
@@ -25,6 +27,29 @@ int64_t step_at_end(const fs::path& dir, const char* key) {
   const Document end = parse_json(read_file(file, "end of the run", kMaxJsonBytes), {});
   const Node* step = end.root ? end.root->find(key) : nullptr;
   return step ? read_scalar<int64_t>(*step).value.value_or(-1) : -1;
+}
+
+// Returns the thresholds of the run: the probability that the config gives, or the one that was
+// chosen at its end. Warns if none was chosen.
+std::vector<double> thresholds_of(const fs::path& dir, const RunConfig& config,
+                                  const DataInfo& info) {
+  if (!config.threshold) return {};
+  require_two_classes(config, info);
+  if (const auto probability = given_probability(config)) return {*probability};
+  const fs::path file = dir / "exit.json";
+  Document end;
+  if (fs::exists(file)) end = parse_json(read_file(file, "end of the run", kMaxJsonBytes), {});
+  const Node* rule = end.root ? end.root->find("threshold") : nullptr;
+  const bool is_same = rule && rule->text == *config.threshold;
+  const Node* list = is_same ? end.root->find("thresholds") : nullptr;
+  std::vector<double> out;
+  for (const Node& each : list ? list->children : std::vector<Node>()) {
+    if (const auto value = read_scalar<double>(each).value) out.push_back(*value);
+  }
+  if (out.size() == 1) return out;
+  warn(concat_to_string("threshold: ", *config.threshold,
+                        " was not chosen in this run, so 0.5 decides"));
+  return {};
 }
 
 // A run and the weights to load: "best", "last", the path of a checkpoint, or empty for the
@@ -134,6 +159,7 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
   run.dir = dir;
   const fs::path data = dir / "data.json";
   run.info = data_info_from_json(read_file(data, "description of data", kMaxJsonBytes), data);
+  run.info.thresholds = thresholds_of(dir, run.config, run.info);
   run.device = set_up(run.config);
   const auto [weights, step] = weights_of(request);
   run.step = step;

@@ -47,6 +47,9 @@ std::string summary(const std::string& dir, const TrainConfig& config, const Tra
                              best_goal(config).metric, " ", float(result.best), " at step ",
                              result.best_step, ", in checkpoints/best\n");
   }
+  if (!result.decision.empty()) {
+    text += concat_to_string("threshold:       ", result.decision, "\n");
+  }
   const bool is_measured = !result.saved_metrics.values.empty();
   if (!is_measured) text += "                 not evaluated; results of the last evaluation:\n";
   text += to_text(is_measured ? result.saved_metrics : result.metrics, result.evaluated_on, {});

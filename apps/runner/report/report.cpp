@@ -162,6 +162,7 @@ Json summary(const RunFiles& run) {
     }
     out["warnings"] = all;
   }
+  if (run.end.contains("thresholds")) out["thresholds"] = run.end["thresholds"];
   for (const Json& row : run.metrics) {
     const std::string prefix = row.contains("split") ? row["split"].get<std::string>() + " " : "";
     for (const auto& [key, value] : row.items()) {

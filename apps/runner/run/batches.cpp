@@ -111,4 +111,9 @@ DataLoader test_batches(const RunConfig& c, const data::Splits& data, const Comm
   return part_batches(c, data, data.test, 0, ranks);
 }
 
+DataLoader validation_batches(const RunConfig& c, const data::Splits& data,
+                              const Communicator& ranks) {
+  return part_batches(c, data, data.validation, 0, ranks);
+}
+
 }  // namespace taper::v0::runner

@@ -54,5 +54,8 @@ DataLoader eval_batches(const RunConfig& config, const data::Splits& data,
 // Returns the loader of the whole test part, in sequence, divided among the ranks in the same way.
 DataLoader test_batches(const RunConfig& config, const data::Splits& data,
                         const distributed::Communicator& ranks);
+// Returns the loader of the whole validation part, in the same way.
+DataLoader validation_batches(const RunConfig& config, const data::Splits& data,
+                              const distributed::Communicator& ranks);
 
 }  // namespace taper::v0::runner

@@ -30,6 +30,7 @@ double Metrics::operator[](const std::string& name) const {
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
     : loss_config_(config.loss), loss_(losses().make(config.loss, {info.task, true})) {
   scales_ = info.target_scales();
+  thresholds_ = info.thresholds;
   const bool is_one = info.task != Task::kRegression || scales_.size() == 1;
   for (size_t target = 0; target < (is_one ? 1 : scales_.size()); ++target) {
     for (const std::string& name : metrics_of(config, info.task)) {
@@ -39,6 +40,11 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
   if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMaxCounted) {
     counted_classes_ = info.outputs;
   }
+}
+
+void Evaluator::add_metric(std::string name, Metric metric, size_t target) {
+  measured_.push_back(
+      {.row = {}, .metric = std::move(metric), .name = std::move(name), .target = target});
 }
 
 // Adds a metric of one target. It sees logarithms as the values that they stand for.
@@ -84,6 +90,16 @@ MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, si
   return data::metric_batch(value(column(outputs)), value(column(targets)));
 }
 
+// Returns the batch with outputs of 1 for the class that the threshold chooses, and 0 for the
+// other. Returns it unchanged without a threshold. outputs: of the model.
+MetricBatch Evaluator::decided(const MetricBatch& batch, const Tensor& outputs) const {
+  if (thresholds_.empty()) return batch;
+  const Tensor probability = loss_.prediction(outputs).select(1, 1).to(kFloat64);
+  MetricBatch out = batch;
+  out.outputs = one_hot(ge(probability, thresholds_[0]).to(kInt64), 2).to(kFloat32);
+  return out;
+}
+
 // Returns rows [n, columns], filled up to `count` rows that do not count.
 static Tensor filled_up(const Tensor& rows, int64_t count) {
   const int64_t missing = count - rows.size(0);
@@ -100,18 +116,21 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t 
     batches.push_back(batch_of(x, targets, target));
   }
   const MetricBatch& batch = batches[0];
+  const MetricBatch decisions = decided(batch, x);
   const Tensor count = sum(batch.counts);
   std::vector<Tensor> all = {stack(
       {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
   std::vector<Tensor> rows;
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
-    Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batches[m.target]).to(kFloat64); });
+    const MetricBatch& seen =
+        m.metric.uses_decisions && !thresholds_.empty() ? decisions : batches[m.target];
+    Tensor sums = call_metric(m.row, [&] { return m.metric.sums(seen).to(kFloat64); });
     m.shape = sums.shape();
     if (m.metric.concatenates) sums = filled_up(sums, samples);
     (m.metric.concatenates ? rows : all).push_back(sums.flatten());
   }
-  if (counted_classes_ > 0) all.push_back(predicted_classes(batch, counted_classes_));
+  if (counted_classes_ > 0) all.push_back(predicted_classes(decisions, counted_classes_));
   std::ranges::move(rows, std::back_inserter(all));
   return all.size() == 1 ? all[0] : cat(all);
 }
@@ -235,11 +254,17 @@ static Metrics metrics_of_first(const Evaluator& evaluator, const Communicator& 
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t)>& after_batch) {
+  return evaluate(model, batches, epoch, config, info, ranks, after_batch,
+                  Evaluator(config, info, ranks.device()));
+}
+
+Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
+                 const DataInfo& info, const Communicator& ranks,
+                 const std::function<void(int64_t)>& after_batch, Evaluator evaluator) {
   const NoGradGuard no_grad;
   const AutocastGuard half = autocast_of(config.train.precision, ranks.device().type());
   const bool was_training = model.is_training();
   model.eval();
-  Evaluator evaluator(config, info, ranks.device());
   batches.start(epoch);
   // All ranks exchange sums of the same size.
   const int64_t samples = ranks.size() > 1 ? eval_batch_size_of(config, info, ranks.size()) : 0;

@@ -43,6 +43,9 @@ class Evaluator {
   // Throws ConfigError for a confusion matrix of more than 1000 classes.
   Evaluator(const RunConfig& config, const DataInfo& info, Device device);
 
+  // Adds a metric to those of the config. target: the number of the target that it measures.
+  void add_metric(std::string name, Metric metric, size_t target);
+
   // Adds a batch. Records no gradients and does not wait for the device.
   void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
   // Returns the sums of a batch, [n] float64. The evaluator of another rank may add them. If a
@@ -70,6 +73,7 @@ class Evaluator {
   void add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
                   Device device, size_t target);
   data::MetricBatch batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const;
+  data::MetricBatch decided(const data::MetricBatch& batch, const Tensor& outputs) const;
   static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;
@@ -77,6 +81,7 @@ class Evaluator {
   Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
   std::vector<data::TargetScale> scales_;  // of each target
+  std::vector<double> thresholds_;         // of DataInfo
   int64_t counted_classes_ = 0;            // classes whose predictions are counted; 0: none
 };
 
@@ -90,5 +95,9 @@ class Evaluator {
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t batches)>& after_batch = {});
+// Like evaluate() above, with the metrics of `evaluator`, which has no batches yet.
+Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
+                 const DataInfo& info, const Communicator& ranks,
+                 const std::function<void(int64_t batches)>& after_batch, Evaluator evaluator);
 
 }  // namespace taper::v0::runner

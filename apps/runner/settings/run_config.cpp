@@ -14,6 +14,11 @@ namespace taper::v0::runner {
 
 namespace {
 
+// In the order of data::DecisionScore.
+constexpr std::string_view kDecisionScores[] = {"f1", "accuracy", "balanced_accuracy"};
+
+bool is_threshold(const std::string& text) { return ThresholdRule::from(text).has_value(); }
+
 bool is_file_name(const std::string& text) {
   return !text.empty() && text != "." && text != ".." && text.size() <= 100 &&
          std::ranges::none_of(text, [](char c) { return c == '/' || is_control(c); });
@@ -62,6 +67,16 @@ bool GoalConfig::is_max() const {
 GoalConfig best_goal(const TrainConfig& c) {
   if (c.best) return *c.best;
   return c.early_stopping ? GoalConfig(*c.early_stopping) : GoalConfig();
+}
+
+std::optional<ThresholdRule> ThresholdRule::from(const std::string& text) {
+  const auto score = std::ranges::find(kDecisionScores, text);
+  if (score != std::end(kDecisionScores)) {
+    return ThresholdRule{.score = data::DecisionScore(score - std::begin(kDecisionScores))};
+  }
+  double value = 0;
+  const bool is_number = parse_number(text, value) == std::errc() && value >= 0 && value <= 1;
+  return is_number ? std::optional(ThresholdRule{.probability = value}) : std::nullopt;
 }
 
 std::optional<double> seconds_of(const std::string& time) {
@@ -167,6 +182,10 @@ Schema describe(RunConfig& c) {
   v("distributed", c.distributed, "options for several ranks");
   v("metrics", c.metrics, metric_types().names(),
     "metrics of evaluations; default: the usual ones for the task");
+  v("threshold", c.threshold,
+    "two classes: probability of the second class from which on it is the prediction; f1, accuracy "
+    "and balanced_accuracy choose the best one on the validation part; default: 0.5")
+      .of_form("f1, accuracy, balanced_accuracy or a number from 0 to 1", is_threshold);
   if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "callbacks of the run");
   v.rules = fit_rules(c, [&c] { return task_of(c.data); });
   return v;

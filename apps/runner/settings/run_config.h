@@ -14,6 +14,7 @@
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "data/loader.h"
+#include "data/threshold.h"
 #include "framework/base/log.h"
 #include "framework/host/thread_pool.h"
 
@@ -189,6 +190,16 @@ struct TrainConfig {
   }
 };
 
+// How `threshold` decides between two classes: by a given probability of class 1, or by the one
+// that has the best score on the validation part.
+struct ThresholdRule {
+  std::optional<double> probability{};
+  data::DecisionScore score = data::DecisionScore::kF1;  // unless a probability is given
+
+  // Returns std::nullopt for a text that is no rule.
+  static std::optional<ThresholdRule> from(const std::string& text);
+};
+
 // Returns the goal by which the best evaluation is chosen: train.best, else train.early_stopping,
 // else the smallest loss.
 GoalConfig best_goal(const TrainConfig& config);
@@ -274,6 +285,8 @@ struct RunConfig {
   LogConfig log;
   DistributedConfig distributed;
   std::vector<std::string> metrics;  // empty: the default metrics of the task
+  // Two classes: a number in the form of ThresholdRule, or the score that chooses it.
+  std::optional<std::string> threshold{};
   std::vector<Component> callbacks;  // registered by the user's program
 
   // The position in the source of each value that is not a default, by its path ("train.epochs").

@@ -20,6 +20,7 @@
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/observers.h"
 #include "apps/runner/train/resume.h"
+#include "apps/runner/train/threshold.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
@@ -141,6 +142,7 @@ void TrainingRun::read_inputs() {
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
     data_ = source_of(config_.data)->load(config_.seed);
     require_fit(config_, *data_);
+    data_->thresholds = given_thresholds(config_, *data_);
     if (is_first_) warn_without_validation(config_, *data_);
     check_stop();
     require<Interrupted>(!options_.stop.stop_requested(), "ended by its program before the first ",
@@ -219,6 +221,10 @@ void TrainingRun::seal(TrainResult& result) {
     const Metrics& measured = !result.test_metrics.values.empty()    ? result.test_metrics
                               : !result.saved_metrics.values.empty() ? result.saved_metrics
                                                                      : result.metrics;
+    if (!result.thresholds.empty()) {
+      end["threshold"] = *config_.threshold;
+      end["thresholds"] = result.thresholds;
+    }
     result.warnings = warn_of_results(measured, *data_, dir_, config_);
     if (!result.warnings.empty()) end["warnings"] = result.warnings;
     write_exit(dir_, end);

@@ -57,10 +57,14 @@ struct TrainResult {
   // The name of the part of the data on which evaluations ran: "validation", or "test" if there is
   // no validation part.
   std::string evaluated_on = "test";
-  int64_t saved_step = 0;     // the step whose weights are in model.safetensors
-  int64_t saved_epoch = 0;    // the epoch of that step
-  Metrics saved_metrics{};    // of these weights; empty if they were not evaluated
-  Metrics test_metrics{};     // of these weights on the test part, if there is a validation part
+  int64_t saved_step = 0;   // the step whose weights are in model.safetensors
+  int64_t saved_epoch = 0;  // the epoch of that step
+  Metrics saved_metrics{};  // of these weights; empty if they were not evaluated
+  Metrics test_metrics{};   // of these weights on the test part, if there is a validation part
+  // The probability from which on the second of two classes is predicted, as a number and in words;
+  // empty if the config has no threshold.
+  std::vector<double> thresholds{};
+  std::string decision{};
   int64_t best_step = 0;      // the step with the best value of best_goal(config.train); 0: none
   double best = 0;            // that value
   bool is_first_rank = true;  // the rank that prints the result

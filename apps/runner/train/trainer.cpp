@@ -11,6 +11,7 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/resume.h"
+#include "apps/runner/train/threshold.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
@@ -95,6 +96,8 @@ TrainResult Trainer::end() {
                      .reason = state_.reason,
                      .metrics = state_.metrics,
                      .evaluated_on = data_.evaluated_name(),
+                     .thresholds = data_.thresholds,
+                     .decision = threshold_text(data_.thresholds, config_, data_),
                      .best_step = state_.best.step,
                      .best = state_.best.value.value_or(NAN)};
   step_.share_buffers();
@@ -362,12 +365,26 @@ void Trainer::test_saved_model(TrainResult& result) {
   on_first([&] { saved.tensors[kModel] = tensors_of(dir_ / kModel); });
   saved = *from_first(ranks_, std::move(saved));
   training_.model->load_state_dict(saved.tensors.at(kModel));
-  DataLoader batches = test_batches(config_, data_, ranks_);
   SignalGuard::set_plan("stopping after this batch of the test");
+  DataInfo info = data_;
+  if (chooses_threshold(config_)) choose_threshold(result, info);
+  DataLoader batches = test_batches(config_, data_, ranks_);
   result.test_metrics =
-      runner::evaluate(*training_.model, batches, 0, config_, data_, ranks_, stop_check());
+      runner::evaluate(*training_.model, batches, 0, config_, info, ranks_, stop_check());
   log_.evaluation(result.saved_step, result.saved_epoch, "test", result.test_metrics);
   if (observer_) observer_->on_eval(result.saved_step, "test", result.test_metrics);
+}
+
+void Trainer::choose_threshold(TrainResult& result, DataInfo& info) {
+  DataLoader batches = validation_batches(config_, data_, ranks_);
+  info.thresholds =
+      choose_thresholds(*training_.model, batches, config_, info, ranks_, stop_check());
+  result.thresholds = info.thresholds;
+  result.decision = threshold_text(info.thresholds, config_, info);
+  log_info(concat_to_string("threshold: ", result.decision));
+  result.saved_metrics =
+      runner::evaluate(*training_.model, batches, 0, config_, info, ranks_, stop_check());
+  log_.evaluation(result.saved_step, result.saved_epoch, "validation", result.saved_metrics);
 }
 
 Checkpoint Trainer::checkpoint() {

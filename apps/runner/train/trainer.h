@@ -168,6 +168,9 @@ class Trainer {
   // and logs the result. Nothing before this call has used the test part. Afterwards the model has
   // these weights.
   void test_saved_model(TrainResult& result);
+  // Chooses the threshold for the model's weights on the validation part, which is evaluated again
+  // with it. Sets the threshold in `info`.
+  void choose_threshold(TrainResult& result, DataInfo& info);
 
   // --- rescue.cpp ---
 

@@ -16,6 +16,7 @@
 #include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/preflight.h"
 #include "apps/runner/train/state.h"
+#include "apps/runner/train/threshold.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/factory/generator.h"
 #include "framework/io/input_file.h"
@@ -47,6 +48,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
   require_fit(config, data);
+  (void)given_thresholds(config, data);  // throws for data that the rule does not fit
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
@@ -82,8 +84,9 @@ std::string dry_run(const RunConfig& asked) {
   RunConfig config = asked;
   const Device device = set_up(config);
   const Communicator ranks = Communicator::alone(device);
-  const data::Splits data = source_of(config.data)->load(config.seed);
+  data::Splits data = source_of(config.data)->load(config.seed);
   require_fit(config, data);
+  data.thresholds = given_thresholds(config, data);
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());

@@ -1,0 +1,27 @@
+// The probability from which on a sample is assigned to class 1 of two classes.
+#pragma once
+
+#include <vector>
+
+#include "framework/base/namespace.h"
+
+namespace taper::v0::data {
+
+// A score of decisions between two classes. kF1: the mean of the F1 of both classes, as f1_score()
+// computes it.
+enum class DecisionScore { kF1, kAccuracy, kBalancedAccuracy };
+
+// A sample of two classes: the predicted probability of class 1, and whether it belongs to it.
+struct ScoredSample {
+  double probability = 0;
+  bool is_positive = false;
+  double weight = 1;
+};
+
+// Returns the threshold with the best score if samples with at least this probability are assigned
+// to class 1. A threshold lies midway between two probabilities that occur, or is 0.5 where that
+// decides in the same way. Among equal scores, returns the threshold that is nearest to 0.5.
+// Returns 0.5 without samples. Samples whose probability is NaN do not count.
+double best_threshold(std::vector<ScoredSample> samples, DecisionScore score);
+
+}  // namespace taper::v0::data
