@@ -39,7 +39,7 @@ struct FolderOrder {
 const std::vector<FolderOrder> kOrders = {
     {"framework",
      {"base", "host", "cuda", "memory", "tensor", "profiler", "kernels", "factory", "io",
-      "distributed"}},
+      "distributed", "gate"}},
     {"framework/kernels",
      {"common", "elementwise", "reduce", "matmul", "index", "random", "loss", "norm", "pool", "rnn",
       "sparse", "conv", "attention", "optim"}},
@@ -194,8 +194,9 @@ struct Home {
 };
 
 bool in_apps(const std::string& file) { return starts_with_any(file, {"apps/"}); }
-bool in_apps_or_io(const std::string& file) {
-  return in_apps(file) || (starts_with_any(file, {"framework/io/"}) && ends_with(file, ".cpp"));
+bool reads_or_writes_json(const std::string& file) {
+  const bool is_below = starts_with_any(file, {"framework/io/", "framework/gate/"});
+  return in_apps(file) || (is_below && ends_with(file, ".cpp"));
 }
 bool in_apps_or_data(const std::string& file) {
   return in_apps(file) || (starts_with_any(file, {"data/"}) && ends_with(file, ".cpp"));
@@ -228,7 +229,7 @@ const Home kHomes[] = {
     {"fmt", {"fmt/"}, in_apps},
     {"spdlog", {"spdlog/"}, in_log_sink},
     {"zlib", {"zlib.h"}, in_apps_or_data},
-    {"nlohmann-json", {"nlohmann/"}, in_apps_or_io},
+    {"nlohmann-json", {"nlohmann/"}, reads_or_writes_json},
     {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
     {"cuDNN", {"cudnn"}, in_cuda},
     {"oneDNN", {"oneapi/", "dnnl"}, in_cpu_kernels},

@@ -4,13 +4,13 @@
 
 namespace taper::v0::cuda {
 
-SharedLibrary::Symbol CublasLt::load(const char* name) {
+const SharedLibrary& cublaslt_library() {
   static const SharedLibrary library(
       "matrix products on a GPU",
       {concat_to_string("libcublasLt.so.", CUBLAS_VER_MAJOR), TAPER_CUBLASLT},
       concat_to_string("install cuBLAS of CUDA ", CUBLAS_VER_MAJOR,
                        ", or name its folder in LD_LIBRARY_PATH"));
-  return library(name);
+  return library;
 }
 
 const CublasLt& cublaslt() {

@@ -9,12 +9,15 @@
 
 namespace taper::v0::cuda {
 
+const SharedLibrary& cublaslt_library();
+
 // cuBLASLt's functions, without the prefix "cublasLt".
 struct CublasLt {
-  static SharedLibrary::Symbol load(const char* name);
+  static SharedLibrary::Symbol load(const char* name) { return cublaslt_library()(name); }
   TAPER_LOADED(cublasLt, Create);
   TAPER_LOADED(cublasLt, Destroy);
   TAPER_LOADED(cublasLt, GetStatusName);
+  TAPER_LOADED(cublasLt, GetVersion);
   TAPER_LOADED(cublasLt, Matmul);
   TAPER_LOADED(cublasLt, MatmulAlgoConfigGetAttribute);
   TAPER_LOADED(cublasLt, MatmulAlgoGetHeuristic);

@@ -9,6 +9,7 @@
 #include "framework/cuda/cudnn_handle.h"
 #endif
 
+#include "framework/cuda/cublaslt.h"
 #include "framework/cuda/idle_handles.h"
 #include "framework/cuda/runtime.h"
 
@@ -58,6 +59,10 @@ size_t cudnn_version() noexcept {
 #else
   return 0;
 #endif
+}
+
+size_t cublas_version() noexcept {
+  return cublaslt_library().problem().empty() ? cublaslt().GetVersion() : 0;
 }
 
 State probe() noexcept {

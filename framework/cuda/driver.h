@@ -42,6 +42,8 @@ void synchronize(int device);
 // Returns the version as cuDNN writes it: 91400 is 9.14.0. Returns 0 if Taper was built without
 // cuDNN.
 size_t cudnn_version() noexcept;
+// Returns the version of cuBLASLt, which writes 13.1.0 as 130100; 0 if it cannot be loaded.
+size_t cublas_version() noexcept;
 
 // Returns a stream. When its last handle is destroyed, the stream returns to a pool and is never
 // destroyed. Otherwise free memory that the stream orders could outlive it.

@@ -1,7 +1,10 @@
 #include "framework/io/text_utils.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
+#include <sstream>
 
 #include "framework/base/error.h"
 
@@ -65,6 +68,28 @@ std::string escaped_for_display(std::string_view text, std::size_t most) {
 
 std::string in_quotes(std::string_view text) {
   return concat_to_string("'", escaped_for_display(text, 40), "'");
+}
+
+std::vector<std::string> lines_of(const std::string& text, char end) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line, end);) out.push_back(line);
+  return out;
+}
+
+std::string rounded(double value, int digits) {
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, digits);
+  return {text.data(), end.ptr};
+}
+
+std::string hex_text(double value) {
+  if (!std::isfinite(value)) return rounded(value, 1);
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), std::abs(value),
+                                 std::chars_format::hex);
+  return concat_to_string(std::signbit(value) ? "-0x" : "0x", std::string(text.data(), end.ptr));
 }
 
 std::string state_keys(const char* kind, const std::vector<std::string>& names) {

@@ -4,13 +4,14 @@
 
 #include <charconv>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <vector>
 
-#include "framework/base/namespace.h"
+#include "framework/base/error.h"
 
 namespace taper::v0::detail {
 
@@ -61,6 +62,20 @@ inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || 
 std::string escaped_for_display(std::string_view text, std::size_t most);
 // Returns a word in quotes, after escaped_for_display() with 40 bytes.
 std::string in_quotes(std::string_view text);
+
+// Returns the words as "a, b, c".
+std::string joined(std::ranges::input_range auto&& words) {
+  std::string out;
+  for (const auto& w : words) out += concat_to_string(out.empty() ? "" : ", ", w);
+  return out;
+}
+// Splits the text at line ends, or at the character `end`.
+std::vector<std::string> lines_of(const std::string& text, char end = '\n');
+
+// Returns the number with up to `digits` significant digits in any locale, as C's "%.5g" does.
+std::string rounded(double value, int digits);
+// Returns all bits of the number in any locale, as C's "%a" does: "0x1.8p+1".
+std::string hex_text(double value);
 
 // Returns "\n\tMissing key(s) in state_dict: "a", "b"." if `kind` is "Missing". Returns an empty
 // string if there are no names.

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/runner/gate/golden.h"
+#include "apps/runner/gate/gate.h"
 #include "apps/runner/runner.h"
 #include "data/images/digits.h"
 #include "framework/base/log.h"

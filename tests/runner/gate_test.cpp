@@ -262,7 +262,7 @@ TEST(Recordings, DamagedFilesAreNamed) {
   }
   write(file, replaced(whole, "0x1p-1", "0x1q-1"));
   EXPECT_TRUE(test::refuses<InputError>([&] { compare(two_steps(), load_recording(file), {}); },
-                                        "damaged recording: loss is '1q-1'"));
+                                        "damaged recording: loss is '0x1q-1'"));
   fs::remove(file);
 }
 

@@ -1,5 +1,5 @@
 // Golden files: sections, damage, curves, derived tolerances and bless.
-#include "apps/runner/gate/golden.h"
+#include "framework/gate/golden.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/gate/cause.h"
-#include "apps/runner/gate/curves.h"
 #include "apps/runner/gate/seeds.h"
+#include "framework/gate/curves.h"
 #include "framework/host/thread_pool.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
@@ -144,6 +144,38 @@ TEST_F(Goldens, RecordingAgainAddsASectionAndOverwritesNone) {
   EXPECT_EQ(read_bytes(at_ / "notes.json"), "{}");
 }
 
+TEST_F(Goldens, PlatformsWithTheSameNumbersShareASectionUntilOneIsBlessed) {
+  const fs::path file = at_ / "g.json", run = at_ / "small.yaml";
+  record(run, file, {.seeds = 3});
+  Golden golden = load_golden(file);
+  golden.sections[0].metadata.program["isa"] = "abacus";
+  save_golden(golden, file);
+  EXPECT_NE(record(run, file, {.seeds = 3}).text.find("section 1 of "), std::string::npos);
+  golden = load_golden(file);
+  ASSERT_EQ(golden.sections.size(), 1u);
+  ASSERT_EQ(golden.sections[0].also.size(), 1u);
+  const Verdict same = check(run, file);
+  EXPECT_TRUE(same.passed);
+  EXPECT_NE(same.text.find("section 1 of 1: cpu, "), std::string::npos) << same.text;
+  EXPECT_NE(same.text.find("(and 1 other with the same numbers)"), std::string::npos) << same.text;
+  EXPECT_EQ(same.text.find("abacus"), std::string::npos) << "this machine's platform is named";
+  // The numbers move: this machine gets a section of its own, and the other one keeps its numbers.
+  golden.sections[0].rows[0]["loss"] = "0x1p+3";
+  save_golden(golden, file);
+  EXPECT_FALSE(check(run, file).passed);
+  EXPECT_TRUE(bless(run, file, {.reason = "moved", .author = "A"}).passed);
+  golden = load_golden(file);
+  ASSERT_EQ(golden.sections.size(), 2u);
+  EXPECT_EQ(golden.sections[0].metadata.program.at("isa"), "abacus");
+  EXPECT_TRUE(golden.sections[0].also.empty());
+  EXPECT_EQ(golden.sections[0].rows[0].at("loss"), "0x1p+3");
+  EXPECT_TRUE(check(run, file).passed);
+  // A platform that is listed twice is a contradiction.
+  golden.sections[0].also = {golden.sections[1].metadata.program};
+  save_golden(golden, file);
+  refuses<InputError>([&] { return load_golden(file); }, {"sections 1 and 2 contradict"});
+}
+
 TEST_F(Goldens, SeedsGiveTheSameCurvesOneByOneAndSideBySide) {
   const std::vector<Phase> phases = phases_of_run(at_ / "small.yaml");
   std::vector<Repetition> seeds;
@@ -177,7 +209,7 @@ TEST_F(Goldens, TheErrorOfASeedNamesIt) {
 TEST_F(Goldens, CurvesOfSeedsThatAreNotFiniteAreRefused) {
   refuses<Diverged>(
       [] {
-        return combine_curves(
+        return curves_of_seeds(
             {3, 4}, {{{{"step", "1"}, {"loss", "0x1p+0"}}}, {{{"step", "1"}, {"loss", "nan"}}}});
       },
       {"seed 4: loss is nan at step 1"});
@@ -224,21 +256,20 @@ TEST_F(Goldens, CurvesAreComparedInTheDirectionOfTheMetric) {
   for (const CurveRow& row : rows) {
     SCOPED_TRACE(row.name);
     const Verdict verdict =
-        verdict_of(compare_curves(curves_of(row.got, row.metric), curves_of(want, row.metric), {}),
-                   {.detect = row.is_inconclusive ? 1.5 : 2.0});
+        compare_seeds(curves_of(row.got, row.metric), curves_of(want, row.metric),
+                      {.detect = row.is_inconclusive ? 1.5 : 2.0});
     EXPECT_EQ(verdict.passed, row.passes) << verdict.text;
     EXPECT_EQ(verdict.is_inconclusive, row.is_inconclusive) << verdict.text;
     EXPECT_NE(verdict.text.find(row.says), std::string::npos) << verdict.text;
   }
-  const Verdict missing =
-      verdict_of(compare_curves(curves_of(want, "loss"), curves_of(want, "test.f1"), {}), {});
+  const Verdict missing = compare_seeds(curves_of(want, "loss"), curves_of(want, "test.f1"), {});
   EXPECT_FALSE(missing.passed || missing.is_inconclusive);
   EXPECT_NE(missing.text.find("the run has no test.f1, which the recording has"),
             std::string::npos);
   EXPECT_NE(missing.text.find("the recording has no loss, which the run has"), std::string::npos);
   refuses<ConfigError>(
       [&] {
-        return compare_curves(curves_of({1, 2}, "loss"), curves_of(want, "loss"), {});
+        return compare_seeds(curves_of({1, 2}, "loss"), curves_of(want, "loss"), {});
       },
       {"the run has 2 seeds; statistics need at least 3"});
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <ranges>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,24 +23,9 @@ inline std::string folded(std::string text) {
   return text;
 }
 
-// Returns the words as "a, b, c".
-std::string joined(std::ranges::input_range auto&& words) {
-  std::string out;
-  for (const auto& w : words) out += concat_to_string(out.empty() ? "" : ", ", w);
-  return out;
-}
-
 // Returns "a.b" for "a" and "b"; the key alone if the path is empty.
 inline std::string join_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : concat_to_string(path, ".", key);
-}
-
-// Splits the text at line ends, or at the character `end`.
-inline std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string line; std::getline(in, line, end);) out.push_back(line);
-  return out;
 }
 
 // The first line in which two texts differ. `a` or `b` is empty if that text has no such line.

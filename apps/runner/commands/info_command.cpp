@@ -62,9 +62,11 @@ std::string system_info() {
   out += concat_to_string("built    with ", built.compiler, ", oneDNN ", built.onednn,
                           kHasCuda ? ", CUDA" : ", without CUDA", "\n");
   if (kHasCuda) {
-    const std::string driver = cuda::driver_version(), cudnn = cuda::cudnn_version();
+    const std::string driver = cuda::driver_version(), cudnn = cuda::cudnn_version(),
+                      cublas = golden::cublas_version();
     out += concat_to_string("cuda     runtime ", cuda::runtime_version(), ", driver ",
-                            driver.empty() ? "none" : driver, ", cuDNN ",
+                            driver.empty() ? "none" : driver, ", cuBLAS ",
+                            cublas.empty() ? "none" : cublas, ", cuDNN ",
                             cudnn.empty() ? "none" : cudnn, "\n");
   }
   out += concat_to_string("cpu      ", cpu_name(), ", ", get_num_threads(), " threads, memory ",

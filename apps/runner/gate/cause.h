@@ -9,15 +9,6 @@
 
 namespace taper::v0::runner {
 
-// How the numbers of two runs differ.
-struct Movement {
-  std::string step;    // the first step that differs; empty: none does
-  std::string metric;  // "loss", or the first metric that differs if the loss does not
-  double largest = 0;  // the largest relative difference of the metric over all steps
-};
-Movement movement_of(const std::vector<Recording::Row>& got,
-                     const std::vector<Recording::Row>& want);
-
 // Returns whether config and data files are equal, so that only the program can have changed.
 // Settings that do not affect numbers, such as the name of the run, do not count.
 bool has_same_inputs(const Recording& got, const Recording& want);

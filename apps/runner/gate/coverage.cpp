@@ -57,7 +57,7 @@ std::vector<KindCoverage> coverage_of(const std::vector<std::string>& configs) {
 
 Verdict coverage(const std::vector<std::string>& goldens) {
   std::vector<std::string> configs;
-  for (const std::string& file : goldens) configs.push_back(load_golden(file).config);
+  for (const std::string& file : goldens) configs.push_back(load_run_golden(file).config);
   Verdict out{true};
   for (const KindCoverage& kind : coverage_of(configs)) {
     const std::vector<std::string> missing = kind.missing();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/runner/gate/golden.h"
+#include "apps/runner/gate/gate.h"
 
 namespace taper::v0::runner {
 

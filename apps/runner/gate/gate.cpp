@@ -6,8 +6,6 @@
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
 #include "apps/runner/gate/cause.h"
-#include "apps/runner/gate/curves.h"
-#include "apps/runner/gate/golden.h"
 #include "apps/runner/gate/seeds.h"
 #include "framework/base/log.h"
 
@@ -91,14 +89,14 @@ Verdict check_seeds(const std::vector<Phase>& phases, const Recording& own, cons
   std::ranges::move(train_all(others, {.steps = own.steps, .state_every = own.state_every},
                               jobs_for(own.metadata, phases, options.jobs)),
                     std::back_inserter(rows));
-  return verdict_of(compare_curves(combine_curves(seeds, rows), want, options), options);
+  return compare_seeds(curves_of_seeds(seeds, rows), want, options);
 }
 
 // Compares a recording with the sections of another one.
 Verdict check_recording(const fs::path& file, const Golden& golden, const Tolerances& tolerances) {
   const Recording got = load_recording(file);
   const ChosenSection chosen = choose_section(golden, got.metadata);
-  const Recording want = golden.recording(chosen.section);
+  const Recording want = recording_of(golden, chosen);
   Verdict verdict = compare(got, want, tolerances);
   verdict.text += verdict.passed ? same_numbers_cause(got, want) : cause_of(got, want, {});
   return verdict;
@@ -147,16 +145,6 @@ Verdict passed_bits(const Repeated& again, const Recording& want, const Toleranc
   return verdict;
 }
 
-std::string section_line(const Golden& golden, const ChosenSection& chosen) {
-  const std::string platform = platform_text(chosen.section.metadata);
-  if (chosen.matches) {
-    return concat_to_string("section ", chosen.number, " of ", golden.sections.size(), ": ",
-                            platform, "\n");
-  }
-  return concat_to_string("no section is for this machine; the nearest of ", golden.sections.size(),
-                          " is section ", chosen.number, ": ", platform, "\n");
-}
-
 }  // namespace
 
 Recording record_again(const fs::path& run, const std::vector<Phase>& phases, const fs::path& dir,
@@ -171,7 +159,7 @@ Recording record_again(const fs::path& run, const std::vector<Phase>& phases, co
 
 Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances& tolerances,
               const CheckOptions& options) {
-  const Golden golden = load_golden(golden_file);
+  const Golden golden = load_run_golden(golden_file);
   require_statistics(options);
   if (run.extension() == ".json") return check_recording(run, golden, tolerances);
   std::vector<Phase> phases = phases_of_run(run);
@@ -182,7 +170,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
       run, dir, phases,
       record_again(run, phases, dir, {.steps = golden.steps, .state_every = golden.state_every})};
   const ChosenSection chosen = choose_section(golden, again.got.metadata);
-  const Recording want = golden.recording(chosen.section);
+  const Recording want = recording_of(golden, chosen);
   const std::string head = section_line(golden, chosen);
   Verdict bits = compare(again.got, want, tolerances);
   const Curves& curves = chosen.section.curves;

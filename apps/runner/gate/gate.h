@@ -3,7 +3,6 @@
 // the first difference between two runs.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,16 +10,16 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/string_utils.h"
-#include "apps/runner/gate/statistics.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/train.h"
+#include "framework/gate/comparison.h"
+#include "framework/gate/gate_verdict.h"
+#include "framework/gate/golden.h"
 
 namespace taper::v0::runner {
 
-// Relative tolerances by metric ("loss", "grad_norm", "state", "test.accuracy"). The key "" applies
-// to all metrics that are not named. 0 requires equal bits. "state" is a hash: with any tolerance
-// other than 0 it is not compared.
-using Tolerances = std::map<std::string, double>;
+using namespace golden;  // from framework/gate, which taper::testing uses, too
+
 // Parses the arguments of --tolerance, such as "1e-5" or "loss=1e-4". Throws ConfigError.
 Tolerances parse_tolerances(const std::vector<std::string>& words);
 
@@ -48,30 +47,6 @@ struct CheckOptions {
   double alpha = 0.01;  // the probability at which a metric counts as worse
   double detect = 2;    // the shift that must be detectable, in standard deviations
   int64_t jobs = 0;     // as in RecordOptions
-};
-
-// The comparison of one metric. The summary of a curve is the mean of all its values, so that a
-// slower convergence counts, even if the last values are equal.
-struct MetricComparison {
-  std::string metric;
-  Sample got, want;  // of the summaries, one for each seed
-  WelchTest test;
-  double adjusted_p = 1;  // after Holm's correction over all metrics
-  double detectable = 0;  // the smallest shift that the test finds, in standard deviations
-  double power = 0;       // the probability that it finds a shift of CheckOptions::detect
-};
-
-// The result of a comparison. `text` is printed on stdout. The exit code is 0 if the comparison
-// passed, 1 (kExitGate) if it failed, and 3 (kExitInconclusive) if it is inconclusive.
-struct Verdict {
-  bool passed = false;
-  std::string text{};
-  bool is_inconclusive = false;  // the data do not suffice; `passed` is false
-  std::string step{};  // the first step that differs from the recording, if bits were compared
-  std::vector<MetricComparison> metrics{};  // if curves were compared
-
-  // Returns "pass", "fail" or "inconclusive".
-  std::string name() const { return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail"; }
 };
 
 // In the functions below `run` is a run's directory or a YAML config, which is trained again in a
@@ -109,32 +84,27 @@ Verdict reproduce(const fs::path& run);
 
 // --- recordings ---
 struct Recording : RecordOptions {
-  // The values of one step, or of an evaluation after it. The key "step" has its number; "loss",
-  // "grad_norm", "test.loss" and other metrics are hex floats. "state" is the hash after the step,
-  // if one was taken.
-  using Row = std::map<std::string, std::string>;
+  using Row = golden::Row;
   std::string config{};    // the resolved config of the run
   RunMetadata metadata{};  // program, machine and data; empty in recordings of older versions
   std::vector<Row> rows{};
 };
 
-// Returns whether hashes of the state are compared. They are if the tolerance of "state" is 0, or
-// if no tolerance other than 0 is given.
-bool compares_state(const Tolerances& tolerances);
 // Returns the given tolerances. Those that are not given are taken from the recording, unless the
 // tolerance "" for all quantities is given.
 Tolerances tolerances_of(const Recording& golden, Tolerances given);
 
-// Writes a file with one section (golden.h).
+// Reads a recording of runs. Throws the errors of load_golden(), and InputError for a golden of
+// taper::testing.
+Golden load_run_golden(const fs::path& file);
+// Returns the chosen section with the config of the file.
+Recording recording_of(const Golden& golden, const ChosenSection& chosen);
+// Writes a file with one section (framework/gate/golden.h).
 void save_recording(const Recording& recording, const fs::path& file);
 // Reads the first section of a file. Throws InputError, with the name of the file, if it is
 // missing, damaged, or not a recording.
 Recording load_recording(const fs::path& file);
-// Returns the value of a hex float. Throws InputError with the metric's name if the text is none.
-double recorded_number(const std::string& metric, const std::string& text);
-
-// Compares step by step, up to the end of `golden`. The text names the first step beyond the
-// tolerances, and its metrics with both numbers.
+// Compares the rows, as compare_rows() does.
 Verdict compare(const Recording& got, const Recording& golden, const Tolerances& tolerances);
 
 // Records the run that it observes, with the settings of `like`. The hash of the state is the

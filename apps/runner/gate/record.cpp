@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <ctime>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -11,10 +9,9 @@
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
 #include "apps/runner/gate/cause.h"
-#include "apps/runner/gate/curves.h"
-#include "apps/runner/gate/golden.h"
 #include "apps/runner/gate/seeds.h"
 #include "framework/cuda/cuda.h"
+#include "framework/gate/blessing.h"
 #include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
@@ -134,7 +131,7 @@ NewSection new_section(const fs::path& run, const std::vector<Phase>& phases,
   GoldenSection& section = out.section;
   section.metadata = out.own.metadata;
   section.rows = out.own.rows;
-  if (!seeds.empty()) section.curves = combine_curves(seeds, rows);
+  if (!seeds.empty()) section.curves = curves_of_seeds(seeds, rows);
   section.spread = measure_spread(out.own, phases, options, rows);
   section.tolerances = tolerances_for(options.tolerances, section.spread);
   for (const Cover cover : options.cover) section.cover.push_back(kCoverNames[size_t(cover)]);
@@ -176,46 +173,10 @@ std::string summary_of(const GoldenSection& section, const std::string& head) {
 
 // --- bless ---
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d", &utc);
-  return {text.data(), size};
-}
-
-// Returns `git config user.name`; empty if there is none.
-std::string git_author() {
-  std::FILE* pipe = ::popen("git config user.name 2>/dev/null", "r");
-  if (pipe == nullptr) return "";
-  std::string out;
-  std::array<char, 256> buffer{};
-  while (std::fgets(buffer.data(), int(buffer.size()), pipe) != nullptr) out += buffer.data();
-  ::pclose(pipe);
-  const std::vector<std::string> lines = lines_of(out);
-  return lines.empty() ? "" : lines.front();
-}
-
-// Adds the last value of each metric, as "loss before": "0.41 (0x1.a4p-2)".
-void add_last_numbers(HistoryEntry& entry, const GoldenSection& section, const char* when) {
-  for (const Recording::Row& row : section.rows) {
-    for (const auto& [metric, value] : row) {
-      if (metric == "step") continue;
-      const std::string key = concat_to_string(metric, " ", when);
-      entry[key] = metric == "state"
-                       ? value
-                       : fmt::format("{:.6g} ({})", recorded_number(metric, value), value);
-    }
-  }
-}
-
 // Returns who blesses. Throws ConfigError if author or reason is missing.
 std::string author_of(const BlessOptions& options) {
-  const bool has_reason =
-      std::ranges::any_of(options.reason, [](unsigned char c) { return std::isspace(c) == 0; });
   require<ConfigError>(
-      has_reason, "bless needs a reason: ",
+      is_reason(options.reason), "bless needs a reason: ",
       for_caller("--reason \"why the new numbers are right\"", "BlessOptions.reason"));
   std::string author = options.author.empty() ? git_author() : options.author;
   require<ConfigError>(!author.empty(),
@@ -223,18 +184,6 @@ std::string author_of(const BlessOptions& options) {
                        "set it, or give ",
                        for_caller("--author", "BlessOptions.author"));
   return author;
-}
-
-HistoryEntry history_entry(const GoldenSection& old, const GoldenSection& section,
-                           const std::string& author, const std::string& reason) {
-  HistoryEntry entry = {{"author", author},
-                        {"date", today()},
-                        {"reason", reason},
-                        {"platform", platform_text(section.metadata)},
-                        {"first different step", movement_of(section.rows, old.rows).step}};
-  add_last_numbers(entry, old, "before");
-  add_last_numbers(entry, section, "after");
-  return entry;
 }
 
 std::vector<Cover> covers_of(const GoldenSection& section) { return parse_covers(section.cover); }
@@ -273,7 +222,7 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
   require_seeds_for(options);
   const bool exists = fs::exists(to);
   Golden golden;
-  if (exists) golden = load_golden(to);
+  if (exists) golden = load_run_golden(to);
   if (exists) keep_eval_batch_size(phases, golden.config);
   const auto [own, section] = new_section(run, phases, options);
   if (!exists) {
@@ -287,17 +236,21 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
       return {true, concat_to_string("section ", chosen.number, " of ", to.string(),
                                      " already has these numbers; nothing was written\n")};
     require<ConfigError>(!chosen.matches, "section ", chosen.number, " of ", to.string(),
-                         " is for this machine (", platform_text(own.metadata),
+                         " is for this machine (", platform_text(own.metadata.program),
                          ") and has other numbers; `taper bless` replaces it");
   }
-  golden.sections.push_back(section);
+  const AddedSection added = add_section(golden, section);
   save_golden(golden, to);
+  if (added.existed) {
+    return {true, concat_to_string("section ", added.number, " of ", to.string(),
+                                   " has the same numbers; it is now for this machine, too\n")};
+  }
   return {true, summary_of(section, "recorded ")};
 }
 
 Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& options) {
   const std::string author = author_of(options);
-  Golden golden = load_golden(file);
+  Golden golden = load_run_golden(file);
   std::vector<Phase> phases = phases_of_run(run);
   keep_eval_batch_size(phases, golden.config);
   // The platform is known only after a run.
@@ -305,24 +258,24 @@ Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& opt
   const Recording probe = record_again(run, phases, scratch.path() / "run", {.steps = 1});
   const ChosenSection chosen = choose_section(golden, probe.metadata);
   require<ConfigError>(chosen.matches, file.string(), " has no section for this machine (",
-                       platform_text(probe.metadata), "); `taper record` adds one");
+                       platform_text(probe.metadata.program), "); `taper record` adds one");
   const RecordOptions how = options_of(golden, chosen.section);
   const auto [own, section] = new_section(run, phases, how);
-  GoldenSection& old = golden.sections[size_t(chosen.number - 1)];
+  const GoldenSection old = chosen.section;
   const Movement movement = movement_of(section.rows, old.rows);
   if (movement.step.empty() && section.rows.size() == old.rows.size() &&
       relevant_differences(own.config, golden.config).empty()) {
     return {true, "the numbers are as recorded; nothing was written\n"};
   }
-  const bool is_only = golden.sections.size() == 1;
+  const bool is_only = golden.sections.size() == 1 && old.also.empty();
   require<ConfigError>(is_only || relevant_differences(own.config, golden.config).empty(),
-                       "the run has another config than the ", golden.sections.size(),
-                       " sections of ", file.string(), "; record all of them to a new file");
+                       "the run has another config than the other sections of ", file.string(),
+                       "; record all of them to a new file");
   golden.history.push_back(history_entry(old, section, author, options.reason));
-  old = section;
+  const AddedSection now = replace_section(golden, chosen, section);
   golden.config = own.config;
   save_golden(golden, file);
-  return {true, summary_of(section, concat_to_string("replaced section ", chosen.number, ": "))};
+  return {true, summary_of(section, concat_to_string("replaced section ", now.number, ": "))};
 }
 
 }  // namespace taper::v0::runner

@@ -14,9 +14,9 @@
 #include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
-#include "apps/runner/gate/golden.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
+#include "framework/gate/curves.h"
 #include "framework/host/thread_pool.h"
 #include "framework/memory/cuda_memory.h"
 
@@ -253,6 +253,26 @@ std::vector<Rows> train_all(const std::vector<Repetition>& repetitions,
     }
   }
   return children.take();
+}
+
+Curves curves_of_seeds(const std::vector<int64_t>& seeds, const std::vector<Rows>& rows) try {
+  return combine_curves(seeds, rows);
+} catch (const DataError& error) {
+  throw Diverged(error.what());
+}
+
+Verdict compare_seeds(const Curves& got, const Curves& want, const CheckOptions& options) try {
+  const std::vector<std::string> known = goals();
+  const auto better_of = [&](const std::string& metric) {
+    const size_t dot = metric.find('.');
+    const std::string name = dot == std::string::npos ? metric : metric.substr(dot + 1);
+    const bool grows = std::ranges::count(known, name) > 0 && is_better_when_greater(name);
+    return grows ? Better::kLarger : Better::kSmaller;
+  };
+  const Significance significance{options.alpha, options.detect};
+  return verdict_of(compare_curves(got, want, significance, better_of), significance);
+} catch (const ValueError& error) {
+  throw ConfigError(error.what());
 }
 
 Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int64_t count) {

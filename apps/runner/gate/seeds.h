@@ -43,4 +43,12 @@ std::vector<std::vector<Recording::Row>> train_all(const std::vector<Repetition>
 // run whose config has changed, and those of a host program, which has no command `record`.
 Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int64_t count);
 
+// Combines the rows of one recording for each seed. Throws Diverged if a value is not finite, and
+// names its seed, step and metric.
+Curves curves_of_seeds(const std::vector<int64_t>& seeds,
+                       const std::vector<std::vector<Recording::Row>>& rows);
+// Compares the curves by statistics (framework/gate/curves.h), in the direction of each metric.
+// Throws ConfigError if one side has fewer than kFewestSeeds seeds.
+Verdict compare_seeds(const Curves& got, const Curves& want, const CheckOptions& options);
+
 }  // namespace taper::v0::runner

@@ -4,7 +4,6 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/string_utils.h"
-#include "apps/runner/gate/golden.h"
 #include "apps/runner/gate/trace.h"
 
 namespace taper::v0::runner {

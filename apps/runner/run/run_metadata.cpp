@@ -1,7 +1,6 @@
 #include "apps/runner/run/run_metadata.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -11,9 +10,7 @@
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/run_directory.h"
 #include "framework/base/cancel.h"
-#include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
-#include "framework/kernels/matmul/isa_cpu.h"
 
 namespace taper::v0::runner {
 
@@ -84,20 +81,6 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
 
 // --- program, machine and data ---
 
-BuildInfo build_info() {
-  return {TAPER_VERSION, TAPER_COMMIT, TAPER_COMPILER, TAPER_ONEDNN_VERSION};
-}
-
-std::string cpu_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(cpuinfo, line)) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown processor";
-}
-
 // Returns name, size and checksum of each data file. Skips missing files: the code that reads them
 // reports the error.
 static Json data_metadata(const DataConfig& data) {
@@ -131,17 +114,9 @@ std::string metadata_of_rank(const RunConfig& config) {
 }
 
 void write_env(const fs::path& dir, const RunConfig& config, Device device) {
-  const BuildInfo build = build_info();
-  Json env = {{"taper", build.version},       {"commit", build.commit},
-              {"compiler", build.compiler},   {"onednn", build.onednn},
-              {"isa", kernels::cpu_isa()},    {"cpu", cpu_name()},
-              {"threads", get_num_threads()}, {"device", to_string(device)}};
-  if (device.is_cuda()) {
-    env["gpu"] = cuda::get_device_name(device.index());
-    env["driver"] = cuda::driver_version();
-    env["cuda"] = cuda::runtime_version();
-    env["cudnn"] = cuda::cudnn_version();
-  }
+  Json env;
+  for (const auto& [key, value] : golden::program_values(device)) env[key] = value;
+  env["threads"] = get_num_threads();
   env["seed"] = config.seed;
   env["data"] = data_metadata(config.data);
   // The path is relative to the run's directory, so that both may be moved together.

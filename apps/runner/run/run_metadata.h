@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/settings/run_config.h"
 #include "framework/base/device.h"
+#include "framework/gate/platform.h"
 
 namespace taper::v0::runner {
 
@@ -35,32 +35,23 @@ void note_phase(const fs::path& dir, int64_t step, const std::string& before,
 
 // --- program, machine and data ---
 
-// How the program was built. The commit is the version if it was built from an archive.
-struct BuildInfo {
-  std::string version, commit, compiler, onednn;
-};
-BuildInfo build_info();
-// Returns the name of the processor, such as "AMD EPYC 9654 96-Core Processor".
-std::string cpu_name();
+using golden::build_info;
+using golden::BuildInfo;
+using golden::cpu_name;
+using golden::MetadataMap;
+using golden::RunMetadata;
 
 // Returns as YAML the program, config and data files, which must be equal on all ranks of a run.
 std::string metadata_of_rank(const RunConfig& config);
 
-// Writes DIR/env.json. It contains versions (Taper, its commit, compiler, oneDNN, CUDA, cuDNN,
-// driver), CPU, isa, threads and device. It also contains data files with their sizes and CRC-32,
-// the seed, the folder where the run was started, and the command line. Only these paths and
-// arguments may identify the machine or its user.
+// Writes DIR/env.json. It contains versions, processor, device (golden::program_values()) and
+// threads. It also contains data files with their sizes and CRC-32, the seed, the folder where the
+// run was started, and the command line. Only these paths and arguments may identify the machine or
+// its user.
 void write_env(const fs::path& dir, const RunConfig& config, Device device);
 
-// Values as text, by name or path ("train.epochs").
-using MetadataMap = std::map<std::string, std::string>;
-
-// The contents of DIR/env.json without the run's own settings. The keys of `program` are the names
-// of values of the program and machine. The keys of `data` are data files, with values such as "N
-// bytes, CRC-32 X". metadata_of_run() throws InputError if the file is missing or damaged.
-struct RunMetadata {
-  MetadataMap program{}, data{};
-};
+// Returns the contents of DIR/env.json without the run's own settings. Throws InputError if the
+// file is missing or damaged.
 RunMetadata metadata_of_run(const fs::path& dir);
 
 // Returns a line "  FILE: then | now" for each data file that differs from DIR/env.json. Returns ""

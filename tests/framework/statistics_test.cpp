@@ -1,6 +1,6 @@
 // The statistics of the gate, compared with SciPy, and the error rates that
 // docs/regression_tests.md states, measured by simulation.
-#include "apps/runner/gate/statistics.h"
+#include "framework/gate/statistics.h"
 
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 
 #include "tests/testing.h"
 
-namespace taper::v0::runner {
+namespace taper::v0::golden {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -254,4 +254,4 @@ TEST(GateStatistics, TheErrorRatesAreThoseOfThePage) {
 }
 
 }  // namespace
-}  // namespace taper::v0::runner
+}  // namespace taper::v0::golden

@@ -7,7 +7,7 @@
 
 #include "framework/base/namespace.h"
 
-namespace taper::v0::runner {
+namespace taper::v0::golden {
 
 // --- distributions ---
 
@@ -69,4 +69,4 @@ int64_t seeds_needed(double shift, double alpha);
 // false rejection below alpha, however the metrics depend on each other.
 std::vector<double> holm_adjusted(const std::vector<double>& p);
 
-}  // namespace taper::v0::runner
+}  // namespace taper::v0::golden

@@ -1,14 +1,18 @@
-#include "apps/runner/gate/curves.h"
+#include "framework/gate/curves.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
+#include "framework/io/text_utils.h"
 
-namespace taper::v0::runner {
+namespace taper::v0::golden {
 namespace {
+
+using detail::joined;
+using detail::lines_of;
+using detail::rounded;
 
 // The place of a row: its step, and what was evaluated after it. A row of training comes first.
 using RowKey = std::tuple<int64_t, std::string>;
@@ -18,7 +22,7 @@ std::string part_of(const std::string& metric) {
   return dot == std::string::npos ? "" : metric.substr(0, dot);
 }
 
-RowKey key_of(const Recording::Row& row) {
+RowKey key_of(const Row& row) {
   std::string part;
   for (const auto& [metric, value] : row) {
     if (metric != "step" && metric != "state") part = part_of(metric);
@@ -26,12 +30,12 @@ RowKey key_of(const Recording::Row& row) {
   return {std::stoll(row.at("step")), part};
 }
 
-void check_finite(int64_t seed, const Recording::Row& row) {
+void check_finite(int64_t seed, const Row& row) {
   for (const auto& [metric, text] : row) {
     if (metric == "step" || metric == "state") continue;
     if (std::isfinite(recorded_number(metric, text))) continue;
-    throw Diverged(concat_to_string("seed ", seed, ": ", metric, " is ", text, " at step ",
-                                    row.at("step"), "; statistics need finite numbers"));
+    throw DataError("seed ", seed, ": ", metric, " is ", text, " at step ", row.at("step"),
+                    "; statistics need finite numbers");
   }
 }
 
@@ -42,7 +46,7 @@ std::map<std::string, std::vector<double>> summaries_of(const Curves& curves) {
     int64_t count = 0;
   };
   std::map<std::string, std::vector<Sum>> sums;
-  for (const Recording::Row& row : curves.rows) {
+  for (const Row& row : curves.rows) {
     for (const auto& [metric, text] : row) {
       if (metric == "step" || metric == "grad_norm") continue;
       std::vector<Sum>& of_metric = sums[metric];
@@ -64,14 +68,6 @@ std::map<std::string, std::vector<double>> summaries_of(const Curves& curves) {
   return out;
 }
 
-Better better_of(const std::string& metric) {
-  const size_t dot = metric.find('.');
-  const std::string name = dot == std::string::npos ? metric : metric.substr(dot + 1);
-  const std::vector<std::string> known = goals();
-  const bool is_known = std::ranges::count(known, name) > 0;
-  return is_known && is_better_when_greater(name) ? Better::kLarger : Better::kSmaller;
-}
-
 std::string last_step(const Curves& curves) {
   return curves.rows.empty() ? "0" : curves.rows.back().at("step");
 }
@@ -82,52 +78,54 @@ bool is_complete(const Curves& curves) {
     const std::vector<std::string> words = lines_of(value.second, ' ');
     return std::ranges::count(words, "-") > 0;
   };
-  return std::ranges::none_of(
-      curves.rows, [&](const Recording::Row& row) { return std::ranges::any_of(row, has_gap); });
+  return std::ranges::none_of(curves.rows,
+                              [&](const Row& row) { return std::ranges::any_of(row, has_gap); });
 }
 
 void require_seeds(const Curves& curves, const char* whose) {
-  require<ConfigError>(std::ssize(curves.seeds) >= kFewestSeeds, whose, " has ",
-                       curves.seeds.size(), " seeds; statistics need at least ", kFewestSeeds,
-                       " (--seeds)");
+  require<ValueError>(std::ssize(curves.seeds) >= kFewestSeeds, whose, " has ", curves.seeds.size(),
+                      curves.seeds.size() == 1 ? " seed" : " seeds", "; statistics need at least ",
+                      kFewestSeeds);
 }
 
 // Corrects the p values for their number, and finds what the tests can detect. Holm's procedure
 // compares the smallest p value with alpha divided by the number of metrics.
-void complete(std::vector<MetricComparison>& metrics, const CheckOptions& options) {
+void complete(std::vector<MetricComparison>& metrics, const Significance& significance) {
   std::vector<double> p;
   for (const MetricComparison& m : metrics) p.push_back(m.test.p);
   const std::vector<double> adjusted = holm_adjusted(p);
-  const double alpha = options.alpha / double(std::max<size_t>(1, metrics.size()));
+  const double alpha = significance.alpha / double(std::max<size_t>(1, metrics.size()));
   for (size_t i = 0; i < metrics.size(); ++i) {
     MetricComparison& m = metrics[i];
     const double sd = pooled_sd(m.got, m.want);
     m.adjusted_p = adjusted[i];
     m.detectable = sd == 0 ? 0 : detectable_shift(m.got, m.want, alpha) / sd;
-    m.power = test_power(m.got.n, m.want.n, options.detect, alpha);
+    m.power = test_power(m.got.n, m.want.n, significance.detect, alpha);
   }
 }
 
-std::string sample_text(const Sample& s) { return fmt::format("{:.5g} ± {:.2g}", s.mean, s.sd); }
+std::string sample_text(const Sample& s) {
+  return concat_to_string(rounded(s.mean, 5), " ± ", rounded(s.sd, 2));
+}
 
-std::string line_of(const MetricComparison& m, const CheckOptions& options) {
-  const bool is_worse = m.adjusted_p < options.alpha;
-  return fmt::format(
-      "  {}: {} over {} seeds, recorded {} over {}: {} by {:.3g} ({:.2g} SD), p = {:.2g}{}; "
-      "detects "
-      "{:.3g} SD, power for {:.3g} SD up to {:.0f} %\n",
-      m.metric, sample_text(m.got), m.got.n, sample_text(m.want), m.want.n,
-      m.test.shift > 0 ? "worse" : "better", std::abs(m.test.shift), std::abs(m.test.effect),
-      m.adjusted_p, is_worse ? " (fail)" : "", m.detectable, options.detect, 100 * m.power);
+std::string line_of(const MetricComparison& m, const Significance& significance) {
+  const bool is_worse = m.adjusted_p < significance.alpha;
+  return concat_to_string(
+      "  ", m.metric, ": ", sample_text(m.got), " over ", m.got.n, " seeds, recorded ",
+      sample_text(m.want), " over ", m.want.n, ": ", m.test.shift > 0 ? "worse" : "better", " by ",
+      rounded(std::abs(m.test.shift), 3), " (", rounded(std::abs(m.test.effect), 2),
+      " SD), p = ", rounded(m.adjusted_p, 2), is_worse ? " (fail)" : "", "; detects ",
+      rounded(m.detectable, 3), " SD, power for ", rounded(significance.detect, 3), " SD up to ",
+      int64_t(std::lround(100 * m.power)), " %\n");
 }
 
 }  // namespace
 
 Curves combine_curves(const std::vector<int64_t>& seeds,
-                      const std::vector<std::vector<Recording::Row>>& rows) {
+                      const std::vector<std::vector<Row>>& rows) {
   std::map<RowKey, std::map<std::string, std::vector<std::string>>> all;
   for (size_t seed = 0; seed < rows.size(); ++seed) {
-    for (const Recording::Row& row : rows[seed]) {
+    for (const Row& row : rows[seed]) {
       check_finite(seeds[seed], row);
       for (const auto& [metric, text] : row) {
         if (metric == "step" || metric == "state") continue;
@@ -139,7 +137,7 @@ Curves combine_curves(const std::vector<int64_t>& seeds,
   }
   Curves out{seeds};
   for (const auto& [key, metrics] : all) {
-    Recording::Row& row = out.rows.emplace_back();
+    Row& row = out.rows.emplace_back();
     row["step"] = concat_to_string(std::get<0>(key));
     for (const auto& [metric, words] : metrics) {
       for (const std::string& word : words) {
@@ -155,7 +153,7 @@ Curves first_seeds(const Curves& curves, int64_t count) {
   if (count >= std::ssize(curves.seeds)) return curves;
   Curves out = curves;
   out.seeds.resize(size_t(count));
-  for (Recording::Row& row : out.rows) {
+  for (Row& row : out.rows) {
     for (auto& [metric, text] : row) {
       if (metric == "step") continue;
       const std::vector<std::string> words = lines_of(text, ' ');
@@ -166,7 +164,9 @@ Curves first_seeds(const Curves& curves, int64_t count) {
   return out;
 }
 
-CurveComparison compare_curves(const Curves& got, const Curves& want, const CheckOptions& options) {
+CurveComparison compare_curves(const Curves& got, const Curves& want,
+                               const Significance& significance,
+                               const std::function<Better(const std::string&)>& better_of) {
   require_seeds(want, "the recording");
   require_seeds(got, "the run");
   CurveComparison out;
@@ -192,19 +192,19 @@ CurveComparison compare_curves(const Curves& got, const Curves& want, const Chec
         concat_to_string("the curves end after different steps: the run's after ", last_step(got),
                          ", the recorded ones after ", last_step(want), "\n");
   }
-  complete(out.metrics, options);
+  complete(out.metrics, significance);
   return out;
 }
 
-Verdict verdict_of(const CurveComparison& comparison, const CheckOptions& options) {
+Verdict verdict_of(const CurveComparison& comparison, const Significance& significance) {
   Verdict out;
   double detectable = 0;
   bool fails = !comparison.missing.empty() || !comparison.different_steps.empty();
   std::string lines = comparison.different_steps;
   for (const MetricComparison& m : comparison.metrics) {
-    fails = fails || m.adjusted_p < options.alpha;
+    fails = fails || m.adjusted_p < significance.alpha;
     detectable = std::max(detectable, m.detectable);
-    lines += line_of(m, options);
+    lines += line_of(m, significance);
   }
   if (!comparison.missing.empty()) {
     lines += concat_to_string("  the run has no ", joined(comparison.missing),
@@ -214,21 +214,21 @@ Verdict verdict_of(const CurveComparison& comparison, const CheckOptions& option
     lines += concat_to_string("  the recording has no ", joined(comparison.added),
                               ", which the run has: not compared; `taper bless` adds them\n");
   }
-  out.is_inconclusive = !fails && (comparison.metrics.empty() || detectable > options.detect);
+  out.is_inconclusive = !fails && (comparison.metrics.empty() || detectable > significance.detect);
   out.passed = !fails && !out.is_inconclusive;
   out.metrics = comparison.metrics;
-  out.text =
-      fmt::format("{}: mean of each curve, worse at p < {:g} (Welch, Holm over {} metrics)\n{}",
-                  out.name(), options.alpha, comparison.metrics.size(), lines);
+  out.text = concat_to_string(out.name(), ": mean of each curve, worse at p < ",
+                              rounded(significance.alpha, 6), " (Welch, Holm over ",
+                              comparison.metrics.size(), " metrics)\n", lines);
   if (out.is_inconclusive && !comparison.metrics.empty()) {
-    const double alpha = options.alpha / double(comparison.metrics.size());
-    out.text += fmt::format(
-        "the smallest shift that is found, {:.3g} SD, exceeds --detect {:.3g}: record and check "
-        "with "
-        "{} seeds each, or give a larger --detect\n",
-        detectable, options.detect, seeds_needed(options.detect, alpha));
+    const double alpha = significance.alpha / double(comparison.metrics.size());
+    out.text += concat_to_string("the smallest shift that is found, ", rounded(detectable, 3),
+                                 " SD, exceeds ", significance.detect_name, " ",
+                                 rounded(significance.detect, 3), ": record and check with ",
+                                 seeds_needed(significance.detect, alpha),
+                                 " seeds each, or give a larger ", significance.detect_name, "\n");
   }
   return out;
 }
 
-}  // namespace taper::v0::runner
+}  // namespace taper::v0::golden

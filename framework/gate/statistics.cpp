@@ -1,4 +1,4 @@
-#include "apps/runner/gate/statistics.h"
+#include "framework/gate/statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 
-namespace taper::v0::runner {
+namespace taper::v0::golden {
 namespace {
 
 // Returns the continued fraction of the incomplete beta function by Lentz's method (DLMF 8.17.22,
@@ -168,4 +168,4 @@ std::vector<double> holm_adjusted(const std::vector<double>& p) {
   return out;
 }
 
-}  // namespace taper::v0::runner
+}  // namespace taper::v0::golden

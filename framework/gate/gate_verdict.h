@@ -1,0 +1,35 @@
+// The results of the gate's comparisons.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/gate/statistics.h"
+
+namespace taper::v0::golden {
+
+// The comparison of one metric. The summary of a curve is the mean of all its values, so that a
+// slower convergence counts, even if the last values are equal.
+struct MetricComparison {
+  std::string metric;
+  Sample got, want;  // of the summaries, one for each seed
+  WelchTest test;
+  double adjusted_p = 1;  // after Holm's correction over all metrics
+  double detectable = 0;  // the smallest shift that the test finds, in standard deviations
+  double power = 0;       // the probability that it finds a shift of Significance::detect
+};
+
+// The result of a comparison. `text` is for people. The program's exit code is 0 if the comparison
+// passed, 1 (kExitGate) if it failed, and 3 (kExitInconclusive) if it is inconclusive.
+struct Verdict {
+  bool passed = false;
+  std::string text{};
+  bool is_inconclusive = false;  // the data do not suffice; `passed` is false
+  std::string step{};  // the first step that differs from the recording, if bits were compared
+  std::vector<MetricComparison> metrics{};  // if curves were compared
+
+  // Returns "pass", "fail" or "inconclusive".
+  std::string name() const { return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail"; }
+};
+
+}  // namespace taper::v0::golden
