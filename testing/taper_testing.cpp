@@ -1,18 +1,14 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
-#include <set>
 
 #include "autograd/engine.h"
-#include "framework/io/safetensors.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "testing/golden_update.h"
 #include "testing/verdict.h"
 
 namespace taper::v0::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Returns by how much the difference exceeds the tolerance; at most 0 if it does not.
 double excess(double got, double want, double rtol, double atol) {
@@ -20,6 +16,14 @@ double excess(double got, double want, double rtol, double atol) {
   const double beyond = std::abs(got - want) - (atol + rtol * std::abs(want));
   return std::isfinite(beyond) ? beyond : HUGE_VAL;
 }
+
+Tensor on_host(const Tensor& x) {
+  const Tensor host = Tensor::make(x.shape(), x.dtype(), Device());
+  kernels::copy_into(host, x);
+  return host;
+}
+
+}  // namespace
 
 std::string place(const Shape& shape, size_t flat) {
   Shape at = shape;
@@ -29,25 +33,6 @@ std::string place(const Shape& shape, size_t flat) {
   }
   return to_string(at);
 }
-
-Tensor on_host(const Tensor& x) {
-  const Tensor host = Tensor::make(x.shape(), x.dtype(), Device());
-  kernels::copy_into(host, x);
-  return host;
-}
-
-bool updates_golden() {
-  const char* on = std::getenv("TAPER_UPDATE_GOLDEN");
-  return on != nullptr && std::string(on) == "1";
-}
-
-Verdict compare(const Tensor& got, const Tensor& want, double rtol, double atol) {
-  if (rtol == 0 && atol == 0) return same_bits(got, want);
-  if (got.dtype() == want.dtype()) return tensor_close(got, want, rtol, atol);
-  return {concat_to_string(name_of(got.dtype()), ", expected ", name_of(want.dtype()))};
-}
-
-}  // namespace
 
 std::vector<double> values_of(const Tensor& x) { return on_host(x).to_vector<double>(); }
 
@@ -110,43 +95,6 @@ Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor
   } catch (const Error& error) {
     return {error.what()};
   }
-}
-
-Verdict matches_golden(const std::vector<NamedTensor>& got, const fs::path& file, double rtol,
-                       double atol) {
-  if (updates_golden()) save_safetensors(file.string(), got);
-  if (!fs::exists(file)) {
-    return {concat_to_string("there is no ", file.string(),
-                             ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it")};
-  }
-  const std::vector<NamedTensor> golden = load_safetensors(file.string()).tensors;
-  const auto names = [](const std::vector<NamedTensor>& tensors) {
-    std::set<std::string> sorted;
-    for (const NamedTensor& x : tensors) sorted.insert(x.name);
-    std::string out;
-    for (const std::string& name : sorted)
-      out += concat_to_string(out.empty() ? "" : ", ", "\"", name, "\"");
-    return concat_to_string("{ ", out, " }");
-  };
-  if (names(got) != names(golden)) {
-    return {concat_to_string(names(got), ", ", file.string(), " has ", names(golden))};
-  }
-  for (const NamedTensor& mine : got) {
-    const auto same = [&](const NamedTensor& x) { return x.name == mine.name; };
-    const Verdict result =
-        compare(mine.tensor, std::ranges::find_if(golden, same)->tensor, rtol, atol);
-    if (!result) return {concat_to_string(file.string(), ", ", mine.name, ": ", result.failure)};
-  }
-  return {};
-}
-
-Verdict matches_golden(const Tensor& got, const fs::path& file, double rtol, double atol) {
-  return matches_golden(std::vector<NamedTensor>{{"tensor", got}}, file, rtol, atol);
-}
-
-Verdict matches_golden(const fs::path& run, const fs::path& file, double rtol, double atol) {
-  const SafeTensors model = load_safetensors((run / "model.safetensors").string());
-  return matches_golden(model.tensors, file, rtol, atol);
 }
 
 }  // namespace taper::v0::test

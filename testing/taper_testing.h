@@ -3,12 +3,16 @@
 //   EXPECT_TENSOR_CLOSE(model(x), want, 1e-5, 1e-8);
 //   EXPECT_GRADCHECK([](const std::vector<Tensor>& x) { return my_loss(x[0], x[1]); }, {a, b});
 //   EXPECT_MATCHES_GOLDEN(model(x), "golden/logits.safetensors");
+//   EXPECT_MATCHES_GOLDEN(train, "golden/net.json");          // Metrics train(uint64_t seed)
+//   EXPECT_TRAINS_AS_WELL(train, "golden/net.json", {.seeds = 5});
 //
-// TAPER_UPDATE_GOLDEN=1 in the environment writes the golden files instead of comparing with them.
+// TAPER_UPDATE_GOLDEN=1 in the environment writes golden files that are missing, and safetensors
+// files in any case. TAPER_BLESS="reason" replaces recorded numbers.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include "testing/training_golden.h"
 #include "testing/verdict.h"
 
 // Passes if shapes are equal and every |got - want| <= atol + rtol * |want|
@@ -24,9 +28,15 @@
 #define EXPECT_GRADGRADCHECK(f, ...) \
   EXPECT_TRUE(::taper::test::passes_gradgradcheck(f, __VA_ARGS__))
 // The arguments are (value, file) or (value, file, rtol, atol), as for matches_golden in
-// testing/verdict.h.
+// testing/verdict.h; or (training, file) or (training, file, options), as for matches_golden in
+// testing/training_golden.h.
 #define EXPECT_MATCHES_GOLDEN(value, ...) \
   EXPECT_TRUE(::taper::test::matches_golden(value, __VA_ARGS__))
+// Passes if a training is not worse than recorded, by statistics over several seeds. The arguments
+// are (training, file) or (training, file, options), as for trains_as_well in
+// testing/training_golden.h.
+#define EXPECT_TRAINS_AS_WELL(training, ...) \
+  EXPECT_TRUE(::taper::test::trains_as_well(training, __VA_ARGS__))
 
 inline taper::test::Verdict::operator ::testing::AssertionResult() const {
   return failure.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << failure;

@@ -34,8 +34,13 @@ Verdict passes_gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>
 Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                              const std::vector<Tensor>& inputs);
 
-// Compares a tensor with a safetensors file, including the dtype. Every bit must be equal unless a
-// tolerance is given.
+// Compares a tensor with a golden file, including the dtype. Every bit must be equal unless a
+// tolerance is given. `file` is a safetensors file, or a JSON file, which has a section for each
+// platform on which it was recorded and holds at most 100000 elements.
+//
+// TAPER_UPDATE_GOLDEN=1 in the environment writes the safetensors file. It also writes a JSON file
+// that is missing, or adds a section for this machine. TAPER_BLESS="reason" replaces numbers, and
+// keeps author (`git config user.name`), date and reason in the file.
 Verdict matches_golden(const Tensor& got, const std::filesystem::path& file, double rtol = 0,
                        double atol = 0);
 // Compares several tensors by name, such as model.state_dict().
