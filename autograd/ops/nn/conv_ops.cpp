@@ -32,9 +32,9 @@ kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, co
     return {channels_first(dz), wants_dbias ? sum(dz, all) : Tensor()};
   }
   const auto as_rows = [](const Tensor& t) { return flatten(channels_last(t), 0, -2); };
-  const auto [dz, dbias] = kernels::bias_backward(activation, contiguous(as_rows(dy)),
-                                                  y.defined() ? as_rows(y) : y, wants_dbias);
-  return {channels_first(reshape(dz, channels_last(dy).shape())), dbias};
+  const kernels::BiasGradients rows = kernels::bias_backward(
+      activation, contiguous(as_rows(dy)), y.defined() ? as_rows(y) : y, wants_dbias);
+  return {channels_first(reshape(rows.dz, channels_last(dy).shape())), rows.dbias};
 }
 
 Tensor conv_y(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -47,11 +47,11 @@ Tensor conv_y(const char* op, const Tensor& x, const Tensor& weight, const Tenso
                 [x = SavedTensor(x), weight = SavedTensor(weight), o, activation,
                  kept = relu ? SavedTensor::output(y) : SavedTensor(Tensor())](Gradients& g) {
                   const Tensor from = x.get(g), w = weight.get(g);
-                  const auto [dz, dbias] =
+                  const kernels::BiasGradients d =
                       bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
-                  if (g.needs(0)) g.dx(0) = dx_of(dz, w, from.shape(), o);
-                  if (g.needs(1)) g.dx(1) = dweight_of(dz, from, w.shape(), o);
-                  g.dx(2) = dbias;
+                  if (g.needs(0)) g.dx(0) = dx_of(d.dz, w, from.shape(), o);
+                  if (g.needs(1)) g.dx(1) = dweight_of(d.dz, from, w.shape(), o);
+                  g.dx(2) = d.dbias;
                 });
 }
 

@@ -1,6 +1,7 @@
-// Computes dz = dy * activation'(z) and its column sums, in one pass over dy [m, n]. Both results
-// are overwritten. A block sums some rows of some columns. If there are several such blocks along
-// the rows, a second launch combines their sums. The order depends only on sizes and dtype.
+// Computes dz = dy * activation'(z), its column sums and, if wanted, y = activation(z), in one pass
+// over dy [m, n]. The results are overwritten. A block sums some rows of some columns. If there are
+// several such blocks along the rows, a second launch combines their sums. The order depends only
+// on sizes and dtype.
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -9,10 +10,16 @@
 namespace taper::v0::kernels::cuda {
 namespace {
 
-template <class F, class T> struct BiasArgs {
+// The activation that belongs to a gradient, if its argument is kept.
+template <class F> struct ForwardOf { using type = NoActivation; };
+template <> struct ForwardOf<GeluBackward> { using type = Gelu; };
+template <> struct ForwardOf<GeluTanhBackward> { using type = GeluTanh; };
+
+template <class F, class G, class T> struct BiasArgs {
   F f;
+  G g;
   const T *dy, *kept;
-  T* dz;
+  T *dz, *result;  // result: null if it is not wanted
   int64_t m, n;
   int64_t chunk;  // rows per block
   bool aligned;   // whether only whole, aligned vectors are accessed
@@ -20,9 +27,9 @@ template <class F, class T> struct BiasArgs {
   bool last;
 };
 
-template <class F, class T>
+template <class F, class G, class T>
 __global__ void __launch_bounds__(kThreads, 3)
-    bias_backward_kernel(const __grid_constant__ BiasArgs<F, T> args, ColumnBlock block) {
+    bias_backward_kernel(const __grid_constant__ BiasArgs<F, G, T> args, ColumnBlock block) {
   using C = Compute<T>;
   constexpr int V = kVec<T>, kLoads = 2;
   const int x = int(threadIdx.x) % block.width, y = int(threadIdx.x) / block.width;
@@ -44,15 +51,20 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       const int64_t at = (row + k * block.height) * args.n + column;
-      Vec<T, V> dz;
+      Vec<T, V> dz, result;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (!whole && j >= count(k)) break;
         dz.at[j] = T(args.f(C(dy[k].at[j]), C(kept[k].at[j])));
         sums[j] += C(dz.at[j]);
-        if (!whole) args.dz[at + j] = dz.at[j];
+        if (args.result) result.at[j] = T(args.g(C(kept[k].at[j])));
+        if (whole) continue;
+        args.dz[at + j] = dz.at[j];
+        if (args.result) args.result[at + j] = result.at[j];
       }
-      if (whole) store_vec(args.dz + at, dz);
+      if (!whole) continue;
+      store_vec(args.dz + at, dz);
+      if (args.result) store_vec(args.result + at, result);
     }
   };
   for (int64_t row = begin + y; row < end; row += int64_t(block.height) * kLoads) {
@@ -75,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 }  // namespace
 
-void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
+void bias_backward(Activation activation, const BiasGradients& out, const Tensor& dy,
                    const Tensor& kept) {
   const taper::cuda::Launch on(dy);
   const int64_t m = dy.size(0), n = dy.size(1);
@@ -85,28 +97,33 @@ void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias,
     const ColumnBlock block = column_block(sizes, V);
     const int64_t chunk = chunk_of(sizes, V, 2), chunks = ceil_div(m, chunk);
     const Tensor parts =
-        chunks == 1 ? dbias : Tensor::make({chunks, n}, dtype_of<Compute<T>>, dy.device());
+        chunks == 1 ? out.dbias : Tensor::make({chunks, n}, dtype_of<Compute<T>>, dy.device());
     const bool aligned = n % V == 0 && is_aligned(dy.data_ptr(), 16) &&
-                         is_aligned(kept.data_ptr(), 16) && is_aligned(dz.data_ptr(), 16);
-    const auto run = [&](auto f) {
-      const BiasArgs<decltype(f), T> args{f,
-                                          pointer<const T>(dy),
-                                          pointer<const T>(kept),
-                                          pointer<T>(dz),
-                                          m,
-                                          n,
-                                          chunk,
-                                          aligned,
-                                          parts.data_ptr(),
-                                          chunks == 1};
+                         is_aligned(kept.data_ptr(), 16) && is_aligned(out.dz.data_ptr(), 16) &&
+                         is_aligned(pointer<T>(out.result), 16);
+    const auto run = [&](auto f, auto g) {
+      const BiasArgs<decltype(f), decltype(g), T> args{f,
+                                                       g,
+                                                       pointer<const T>(dy),
+                                                       pointer<const T>(kept),
+                                                       pointer<T>(out.dz),
+                                                       pointer<T>(out.result),
+                                                       m,
+                                                       n,
+                                                       chunk,
+                                                       aligned,
+                                                       parts.data_ptr(),
+                                                       chunks == 1};
       bias_backward_kernel<<<unsigned(chunks * block.tiles), block.width * block.height, 0,
                              on.stream>>>(args, block);
     };
     visit_backward(activation, [&]<class F>(F) {
-      run(std::conditional_t<kIsHalf<T>, typename OfHalf<F>::type, F>());
+      using G = typename ForwardOf<F>::type;
+      run(std::conditional_t<kIsHalf<T>, typename OfHalf<F>::type, F>(),
+          std::conditional_t<kIsHalf<T>, typename OfHalf<G>::type, G>());
     });
     on.check("linear");
-    if (chunks > 1) reduce(ReductionOp::kSum, dbias, parts, {1, chunks, n});
+    if (chunks > 1) reduce(ReductionOp::kSum, out.dbias, parts, {1, chunks, n});
   });
 }
 

@@ -6,6 +6,7 @@
 #include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
+#include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0::kernels {
@@ -58,9 +59,10 @@ void check_bias(const Tensor& bias, const Tensor& weight) {
           bias.dtype(), " ", bias.shape());
 }
 
-// Computes out = x y, which is not empty, with an epilogue. `op` is the name for dispatch.
+// Computes out = x y + beta * out, which is not empty, with an epilogue. `op` is the name for
+// dispatch.
 void multiply(const char* op, const Tensor& x, const Tensor& y, const Tensor& out,
-              const Epilogue& then = {}) {
+              const Epilogue& then = {}, float beta = 0) {
   const Operand2d a = as_operand(x), b = as_operand(y);
   Gemm g;
   g.m = out.shape()[out.dim() - 2];
@@ -75,7 +77,9 @@ void multiply(const char* op, const Tensor& x, const Tensor& y, const Tensor& ou
   g.stride_a = a.batch_stride;
   g.stride_b = b.batch_stride;
   g.stride_c = g.m * g.n;
-  g.dtype = out.dtype();
+  g.beta = beta;
+  g.dtype = x.dtype();
+  g.float32_c = out.dtype() != x.dtype();
   g.device = out.device().index();
   multiply_adds += g.batch * g.m * g.n * g.k;
   dispatch<cpu::gemm, cuda::gemm>({out.device(), op}, g, a.x.data_ptr(), b.x.data_ptr(),
@@ -108,6 +112,23 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return out;
 }
 
+void matmul_into(const Tensor& out, const Tensor& a, const Tensor& b, Into into) {
+  same_device("mm", {&a, &b, &out}, {"self", "mat2", "out"});
+  check_operands("mm", a, b);
+  const bool widens = is_half(a.dtype()) && out.dtype() == kFloat32;
+  require(out.dtype() == a.dtype() || widens, "mm: the result is ", out.dtype(),
+          ", but the operands are ", a.dtype());
+  require(out.shape() == Shape{a.size(0), b.size(1)} && out.is_contiguous(),
+          "mm: expected a dense result of shape ", Shape{a.size(0), b.size(1)}, ", got ",
+          out.shape());
+  if (out.numel() == 0) return;
+  const float beta = into == Into::kAdd ? 1 : 0;
+  if (widens && out.is_cpu()) {
+    return multiply("matmul", packed(a, kFloat32), packed(b, kFloat32), out, {}, beta);
+  }
+  multiply("matmul", a, b, out, {}, beta);
+}
+
 LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, bool wants_before) {
   if (bias.defined()) {
@@ -129,18 +150,23 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }
 
 BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
-                            bool wants_dbias) {
+                            bool wants_dbias, bool wants_result) {
   if constexpr (kHasCuda) {
     if (dy.is_cuda() && activation != Activation::kNone && wants_dbias && dy.numel() > 0) {
-      const Tensor from = dense(dy), dz = Tensor::make(dy.shape(), dy.dtype(), dy.device());
-      const Tensor dbias = Tensor::make({dy.size(1)}, dy.dtype(), dy.device());
-      cuda::bias_backward(activation, dz, dbias, from, kept);
-      return {dz, dbias};
+      const auto room = [&](const Shape& shape) {
+        return Tensor::make(shape, dy.dtype(), dy.device());
+      };
+      const BiasGradients out{room(dy.shape()), room({dy.size(1)}),
+                              wants_result ? room(dy.shape()) : Tensor()};
+      cuda::bias_backward(activation, out, dense(dy), kept);
+      return out;
     }
   }
   const Tensor dz =
       activation == Activation::kNone ? dy.detach() : binary(backward_of(activation), dy, kept);
-  return {dz, wants_dbias ? reduce(ReductionOp::kSum, dz, {0}) : Tensor()};
+  const UnaryOp op = activation == Activation::kGelu ? UnaryOp::kGelu : UnaryOp::kGeluTanh;
+  return {dz, wants_dbias ? reduce(ReductionOp::kSum, dz, {0}) : Tensor(),
+          wants_result ? unary(op, kept) : Tensor()};
 }
 
 }  // namespace taper::v0::kernels

@@ -59,7 +59,7 @@ using Preference = Owner<cublasLtMatmulPreference_t, &CublasLt::MatmulPreference
 struct Key {
   int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
-  uint8_t compute, transpose_a, transpose_b, bias;
+  uint8_t types, transpose_a, transpose_b, bias;
 
   bool operator==(const Key& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
 };
@@ -125,10 +125,13 @@ Operation make_operation(const Gemm& g, const void* bias) {
   return operation;
 }
 
+DType type_of_c(const Gemm& g) { return g.float32_c ? kFloat32 : g.dtype; }
+
 // Describes a matrix. A stored row-major rows x cols matrix is a column-major cols x rows matrix.
-Layout make_layout(const Gemm& g, int64_t rows, int64_t cols, int64_t ld, int64_t stride) {
+Layout make_layout(const Gemm& g, DType dtype, int64_t rows, int64_t cols, int64_t ld,
+                   int64_t stride) {
   cublasLtMatrixLayout_t raw;
-  check(cublaslt().MatrixLayoutCreate(&raw, data_type(g.dtype), uint64_t(cols), uint64_t(rows), ld),
+  check(cublaslt().MatrixLayoutCreate(&raw, data_type(dtype), uint64_t(cols), uint64_t(rows), ld),
         "cublasLtMatrixLayoutCreate", g);
   Layout layout(raw);
   const auto set = [&](cublasLtMatrixLayoutAttribute_t name, auto value) {
@@ -185,9 +188,13 @@ int best_of(const Gemm& g, const cublasLtMatmulHeuristicResult_t* found, int cou
 Plan make_plan(cublasLtHandle_t handle, const Gemm& g, const Key& key, const void* bias) {
   Plan plan;
   plan.operation = make_operation(g, bias);
-  plan.a = make_layout(g, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.stride_a);
-  plan.b = make_layout(g, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.stride_b);
-  plan.c = make_layout(g, g.m, g.n, g.ldc, g.stride_c);
+  const auto operand = [&](bool transposed, int64_t rows, int64_t cols, int64_t ld,
+                           int64_t stride) {
+    return make_layout(g, g.dtype, transposed ? cols : rows, transposed ? rows : cols, ld, stride);
+  };
+  plan.a = operand(g.transpose_a, g.m, g.k, g.lda, g.stride_a);
+  plan.b = operand(g.transpose_b, g.k, g.n, g.ldb, g.stride_b);
+  plan.c = make_layout(g, type_of_c(g), g.m, g.n, g.ldc, g.stride_c);
   const Preference preference = make_preference(g, key);
   constexpr int kResults = 8;
   cublasLtMatmulHeuristicResult_t found[kResults] = {};
@@ -235,7 +242,8 @@ Plan& plan_of(Blas& blas, const Gemm& g, const void* a, const void* b, const voi
                 alignment(a),
                 alignment(b),
                 alignment(c),
-                uint8_t(uint8_t(g.dtype) << 4 | (g.dtype == kFloat32 && allows_tf32())),
+                uint8_t(uint8_t(g.dtype) << 4 | int(g.float32_c) << 1 |
+                        int(g.dtype == kFloat32 && allows_tf32())),
                 g.transpose_a,
                 g.transpose_b,
                 bias != nullptr};
@@ -264,7 +272,7 @@ template <class T> struct ScaleAndBias {
 
 void prepare_c(const Gemm& g, void* c, const void* bias) {
   if (g.beta == 1 && !bias) return;
-  visit_floating(g.dtype, [&]<class T>(TypeTag<T>) {
+  visit_floating(type_of_c(g), [&]<class T>(TypeTag<T>) {
     const ScaleAndBias<T> f{
         static_cast<T*>(c), static_cast<const T*>(bias), g.beta, g.m, g.n, g.ldc, g.stride_c};
     Backend::run("matmul", g.device, g.batch * g.m * g.n, f);
@@ -341,7 +349,8 @@ void copy_rows(const Launch& on, void* to, Rows wanted, const void* from, Rows g
 bool wants_padding(const Gemm& g) {
   const bool odd = g.lda % 8 != 0 || g.ldb % 8 != 0 || g.ldc % 8 != 0;
   constexpr int64_t kWorth = int64_t(1) << 27;
-  return is_half(g.dtype) && odd && g.batch == 1 && g.beta == 0 && g.m * g.n * g.k >= kWorth;
+  return is_half(g.dtype) && odd && g.batch == 1 && g.beta == 0 && !g.float32_c &&
+         g.m * g.n * g.k >= kWorth;
 }
 
 void multiply_padded(const Launch& on, const Gemm& g, const void* a, const void* b, void* c,

@@ -21,13 +21,20 @@ struct Gemm {
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between matrices; 0 repeats one
   float alpha = 1, beta = 0;
   DType dtype = kFloat32;
-  int device = 0;  // index of the GPU
+  bool float32_c = false;  // C is float32 although dtype is a half type; on the GPU only
+  int device = 0;          // index of the GPU
 };
 
 // Returns a [m, k] times b [k, n], or the batched product of [b, m, k] and [b, k, n]; a 2-d operand
 // is used for every matrix. Transposed views are read without a copy. Throws Error, with PyTorch's
 // message, for wrong ranks and sizes and for operands with different dtypes or devices.
 Tensor matmul(const Tensor& a, const Tensor& b);
+
+// Writes a [m, k] times b [k, n] to `out` [m, n], which is dense, or adds it to the elements of
+// `out`. `out` has the dtype of the operands. For half operands it can also be float32, so that a
+// sum of several products is not rounded in between. Throws the errors of matmul().
+enum class Into : bool { kReplace, kAdd };
+void matmul_into(const Tensor& out, const Tensor& a, const Tensor& b, Into into);
 
 struct LinearResult {
   Tensor y, before;
@@ -38,13 +45,14 @@ LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation = Activation::kNone, bool wants_before = false);
 
 struct BiasGradients {
-  Tensor dz, dbias;
+  Tensor dz, dbias, result = {};
 };
 // Returns dz from dy [m, n], for z = rows + bias and y = activation(z). `kept` is z, but y for
 // relu, and is not read without an activation. If wants_dbias, also returns dbias [n], the column
-// sums of dz. Takes one pass on the GPU.
+// sums of dz. If wants_result, which requires a GELU, also returns y = activation(kept) with the
+// bits of the forward pass. Takes one pass on the GPU if both dz and dbias are wanted.
 BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
-                            bool wants_dbias);
+                            bool wants_dbias, bool wants_result = false);
 
 // The operations that gemm applies to the product C, a single dense matrix, before storing it.
 struct Epilogue {
@@ -67,8 +75,9 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
 // cuBLASLt. A fixed rule of sizes and layout decides whether they are used. Otherwise returns false
 // without writing anything.
 bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then);
-// Operands must be dense, m and n must not be 0, and there must be an activation.
-void bias_backward(Activation activation, const Tensor& dz, const Tensor& dbias, const Tensor& dy,
+// Writes the defined tensors of `out`; dz and dbias must be defined. Operands must be dense, m and
+// n must not be 0, and there must be an activation.
+void bias_backward(Activation activation, const BiasGradients& out, const Tensor& dy,
                    const Tensor& kept);
 }  // namespace cuda
 
