@@ -154,6 +154,51 @@ std::vector<Row> cross_entropy_rows() {
   return rows;
 }
 
+// In blocks of the fewest rows. The classes include one that no target has.
+std::vector<Row> linear_cross_entropy_rows() {
+  std::vector<Row> rows;
+  for (const Case& c :
+       {Case{"mean"}, Case{"sum", Reduction::kSum}, Case{"mean, ignoring 1", Reduction::kMean, 1},
+        Case{"none", Reduction::kNone},
+        Case{"smoothed", Reduction::kMean, kIgnoreIndex, false, 0.2}}) {
+    Row row{.name = "linear_cross_entropy",
+            .variant = c.variant,
+            .f =
+                [c](const Tensors& x) {
+                  return linear_cross_entropy(x[0], x[1], x[2], c.options(x[0]), 1);
+                },
+            .reference =
+                [c](const std::vector<Array>& x) {
+                  const Array weight =
+                      gathered(x[1], {x[1].shape[1], x[1].shape[0]}, [](const Shape& at) {
+                        return Shape{at[1], at[0]};
+                      });
+                  return likelihood(normalised(matrix_product(x[0], weight), 1, true), x[2], c);
+                },
+            .samples = {{{3, 5}, {4, 5}, {3}}, {{5, 8}, {65, 8}, {5}}, {{300, 2}, {3, 2}, {300}}},
+            .domains = {{-1, 1}, {-1, 1}, {0, 2, 1, kInt64}},
+            .dtypes = floating(),
+            .tolerance = kTolerance};
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<Refusal> linear_cross_entropy_refusals() {
+  return {{"shapes",
+           [](Device d) {
+             return linear_cross_entropy(ones({2, 4}, {.device = d}), ones({1, 3}, {.device = d}),
+                                         zeros({2}, {.dtype = kInt64, .device = d}));
+           },
+           "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x1)"},
+          {"number of targets",
+           [](Device d) {
+             return linear_cross_entropy(ones({2, 3}, {.device = d}), ones({4, 3}, {.device = d}),
+                                         zeros({3}, {.dtype = kInt64, .device = d}));
+           },
+           "Expected input batch_size (2) to match target batch_size (3)."}};
+}
+
 std::vector<Row> nll_rows() {
   std::vector<Row> rows;
   for (const Case& c : class_cases()) {
@@ -392,6 +437,7 @@ std::vector<Row> loss_rows() {
     for (Row& row : more) rows.push_back(std::move(row));
   };
   add(nll_rows());
+  add(linear_cross_entropy_rows());
   for (const PairLoss& loss : pair_losses()) add(pair_rows(loss));
   add(kl_rows());
   add({certain_bce()});
@@ -409,6 +455,7 @@ std::vector<Row> loss_rows() {
            },
            "Found dtype Double but expected Float"}});
   refuse(rows, "cross_entropy", cross_entropy_refusals());
+  refuse(rows, "linear_cross_entropy", linear_cross_entropy_refusals());
   refuse(rows, "nll_loss",
          class_refusals([](const Tensor& x, const Tensor& target, const Tensor& weight) {
            return nll_loss(x, target, {.weight = weight});
