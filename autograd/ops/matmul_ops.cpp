@@ -95,10 +95,52 @@ Tensor activated(const Tensor& x, const Tensor& weight, const Tensor& bias, Acti
                     if (g.needs(2)) g.dx(2) = sum(dz, {0});
                     return;
                   }
-                  const auto [dz, dbias] =
+                  const kernels::BiasGradients d =
                       kernels::bias_backward(activation, g.dy(), kept.get(g), g.needs(2));
-                  put_gradients(g, x, w, dz);
-                  g.dx(2) = dbias;
+                  put_gradients(g, x, w, d.dz);
+                  g.dx(2) = d.dbias;
+                });
+}
+
+// The operands of feed_forward().
+struct FeedForward {
+  SavedTensor x, weight1, bias1, weight2, z;
+  Activation activation;
+};
+
+// Sets the gradients by public ops, so that they can be differentiated again.
+void put_recorded_gradients(Gradients& g, const FeedForward& f) {
+  const Tensor x = f.x.get(g), weight1 = f.weight1.get(g), bias1 = f.bias1.get(g);
+  const Tensor z = linear(x, weight1, bias1), y = linear(x, weight1, bias1, f.activation);
+  const Tensor dz = activation_gradient(f.activation, mm(g.dy(), f.weight2.get(g)), z);
+  g.dx(0) = mm(dz, weight1);
+  g.dx(1) = mm(transpose_last_two(dz), x);
+  if (g.needs(2)) g.dx(2) = sum(dz, {0});
+  g.dx(3) = mm(transpose_last_two(g.dy()), y);
+}
+
+void put_gradients(Gradients& g, const FeedForward& f) {
+  if (g.needs(4)) g.dx(4) = sum(g.dy(), {0});
+  if (is_grad_enabled()) return put_recorded_gradients(g, f);
+  const Tensor dresult = mm(g.dy(), f.weight2.get(g));
+  const auto [dz, dbias, result] =
+      kernels::bias_backward(f.activation, dresult, f.z.get(g), g.needs(2), g.needs(3));
+  if (g.needs(3)) g.dx(3) = mm(transpose_last_two(g.dy()), result);
+  put_gradients(g, f.x, f.weight1, dz);
+  g.dx(2) = dbias;
+}
+
+// Computes feed_forward() of x [n, in] and keeps the argument of the activation, not its result.
+Tensor without_result(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
+                      const Tensor& weight2, const Tensor& bias2, Activation activation) {
+  const auto [result, z] = kernels::linear(x, weight1, bias1, activation, true);
+  trace("linear", result, {x, weight1, bias1}, activation);
+  const Tensor y = kernels::linear(result, weight2, bias2).y;
+  trace("linear", y, {result, weight2, bias2}, Activation::kNone);
+  return record("FeedForwardBackward", y, {x, weight1, bias1, weight2, bias2},
+                [f = FeedForward{SavedTensor(x), SavedTensor(weight1), SavedTensor(bias1),
+                                 SavedTensor(weight2), SavedTensor(z), activation}](Gradients& g) {
+                  put_gradients(g, f);
                 });
 }
 
@@ -224,6 +266,24 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                   put_gradients(g, x, w, g.dy());
                   if (g.needs(2)) g.dx(2) = sum(g.dy(), {0});
                 });
+}
+
+Tensor feed_forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
+                    const Tensor& weight2, const Tensor& bias2, Activation activation) {
+  if (autocasts(x)) {
+    return in_half(feed_forward, x, weight1, bias1, weight2, bias2, activation);
+  }
+  constexpr int64_t kMaxKept = int64_t(64) << 20;
+  const bool is_gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+  const bool has_gradient = needs_grad({x, weight1, bias1, weight2, bias2});
+  const bool has_sizes = x.dim() > 1 && weight1.dim() == 2 && weight2.dim() == 2;
+  const int64_t size = int64_t(x.element_size());
+  if (!is_gelu || !has_gradient || !has_sizes || rows_of(x) * weight1.size(0) * size <= kMaxKept) {
+    return linear(linear(x, weight1, bias1, activation), weight2, bias2);
+  }
+  return by_rows(x, weight2.size(0), [&](const Tensor& rows) {
+    return without_result(rows, weight1, bias1, weight2, bias2, activation);
+  });
 }
 
 // --- methods of Tensor ---

@@ -57,4 +57,12 @@ Tensor cross(const Tensor& a, const Tensor& b, std::optional<IntArg> dim = std::
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::kNone);
 
+// Returns linear(linear(x, weight1, bias1, activation), weight2, bias2), the feed-forward part of a
+// transformer. With a GELU whose results take more than 64 MiB, these are not kept for the backward
+// pass, which computes them again with the same bits.
+//
+//   feed_forward(x, fc->weight, fc->bias, proj->weight, proj->bias, Activation::kGelu);
+Tensor feed_forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
+                    const Tensor& weight2, const Tensor& bias2, Activation activation);
+
 }  // namespace taper::v0

@@ -554,6 +554,26 @@ std::vector<Row> affine_maps() {
     fused.samples = bare.samples;
     fused.refusals.clear();
     rows.push_back(fused);
+    Row two = full;
+    two.name = "feed_forward";
+    two.variant = name;
+    two.f = [a = activation](const Tensors& x) {
+      return feed_forward(x[0], x[1], x[2], x[3], x[4], a);
+    };
+    two.reference = [g = of_each(f), z = full.reference](const std::vector<Array>& x) {
+      return z({g({z(x)}), x[3], x[4]});
+    };
+    two.samples = {{{2, 3}, {4, 3}, {4}, {2, 4}, {2}},
+                   {{2, 3, 5}, {4, 5}, {4}, {5, 4}, {5}},
+                   {{1, 1}, {1, 1}, {1}, {1, 1}, {1}},
+                   {{0, 3}, {2, 3}, {2}, {3, 2}, {3}}};
+    two.refusals = {{"shapes",
+                     [a = activation](Device d) {
+                       const Tensor x = ones({2, 4}, {.device = d});
+                       return feed_forward(x, ones({1, 3}, {.device = d}), {}, x, {}, a);
+                     },
+                     "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x1)"}};
+    rows.push_back(two);
   }
   return rows;
 }

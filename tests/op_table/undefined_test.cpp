@@ -20,14 +20,23 @@ const char* const kText = "Expected a proper Tensor but got an undefined Tensor"
 // Optional arguments: weights, biases, masks, one of two bounds. Also arguments that a row does not
 // use.
 const std::map<std::string, std::set<size_t>> kOptional = {
-    {"batch_norm", {1, 2}},    {"bincount", {0}},
-    {"clamp", {1, 2}},         {"conv1d", {2}},
-    {"conv2d", {2}},           {"conv_transpose1d", {2}},
-    {"conv_transpose2d", {2}}, {"diff", {1, 2}},
-    {"embedding_bag", {2}},    {"group_norm", {1, 2}},
-    {"index_fill", {2}},       {"instance_norm", {1, 2}},
-    {"layer_norm", {1, 2}},    {"linear", {2}},
-    {"rms_norm", {1}},         {"scaled_dot_product_attention", {3}},
+    {"batch_norm", {1, 2}},
+    {"bincount", {0}},
+    {"clamp", {1, 2}},
+    {"conv1d", {2}},
+    {"conv2d", {2}},
+    {"conv_transpose1d", {2}},
+    {"conv_transpose2d", {2}},
+    {"diff", {1, 2}},
+    {"embedding_bag", {2}},
+    {"feed_forward", {2, 4}},
+    {"group_norm", {1, 2}},
+    {"index_fill", {2}},
+    {"instance_norm", {1, 2}},
+    {"layer_norm", {1, 2}},
+    {"linear", {2}},
+    {"rms_norm", {1}},
+    {"scaled_dot_product_attention", {3}},
 };
 
 TEST(Undefined, IsRefusedInEachPlaceOfEveryOperator) {
