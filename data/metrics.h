@@ -56,6 +56,8 @@ struct Metric {
   // Batches are concatenated along dimension 0, not added. The sums are then rows [n, columns], and
   // rows with a negative last column do not count.
   bool concatenates = false;
+  // If false, the sums depend only on targets and counts, and the outputs may be undefined.
+  bool uses_outputs = true;
 };
 
 // Accuracy of classification. If several outputs are the largest, the first one is the prediction.

@@ -5,6 +5,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "framework/factory/factories.h"
@@ -56,12 +57,22 @@ GPTMLP::GPTMLP(const GPTOptions& o)
       c_proj(*this, "c_proj", 4 * o.n_embd, o.n_embd, linear_options(o)),
       dropout(*this, "dropout", o.dropout) {}
 
-Tensor GPTMLP::forward(const Tensor& x) { return dropout(c_proj(activated(*c_fc, *gelu, x))); }
+// Returns c_proj(gelu(c_fc(x))), without keeping the GELU's large result unless a hook sees it.
+Tensor GPTMLP::project(const Tensor& x) {
+  if (c_fc->has_hooks() || gelu->has_hooks() || c_proj->has_hooks()) {
+    return c_proj(activated(*c_fc, *gelu, x));
+  }
+  const Activation activation =
+      gelu->approximate == "tanh" ? Activation::kGeluTanh : Activation::kGelu;
+  return feed_forward(x, c_fc->weight, c_fc->bias, c_proj->weight, c_proj->bias, activation);
+}
+
+Tensor GPTMLP::forward(const Tensor& x) { return dropout(project(x)); }
 
 Tensor GPTMLP::operator()(const Tensor& x, const Tensor& residual) {
   return call_with_hooks(
       [&](const Tensor& input, const Tensor& base) {
-        return dropped_onto(*dropout, c_proj(activated(*c_fc, *gelu, input)), base);
+        return dropped_onto(*dropout, project(input), base);
       },
       x, residual);
 }
@@ -114,6 +125,18 @@ GPT::GPT(const GPTOptions& o)
 Tensor GPT::forward(const Tensor& tokens) {
   if (tokens.dim() != 2) throw ValueError("GPT: expected tokens [B, T], got ", tokens.shape());
   return lm_head(transformer(tokens));
+}
+
+Tensor GPT::loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& o,
+                 IntArg max_block_bytes) {
+  const Tensor classes = targets.flatten();
+  if (has_hooks() || lm_head->has_hooks()) {
+    const Tensor logits = (*this)(tokens);
+    return cross_entropy(logits.flatten(0, 1), classes, o);
+  }
+  if (tokens.dim() != 2) throw ValueError("GPT: expected tokens [B, T], got ", tokens.shape());
+  return linear_cross_entropy(transformer(tokens).flatten(0, 1), lm_head->weight, classes, o,
+                              max_block_bytes);
 }
 
 }  // namespace taper::v0

@@ -2,6 +2,7 @@
 // keys ("transformer.h.0.attn.c_attn.weight"). Weights have Linear's layout [out, in].
 #pragma once
 
+#include "autograd/ops/nn/loss_ops.h"
 #include "framework/base/describe.h"
 #include "modules/layers/containers.h"
 #include "modules/layers/linear.h"
@@ -68,6 +69,9 @@ class GPTMLP : public Cloneable<GPTMLP> {
   Child<GELU> gelu;
   Child<Linear> c_proj;
   Child<Dropout> dropout;
+
+ private:
+  Tensor project(const Tensor& x);
 };
 
 // Adds attention, then the MLP, each applied to the layer-normalized input.
@@ -107,6 +111,11 @@ class GPT : public Cloneable<GPT> {
   explicit GPT(const GPTOptions& options = {});
 
   Tensor forward(const Tensor& tokens) override;
+  // Returns the cross entropy of the logits for targets [B, T], by linear_cross_entropy: large
+  // logits are never stored as a whole. If the model or lm_head has hooks, computes
+  // cross_entropy(model(tokens), targets) instead, so that the hooks see all values.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& o = {},
+              IntArg max_block_bytes = int64_t(1) << 28);
 
   GPTOptions options;
   Child<GPTTransformer> transformer;

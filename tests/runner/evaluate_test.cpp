@@ -10,9 +10,12 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/train/train.h"
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
+#include "modules/layers/linear.h"
+#include "modules/models/gpt.h"
 #include "tests/data_files.h"
 #include "tests/testing.h"
 
@@ -173,6 +176,38 @@ TEST(Evaluate, TokensThatCountAndTheirCharacters) {
     EXPECT_NEAR(m["loss"], loss / n, 1e-5);
     EXPECT_NEAR(m["perplexity"] / std::exp(loss / n), 1, 1e-5);
     EXPECT_NEAR(m["bpc"], loss / std::log(2.0) / characters, 1e-5);
+  }
+}
+
+// Many logits are not stored: the loss comes in blocks, and bpc needs only the targets.
+TEST(Evaluate, ALossInBlocksHasTheMetricsOfTheOutputs) {
+  DataInfo info;
+  info.task = Task::kLanguage;
+  info.tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::bytes());
+  info.outputs = 256;
+  const RunConfig config = config_with("auto", {"perplexity", "bpc"});
+  constexpr int64_t kMany = (int64_t(1) << 27) / 256 + 1;
+  for (const Device device : test::all_devices()) {
+    GPT model({.vocab_size = 256, .block_size = 8, .n_layer = 1, .n_head = 1, .n_embd = 8});
+    model.to(device);
+    Generator generator(3);
+    const Tensor tokens = randint(0, 256, {5, 8}, {}, &generator).to(device);
+    const Tensor targets = randint(-1, 256, {5, 8}, {}, &generator).to(device);
+    const Tensor ignored =
+        where(lt(targets, zeros_like(targets)), full_like(targets, data::kIgnoredTarget), targets);
+    Evaluator whole(config, info, device), in_blocks(config, info, device);
+    EXPECT_TRUE(in_blocks.can_use_blocks(model, kMany));
+    EXPECT_FALSE(in_blocks.can_use_blocks(model, kMany - 1));
+    EXPECT_FALSE(in_blocks.can_use_blocks(Linear(8, 256), kMany));
+    EXPECT_FALSE(
+        Evaluator(config_with("auto", {"accuracy"}), info, device).can_use_blocks(model, kMany));
+    whole.add(model(tokens), ignored);
+    in_blocks.add(in_blocks.sums_by_blocks(model, {}, tokens, ignored));
+    const Metrics want = whole.read(), got = in_blocks.read();
+    for (const auto& [name, value] : want.values) EXPECT_NEAR(got[name], value, 1e-4) << name;
+    const auto hook = model.lm_head->register_forward_hook(
+        [](Module&, const Tensor&, const Tensor& y) { return y; });
+    EXPECT_FALSE(in_blocks.can_use_blocks(model, kMany));
   }
 }
 

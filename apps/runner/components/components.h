@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/runner/components/tables.h"
+#include "autograd/ops/nn/loss_ops.h"
 #include "data/metrics.h"
 #include "framework/kernels/loss/softmax.h"
 #include "modules/module.h"
@@ -70,6 +71,8 @@ struct Loss {
   // Converts the model's outputs into predictions: probabilities of the classes, or values.
   std::function<Tensor(const Tensor& outputs)> prediction{};
   bool takes_probabilities = false;  // outputs outside [0, 1] are rejected
+  // Set if `value` is the cross entropy of classes with these options.
+  std::optional<CrossEntropyOptions> cross_entropy{};
 
   Tensor operator()(const Tensor& outputs, const Tensor& targets, Reduction reduction) const {
     return value(outputs, targets, reduction);
@@ -80,6 +83,16 @@ struct Loss {
 // user's program registered the loss.
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction);
+
+// Returns whether the model can compute the loss of this many tokens in blocks, so that the large
+// logits are never stored as a whole. True for a GPT without hooks, the cross entropy, and logits
+// of more than 256 MiB in a half type.
+bool computes_loss_in_blocks(const Module& model, const Loss& loss, int64_t tokens);
+// Returns the mean loss of such a model. Throws the errors of run_model(). max_block_bytes: see
+// linear_cross_entropy().
+Tensor run_loss_in_blocks(Module& model, const Component& config, const Loss& loss,
+                          const Tensor& tokens, const Tensor& targets,
+                          int64_t max_block_bytes = int64_t(1) << 28);
 
 // --- optimizers ---
 

@@ -42,6 +42,7 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
   const double smoothing = at.is_evaluation ? 0 : label_smoothing;
   const auto weights =
       std::make_shared<ClassWeights>(at.is_evaluation ? std::vector<double>() : at.class_weights);
+  const bool has_weights = !at.is_evaluation && !at.class_weights.empty();
   return {[smoothing, weights](const Tensor& x, const Tensor& y, Reduction r) {
             return cross_entropy(x.reshape({-1, x.size(-1)}), y.reshape({-1}),
                                  {.weight = weights->like(x),
@@ -49,7 +50,10 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
                                   .reduction = r,
                                   .label_smoothing = smoothing});
           },
-          [](const Tensor& x) { return softmax(x, -1); }};
+          [](const Tensor& x) { return softmax(x, -1); }, false,
+          has_weights ? std::nullopt
+                      : std::optional(CrossEntropyOptions{.ignore_index = data::kIgnoredTarget,
+                                                          .label_smoothing = smoothing})};
 }
 
 // Returns the binary cross-entropy of probabilities. Adds advice to the error for outputs that are

@@ -59,6 +59,7 @@ Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
   const data::Tokenizer* tokenizer = data.tokenizer.get();
   const Tensor lengths = tokenizer ? characters_of_tokens(*tokenizer, device) : Tensor();
   m.sums = [lengths](const MetricBatch& b) { return b.total(embedding(lengths, b.targets)); };
+  m.uses_outputs = false;
   m.value = [](const MetricSums& s) { return s.loss / std::numbers::ln2 / s.sums[0]; };
   return m;
 }

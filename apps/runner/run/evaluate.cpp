@@ -135,6 +135,29 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t 
   return all.size() == 1 ? all[0] : cat(all);
 }
 
+bool Evaluator::can_use_blocks(const Module& model, int64_t tokens) const {
+  const bool uses_outputs = std::ranges::any_of(
+      measured_, [](const Measured& m) { return m.metric.sums && m.metric.uses_outputs; });
+  return !uses_outputs && counted_classes_ == 0 && computes_loss_in_blocks(model, loss_, tokens);
+}
+
+Tensor Evaluator::sums_by_blocks(Module& model, const Component& config, const Tensor& tokens,
+                                 const Tensor& targets) {
+  const NoGradGuard no_grad;
+  const Tensor y = targets.flatten();
+  const MetricBatch batch{{}, clamp(y, 0), ge(y, zeros_like(y)).to(kFloat64)};
+  const Tensor count = sum(batch.counts);
+  const Tensor loss = run_loss_in_blocks(model, config, loss_, tokens, targets);
+  std::vector<Tensor> all = {stack({count, loss.to(kFloat64) * count})};
+  for (Measured& m : measured_) {
+    if (!m.metric.sums) continue;
+    const Tensor sums = call_metric(m.row, [&] { return m.metric.sums(batch).to(kFloat64); });
+    m.shape = sums.shape();
+    all.push_back(sums.flatten());
+  }
+  return all.size() == 1 ? all[0] : cat(all);
+}
+
 // Returns the number of sums that are added over batches. They precede the rows that are kept.
 int64_t Evaluator::size_of_totals() const {
   int64_t size = 2 + counted_classes_;
@@ -270,9 +293,12 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   const int64_t samples = ranks.size() > 1 ? eval_batch_size_of(config, info, ranks.size()) : 0;
   const NextSums next = [&] {
     const std::optional<Batch> batch = batches.next();
-    return batch ? evaluator.sums_of(run_model(model, config.model, info, batch->inputs),
-                                     batch->targets, samples)
-                 : Tensor();
+    if (!batch) return Tensor();
+    if (evaluator.can_use_blocks(model, batch->inputs.numel())) {
+      return evaluator.sums_by_blocks(model, config.model, batch->inputs, batch->targets);
+    }
+    return evaluator.sums_of(run_model(model, config.model, info, batch->inputs), batch->targets,
+                             samples);
   };
   const auto end_batch = [&, measured = int64_t(0)]() mutable {
     if (after_batch) return after_batch(++measured);

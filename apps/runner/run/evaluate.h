@@ -52,6 +52,12 @@ class Evaluator {
   // metric keeps a row for each sample, the size depends on the number of samples; then `samples`,
   // if not 0, is the number up to which rows are filled.
   Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0);
+  // Returns whether no metric needs the model's outputs, and the model can compute its loss without
+  // storing all logits of this many tokens.
+  bool can_use_blocks(const Module& model, int64_t tokens) const;
+  // Returns the sums of a batch in that case. config: of the model.
+  Tensor sums_by_blocks(Module& model, const Component& config, const Tensor& tokens,
+                        const Tensor& targets);
   void add(const Tensor& sums);
   // Returns the metrics of all batches. The loss is the mean over samples, or over tokens for text,
   // without label smoothing. Errors of predicted values are in the unit of the data file.

@@ -65,10 +65,11 @@ class Probe {
     const int64_t text = info_.vocab_size() > 0 ? probed : 0;
     const double times = double(samples * tokens) / double(2 * probed) - 1;
     const uint64_t copies = low_precision_changes();
-    std::vector<int64_t> a = run({2, text}, trains);
+    const bool in_blocks = uses_blocks(samples * tokens, trains);
+    std::vector<int64_t> a = run({2, text}, trains, in_blocks);
     // The first step creates low-precision copies of the weights, and later steps reuse them.
-    if (low_precision_changes() != copies) a = run({2, text}, trains);
-    std::vector<int64_t> b = run({4, text}, trains);
+    if (low_precision_changes() != copies) a = run({2, text}, trains, in_blocks);
+    std::vector<int64_t> b = run({4, text}, trains, in_blocks);
     if (a.size() != b.size()) {  // the model calls other ops for this batch size
       a = {std::ranges::max(a)};
       b = {std::ranges::max(b)};
@@ -77,10 +78,17 @@ class Probe {
     for (size_t i = 0; i < a.size(); ++i) {
       most = std::max(most, double(a[i]) + double(b[i] - a[i]) * times);
     }
-    return int64_t(most);
+    // A block of logits, and its gradient.
+    constexpr int64_t kBlockBytes = int64_t(1) << 28;
+    return int64_t(most) + (in_blocks ? (trains ? 2 : 1) * kBlockBytes : 0);
   }
 
  private:
+  bool uses_blocks(int64_t tokens, bool trains) const {
+    if (trains) return computes_loss_in_blocks(model_, loss_, tokens);
+    return Evaluator(config_, info_, DeviceType::kCpu).can_use_blocks(model_, tokens);
+  }
+
   // Returns the number of tokens in a whole sample and in the samples that are measured. Returns 1
   // and 1 for data other than text.
   std::pair<int64_t, int64_t> tokens_of_sample(bool on_gpu) const {
@@ -96,7 +104,7 @@ class Probe {
 
   // Runs a batch and returns the bytes that are allocated after each op, less those allocated
   // before the batch.
-  std::vector<int64_t> run(BatchSize n, bool trains) {
+  std::vector<int64_t> run(BatchSize n, bool trains, bool in_blocks) {
     model_.train(trains);
     DataInfo part = info_;
     if (n.tokens > 0) part.input_shape = {n.tokens};
@@ -113,9 +121,14 @@ class Probe {
     Tensor loss;
     {
       const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
-      const Tensor outputs = run_model(model_, config_.model, info_, x);
-      if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::kMean);
-      if (!trains) evaluator.add(outputs, y);
+      if (in_blocks) {
+        // Blocks of any size make the ops of the whole batch.
+        loss = run_loss_in_blocks(model_, config_.model, loss_, x, y, 1);
+      } else {
+        const Tensor outputs = run_model(model_, config_.model, info_, x);
+        if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::kMean);
+        if (!trains) evaluator.add(outputs, y);
+      }
     }
     if (trains) loss.backward();
     std::vector<int64_t> bytes = profiler.allocated_bytes();

@@ -54,6 +54,9 @@ void Step::train_on(const NextBatch& next) {
 Tensor Step::forward(const MicroBatch& batch) const {
   const RecordFunction range("forward");
   const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
+  if (computes_loss_in_blocks(*training_.model, loss_, batch.inputs.numel())) {
+    return run_loss_in_blocks(*training_.model, config_.model, loss_, batch.inputs, batch.targets);
+  }
   const Tensor outputs = run_model(*training_.model, config_.model, data_, batch.inputs);
   return run_loss(loss_, config_.loss, outputs, batch.targets, Reduction::kMean);
 }
