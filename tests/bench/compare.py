@@ -4,11 +4,14 @@
                                    [--threads N] [--json FILE] [NAME ...]
 
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
-overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine.
+overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine. On a GPU also, if
+named: gpt2_b64 (batches of 64), gpt2_50257 (the tokenizer's own vocabulary) and gpt2_350m (24 layers,
+1,024 wide).
 
 Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
 each round runs one repeat of every process, one after the other. The table shows medians, minima and
-maxima in microseconds. "ratio" is the median of PyTorch's best mode divided by that of Taper's best mode.
+maxima in microseconds. "GiB" is the largest memory that tensors took on the GPU, for Taper and for
+PyTorch's best mode. "ratio" is the median of PyTorch's best mode divided by that of Taper's best mode.
 "limit" is, for an op, the time in which a plain copy moves as many bytes (Taper's copy, measured in the
 same run), and for a training step the time of its arithmetic (docs/internals/performance_notes.md). Both
 sides start the trainings from the same parameters and batch. The exit code is 1 if the losses of their
@@ -30,10 +33,16 @@ GPU = {"mlp": ["eager", "compile", "compile-ro", "graph"],
        "cnn": ["eager", "compile", "compile-ro", "graph"],
        "resnet": ["eager", "compile", "graph"],
        "gptchar": ["eager", "compile", "compile-ro", "graph"],
-       "gpt2": ["eager", "compile"]}
+       "gpt2": ["eager", "compile"],
+       "gpt2_b64": ["compile"],
+       "gpt2_50257": ["compile"],
+       "gpt2_350m": ["compile"]}
+# Named trainings that a call without names leaves out, because they take minutes or 60 GiB.
+LARGE = {"gpt2_b64", "gpt2_50257", "gpt2_350m"}
 CPU = {"cpu_mlp": ["eager"], "cpu_cnn": ["eager"], "cpu_gpt": ["eager"]}
 LIMITS_US = {"mlp_b128_fp32": 17.5, "resnet18_b512_bf16": 5800, "gptchar_b64_bf16": 3500,
-             "gpt2_124m_b16_bf16": 24900}
+             "gpt2_124m_b16_bf16": 24900, "gpt2_124m_b16_v50257_bf16": 24900,
+             "gpt2_124m_b64_bf16": 99600}
 HALF_TOLERANCE, TOLERANCE = 2e-2, 1e-4  # relative tolerances of losses
 failures = []  # messages; the exit code is 1 if there are any
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -111,6 +120,7 @@ def compare(sides, rounds):
                 finals = side.read("w") or {}
         yield {"name": name, "times": {k: summary(v) for k, v in times.items()},
                "gbps": finals.get("gbps"), "tflops": finals.get("tflops"),
+               "peaks": {side.label: s.get("peak_bytes", 0) for side, s in alive},
                "losses": {side.label: s["losses"] for side, s in alive if s["losses"]}}
         sides = [side for side, _ in alive]
 
@@ -150,7 +160,15 @@ def row(result, copy_gbps):
             f"{cell(times.get('torch eager'))} | "
             + (f"{cell(times[torch[1]])} {torch[1].removeprefix('torch ')} | **{torch[0] / ours:.2f}** | "
                if torch else "- | - | ")
-            + (f"{number(limit)} | {limit / ours:.0%} |" if limit else "- | - |"))
+            + (f"{number(limit)} | {limit / ours:.0%} | " if limit else "- | - | ") + memory(result, torch))
+
+
+def memory(result, torch):
+    """Returns the cell with both sides' peaks in GiB."""
+    peaks = result.get("peaks", {})
+    ours = max((b for label, b in peaks.items() if label.startswith("taper")), default=0)
+    theirs = peaks.get(torch[1], 0) if torch else 0
+    return f"{ours / 2**30:.1f} / {theirs / 2**30:.1f} |" if ours and result["losses"] else "- |"
 
 
 def main():
@@ -167,7 +185,7 @@ def main():
         env["OMP_NUM_THREADS"] = str(args.threads)
     gpu = shutil.which("nvidia-smi") is not None
     trainings = {**(GPU if gpu else {}), **CPU}
-    names = args.names or ["first_step", "overhead", *(GPU if gpu else CPU), "ops"]
+    names = args.names or ["first_step", "overhead", *(n for n in (GPU if gpu else CPU) if n not in LARGE), "ops"]
     if unknown := set(names) - {"first_step", "overhead", "ops", *trainings}:
         sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
     if not os.access(args.bench, os.X_OK):
@@ -176,8 +194,8 @@ def main():
                       stderr=subprocess.DEVNULL).returncode:
         sys.exit(f"{args.python} has no torch or no safetensors: name another with --python")
     torch_side = [args.python, os.path.join(HERE, "torch_side.py")]
-    print("| work | Taper eager | Taper graph | PyTorch eager | PyTorch best | ratio | limit | share |\n"
-          "|---|---|---|---|---|---|---|---|", flush=True)
+    print("| work | Taper eager | Taper graph | PyTorch eager | PyTorch best | ratio | limit | share | GiB |\n"
+          "|---|---|---|---|---|---|---|---|---|", flush=True)
     results, copy_gbps = [], None
     with tempfile.TemporaryDirectory() as directory:
         asked = [n for n in names if n in trainings]

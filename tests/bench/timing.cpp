@@ -70,7 +70,9 @@ void Bench::measure(const Item& item, const std::function<void()>& call) const {
     for (const double loss : item.losses) {
       losses += fmt::format("{}{:.9g}", losses.empty() ? "" : ",", loss);
     }
-    fmt::print("{{\"ready\":\"{}\",\"losses\":[{}]}}\n", item.name, losses);
+    const double peak = item.device.is_cuda() ? double(cuda::max_memory_allocated()) : 0;
+    fmt::print("{{\"ready\":\"{}\",\"losses\":[{}],\"peak_bytes\":{:.0f}}}\n", item.name, losses,
+               peak);
     std::fflush(stdout);
     for (std::string line; std::getline(std::cin, line) && line == "go";) {
       seconds.push_back(repeat());

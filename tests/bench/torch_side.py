@@ -137,6 +137,13 @@ TRAININGS = {
                 lambda: tokens(65, 64, 256), adamw, True),
     "gpt2": ("gpt2_124m_b16_bf16", lambda: GPT(50304, 1024, 12, 12, 768, 0.0),
              lambda: tokens(50257, 16, 1024), adamw, True),
+    "gpt2_b64": ("gpt2_124m_b64_bf16", lambda: GPT(50304, 1024, 12, 12, 768, 0.0),
+                 lambda: tokens(50257, 64, 1024), adamw, True),
+    # The tokenizer's vocabulary, which is no multiple of 64.
+    "gpt2_50257": ("gpt2_124m_b16_v50257_bf16", lambda: GPT(50257, 1024, 12, 12, 768, 0.0),
+                   lambda: tokens(50257, 16, 1024), adamw, True),
+    "gpt2_350m": ("gpt2_350m_b16_bf16", lambda: GPT(50304, 1024, 24, 16, 1024, 0.0),
+                  lambda: tokens(50257, 16, 1024), adamw, True),
     "tiny_resnet": ("tiny_resnet18_b2_fp32", resnet, lambda: images(2, 3, 32, 32), sgd, False),
     "tiny_gpt": ("tiny_gpt_b4_fp32", lambda: GPT(*TINY), lambda: tokens(65, 4, 16), adamw, False),
     "cpu_mlp": ("cpu_mlp_b128_fp32", mlp, lambda: images(128, 784), adamw, False),
@@ -167,7 +174,8 @@ def measure(name, call, device=DEVICE, calls=1, losses=()):
         return (time.perf_counter() - start) / n
     repeat(10)
     n = max(3, min(100000, int(1 / 7 / max(repeat(1), 1e-7))))
-    print(json.dumps({"ready": name, "losses": list(losses)}), flush=True)
+    peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    print(json.dumps({"ready": name, "losses": list(losses), "peak_bytes": peak}), flush=True)
     for line in sys.stdin:
         if line.strip() != "go":
             return

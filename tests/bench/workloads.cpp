@@ -68,10 +68,8 @@ void gpt(const Bench& bench, Device device, const std::string& name, GPTOptions 
   net.to(device);
   optim::AdamW optimizer(net.parameters(), {.lr = 1e-3});
   const Tensor tokens = classes(options.vocab_size, {batch, options.block_size}, device);
-  bench.training(name, net, optimizer, half, double(tokens.numel()), {tokens}, [&](const auto& in) {
-    const Tensor logits = net(in[0]);
-    return cross_entropy(logits.view({-1, logits.size(-1)}), in[0].view({-1}));
-  });
+  bench.training(name, net, optimizer, half, double(tokens.numel()), {tokens},
+                 [&](const auto& in) { return net.loss(in[0], in[0]); });
 }
 
 // Returns a function that computes the gradients of y for a fixed output gradient; it may be called
@@ -204,6 +202,21 @@ const Workload kWorkloads[] = {
     {"gpt2", true, true,
      [](const Bench& b) {
        gpt(b, b.device(), "gpt2_124m_b16_bf16", {.gelu = "tanh"}, 16, kBFloat16);
+     }},
+    {"gpt2_b64", true, false,
+     [](const Bench& b) {
+       gpt(b, b.device(), "gpt2_124m_b64_bf16", {.gelu = "tanh"}, 64, kBFloat16);
+     }},
+    // The vocabulary of GPT-2's tokenizer, which is no multiple of 64.
+    {"gpt2_50257", true, false,
+     [](const Bench& b) {
+       gpt(b, b.device(), "gpt2_124m_b16_v50257_bf16", {.vocab_size = 50257, .gelu = "tanh"}, 16,
+           kBFloat16);
+     }},
+    {"gpt2_350m", true, false,
+     [](const Bench& b) {
+       gpt(b, b.device(), "gpt2_350m_b16_bf16",
+           {.n_layer = 24, .n_head = 16, .n_embd = 1024, .gelu = "tanh"}, 16, kBFloat16);
      }},
     {"ops", false, true, [](const Bench& b) { ops(b, b.device()); }},
     {"attention", true, false, attention},
