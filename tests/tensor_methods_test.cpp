@@ -27,8 +27,8 @@ const std::set<std::string> kWithoutMethods = {"op_helpers.h", "random_ops.h", "
                                                "sparse_ops.h"};
 // Functions whose first tensor is not the object of PyTorch's method, and functions that PyTorch
 // does not have.
-const std::set<std::string> kNotMethods = {"embedding", "linear", "one_hot",     "sum_to",
-                                           "to_copy",   "where",  "zero_outside"};
+const std::set<std::string> kNotMethods = {"embedding", "feed_forward", "linear", "one_hot",
+                                           "sum_to",    "to_copy",      "where",  "zero_outside"};
 
 // Returns the text with each run of white space as one space, and without white space next to
 // parentheses, where a declaration may be wrapped.
