@@ -128,8 +128,8 @@ std::string data(const std::string& text) {
 // --- the command line ---
 
 const std::vector<std::string> kCommands = {
-    "train",    "eval",  "predict", "generate", "info",      "record", "check",  "bless",
-    "coverage", "trace", "diff",    "report",   "reproduce", "schema", "verify", "export"};
+    "train", "eval", "predict", "generate",  "info",   "record", "check",  "bless", "coverage",
+    "trace", "diff", "report",  "reproduce", "schema", "verify", "export", "bisect"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});

@@ -75,8 +75,10 @@ void become_program(const ProgramCall& call) {
   for (const std::string& name : call.unset) ::unsetenv(name.c_str());
   const int in = ::open("/dev/null", O_RDONLY);
   const int out = ::open(call.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  const bool is_ready = in >= 0 && out >= 0 && ::dup2(in, STDIN_FILENO) >= 0 &&
-                        ::dup2(out, STDOUT_FILENO) >= 0 && ::dup2(out, STDERR_FILENO) >= 0 &&
+  const int err =
+      call.errors.empty() ? out : ::open(call.errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  const bool is_ready = in >= 0 && out >= 0 && err >= 0 && ::dup2(in, STDIN_FILENO) >= 0 &&
+                        ::dup2(out, STDOUT_FILENO) >= 0 && ::dup2(err, STDERR_FILENO) >= 0 &&
                         (call.directory.empty() || ::chdir(call.directory.c_str()) == 0);
   if (is_ready) ::execvp(argv[0], argv.data());
   ::_exit(127);

@@ -11,9 +11,10 @@ namespace taper::v0::runner {
 
 // A program, its arguments, and where it runs.
 struct ProgramCall {
-  std::vector<std::string> words;  // the program, which is searched in PATH, and its arguments
-  fs::path log;                    // receives stdout and stderr; a previous file is replaced
-  fs::path directory{};            // working directory; empty: that of this process
+  std::vector<std::string> words{};  // the program, which is searched in PATH, and its arguments
+  fs::path log{};                    // receives stdout and stderr; a previous file is replaced
+  fs::path errors{};                 // receives stderr instead, if given
+  fs::path directory{};              // working directory; empty: that of this process
   std::map<std::string, std::string> environment{};  // variables to set
   std::vector<std::string> unset{};                  // variables to remove
 };
@@ -25,7 +26,7 @@ struct ProgramCall {
 // How a program ended.
 struct ProgramEnd {
   int code = 0;      // its exit code; 128 + n if signal n ended it
-  std::string text;  // what it printed
+  std::string text;  // what it wrote to the log
 
   // Returns whether there is no such program, or if it cannot be run.
   bool is_missing() const { return code == 127 && text.empty(); }

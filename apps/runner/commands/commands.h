@@ -16,7 +16,7 @@ Command train_command(), eval_command(), verify_command(), predict_command(), ge
     info_command(), schema_command(), report_command(), export_command(), inspect_command();
 // Commands of the gate (apps/runner/gate/gate.h).
 Command record_command(), check_command(), bless_command(), trace_command(), coverage_command(),
-    reproduce_command(), diff_command();
+    reproduce_command(), diff_command(), bisect_command();
 
 // Implements SavedRun::predict() without its guards, so that it can be traced.
 Tensor predict_raw(const SavedRun& run, const Tensor& raw);

@@ -9,6 +9,7 @@
 #include "apps/runner/gate/coverage.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/gate/trace.h"
+#include "apps/runner/programs/bisect.h"
 #include "apps/runner/programs/diff_programs.h"
 
 namespace taper::v0::runner {
@@ -178,6 +179,38 @@ Command diff_command() {
                           "programs differ",
                           "taper diff runs/a runs/b\n"
                           "taper diff digits.yaml --program old/taper --program new/taper");
+}
+
+Command bisect_command() {
+  struct Bisect : BisectOptions {
+    std::string resumed;
+    void describe(Schema& v) {
+      v("build", build,
+        "command that builds a commit, after --; it runs in the worktree. A single word is a line "
+        "for /bin/sh");
+      v("--good", good, "revision with the recorded numbers, an ancestor of --bad");
+      v("--bad", bad, "revision with other numbers");
+      v("--against", golden, "recording that says which numbers are right");
+      v("--program", program,
+        "program that the command builds, relative to the worktree; default: build/apps/taper");
+      v("--dir", dir,
+        "empty or new folder for the worktree and the state; default: a temporary one");
+      v("--resume", resumed, "folder of an interrupted search, which is continued");
+    }
+    int operator()() const {
+      if (resumed.empty()) return print_verdict(bisect(*this));
+      require<ConfigError>(good.empty() && bad.empty() && golden.empty() && build.empty(),
+                           "bisect --resume takes no other arguments: the folder has them");
+      return print_verdict(resume_bisect(resumed));
+    }
+  };
+  return command_of<Bisect>(
+      "bisect",
+      "Find the commit that changed the numbers, and its first step, module and tensor; exit code "
+      "3 if several commits are left, because some cannot be tested",
+      "taper bisect --good v1.2 --bad HEAD --against golden.json -- \\\n"
+      "    sh -c 'cmake -S . -B build -G Ninja && ninja -C build taper'\n"
+      "taper bisect --resume /tmp/taper-bisect-Ab12Cd");
 }
 
 Command trace_command() {

@@ -38,11 +38,12 @@ ProgramEnd try_record(const ProgramRun& run, const RecordOptions& options, const
   }
   words.insert(words.end(), {"--seeds", "0"});
   fs::remove(to);  // `record` would add to it
-  const fs::path log = run.scratch / "log";
-  ProgramEnd end = run_program({words, log});
+  const ProgramCall call{.words = words, .log = run.scratch / "log", .directory = run.directory};
+  ProgramEnd end = run_program(call);
   if (end.code == kExitConfig && end.text.find("--seeds") != std::string::npos) {
-    words.resize(words.size() - 2);
-    end = run_program({words, log});
+    ProgramCall older = call;
+    older.words.resize(words.size() - 2);
+    end = run_program(older);
   }
   return end;
 }
@@ -57,7 +58,9 @@ Recording record_by(const ProgramRun& run, const RecordOptions& options) {
 std::optional<std::vector<NamedTensor>> trace_by(const ProgramRun& run, const std::string& step) {
   const fs::path to = run.scratch / "trace.safetensors";
   const ProgramEnd end = run_program(
-      {{run.program, "trace", run.run.string(), "--step", step, "--to", to}, run.scratch / "log"});
+      {.words = {run.program, "trace", run.run.string(), "--step", step, "--to", to.string()},
+       .log = run.scratch / "log",
+       .directory = run.directory});
   if (end.code == kExitConfig && end.text.find("unknown command") != std::string::npos) return {};
   if (end.code != kExitOk) fail_with(run.program, end);
   return load_trace(to);

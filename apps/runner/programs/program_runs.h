@@ -13,9 +13,10 @@ namespace taper::v0::runner {
 
 // A program, and what it trains.
 struct ProgramRun {
-  std::string program;  // path of a `taper` program
-  fs::path run;         // a YAML config or the directory of a run
-  fs::path scratch;     // an existing folder for temporary files
+  std::string program;   // path of a `taper` program
+  fs::path run;          // a YAML config or the directory of a run
+  fs::path scratch;      // an existing folder for temporary files
+  fs::path directory{};  // working directory; empty: that of this process
 };
 
 // Throws the error of a program that has failed: InputError if it cannot be run, otherwise RunError
