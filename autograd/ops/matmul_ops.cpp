@@ -269,16 +269,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 }
 
 Tensor feed_forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
-                    const Tensor& weight2, const Tensor& bias2, Activation activation) {
+                    const Tensor& weight2, const Tensor& bias2, Activation activation,
+                    IntArg max_kept_bytes) {
   if (autocasts(x)) {
-    return in_half(feed_forward, x, weight1, bias1, weight2, bias2, activation);
+    return in_half(feed_forward, x, weight1, bias1, weight2, bias2, activation, max_kept_bytes);
   }
-  constexpr int64_t kMaxKept = int64_t(64) << 20;
   const bool is_gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
   const bool has_gradient = needs_grad({x, weight1, bias1, weight2, bias2});
   const bool has_sizes = x.dim() > 1 && weight1.dim() == 2 && weight2.dim() == 2;
   const int64_t size = int64_t(x.element_size());
-  if (!is_gelu || !has_gradient || !has_sizes || rows_of(x) * weight1.size(0) * size <= kMaxKept) {
+  if (!is_gelu || !has_gradient || !has_sizes ||
+      rows_of(x) * weight1.size(0) * size <= max_kept_bytes) {
     return linear(linear(x, weight1, bias1, activation), weight2, bias2);
   }
   return by_rows(x, weight2.size(0), [&](const Tensor& rows) {

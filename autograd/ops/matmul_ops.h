@@ -58,11 +58,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::kNone);
 
 // Returns linear(linear(x, weight1, bias1, activation), weight2, bias2), the feed-forward part of a
-// transformer. With a GELU whose results take more than 64 MiB, these are not kept for the backward
-// pass, which computes them again with the same bits.
-//
-//   feed_forward(x, fc->weight, fc->bias, proj->weight, proj->bias, Activation::kGelu);
+// transformer. Results of a GELU of more than max_kept_bytes are not kept for the backward pass,
+// which computes them again with the same bits.
 Tensor feed_forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
-                    const Tensor& weight2, const Tensor& bias2, Activation activation);
+                    const Tensor& weight2, const Tensor& bias2, Activation activation,
+                    IntArg max_kept_bytes = int64_t(256) << 20);
 
 }  // namespace taper::v0

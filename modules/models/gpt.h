@@ -115,7 +115,7 @@ class GPT : public Cloneable<GPT> {
   // logits are never stored as a whole. If the model or lm_head has hooks, computes
   // cross_entropy(model(tokens), targets) instead, so that the hooks see all values.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& o = {},
-              IntArg max_block_bytes = int64_t(1) << 28);
+              IntArg max_block_bytes = kLossBlockBytes);
 
   GPTOptions options;
   Child<GPTTransformer> transformer;

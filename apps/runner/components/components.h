@@ -86,13 +86,15 @@ Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs
 
 // Returns whether the model can compute the loss of this many tokens in blocks, so that the large
 // logits are never stored as a whole. True for a GPT without hooks, the cross entropy, and logits
-// of more than 256 MiB in a half type.
+// of more than kLossBlockBytes in a half type.
 bool computes_loss_in_blocks(const Module& model, const Loss& loss, int64_t tokens);
 // Returns the mean loss of such a model. Throws the errors of run_model(). max_block_bytes: see
 // linear_cross_entropy().
 Tensor run_loss_in_blocks(Module& model, const Component& config, const Loss& loss,
                           const Tensor& tokens, const Tensor& targets,
-                          int64_t max_block_bytes = int64_t(1) << 28);
+                          int64_t max_block_bytes = kLossBlockBytes);
+// Returns a scalar with the forward pass of such a model except its head. Used to measure memory.
+Tensor run_before_head(Module& model, const Component& config, const Tensor& tokens);
 
 // --- optimizers ---
 

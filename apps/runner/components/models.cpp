@@ -311,7 +311,7 @@ Tensor run_model(Module& model, const Component& config, const DataInfo& data,
 }
 
 bool computes_loss_in_blocks(const Module& model, const Loss& loss, int64_t tokens) {
-  constexpr int64_t kManyLogits = int64_t(1) << 27;
+  constexpr int64_t kManyLogits = kLossBlockBytes / 2;
   const auto* gpt = dynamic_cast<const GPT*>(&model);
   return gpt && loss.cross_entropy && !gpt->has_hooks() && !gpt->lm_head->has_hooks() &&
          checked_mul(tokens, gpt->options.vocab_size) > kManyLogits;
@@ -321,6 +321,13 @@ Tensor run_loss_in_blocks(Module& model, const Component& config, const Loss& lo
                           const Tensor& tokens, const Tensor& targets,
                           int64_t max_block_bytes) try {
   return dynamic_cast<GPT&>(model).loss(tokens, targets, *loss.cross_entropy, max_block_bytes);
+} catch (const std::exception& error) {
+  refuse_layer(model, config, error);
+  throw;
+}
+
+Tensor run_before_head(Module& model, const Component& config, const Tensor& tokens) try {
+  return sum(dynamic_cast<GPT&>(model).transformer(tokens));
 } catch (const std::exception& error) {
   refuse_layer(model, config, error);
   throw;

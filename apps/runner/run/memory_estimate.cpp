@@ -78,12 +78,17 @@ class Probe {
     for (size_t i = 0; i < a.size(); ++i) {
       most = std::max(most, double(a[i]) + double(b[i] - a[i]) * times);
     }
-    // A block of logits, and its gradient.
-    constexpr int64_t kBlockBytes = int64_t(1) << 28;
-    return int64_t(most) + (in_blocks ? (trains ? 2 : 1) * kBlockBytes : 0);
+    return int64_t(most) + (in_blocks ? bytes_of_head(trains) : 0);
   }
 
  private:
+  // Returns the bytes that a loss in blocks takes: a block of logits and, in training, its gradient
+  // and that of the head's weight in float32.
+  int64_t bytes_of_head(bool trains) const {
+    int64_t largest = 0;
+    for (const Tensor& p : model_.parameters()) largest = std::max(largest, p.numel());
+    return trains ? 2 * kLossBlockBytes + largest * 4 : kLossBlockBytes;
+  }
   bool uses_blocks(int64_t tokens, bool trains) const {
     if (trains) return computes_loss_in_blocks(model_, loss_, tokens);
     return Evaluator(config_, info_, DeviceType::kCpu).can_use_blocks(model_, tokens);
@@ -122,8 +127,7 @@ class Probe {
     {
       const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
       if (in_blocks) {
-        // Blocks of any size make the ops of the whole batch.
-        loss = run_loss_in_blocks(model_, config_.model, loss_, x, y, 1);
+        loss = run_before_head(model_, config_.model, x);
       } else {
         const Tensor outputs = run_model(model_, config_.model, info_, x);
         if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::kMean);

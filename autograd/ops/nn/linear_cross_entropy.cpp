@@ -7,6 +7,7 @@
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/op_helpers.h"
+#include "framework/cuda/cuda.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -68,14 +69,26 @@ void add_gradients(const BlockGradients& out, const Operands& in, const Tensor& 
 
 DType type_of_sums(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
+// Returns the number of rows in a block. On a GPU the product for x's gradient, with few columns
+// and a long sum for each element, should keep all multiprocessors busy.
+int64_t rows_of_block(const Operands& in, int64_t max_block_bytes) {
+  const int64_t bytes = in.weight.size(0) * int64_t(size_of(in.x.dtype()));
+  const int64_t most = std::max(max_block_bytes / bytes / kRowMultiple, int64_t(1)) * kRowMultiple;
+  if constexpr (kHasCuda) {
+    const Device device = in.x.device();
+    const int64_t full =
+        device.is_cuda() ? kernels::cuda::rows_of_full_wave(in.x.size(1), device.index()) : 0;
+    if (full > 0 && full <= most) return most / full * full;
+  }
+  return most;
+}
+
 // Computes the loss of all blocks. Does not record.
 BlockLoss loss_of_blocks(const Operands& in, const Tensor& target, int64_t ignore_index,
                          int64_t max_block_bytes, bool wants_dx, bool wants_dweight) {
   const DType dtype = in.x.dtype(), sum_type = type_of_sums(dtype);
   const Device device = in.x.device();
-  const int64_t N = in.x.size(0), bytes = in.weight.size(0) * int64_t(size_of(dtype));
-  const int64_t blocks = (N * bytes + max_block_bytes - 1) / max_block_bytes;
-  const int64_t rows = ((N + blocks - 1) / blocks + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
+  const int64_t N = in.x.size(0), rows = rows_of_block(in, max_block_bytes);
   const kernels::NllOptions options{.ignore_index = ignore_index};
   const Tensor one = ones({}, {.dtype = sum_type, .device = device});
   BlockGradients out;

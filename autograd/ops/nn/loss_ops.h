@@ -34,6 +34,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options);
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      Reduction reduction = Reduction::kMean, IntArg ignore_index = kIgnoreIndex);
+// The most bytes that linear_cross_entropy() stores of the logits at a time, by default: 640 MiB.
+inline constexpr int64_t kLossBlockBytes = int64_t(640) << 20;
 // Returns cross_entropy(linear(x, weight), target, options), for x [N, C], weight [V, C] and target
 // [N]. Logits [N, V] of more than max_block_bytes are computed in blocks of rows, each of about
 // that size or of 128 rows, and never exist as a whole. The forward pass then also computes the
@@ -44,7 +46,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 //   linear_cross_entropy(hidden.flatten(0, 1), head.weight, targets.flatten());
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const CrossEntropyOptions& options = {},
-                            IntArg max_block_bytes = int64_t(1) << 28);
+                            IntArg max_block_bytes = kLossBlockBytes);
 // Like cross_entropy, but takes log-probabilities and requires classes as the target.
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options = {});
 

@@ -387,6 +387,12 @@ void multiply_padded(const Launch& on, const Gemm& g, const void* a, const void*
 
 }  // namespace
 
+int64_t rows_of_full_wave(int64_t columns, int device) {
+  constexpr int64_t kTileRows = 128, kTileColumns = 256;
+  const int64_t tiles = (columns + kTileColumns - 1) / kTileColumns;
+  return taper::cuda::multi_processor_count(device) / std::max<int64_t>(tiles, 1) * kTileRows;
+}
+
 void gemm(const Gemm& whole, const void* a, const void* b, void* c, const Epilogue& then) {
   if (whole.m == 0 || whole.n == 0 || whole.batch == 0) return;
   if (small_gemm(whole, a, b, c, then)) return;
