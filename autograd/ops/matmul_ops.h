@@ -57,9 +57,8 @@ Tensor cross(const Tensor& a, const Tensor& b, std::optional<IntArg> dim = std::
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::kNone);
 
-// Returns linear(linear(x, weight1, bias1, activation), weight2, bias2), the feed-forward part of a
-// transformer. Results of a GELU of more than max_kept_bytes are not kept for the backward pass,
-// which computes them again with the same bits.
+// Returns linear(linear(x, weight1, bias1, activation), weight2, bias2). The backward pass computes
+// results of a GELU of more than max_kept_bytes again, with the same bits. Others are kept.
 Tensor feed_forward(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
                     const Tensor& weight2, const Tensor& bias2, Activation activation,
                     IntArg max_kept_bytes = int64_t(256) << 20);

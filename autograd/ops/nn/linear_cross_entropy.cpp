@@ -11,6 +11,7 @@
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/loss/softmax.h"
 #include "framework/kernels/matmul/matmul.h"
+#include "framework/kernels/matmul/matmul_into.h"
 
 namespace taper::v0 {
 namespace {

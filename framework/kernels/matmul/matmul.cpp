@@ -7,6 +7,7 @@
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/matmul/matmul_into.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0::kernels {

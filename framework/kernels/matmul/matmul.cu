@@ -22,6 +22,7 @@
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/broadcast.h"
 #include "framework/kernels/elementwise/unary.h"
+#include "framework/kernels/matmul/matmul_into.h"
 
 namespace taper::v0::kernels::cuda {
 namespace {

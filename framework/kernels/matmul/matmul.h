@@ -30,12 +30,6 @@ struct Gemm {
 // message, for wrong ranks and sizes and for operands with different dtypes or devices.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-// Writes a [m, k] times b [k, n] to `out` [m, n], which is dense, or adds it to the elements of
-// `out`. `out` has the dtype of the operands. For half operands it can also be float32, so that a
-// sum of several products is not rounded in between. Throws the errors of matmul().
-enum class Into : bool { kReplace, kAdd };
-void matmul_into(const Tensor& out, const Tensor& a, const Tensor& b, Into into);
-
 struct LinearResult {
   Tensor y, before;
 };
@@ -75,9 +69,6 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
 // cuBLASLt. A fixed rule of sizes and layout decides whether they are used. Otherwise returns false
 // without writing anything.
 bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then);
-// Returns the number of rows with which a large product of half types, in tiles of 128 x 256, uses
-// every multiprocessor once. Returns 0 if the columns alone need more.
-int64_t rows_of_full_wave(int64_t columns, int device);
 // Writes the defined tensors of `out`; dz and dbias must be defined. Operands must be dense, m and
 // n must not be 0, and there must be an activation.
 void bias_backward(Activation activation, const BiasGradients& out, const Tensor& dy,
