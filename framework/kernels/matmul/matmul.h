@@ -43,8 +43,7 @@ struct BiasGradients {
 };
 // Returns dz from dy [m, n], for z = rows + bias and y = activation(z). `kept` is z, but y for
 // relu, and is not read without an activation. If wants_dbias, also returns dbias [n], the column
-// sums of dz. If wants_result, which requires a GELU, also returns y = activation(kept) with the
-// bits of the forward pass. Takes one pass on the GPU if both dz and dbias are wanted.
+// sums of dz, in one pass on the GPU. If wants_result, also returns the result of a GELU.
 BiasGradients bias_backward(Activation activation, const Tensor& dy, const Tensor& kept,
                             bool wants_dbias, bool wants_result = false);
 
@@ -69,8 +68,7 @@ void gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& 
 // cuBLASLt. A fixed rule of sizes and layout decides whether they are used. Otherwise returns false
 // without writing anything.
 bool small_gemm(const Gemm& g, const void* a, const void* b, void* c, const Epilogue& then);
-// Writes the defined tensors of `out`; dz and dbias must be defined. Operands must be dense, m and
-// n must not be 0, and there must be an activation.
+// Operands must be dense and not empty, and there must be an activation. out.result is optional.
 void bias_backward(Activation activation, const BiasGradients& out, const Tensor& dy,
                    const Tensor& kept);
 }  // namespace cuda
