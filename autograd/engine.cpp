@@ -238,11 +238,15 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& gradients, BoolArg retain_graph,
-                         BoolArg create_graph, BoolArg allow_unused) {
+                         const GradOptions& options) {
+  return grad(outputs, inputs, {}, options);
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients, const GradOptions& options) {
   require<ValueError>(!inputs.empty(), "grad requires non-empty inputs.");
-  Pass pass(retain_graph || create_graph, false);
-  AutoGradMode mode(create_graph);
+  Pass pass(options.retain_graph || options.create_graph, false);
+  AutoGradMode mode(options.create_graph);
   for (size_t i = 0; i < inputs.size(); ++i) {
     require(inputs[i].requires_grad(),
             "One of the differentiated Tensors does not require grad (input ", i, ")");
@@ -251,7 +255,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   pass.limit_to_captures(outputs);
   start(pass, outputs, gradients);
   std::vector<Tensor> results = pass.run(inputs.size());
-  for (size_t i = 0; i < results.size() && !allow_unused; ++i) {
+  for (size_t i = 0; i < results.size() && !options.allow_unused; ++i) {
     require(results[i].defined(),
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
             "allow_unused = true if this is the desired behavior. (input ",

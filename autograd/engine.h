@@ -17,15 +17,28 @@ namespace taper::v0 {
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
               BoolArg retain_graph = false, BoolArg create_graph = false);
 
+struct GradOptions {
+  bool retain_graph = false;  // keep the graph; create_graph implies it
+  bool create_graph = false;  // record the pass, so that gradients can be differentiated
+  bool allow_unused = false;  // return an undefined tensor for an input that is not used
+};
 // Returns the gradients of `outputs` with respect to `inputs`, without changing any .grad. For an
 // input that the outputs do not depend on, returns an undefined tensor if allow_unused is set and
 // throws Error otherwise. Each of `gradients` has the shape and device of its output and is
 // converted to its dtype. Does not synchronize.
 //
-//   const Tensor dx = grad({loss}, {x})[0];
+//   const Tensor dx = grad({loss}, {x}, {.create_graph = true})[0];
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& gradients = {}, BoolArg retain_graph = false,
-                         BoolArg create_graph = false, BoolArg allow_unused = false);
+                         const GradOptions& options = {});
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients, const GradOptions& options);
+// A template, so that options in braces select the functions above.
+template <class = void>
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients, BoolArg retain_graph = false,
+                         BoolArg create_graph = false, BoolArg allow_unused = false) {
+  return grad(outputs, inputs, gradients, GradOptions{retain_graph, create_graph, allow_unused});
+}
 
 // Compares the gradients of f at float64 inputs with central differences of step eps. f's result
 // may have any shape, and f may call grad() with create_graph. Returns true. At the first

@@ -65,8 +65,9 @@ void Tensor::retain_grad() const {
   if (!known) retained.push_back({checked().output, Tensor()});
 }
 
-void Tensor::backward(const Tensor& gradient, BoolArg retain_graph, BoolArg create_graph) const {
-  taper::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
+void Tensor::backward(const BackwardOptions& options) const { backward(Tensor(), options); }
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
+  taper::backward({this, 1}, {&gradient, 1}, options.retain_graph, options.create_graph);
 }
 
 Tensor Tensor::t() const {

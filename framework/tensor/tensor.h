@@ -16,14 +16,14 @@
 #include "framework/base/shape.h"
 #include "framework/memory/intrusive_ptr.h"
 #include "framework/memory/storage.h"
+#include "framework/tensor/method_options.h"
 
 namespace taper::v0 {
 
-class Generator;          // framework/factory/generator.h
-struct TensorIndex;       // autograd/ops/index/indexing.h
-enum class QuantileMode;  // autograd/ops/index/order.h
-struct Node;              // autograd/node.h
-struct Hooks;             // in autograd/tensor_hooks.h, like the two below
+class Generator;     // framework/factory/generator.h
+struct TensorIndex;  // autograd/ops/index/indexing.h
+struct Node;         // autograd/node.h
+struct Hooks;        // in autograd/tensor_hooks.h, like the two below
 struct TensorHook;
 class HookHandle;
 struct TensorImpl;  // below
@@ -48,6 +48,12 @@ struct TensorOptions {
 struct ToOptions {
   bool non_blocking = false;
   bool copy = false;
+};
+
+// Options of Tensor::backward: {.retain_graph = true}.
+struct BackwardOptions {
+  bool retain_graph = false;  // keep the graph, so that it can be differentiated again
+  bool create_graph = false;  // record the pass, so that gradients can be differentiated
 };
 
 class Tensor {
@@ -163,8 +169,16 @@ class Tensor {
   void retain_grad() const;
   // Runs the backward pass from this tensor. If no gradient is given, the tensor must have one
   // element.
-  void backward(const Tensor& gradient = {}, BoolArg retain_graph = false,
-                BoolArg create_graph = false) const;
+  //
+  //   loss.backward({.retain_graph = true});
+  void backward(const BackwardOptions& options = {}) const;
+  void backward(const Tensor& gradient, const BackwardOptions& options) const;
+  // A template, so that options in braces select the functions above.
+  template <class = void>
+  void backward(const Tensor& gradient, BoolArg retain_graph = false,
+                BoolArg create_graph = false) const {
+    backward(gradient, BackwardOptions{retain_graph, create_graph});
+  }
   // Registers a hook that is called as hook(dy) whenever the gradient of this tensor has been
   // computed, before it is propagated or accumulated into grad(). Hooks run in the order of
   // registration. A tensor that a hook returns, of the same shape, dtype and device, replaces dy.

@@ -114,10 +114,12 @@ using CosineEmbeddingLoss =
     LossOfTensors<3, "CosineEmbeddingLoss", cosine_embedding_loss, MarginOption, ReductionOption>;
 using MarginRankingLoss =
     LossOfTensors<3, "MarginRankingLoss", margin_ranking_loss, MarginOption, ReductionOption>;
-using GaussianNLLLoss = LossOfTensors<
-    3, "GaussianNLLLoss", gaussian_nll_loss, Option<"full", bool, kAny, "with the constant", false>,
-    Option<"eps", double, kPositive, "the least variance", 1, 1000000>, ReductionOption>;
-using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss,
+using GaussianNLLLoss =
+    LossOfTensors<3, "GaussianNLLLoss", gaussian_nll_loss<>,
+                  Option<"full", bool, kAny, "with the constant", false>,
+                  Option<"eps", double, kPositive, "the least variance", 1, 1000000>,
+                  ReductionOption>;
+using CTCLoss = LossOfTensors<4, "CTCLoss", ctc_loss<>,
                               Option<"blank", int64_t, kAny, "its class", 0>, ReductionOption,
                               Option<"zero_infinity", bool, kAny, "0 where no way fits", false>>;
 

@@ -18,8 +18,9 @@ Tensor index_of(const Numbers& numbers, const Tensor& like) {
 
 }  // namespace
 
-PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, BoolArg batch_first,
-                                    BoolArg enforce_sorted) {
+PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths,
+                                    const PackOptions& options) {
+  const bool batch_first = options.batch_first, enforce_sorted = options.enforce_sorted;
   require(x.dim() >= 2 && x.numel() > 0, "Cannot pack empty tensors.");
   const Tensor by_time = batch_first ? x.transpose(0, 1) : x;
   const int64_t T = by_time.size(0), B = by_time.size(1);
@@ -59,8 +60,10 @@ PackedSequence pack_padded_sequence(const Tensor& x, const Numbers& lengths, Boo
   return out;
 }
 
-PaddedSequence pad_packed_sequence(const PackedSequence& sequence, BoolArg batch_first,
-                                   RealArg padding_value, std::optional<IntArg> total_length) {
+PaddedSequence pad_packed_sequence(const PackedSequence& sequence, const UnpackOptions& options) {
+  const bool batch_first = options.batch_first;
+  const double padding_value = options.padding_value;
+  const std::optional<int64_t> total_length = options.total_length;
   const Numbers& sizes = sequence.batch_sizes;
   require<ValueError>(!sizes.empty(), "pad_packed_sequence: the packed sequence has no steps: its ",
                       "batch_sizes are empty");

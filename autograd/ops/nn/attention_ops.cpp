@@ -265,11 +265,10 @@ Tensor folded(const Tensor& x, const Shape& batch) {
   return x.shape() == shape ? x : reshape(expand(x, joined(batch, {rows, columns})), shape);
 }
 
-Attention attention_of(const Shape& scores, int64_t D, double dropout_p, bool is_causal,
-                       std::optional<double> scale, Generator* generator) {
+Attention attention_of(const Shape& scores, int64_t D, const DotProductAttentionOptions& o) {
   const double usual = 1 / std::sqrt(double(std::max<int64_t>(D, 1)));
-  return {scores, is_causal, scale.value_or(usual), dropout_p,
-          dropout_p == 0 ? PhiloxKey() : next_key(generator)};
+  return {scores, o.is_causal, o.scale.value_or(usual), o.dropout_p,
+          o.dropout_p == 0 ? PhiloxKey() : next_key(o.generator)};
 }
 
 // The message is PyTorch's, which reports the matrix product whose sizes do not match.
@@ -309,19 +308,17 @@ Tensor in_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& attn_mask, RealArg dropout_p, BoolArg is_causal,
-                                    std::optional<double> scale, Generator* generator,
-                                    BoolArg enable_gqa) {
-  if (autocasts(q)) {
-    return in_half(scaled_dot_product_attention, q, k, v, attn_mask, dropout_p, is_causal, scale,
-                   generator, enable_gqa);
-  }
-  check(q, k, v, attn_mask, dropout_p, is_causal);
-  if (enable_gqa) {
-    return in_groups(q, k, v, attn_mask, [&](const auto&... x) {
-      return scaled_dot_product_attention(x..., dropout_p, is_causal, scale, generator);
-    });
-  }
+                                    const DotProductAttentionOptions& options) {
+  const Tensor& attn_mask = options.attn_mask;
+  DotProductAttentionOptions o = options;
+  const auto again = [&o](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& mask) {
+    o.attn_mask = mask;
+    return scaled_dot_product_attention(a, b, c, o);
+  };
+  if (autocasts(q)) return in_half(again, q, k, v, attn_mask);
+  check(q, k, v, attn_mask, options.dropout_p, options.is_causal);
+  o.enable_gqa = false;
+  if (options.enable_gqa) return in_groups(q, k, v, attn_mask, again);
   const int64_t T = q.size(-2), S = k.size(-2), D = q.size(-1);
   constexpr const char* kOp = "scaled_dot_product_attention";
   const Shape batch =
@@ -337,29 +334,32 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
             shape, " (attn_mask of scaled_dot_product_attention)");
     mask = as_added(mask, compute_type(q.dtype()));
   }
-  const Attention how = attention_of(scores, D, dropout_p, is_causal, scale, generator);
+  const Attention how = attention_of(scores, D, options);
   const Tensor y = attend(folded(q, batch), folded(k, batch), folded(v, batch), mask, how);
   const Shape shape = joined(batch, {T, v.size(-1)});
   const Tensor result = y.shape() == shape ? y : reshape(y, shape);
-  if (dropout_p == 0) {
+  if (options.dropout_p == 0) {
     trace("scaled_dot_product_attention", result, {q, k, v, attn_mask},
-          AttentionTrace{how.scale, is_causal});
+          AttentionTrace{how.scale, options.is_causal});
   }
   return result;
 }
 
-Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, BoolArg is_causal,
-                        std::optional<double> scale, Generator* generator) {
+Tensor packed_attention(const Tensor& qkv, IntArg n_head,
+                        const DotProductAttentionOptions& options) {
+  require(!options.attn_mask.defined() && !options.enable_gqa,
+          "packed_attention takes no attn_mask and no enable_gqa: use "
+          "scaled_dot_product_attention");
   if (autocasts(qkv)) {
-    return in_half(packed_attention, qkv, n_head, dropout_p, is_causal, scale, generator);
+    return in_half([&](const Tensor& x) { return packed_attention(x, n_head, options); }, qkv);
   }
   const int64_t C = qkv.dim() == 3 ? qkv.size(2) / 3 : 0;  // channels of all heads together
   require(C > 0 && qkv.size(2) % 3 == 0 && n_head > 0 && C % n_head == 0,
           "packed_attention: expected qkv [B, T, 3 * n_head * head_dim], but got ", qkv.shape(),
           " for n_head = ", n_head);
-  check(qkv, qkv, qkv, {}, dropout_p, is_causal);
+  check(qkv, qkv, qkv, {}, options.dropout_p, options.is_causal);
   const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = C / H;
-  const Attention how = attention_of({B, H, T, T}, D, dropout_p, is_causal, scale, generator);
+  const Attention how = attention_of({B, H, T, T}, D, options);
   const Heads x = heads_of(qkv, H);
   kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
   {
@@ -369,8 +369,8 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p, Boo
     // were made in no_grad mode.
     out.y = Tensor::make(y.storage(), y.shape(), y.strides(), y.storage_offset(), y.dtype());
   }
-  if (dropout_p == 0) {
-    trace("packed_attention", out.y, {qkv}, AttentionTrace{how.scale, is_causal, n_head});
+  if (options.dropout_p == 0) {
+    trace("packed_attention", out.y, {qkv}, AttentionTrace{how.scale, options.is_causal, n_head});
   }
   if (!needs_grad({qkv})) return out.y;
   return record(

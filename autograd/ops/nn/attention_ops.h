@@ -9,6 +9,15 @@
 
 namespace taper::v0 {
 
+struct DotProductAttentionOptions {
+  Tensor attn_mask = {};
+  double dropout_p = 0;
+  bool is_causal = false;
+  std::optional<double> scale = std::nullopt;  // default: 1 / sqrt(D)
+  bool enable_gqa = false;
+  Generator* generator = nullptr;  // of the dropout
+};
+
 // Returns dropout(softmax(scale * q k^T + attn_mask)) v as [..., T, Dv], for q [..., T, D], k [...,
 // S, D] and v [..., S, Dv]. The batch dimensions broadcast.
 //
@@ -28,23 +37,41 @@ namespace taper::v0 {
 // pass is recorded, the scores of all heads are in memory at once. cuDNN's backward pass also holds
 // scores while it runs.
 //
-//   y = scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true);
+//   y = scaled_dot_product_attention(q, k, v, {.is_causal = true});
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& attn_mask = {}, RealArg dropout_p = 0,
+                                    const DotProductAttentionOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& attn_mask, RealArg dropout_p = 0,
                                     BoolArg is_causal = false,
                                     std::optional<double> scale = std::nullopt,
-                                    Generator* generator = nullptr, BoolArg enable_gqa = false);
+                                    Generator* generator = nullptr, BoolArg enable_gqa = false) {
+  return scaled_dot_product_attention(
+      q, k, v,
+      DotProductAttentionOptions{attn_mask, dropout_p, is_causal, scale, enable_gqa, generator});
+}
 
 // Computes scaled_dot_product_attention for query, key and value packed as one Linear layer returns
 // them: qkv [B, T, 3 C]. Each of the three has C channels, and each of n_head heads has C / n_head
 // adjacent channels. Returns [B, T, C]. The bits equal those of scaled_dot_product_attention on the
-// separate heads. Nothing is copied in between, and the gradient is written as one tensor (compare
-// flash_attn_qkvpacked_func in https://github.com/Dao-AILab/flash-attention).
+// separate heads. It takes neither a mask nor enable_gqa. Nothing is copied in between, and the
+// gradient is written as one tensor (compare flash_attn_qkvpacked_func in
+// https://github.com/Dao-AILab/flash-attention).
 //
-//   packed_attention(linear(x, w_qkv), n_head, 0, /*is_causal=*/true);
-Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p = 0,
+//   packed_attention(linear(x, w_qkv), n_head, {.is_causal = true});
+Tensor packed_attention(const Tensor& qkv, IntArg n_head,
+                        const DotProductAttentionOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor packed_attention(const Tensor& qkv, IntArg n_head, RealArg dropout_p,
                         BoolArg is_causal = false, std::optional<double> scale = std::nullopt,
-                        Generator* generator = nullptr);
+                        Generator* generator = nullptr) {
+  return packed_attention(
+      qkv, n_head,
+      DotProductAttentionOptions{
+          .dropout_p = dropout_p, .is_causal = is_causal, .scale = scale, .generator = generator});
+}
 
 // The arguments recorded in traces of both functions.
 struct AttentionTrace {

@@ -65,11 +65,13 @@ kernels::Ctc arranged(const Tensor& targets, const Tensor& input_lengths,
 }  // namespace
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, IntArg blank, Reduction reduction,
-                BoolArg zero_infinity) {
+                const Tensor& target_lengths, const CtcLossOptions& options) {
+  const int64_t blank = options.blank;
+  const Reduction reduction = options.reduction;
+  const bool zero_infinity = options.zero_infinity;
   if (log_probs.dim() == 2) {
-    const Tensor loss = ctc_loss(log_probs.unsqueeze(1), targets, input_lengths, target_lengths,
-                                 blank, reduction, zero_infinity);
+    const Tensor loss =
+        ctc_loss(log_probs.unsqueeze(1), targets, input_lengths, target_lengths, options);
     return reduction == Reduction::kNone ? loss.squeeze(0) : loss;
   }
   require(log_probs.dim() == 3, "Expected 3-dimensional tensor, but got ", log_probs.dim(),

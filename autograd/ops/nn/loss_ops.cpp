@@ -137,8 +137,11 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bce
   return reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
 }
 
-Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, BoolArg full,
-                         RealArg eps, Reduction reduction) {
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNllOptions& options) {
+  const bool full = options.full;
+  const double eps = options.eps;
+  const Reduction reduction = options.reduction;
   require<ValueError>(!broken(var, [](const Tensor& v) { return v >= 0; }),
                       "var has negative entry/entries");
   Tensor v = var;

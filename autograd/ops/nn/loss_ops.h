@@ -83,12 +83,22 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
 // first size.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean,
               BoolArg log_target = false);
+struct GaussianNllOptions {
+  bool full = false;
+  double eps = 1e-6;
+  Reduction reduction = Reduction::kMean;
+};
 // Returns log(var) / 2 + (input - target)^2 / (2 var), plus log(2 pi) / 2 if `full`. var has
 // input's shape, or that shape with the last size 1 or removed. Values of var below eps count as
 // eps. A negative var throws ValueError on the CPU.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
-                         BoolArg full = false, RealArg eps = 1e-6,
-                         Reduction reduction = Reduction::kMean);
+                         const GaussianNllOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, BoolArg full,
+                         RealArg eps = 1e-6, Reduction reduction = Reduction::kMean) {
+  return gaussian_nll_loss(input, target, var, GaussianNllOptions{full, eps, reduction});
+}
 
 struct PoissonNllOptions {
   bool log_input = true;  // input holds logarithms of the expected counts
@@ -162,6 +172,11 @@ struct TripletMarginOptions {
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options = {});
 
+struct CtcLossOptions {
+  int64_t blank = 0;
+  Reduction reduction = Reduction::kMean;
+  bool zero_infinity = false;
+};
 // Returns the loss of connectionist temporal classification (Graves et al. 2006): -log of the total
 // probability of all alignments of each target, with blanks and repetitions.
 //
@@ -173,7 +188,14 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 // Throws Error for invalid lengths and labels: on the CPU at once, on the GPU at the next
 // synchronizing call.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, IntArg blank = 0,
-                Reduction reduction = Reduction::kMean, BoolArg zero_infinity = false);
+                const Tensor& target_lengths, const CtcLossOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, IntArg blank, Reduction reduction = Reduction::kMean,
+                BoolArg zero_infinity = false) {
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths,
+                  CtcLossOptions{blank, reduction, zero_infinity});
+}
 
 }  // namespace taper::v0

@@ -187,8 +187,10 @@ Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight, cons
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                  const Tensor& weight, const Tensor& bias, BoolArg training, RealArg momentum,
-                  RealArg eps) {
+                  const BatchNormFunctionOptions& options) {
+  const Tensor &weight = options.weight, &bias = options.bias;
+  const bool training = options.training;
+  const double eps = options.eps;
   kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
                        {"input", "running_mean", "running_var", "weight", "bias"});
   require(x.dim() >= 2, "batch_norm expects an input [N, C, ...], got shape ", x.shape());
@@ -205,7 +207,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
   Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
-                        running_var, momentum);
+                        running_var, options.momentum);
   if (!training) {
     trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
   }
@@ -218,9 +220,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                     const Tensor& weight, const Tensor& bias, BoolArg use_input_stats,
-                     RealArg momentum, RealArg eps) {
-  if (!use_input_stats) {
+                     const InstanceNormFunctionOptions& options) {
+  const Tensor &weight = options.weight, &bias = options.bias;
+  const double momentum = options.momentum, eps = options.eps;
+  if (!options.use_input_stats) {
     require(running_mean.defined() && running_var.defined(),
             "Expected running_mean and running_var to be defined when use_input_stats is false");
     return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);

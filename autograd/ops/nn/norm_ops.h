@@ -29,20 +29,46 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 // Normalizes x [N, C, ...] over num_groups groups of channels of each sample. Parameters are [C].
 Tensor group_norm(const Tensor& x, IntArg num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, RealArg eps = 1e-5);
+struct BatchNormFunctionOptions {
+  Tensor weight = {}, bias = {};
+  bool training = false;
+  double momentum = 0.1, eps = 1e-5;
+};
 // Normalizes each channel of x [N, C, ...], which is row-major or channels-last; the result has the
 // same memory format. The other tensors are [C]. In training, uses the mean and variance of each
 // channel. They also update the running statistics in place, outside the tape, by momentum, with
 // the unbiased variance. Otherwise uses the running statistics.
+//
+//   batch_norm(x, running_mean, running_var, {.weight = w, .bias = b, .training = true});
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
-                  const Tensor& weight = {}, const Tensor& bias = {}, BoolArg training = false,
-                  RealArg momentum = 0.1, RealArg eps = 1e-5);
+                  const BatchNormFunctionOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias = {}, BoolArg training = false,
+                  RealArg momentum = 0.1, RealArg eps = 1e-5) {
+  return batch_norm(x, running_mean, running_var,
+                    BatchNormFunctionOptions{weight, bias, training, momentum, eps});
+}
+struct InstanceNormFunctionOptions {
+  Tensor weight = {}, bias = {};
+  bool use_input_stats = true;
+  double momentum = 0.1, eps = 1e-5;
+};
 // Normalizes x [N, C, ...]. With use_input_stats, normalizes each channel of each sample by its own
 // statistics. Their means over N update the running statistics as in batch_norm. Without
 // use_input_stats, normalizes by the running statistics.
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
-                     const Tensor& running_var = {}, const Tensor& weight = {},
-                     const Tensor& bias = {}, BoolArg use_input_stats = true,
-                     RealArg momentum = 0.1, RealArg eps = 1e-5);
+                     const Tensor& running_var = {},
+                     const InstanceNormFunctionOptions& options = {});
+// A template, so that options in braces select the function above.
+template <class = void>
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& weight, const Tensor& bias = {}, BoolArg use_input_stats = true,
+                     RealArg momentum = 0.1, RealArg eps = 1e-5) {
+  return instance_norm(x, running_mean, running_var,
+                       InstanceNormFunctionOptions{weight, bias, use_input_stats, momentum, eps});
+}
 // Returns x / max(norm(x, p) along dim, eps).
 Tensor normalize(const Tensor& x, RealArg p = 2, IntArg dim = 1, RealArg eps = 1e-12);
 

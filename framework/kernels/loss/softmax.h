@@ -1,13 +1,22 @@
 // Softmax and its logarithm along one dimension, and the fused cross entropy.
 #pragma once
 
+#include "framework/base/text_enum.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0 {
 
 // How the losses of a batch are combined. Declared outside kernels, because argument-dependent
 // lookup would otherwise find the kernel of a loss function next to the function itself.
-enum class Reduction : uint8_t { kNone, kMean, kSum, kBatchmean };  // the last for kl_div only
+// kBatchmean is for kl_div only.
+struct ReductionValues {
+  enum class Value : uint8_t { kNone, kMean, kSum, kBatchmean };
+  static constexpr Value kNone = Value::kNone, kMean = Value::kMean, kSum = Value::kSum,
+                         kBatchmean = Value::kBatchmean;
+  static constexpr const char* kOption = "reduction";
+  static constexpr const char* kWords[] = {"none", "mean", "sum", "batchmean"};
+};
+using Reduction = TextEnum<ReductionValues>;
 
 }  // namespace taper::v0
 

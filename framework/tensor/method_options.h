@@ -1,0 +1,50 @@
+// Choices that methods of Tensor take.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/base/text_enum.h"
+
+namespace taper::v0 {
+
+// How div rounds a quotient: toward zero or down.
+struct RoundingModeValues {
+  enum class Value : uint8_t { kTrunc, kFloor };
+  static constexpr Value kTrunc = Value::kTrunc, kFloor = Value::kFloor;
+  static constexpr const char* kOption = "rounding_mode";
+  static constexpr const char* kWords[] = {"trunc", "floor"};
+};
+using RoundingMode = TextEnum<RoundingModeValues>;
+
+// The formula of gelu: exact, by erf (kNone), or GPT-2's approximation by tanh.
+struct GeluApproximateValues {
+  enum class Value : uint8_t { kNone, kTanh };
+  static constexpr Value kNone = Value::kNone, kTanh = Value::kTanh;
+  static constexpr const char* kOption = "approximate";
+  static constexpr const char* kWords[] = {"none", "tanh"};
+};
+using GeluApproximate = TextEnum<GeluApproximateValues>;
+
+// How scatter_reduce combines elements that have the same index.
+struct ScatterReduceValues {
+  enum class Value : uint8_t { kSum, kProd, kMean, kAmax, kAmin };
+  static constexpr Value kSum = Value::kSum, kProd = Value::kProd, kMean = Value::kMean,
+                         kAmax = Value::kAmax, kAmin = Value::kAmin;
+  static constexpr const char* kOption = "reduce";
+  static constexpr const char* kWords[] = {"sum", "prod", "mean", "amax", "amin"};
+};
+using ScatterReduce = TextEnum<ScatterReduceValues>;
+
+// How a quantile that falls between two elements is computed. kLinear interpolates. kLower and
+// kHigher take the lower or the higher element, and kMidpoint takes their mean. kNearest takes the
+// nearer element, or the one with the even position if both are equally near.
+struct QuantileModeValues {
+  enum class Value : uint8_t { kLinear, kLower, kHigher, kMidpoint, kNearest };
+  static constexpr Value kLinear = Value::kLinear, kLower = Value::kLower, kHigher = Value::kHigher,
+                         kMidpoint = Value::kMidpoint, kNearest = Value::kNearest;
+  static constexpr const char* kOption = "interpolation";
+  static constexpr const char* kWords[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+};
+using QuantileMode = TextEnum<QuantileModeValues>;
+
+}  // namespace taper::v0
