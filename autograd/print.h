@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/scalar.h"
+#include "framework/base/text_enum.h"
 #include "framework/factory/print_options.h"
 #include "framework/tensor/tensor.h"
 
@@ -15,11 +17,19 @@ namespace taper::v0 {
 // parameter is preceded by the line "Parameter containing:". Synchronizes if x is on the GPU.
 std::string to_string(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
-// Prints "[2, 3]", "float32", "cuda:1". Constrained so that no implicit conversion selects it.
+// Prints "[2, 3]", "float32", "cuda:1", the number of a Scalar and the word of a TextEnum.
+// Constrained so that no implicit conversion selects it.
 template <class T>
-requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device> std::ostream&
-operator<<(std::ostream& out, const T& x) {
+requires std::same_as<T, Shape> || std::same_as<T, DType> || std::same_as<T, Device> ||
+    std::same_as<T, Scalar> || kIsTextEnum<T>
+        std::ostream& operator<<(std::ostream& out, const T& x) {
   return out << to_string(x);
+}
+template <class T>
+requires std::same_as<T, std::vector<Tensor>> || std::same_as<T, std::vector<NamedTensor>>
+    std::ostream& operator<<(std::ostream& out, const T&) {
+  static_assert(!sizeof(T*), "a list of tensors is not printed: print each of its tensors");
+  return out;
 }
 
 // Returns one line for each node that y depends on, from y to the leaves, followed by the nodes of

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "modules/module.h"
+#include "modules/refused_members.h"
 
 namespace taper::v0 {
 
@@ -49,6 +50,10 @@ class ModuleTensor {
 class Parameter : public ModuleTensor {
  public:
   Parameter(Module& owner, const std::string& name, const Tensor& value);
+  template <detail::IsText Name> Parameter(Name&&, const Tensor&) {
+    static_assert(detail::kNever<Name>,
+                  "the first argument is the module: Parameter weight{*this, \"weight\", x}");
+  }
   // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
   using ModuleTensor::operator=;
@@ -64,6 +69,10 @@ class Buffer : public ModuleTensor {
  public:
   Buffer(Module& owner, const std::string& name, const Tensor& value,
          const BufferOptions& options = {});
+  template <detail::IsText Name> Buffer(Name&&, const Tensor&, const BufferOptions& = {}) {
+    static_assert(detail::kNever<Name>,
+                  "the first argument is the module: Buffer mean{*this, \"mean\", x}");
+  }
   // Creates an undefined, unregistered buffer.
   Buffer() = default;
   using ModuleTensor::operator=;
@@ -116,6 +125,7 @@ template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... 
 // tree, given by an owner and a name, and the module in that place.
 class ChildBase {
  protected:
+  explicit ChildBase(detail::Refused);  // not defined
   // Registers the module with the owner.
   ChildBase(Module& owner, const std::string& name, std::unique_ptr<Module> module);
   // Takes over the module and its place.
@@ -171,9 +181,38 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
  public:
   Child() = delete;  // give the owner and the name: Child<Linear> fc{*this, "fc", 3, 4}
   template <class NotAName, class... Args>
-  requires(!std::is_convertible_v<NotAName, std::string>) Child(Module&, NotAName&&, Args&&...) {
-    static_assert(!sizeof(NotAName), "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
+  requires(!detail::IsText<NotAName>) Child(Module&, NotAName&&, Args&&...)
+      : ChildBase(detail::Refused()) {
+    static_assert(detail::kNever<NotAName>,
+                  "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
   }
+  // The owner is missing, without or with options in braces.
+  template <detail::IsText Name, class... Args>
+  explicit Child(Name&&, Args&&...) : ChildBase(detail::refuse_without_owner<Name>()) {}
+  template <detail::IsText Name, class N = M>
+  Child(Name&&, const typename N::Options&) : ChildBase(detail::refuse_without_owner<Name>()) {}
+  template <detail::IsText Name, class A, class N = M>
+  Child(Name&&, const A&, const typename N::Options&)
+      : ChildBase(detail::refuse_without_owner<Name>()) {}
+  template <detail::IsText Name, class A, class B, class N = M>
+  Child(Name&&, const A&, const B&, const typename N::Options&)
+      : ChildBase(detail::refuse_without_owner<Name>()) {}
+  template <detail::IsText Name, class A, class B, class C, class N = M>
+  Child(Name&&, const A&, const B&, const C&, const typename N::Options&)
+      : ChildBase(detail::refuse_without_owner<Name>()) {}
+  // The braces hold an option that the module does not have.
+  template <class N = M>
+  Child(detail::AnyOwner, const std::string&, detail::AnyBraces)
+      : ChildBase(detail::refuse_options<N>()) {}
+  template <class A>
+  Child(detail::AnyOwner, const std::string&, const A&, detail::AnyBraces)
+      : ChildBase(detail::refuse_options<A>()) {}
+  template <class A, class B>
+  Child(detail::AnyOwner, const std::string&, const A&, const B&, detail::AnyBraces)
+      : ChildBase(detail::refuse_options<A>()) {}
+  template <class A, class B, class C>
+  Child(detail::AnyOwner, const std::string&, const A&, const B&, const C&, detail::AnyBraces)
+      : ChildBase(detail::refuse_options<A>()) {}
   template <class... Args>
   Child(Module& owner, const std::string& name, Args&&... args)
       : ChildBase(owner, name, make_module<M>(std::forward<Args>(args)...)) {}

@@ -85,4 +85,11 @@ class Scalar {
   };
 };
 
+// Returns the number as text: "true", "3" or "0.5". A template, so that numbers are not converted
+// to a Scalar to call it.
+template <std::same_as<Scalar> T> std::string to_string(const T& x) {
+  if (x.dtype() == kBool) return concat_to_string(x.to_double() != 0);
+  return x.dtype() == kInt64 ? concat_to_string(x.to_int()) : concat_to_string(x.to_double());
+}
+
 }  // namespace taper::v0

@@ -63,8 +63,57 @@ struct Net : Module {
 };
 Net net;
 
+//! AChildNeedsItsOwner: the first argument of a Child is its owner
+struct Net : Module {
+  Child<Linear> layer{"layer", 3, 4};
+};
+
+//! AChildWithOptionsNeedsItsOwner: the first argument of a Child is its owner
+struct Net : Module {
+  Child<Conv2d> layer{"layer", 1, 8, 3, {.padding = 1}};
+};
+
+//! AChildNeedsItsName: a Child has a name
+struct Net : Module {
+  Child<Linear> layer{*this, 3, 4};
+};
+
+//! AParameterNeedsItsModule: the first argument is the module
+struct Net : Module {
+  Parameter weight{"weight", ones({2})};
+};
+
+//! ABufferNeedsItsModule: the first argument is the module
+struct Net : Module {
+  Buffer mean{"mean", ones({2})};
+};
+
+//! AChildRefusesAMisspeltOption: (braces are no options of|no matching constructor)
+struct Net : Module {
+  Child<Linear> layer{*this, "layer", 3, 4, {.bais = false}};
+};
+
+//! AChildRefusesAMisspeltOptionAmongOthers: (no options of|no matching constructor)
+struct Net : Module {
+  Child<Conv2d> layer{*this, "layer", 1, 8, 3, {.stride = 2, .pading = 1, .bias = false}};
+};
+
+//! OptionsHaveTheOrderOfTheirDeclaration: (designator order|in declaration order)
+struct Net : Module {
+  Child<Conv2d> layer{*this, "layer", 1, 8, 3, {.padding = 1, .stride = 2}};
+};
+
+//! OptionsOfFunctionsHaveTheOrderOfTheirDeclaration: (designator order|in declaration order)
+Tensor y(const Tensor& x, const Tensor& w) { return conv2d(x, w, {}, {.padding = 1, .stride = 2}); }
+
+//! AFunctionRefusesAMisspeltOption: (InterpolateOptions|no matching function)
+Tensor y(const Tensor& x) { return interpolate(x, {.scale = 2}); }
+
+//! ListsOfTensorsAreNotPrinted: a list of tensors is not printed
+void print(const Module& net) { std::cout << net.parameters(); }
+
 //! AChildTakesTheCallsOfItsModule: no call of this Child's module takes these arguments
-void f(Child<Linear>& layer, const Tensor& x) { layer(x, "relu"); }
+void f(Child<Linear>& layer, const Tensor& x) { layer(x, "relu", 3); }
 
 //! AChildTakesTheBracesOfItsModule: (no match for call to|no matching function for call to)
 void f(Child<MultiheadAttention>& mha, const Tensor& x) { mha(x, x, x, {.need_wieghts = false}); }
@@ -105,8 +154,14 @@ Tensor made = zeros(true);
 //! CountsOfTensorTypesTakeNoBool: this argument is an integer
 Tensor made = FloatTensor(2, true);
 
-//! GeluTakesNoText: this argument is true or false
-Tensor activated(const Tensor& x) { return gelu(x, "none"); }
+//! GeluTakesNoBool: (to .*GeluApproximate|no matching function for call to .gelu)
+Tensor activated(const Tensor& x) { return gelu(x, true); }
+
+//! ChoicesTakeNoNumber: (to .*Reduction|no matching function for call to .mse_loss)
+Tensor loss(const Tensor& x) { return mse_loss(x, x, 2); }
+
+//! ChoicesTakeNoEnumeratorOfOthers: (to .*PadMode|no matching function)
+Tensor padded(const Tensor& x) { return pad(x, {1, 1}, Reduction::kSum); }
 
 //! FlagsTakeNoNumber: this argument is true or false
 Tensor total(const Tensor& x) { return x.sum({0}, 1); }

@@ -24,6 +24,7 @@ awk -v work="$work" '
   file { print > file }' "$here/cases.cpp"
 cat > "$work/prelude.h" <<'END'
 #pragma once
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -32,13 +33,16 @@ cat > "$work/prelude.h" <<'END'
 using namespace taper;
 END
 
-flags=(-std=c++20 -w -I"$include" -I"$work")
+flags=(-std=c++20 -I"$include" -I"$work")
 # The prelude is a precompiled header for both compilers. It must compile alone.
 case $("$compiler" --version) in
   *clang*)
+    # clang only warns about options in the wrong order, which GCC refuses.
+    flags+=(-Wno-everything -Werror=reorder-init-list)
     "$compiler" "${flags[@]}" -x c++-header "$work/prelude.h" -o "$work/prelude.h.pch"
     flags+=(-include-pch "$work/prelude.h.pch" -fno-caret-diagnostics) ;;
   *)
+    flags+=(-w)
     "$compiler" "${flags[@]}" -x c++-header "$work/prelude.h" -o "$work/prelude.h.gch"
     flags+=(-fno-diagnostics-show-caret) ;;
 esac
