@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/sampler.h"
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::data {
@@ -15,7 +16,14 @@ namespace taper::v0::data {
 struct DataLoaderOptions;
 
 // What the targets are: classes, numbers, or the tokens that follow. Tables have no token targets.
-enum class Task { kClassification, kRegression, kLanguage };
+struct TaskValues {
+  enum class Value : uint8_t { kClassification, kRegression, kLanguage };
+  static constexpr Value kClassification = Value::kClassification, kRegression = Value::kRegression,
+                         kLanguage = Value::kLanguage;
+  static constexpr const char* kOption = "task";
+  static constexpr const char* kWords[] = {"classification", "regression", "language"};
+};
+using Task = TextEnum<TaskValues>;
 
 // Samples [N, ...] with inputs and targets. Inputs are float32 images and features, or int64
 // tokens. Targets are int64 classes [N], float32 values [N], or int64 tokens [N, T] with

@@ -9,12 +9,19 @@
 #include <vector>
 
 #include "data/transforms.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // Whether the whole set is copied to the GPU. kAuto copies it if it needs less than half of the
 // free memory.
-enum class OnDevice { kAuto, kAlways, kNever };
+struct OnDeviceValues {
+  enum class Value : uint8_t { kAuto, kAlways, kNever };
+  static constexpr Value kAuto = Value::kAuto, kAlways = Value::kAlways, kNever = Value::kNever;
+  static constexpr const char* kOption = "on_device";
+  static constexpr const char* kWords[] = {"auto", "always", "never"};
+};
+using OnDevice = TextEnum<OnDeviceValues>;
 
 // Options of a DataLoader, named as in torch.utils.data.DataLoader.
 struct DataLoaderOptions {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::distributed {
 class Communicator;  // framework/distributed/communicator.h
@@ -71,7 +72,15 @@ Metric confusion_matrix(int64_t num_classes);
 // or outputs. kWeighted: the mean weighted by the classes' shares of the targets. kMicro: the score
 // over all samples together, which equals the accuracy (sklearn.metrics.f1_score and others). A
 // score of 0 / 0 counts as 0.
-enum class Average { kMacro, kMicro, kWeighted };
+struct AverageValues {
+  enum class Value : uint8_t { kMacro, kMicro, kWeighted };
+  static constexpr Value kMacro = Value::kMacro, kMicro = Value::kMicro,
+                         kWeighted = Value::kWeighted;
+  static constexpr const char* kOption = "average";
+  static constexpr const char* kWords[] = {"macro", "micro", "weighted"};
+};
+using Average = TextEnum<AverageValues>;
+
 // The share of the predictions of a class that are right.
 Metric precision(int64_t num_classes, Average average = Average::kMacro);
 // The share of the samples of a class that are found.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/base/namespace.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
@@ -22,7 +23,14 @@ CharClass class_of(uint32_t code_point);
 // A vocabulary, and the rules by which text is split into its tokens. Immutable.
 class Tokenizer {
  public:
-  enum class TokenKind { kChars, kBytes, kGpt2 };
+  struct TokenKindValues {
+    enum class Value : uint8_t { kChars, kBytes, kGpt2 };
+    static constexpr Value kChars = Value::kChars, kBytes = Value::kBytes, kGpt2 = Value::kGpt2;
+    static constexpr const char* kOption = "tokenizer";
+    static constexpr const char* kWords[] = {"chars", "bytes", "gpt2"};
+  };
+  using TokenKind = TextEnum<TokenKindValues>;
+
   // The data that define a tokenizer, as UTF-8.
   struct Parts {
     TokenKind kind = TokenKind::kChars;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/text_enum.h"
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
@@ -34,7 +35,13 @@ namespace taper::v0 {
 // binary tree. Rank r processes the leaves from r * shards / size() on. It runs one backward pass
 // per leaf, all but the last in a no_sync() scope. Leaves 2i and 2i + 1 are added, then these sums
 // in pairs, and so on. Gradients must be cleared before each step.
-enum class ReduceOrder : uint8_t { kFastest, kTree };
+struct ReduceOrderValues {
+  enum class Value : uint8_t { kFastest, kTree };
+  static constexpr Value kFastest = Value::kFastest, kTree = Value::kTree;
+  static constexpr const char* kOption = "order";
+  static constexpr const char* kWords[] = {"fastest", "tree"};
+};
+using ReduceOrder = TextEnum<ReduceOrderValues>;
 
 struct DataParallelOptions {
   // The number of bytes of gradients that are reduced together. The first bucket has a 25th of

@@ -24,10 +24,9 @@ double variance_of_glorot(const Tensor& x) {
 // Returns 0 for a tensor without elements, whose fans may be 0.
 double he_deviation(const Tensor& x, const KaimingOptions& o) {
   if (x.numel() == 0) return 0;
-  require<ValueError>(o.mode == "fan_in" || o.mode == "fan_out", "Mode ", o.mode,
-                      " not supported, please use one of ['fan_in', 'fan_out']");
   const Fans fans = calculate_fan_in_and_fan_out(x);
-  return calculate_gain(o.nonlinearity, o.a) / std::sqrt(o.mode == "fan_in" ? fans.in : fans.out);
+  return calculate_gain(o.nonlinearity, o.a) /
+         std::sqrt(o.mode == FanMode::kFanIn ? fans.in : fans.out);
 }
 
 // Returns the number x with erf(x) = y, by Winitzki's approximation, refined by Halley's method.
@@ -91,15 +90,14 @@ Tensor eye_(const Tensor& x) {
   return x.copy_(eq(count(0).unsqueeze(1), count(1)));
 }
 
-double calculate_gain(const std::string& nonlinearity, std::optional<double> param) {
-  const auto is = [&](const char* name) { return nonlinearity == name; };
-  if (is("linear") || is("conv1d") || is("conv2d") || is("sigmoid")) return 1;
-  if (is("tanh")) return 5.0 / 3;
-  if (is("relu")) return std::numbers::sqrt2;
-  if (is("selu")) return 3.0 / 4;
-  if (!is("leaky_relu")) throw ValueError("Unsupported nonlinearity ", nonlinearity);
-  const double slope = param.value_or(0.01);
-  return std::sqrt(2 / (1 + slope * slope));
+double calculate_gain(Nonlinearity nonlinearity, std::optional<double> param) {
+  switch (nonlinearity) {
+    case Nonlinearity::kTanh: return 5.0 / 3;
+    case Nonlinearity::kRelu: return std::numbers::sqrt2;
+    case Nonlinearity::kSelu: return 3.0 / 4;
+    case Nonlinearity::kLeakyRelu: return std::sqrt(2 / (1 + std::pow(param.value_or(0.01), 2)));
+    default: return 1;
+  }
 }
 
 Fans calculate_fan_in_and_fan_out(const Tensor& x) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "framework/base/text_enum.h"
 #include "framework/factory/generator.h"
 #include "framework/tensor/tensor.h"
 
@@ -21,9 +22,39 @@ Tensor zeros_(const Tensor& x);
 // Writes ones on the diagonal of a matrix and zeros elsewhere.
 Tensor eye_(const Tensor& x);
 
-// Returns the factor of the standard deviation that preserves the variance across a nonlinearity:
-// "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (`param` is its slope) or "selu".
-double calculate_gain(const std::string& nonlinearity, std::optional<double> param = std::nullopt);
+// What follows a weight. The gain of convolutions and of sigmoid is 1, as that of linear.
+struct NonlinearityValues {
+  enum class Value : uint8_t {
+    kLinear,
+    kConv1d,
+    kConv2d,
+    kConv3d,
+    kConvTranspose1d,
+    kConvTranspose2d,
+    kConvTranspose3d,
+    kSigmoid,
+    kTanh,
+    kRelu,
+    kLeakyRelu,
+    kSelu
+  };
+  static constexpr Value kLinear = Value::kLinear, kConv1d = Value::kConv1d,
+                         kConv2d = Value::kConv2d, kConv3d = Value::kConv3d,
+                         kConvTranspose1d = Value::kConvTranspose1d,
+                         kConvTranspose2d = Value::kConvTranspose2d,
+                         kConvTranspose3d = Value::kConvTranspose3d, kSigmoid = Value::kSigmoid,
+                         kTanh = Value::kTanh, kRelu = Value::kRelu, kLeakyRelu = Value::kLeakyRelu,
+                         kSelu = Value::kSelu;
+  static constexpr const char* kOption = "nonlinearity";
+  static constexpr const char* kWords[] = {
+      "linear",           "conv1d",  "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+      "conv_transpose3d", "sigmoid", "tanh",   "relu",   "leaky_relu",       "selu"};
+};
+using Nonlinearity = TextEnum<NonlinearityValues>;
+
+// Returns the factor of the standard deviation that preserves the variance across a nonlinearity.
+// `param` is the slope of leaky_relu.
+double calculate_gain(Nonlinearity nonlinearity, std::optional<double> param = std::nullopt);
 
 // The number of inputs and outputs of a layer with the weight [out, in, ...], per element of the
 // result.
@@ -36,10 +67,19 @@ Fans calculate_fan_in_and_fan_out(const Tensor& x);
 Tensor xavier_uniform_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 Tensor xavier_normal_(const Tensor& x, double gain = 1, Generator* generator = nullptr);
 
+// Whether the variance of the outputs (kFanIn) or of the gradients (kFanOut) is preserved.
+struct FanModeValues {
+  enum class Value : uint8_t { kFanIn, kFanOut };
+  static constexpr Value kFanIn = Value::kFanIn, kFanOut = Value::kFanOut;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"fan_in", "fan_out"};
+};
+using FanMode = TextEnum<FanModeValues>;
+
 struct KaimingOptions {
   double a = 0;  // slope of leaky_relu
-  std::string mode = "fan_in";
-  std::string nonlinearity = "leaky_relu";
+  FanMode mode = FanMode::kFanIn;
+  Nonlinearity nonlinearity = Nonlinearity::kLeakyRelu;
   Generator* generator = nullptr;
 };
 // Draws with the variance gain^2 / fan (He et al., 2015).

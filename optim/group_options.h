@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 #include "framework/kernels/optim/update.h"
 #include "framework/tensor/tensor.h"
 
@@ -45,19 +46,18 @@ struct SettingList {
   std::vector<Setting> take();
 
   template <class T> void operator()(const char* name, T& x, Range range, const char*) {
-    using Number = std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::decay<T>>;
     if (std::string_view(name) == "master_weights") return;
-    add(name, {}, dtype_of<typename Number::type>, &x, range);
+    if constexpr (kIsTextEnum<T>) {
+      add(name, {}, dtype_of<std::underlying_type_t<typename T::Value>>, &x, range);
+    } else {
+      add(name, {}, dtype_of<T>, &x, range);
+    }
   }
   template <class T, size_t N>
   void operator()(const char* name, std::array<T, N>& x, Range range, const char*) {
     add(name, int64_t(N), dtype_of<T>, x.data(), range);
   }
   template <class T> void operator()(const char* name, T& x, const char* text) {
-    (*this)(name, x, kAny, text);
-  }
-  template <class T>
-  void operator()(const char* name, T& x, std::initializer_list<const char*>, const char* text) {
     (*this)(name, x, kAny, text);
   }
 };

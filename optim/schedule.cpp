@@ -137,13 +137,13 @@ Schedule one_cycle(const OneCycleOptions& o) {
 }
 
 Schedule cyclic(const CyclicOptions& o) {
-  using enum CyclicOptions::Mode;
+  using Mode = CyclicOptions::Mode;
   check_positive("step_size_up", o.step_size_up);
   check_positive("step_size_down", o.step_size_down.value_or(1));
   const int64_t up = o.step_size_up, total = up + o.step_size_down.value_or(up);
   const auto height = [=](int64_t t) {
-    if (o.mode == kExpRange) return std::pow(o.gamma, double(t));
-    return o.mode == kTriangular2 ? std::pow(0.5, double(t / total)) : 1;
+    if (o.mode == Mode::kExpRange) return std::pow(o.gamma, double(t));
+    return o.mode == Mode::kTriangular2 ? std::pow(0.5, double(t / total)) : 1;
   };
   return {[=, max_lr = o.max_lr](int64_t t, double base) {
             const int64_t x = t % total;

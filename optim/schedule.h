@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
@@ -49,7 +50,14 @@ Schedule cosine_annealing(int64_t T_max, double eta_min = 0);
 Schedule lambda(std::function<double(int64_t step)> factor);
 Schedule multiplicative(const std::function<double(int64_t step)>& factor);
 // The rate changes from base_lr to swa_lr in anneal_epochs steps and stays there (SWALR).
-enum class Anneal : uint8_t { kCos, kLinear };
+struct AnnealValues {
+  enum class Value : uint8_t { kCos, kLinear };
+  static constexpr Value kCos = Value::kCos, kLinear = Value::kLinear;
+  static constexpr const char* kOption = "anneal_strategy";
+  static constexpr const char* kWords[] = {"cos", "linear"};
+};
+using Anneal = TextEnum<AnnealValues>;
+
 Schedule swa(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::kCos);
 // Like cosine_annealing(), but restarts at base_lr after T_0 steps. Each period is T_mult times as
 // long as the one before (CosineAnnealingWarmRestarts).
@@ -68,7 +76,7 @@ struct OneCycleOptions {
 
   template <class V> void describe(V& v) {
     v("pct_start", pct_start, kBetweenZeroAndOne, "fraction of the run with a rising rate");
-    v("anneal_strategy", anneal_strategy, {"cos", "linear"}, "shape of the rise and the fall");
+    v("anneal_strategy", anneal_strategy, "shape of the rise and the fall");
     v("div_factor", div_factor, kPositive, "the initial rate is max_lr / div_factor");
     v("final_div_factor", final_div_factor, kPositive,
       "the final rate is the initial rate / final_div_factor");
@@ -87,14 +95,22 @@ struct CyclicOptions {
   std::optional<int64_t> step_size_down = std::nullopt;  // default: step_size_up
   // The factor of the amplitude. kTriangular: 1. kTriangular2: 0.5 to the power of the completed
   // cycles. kExpRange: gamma to the power of the step.
-  enum class Mode : uint8_t { kTriangular, kTriangular2, kExpRange } mode = Mode::kTriangular;
+  struct ModeValues {
+    enum class Value : uint8_t { kTriangular, kTriangular2, kExpRange };
+    static constexpr Value kTriangular = Value::kTriangular, kTriangular2 = Value::kTriangular2,
+                           kExpRange = Value::kExpRange;
+    static constexpr const char* kOption = "mode";
+    static constexpr const char* kWords[] = {"triangular", "triangular2", "exp_range"};
+  };
+  using Mode = TextEnum<ModeValues>;
+
+  Mode mode = Mode::kTriangular;
   double gamma = 1;
 
   template <class V> void describe(V& v) {
     v("step_size_up", step_size_up, kCount, "length of the rise");
     v("step_size_down", step_size_down, kCount, "length of the fall; default: step_size_up");
-    v("mode", mode, {"triangular", "triangular2", "exp_range"},
-      "amplitude: constant, halved each cycle, or gamma to the power of the step");
+    v("mode", mode, "amplitude: constant, halved each cycle, or gamma to the power of the step");
     v("gamma", gamma, kPositive, "factor of exp_range");
   }
 };
@@ -139,11 +155,27 @@ class LRScheduler {
 };
 
 struct PlateauOptions {
-  enum class Mode : uint8_t { kMin, kMax } mode = Mode::kMin;
+  struct ModeValues {
+    enum class Value : uint8_t { kMin, kMax };
+    static constexpr Value kMin = Value::kMin, kMax = Value::kMax;
+    static constexpr const char* kOption = "mode";
+    static constexpr const char* kWords[] = {"min", "max"};
+  };
+  using Mode = TextEnum<ModeValues>;
+
+  Mode mode = Mode::kMin;
   double factor = 0.1;
   int64_t patience = 10;
   double threshold = 1e-4;
-  enum class ThresholdMode : uint8_t { kRel, kAbs } threshold_mode = ThresholdMode::kRel;
+  struct ThresholdModeValues {
+    enum class Value : uint8_t { kRel, kAbs };
+    static constexpr Value kRel = Value::kRel, kAbs = Value::kAbs;
+    static constexpr const char* kOption = "threshold_mode";
+    static constexpr const char* kWords[] = {"rel", "abs"};
+  };
+  using ThresholdMode = TextEnum<ThresholdModeValues>;
+
+  ThresholdMode threshold_mode = ThresholdMode::kRel;
   int64_t cooldown = 0;
   std::vector<double> min_lr = {};  // one for all groups, or one for each; empty: 0
   double eps = 1e-8;
@@ -152,8 +184,7 @@ struct PlateauOptions {
     v("factor", factor, kBetweenZeroAndOne, "factor by which the rate is multiplied");
     v("patience", patience, kCountOrNone, "evaluations without improvement that are tolerated");
     v("threshold", threshold, kNonNegative, "smallest change that counts as an improvement");
-    v("threshold_mode", threshold_mode, {"rel", "abs"},
-      "threshold relative to the best value, or absolute");
+    v("threshold_mode", threshold_mode, "threshold relative to the best value, or absolute");
     v("cooldown", cooldown, kCountOrNone, "evaluations to wait after a reduction");
     v("eps", eps, kNonNegative, "smallest change of the rate");
   }

@@ -133,9 +133,7 @@ Method method(const std::string& header, const std::string& type, const std::str
               "(" + joined(passed) + "); }"};
 }
 
-// Appends the methods of a function. Enumerators are not declared in the header of the methods, so
-// an argument with an enumerator as its default leads to two methods: one without it, and one with
-// all arguments.
+// Appends the method of a function.
 void append_methods(const std::string& header, const std::string& statement,
                     std::vector<Method>& out) {
   const std::regex function(
@@ -143,16 +141,7 @@ void append_methods(const std::string& header, const std::string& statement,
       "[a-z_]+(?:, (.*))?\\)");
   std::smatch match;
   if (!std::regex_match(statement, match, function) || kNotMethods.contains(match[2])) return;
-  std::vector<std::string> arguments = split_arguments(match[3]);
-  const auto has_enumerator = [](const std::string& argument) {
-    return std::regex_search(argument, std::regex(" = [A-Z][A-Za-z]*::"));
-  };
-  const auto first = std::ranges::find_if(arguments, has_enumerator);
-  if (first != arguments.end()) {
-    out.push_back(method(header, match[1], match[2], {arguments.begin(), first}));
-    std::ranges::transform(arguments, arguments.begin(), without_default);
-  }
-  out.push_back(method(header, match[1], match[2], arguments));
+  out.push_back(method(header, match[1], match[2], split_arguments(match[3])));
 }
 
 std::vector<Method> expected_methods() {

@@ -63,14 +63,12 @@ struct ConsoleOptions {
   bool is_quiet = false;
 
   void describe(Schema& v) {
-    v("--log-level", level, log_level_names(),
+    v("--log-level", level, {std::begin(LogLevel::kWords), std::end(LogLevel::kWords)},
       "lowest level of messages on stderr: trace, debug, info (the default), warn or error");
     v("--quiet", is_quiet, "print only warnings and errors, like --log-level warn");
   }
   void apply() const {
-    const std::vector<std::string> names = log_level_names();
-    const auto named = std::ranges::find(names, level);
-    if (named != names.end()) return set_console_level(LogLevel(named - names.begin()));
+    if (!level.empty()) return set_console_level(level);
     if (is_quiet) set_console_level(LogLevel::kWarning);
   }
 };

@@ -100,11 +100,8 @@ Tensor div(const Tensor& a, const Tensor& b) {
                 });
 }
 
-Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode) {
-  const bool down = rounding_mode == "floor";
-  require(down || rounding_mode == "trunc",
-          "div expected rounding_mode to be \"trunc\" or \"floor\" but found \"", rounding_mode,
-          "\"");
+Tensor div(const Tensor& a, const Tensor& b, RoundingMode rounding_mode) {
+  const bool down = rounding_mode == RoundingMode::kFloor;
   Tensor y = kernels::binary(down ? BinaryOp::kFloorDivide : BinaryOp::kDivTrunc, a, b);
   if (!needs_grad({a, b})) return y;
   return record("DivBackward0", y, {a, b}, [a = TensorMeta(a), b = TensorMeta(b)](Gradients& g) {
@@ -303,7 +300,7 @@ Tensor Tensor::add(const Tensor& b, Scalar alpha) const { return taper::add(*thi
 Tensor Tensor::sub(const Tensor& b, Scalar alpha) const { return taper::sub(*this, b, alpha); }
 Tensor Tensor::mul(const Tensor& b) const { return taper::mul(*this, b); }
 Tensor Tensor::div(const Tensor& b) const { return taper::div(*this, b); }
-Tensor Tensor::div(const Tensor& b, const std::string& rounding_mode) const {
+Tensor Tensor::div(const Tensor& b, RoundingMode rounding_mode) const {
   return taper::div(*this, b, rounding_mode);
 }
 Tensor Tensor::floor_divide(const Tensor& b) const { return taper::floor_divide(*this, b); }
@@ -351,7 +348,7 @@ Tensor Tensor::add(Scalar b) const { return taper::add(*this, b); }
 Tensor Tensor::sub(Scalar b) const { return taper::sub(*this, b); }
 Tensor Tensor::mul(Scalar b) const { return taper::mul(*this, b); }
 Tensor Tensor::div(Scalar b) const { return taper::div(*this, b); }
-Tensor Tensor::div(Scalar b, const std::string& rounding_mode) const {
+Tensor Tensor::div(Scalar b, RoundingMode rounding_mode) const {
   return taper::div(*this, b, rounding_mode);
 }
 Tensor Tensor::floor_divide(Scalar b) const { return taper::floor_divide(*this, b); }

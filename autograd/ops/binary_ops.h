@@ -22,8 +22,8 @@ namespace taper::v0 {
 // Returns a / b. Integers are divided in float32.
 [[nodiscard]] Tensor div(const Tensor& a, const Tensor& b);
 // Rounds the quotient: "floor" is floor_divide, "trunc" rounds toward zero. Integers stay integers.
-// The gradient is 0. Throws Error for another rounding mode.
-[[nodiscard]] Tensor div(const Tensor& a, const Tensor& b, const std::string& rounding_mode);
+// The gradient is 0.
+[[nodiscard]] Tensor div(const Tensor& a, const Tensor& b, RoundingMode rounding_mode);
 // Like Python's // and %: the quotient is rounded down, and the remainder has the sign of b.
 // floor_divide is not differentiable.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
@@ -92,7 +92,7 @@ Tensor sum_to(const Tensor& dy, const Shape& shape);
 [[nodiscard]] inline Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrap_scalar(b)); }
 [[nodiscard]] inline Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrap_scalar(b)); }
 [[nodiscard]] inline Tensor div(const Tensor& a, Scalar b) { return div(a, wrap_scalar(b)); }
-[[nodiscard]] inline Tensor div(const Tensor& a, Scalar b, const std::string& rounding_mode) {
+[[nodiscard]] inline Tensor div(const Tensor& a, Scalar b, RoundingMode rounding_mode) {
   return div(a, wrap_scalar(b), rounding_mode);
 }
 inline Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrap_scalar(b)); }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -71,7 +72,14 @@ Tensor stack(const std::vector<Tensor>& tensors, IntArg dim = 0);
 // concatenates along the first dimension, with 1-d tensors as rows.
 Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
-enum class MeshIndexing { kIj, kXy };
+struct MeshIndexingValues {
+  enum class Value : uint8_t { kIj, kXy };
+  static constexpr Value kIj = Value::kIj, kXy = Value::kXy;
+  static constexpr const char* kOption = "indexing";
+  static constexpr const char* kWords[] = {"ij", "xy"};
+};
+using MeshIndexing = TextEnum<MeshIndexingValues>;
+
 // Expands vectors or 0-dim tensors of one dtype to views of one common shape. Vector i varies along
 // dimension i. MeshIndexing::kXy exchanges the first two dimensions.
 //

@@ -228,8 +228,8 @@ Tensor leaky_relu(const Tensor& x, RealArg negative_slope) {
   return pointwise(Op::kLeakyRelu, x, {.a = negative_slope});
 }
 Tensor elu(const Tensor& x, RealArg alpha) { return pointwise(Op::kElu, x, {.a = alpha}); }
-Tensor gelu(const Tensor& x, BoolArg tanh_form) {
-  return pointwise(tanh_form ? Op::kGeluTanh : Op::kGelu, x);
+Tensor gelu(const Tensor& x, GeluApproximate approximate) {
+  return pointwise(approximate == GeluApproximate::kTanh ? Op::kGeluTanh : Op::kGelu, x);
 }
 Tensor silu(const Tensor& x) { return pointwise(Op::kSilu, x); }
 Tensor softplus(const Tensor& x, RealArg beta, RealArg threshold) {
@@ -338,7 +338,7 @@ Tensor Tensor::leaky_relu(RealArg negative_slope) const {
   return taper::leaky_relu(*this, negative_slope);
 }
 Tensor Tensor::elu(RealArg alpha) const { return taper::elu(*this, alpha); }
-Tensor Tensor::gelu(BoolArg tanh_form) const { return taper::gelu(*this, tanh_form); }
+Tensor Tensor::gelu(GeluApproximate approximate) const { return taper::gelu(*this, approximate); }
 Tensor Tensor::silu() const { return taper::silu(*this); }
 Tensor Tensor::softplus(RealArg beta, RealArg threshold) const {
   return taper::softplus(*this, beta, threshold);

@@ -55,9 +55,9 @@ Tensor frac(const Tensor& x);
 [[nodiscard]] Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, RealArg negative_slope = 0.01);
 Tensor elu(const Tensor& x, RealArg alpha = 1);
-// Returns x times the normal distribution function. The default form uses erf. tanh_form selects
-// GPT-2's approximation by tanh (PyTorch: approximate="tanh").
-Tensor gelu(const Tensor& x, BoolArg tanh_form = false);
+// Returns x times the normal distribution function. The default formula uses erf. "tanh" selects
+// GPT-2's approximation: gelu(x, "tanh").
+Tensor gelu(const Tensor& x, GeluApproximate approximate = GeluApproximate::kNone);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x, RealArg beta = 1, RealArg threshold = 20);
 Tensor selu(const Tensor& x);

@@ -3,11 +3,19 @@
 #pragma once
 
 #include "data/images/images.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // CIFAR-10; the 100 fine or 20 coarse classes of CIFAR-100
-enum class CifarLabels { kTen, kFine, kCoarse };
+struct CifarLabelsValues {
+  enum class Value : uint8_t { kTen, kFine, kCoarse };
+  static constexpr Value kTen = Value::kTen, kFine = Value::kFine, kCoarse = Value::kCoarse;
+  static constexpr const char* kOption = "labels";
+  static constexpr const char* kWords[] = {"cifar10", "fine", "coarse"};
+};
+using CifarLabels = TextEnum<CifarLabelsValues>;
+
 constexpr int64_t classes_of(CifarLabels labels) {
   return labels == CifarLabels::kTen ? 10 : labels == CifarLabels::kFine ? 100 : 20;
 }
@@ -30,8 +38,7 @@ struct Cifar {
 
   template <class V> void describe(V& v) {
     v("root", root, kPath, "directory of the .bin files").required();
-    v("labels", labels, {"cifar10", "fine", "coarse"},
-      "CIFAR-10, or CIFAR-100 with fine or coarse labels");
+    v("labels", labels, "CIFAR-10, or CIFAR-100 with fine or coarse labels");
   }
 
   Splits load(uint64_t seed) const;

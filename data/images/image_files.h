@@ -9,12 +9,19 @@
 
 #include "data/folders.h"
 #include "data/images/images.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // The channels of the result. kUnchanged keeps those of the file (palettes become colors). The
 // other modes give one or three channels without transparency.
-enum class ImageMode { kUnchanged, kGray, kRgb };
+struct ImageModeValues {
+  enum class Value : uint8_t { kUnchanged, kGray, kRgb };
+  static constexpr Value kUnchanged = Value::kUnchanged, kGray = Value::kGray, kRgb = Value::kRgb;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"unchanged", "gray", "rgb"};
+};
+using ImageMode = TextEnum<ImageModeValues>;
 
 // Reads uint8 [C, H, W] with 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA) channels. 16-bit
 // samples are rounded to 8 bits. The first bytes determine the format (torchvision.io.read_image).

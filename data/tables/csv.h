@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "data/tables/standardizer.h"
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::data {
@@ -20,15 +21,36 @@ namespace taper::v0::data {
 struct CsvFormat {
   // Whether the first row is a header. kAuto: it is if it has words but no numbers in the columns
   // in which the second row has numbers.
-  enum class Header { kAuto, kPresent, kAbsent };
+  struct HeaderValues {
+    enum class Value : uint8_t { kAuto, kPresent, kAbsent };
+    static constexpr Value kAuto = Value::kAuto, kPresent = Value::kPresent,
+                           kAbsent = Value::kAbsent;
+    static constexpr const char* kOption = "header";
+    static constexpr const char* kWords[] = {"auto", "present", "absent"};
+  };
+  using Header = TextEnum<HeaderValues>;
+
   // Treatment of features that are empty or are one of NA, N/A, #N/A, <NA>, nan, null and ?.
   // kRefuse: an error. kMean: replaced by the mean of the training rows. read_csv() returns nan for
   // them, because the training rows are selected after reading; features_of() replaces nan. A
   // missing label or target is always an error.
-  enum class Missing { kRefuse, kMean };
+  struct MissingValues {
+    enum class Value : uint8_t { kRefuse, kMean };
+    static constexpr Value kRefuse = Value::kRefuse, kMean = Value::kMean;
+    static constexpr const char* kOption = "missing";
+    static constexpr const char* kWords[] = {"refuse", "mean"};
+  };
+  using Missing = TextEnum<MissingValues>;
+
   // Treatment of columns of words. kRefuse: an error. kOneHot: one feature per word, which is 1 in
   // the rows that have the word.
-  enum class Categories { kRefuse, kOneHot };
+  struct CategoriesValues {
+    enum class Value : uint8_t { kRefuse, kOneHot };
+    static constexpr Value kRefuse = Value::kRefuse, kOneHot = Value::kOneHot;
+    static constexpr const char* kOption = "categories";
+    static constexpr const char* kWords[] = {"refuse", "one_hot"};
+  };
+  using Categories = TextEnum<CategoriesValues>;
 
   std::string label = "-1";  // the label column: a name in the header, or an index; -1 is the last
   Header header = Header::kAuto;
@@ -55,8 +77,7 @@ struct Csv : CsvFormat {
         .idle_when("test_path is given", [this] { return test_path.has_value(); });
     v("label", label, "name or index of the column to predict; -1 is the last")
         .of_form("a column", [](const std::string& text) { return !text.empty(); });
-    v("header", header, {"auto", "present", "absent"},
-      "whether the first line contains column names");
+    v("header", header, "whether the first line contains column names");
     v("delimiter", delimiter, "separator of cells")
         .of_form("one character such as ',' or ';' or \"\\t\"", is_delimiter);
     v("standardize", standardize, "scale features to mean 0 and standard deviation 1");
@@ -64,10 +85,8 @@ struct Csv : CsvFormat {
     v("scale_target", scale_target,
       "regression: scale targets to mean 0 and standard deviation 1 for training; results stay in "
       "the unit of the data");
-    v("missing", missing, {"refuse", "mean"},
-      "missing values: an error, or replaced by the mean of the training rows");
-    v("categories", categories, {"refuse", "one_hot"},
-      "columns of words: an error, or one feature for each word");
+    v("missing", missing, "missing values: an error, or replaced by the mean of the training rows");
+    v("categories", categories, "columns of words: an error, or one feature for each word");
     v("max_features", max_features, kCount, "largest number of input features");
   }
   template <class V> void rules(V& v) {

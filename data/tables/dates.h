@@ -6,11 +6,18 @@
 #include <string_view>
 
 #include "framework/base/namespace.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // The order of day and month in dates such as 01/02/2024 and 01-02-2024.
-enum class DateOrder { kMonthFirst, kDayFirst };
+struct DateOrderValues {
+  enum class Value : uint8_t { kMonthFirst, kDayFirst };
+  static constexpr Value kMonthFirst = Value::kMonthFirst, kDayFirst = Value::kDayFirst;
+  static constexpr const char* kOption = "order";
+  static constexpr const char* kWords[] = {"month_first", "day_first"};
+};
+using DateOrder = TextEnum<DateOrderValues>;
 
 // Returns a date as seconds since 1970-01-01T00:00:00Z, or std::nullopt unless the whole text is a
 // date. Dates have these forms, in which months and days may have one digit:

@@ -165,7 +165,7 @@ class TableJoiner {
     reading::LayoutRequest request{.delimiter = options_.delimiter,
                                    .decimal = options_.decimal,
                                    .skip = options_.skip,
-                                   .header = reading::LayoutRequest::Header(options_.header)};
+                                   .header = reading::LayoutRequest::Header(options_.header.index())};
     request.expected_names.insert(options_.expected_columns.begin(),
                                   options_.expected_columns.end());
     request.expected_names.insert(text_columns_.begin(), text_columns_.end());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/tables/reading/raw_column.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
@@ -21,7 +22,14 @@ struct TableReadProgress {
 
 // How the text of a table is read. For JSON lines, only `skip` and `encoding` are used.
 struct TableReadOptions {
-  enum class Header { kAuto, kPresent, kAbsent };
+  struct HeaderValues {
+    enum class Value : uint8_t { kAuto, kPresent, kAbsent };
+    static constexpr Value kAuto = Value::kAuto, kPresent = Value::kPresent,
+                           kAbsent = Value::kAbsent;
+    static constexpr const char* kOption = "header";
+    static constexpr const char* kWords[] = {"auto", "present", "absent"};
+  };
+  using Header = TextEnum<HeaderValues>;
 
   // One character, "blanks" (runs of blanks and tabs), or "auto", which finds one of , ; tab | and
   // blanks. A first line such as "sep=;" in the file overrides it.

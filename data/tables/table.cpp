@@ -126,7 +126,7 @@ void TableLoader::find_task() {
   if (o_.task != Table::Task::kAuto) return;
   const RawColumn& column = table_.columns[size_t(find_column(table_, o_.target[0]))];
   const bool are_values = o_.log_target || o_.target.size() > 1;
-  task_ = are_values ? Task::kRegression : task_for(column, target().missing_cells);
+  task_ = are_values ? Task(Task::kRegression) : task_for(column, target().missing_cells);
 }
 
 void TableLoader::drop_rows() {

@@ -8,6 +8,7 @@
 #include "data/folders.h"
 #include "data/source.h"
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
@@ -36,7 +37,7 @@ struct Text {
   template <class V> void describe(V& v) {
     v("path", path, kPath, "a file, a directory or a glob pattern such as \"src/*.cpp\"")
         .required();
-    v("tokenizer", tokenizer, {"chars", "bytes", "gpt2"}, "how text is split into tokens");
+    v("tokenizer", tokenizer, "how text is split into tokens");
     v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
         .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
     v("block_size", block_size, kWidth, "length of a sequence, in tokens");

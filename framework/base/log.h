@@ -6,13 +6,22 @@
 #include <string>
 
 #include "framework/base/namespace.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0 {
 
 // Severities in increasing order. trace, debug: details for debugging. info: the progress of a run.
 // warning: something unusual that does not stop the run. error: the reason why a run or program
 // ended.
-enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
+struct LogLevelValues {
+  enum class Value : uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+  static constexpr Value kTrace = Value::kTrace, kDebug = Value::kDebug, kInfo = Value::kInfo,
+                         kWarning = Value::kWarning, kError = Value::kError;
+  static constexpr const char* kOption = "level";
+  static constexpr const char* kWords[] = {"trace", "debug", "info", "warn", "error"};
+};
+using LogLevel = TextEnum<LogLevelValues>;
+
 // Receives one message without a newline at its end.
 using Logger = std::function<void(LogLevel level, const std::string& message)>;
 

@@ -30,7 +30,7 @@ class Backend;
 // every running call.
 struct CollectiveCall {
   CollectiveKind kind = {};
-  ReduceOp op = {};
+  ReduceOp op = ReduceOp::kSum;
   DType dtype = {};  // shape, dtype and root of the first part
   Shape shape = {};
   int root = 0;

@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kKindNames[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                       "broadcast"};
-constexpr const char* kOpNames[] = {"sum", "max", "min", "avg"};
 
 bool is_reduction(CollectiveKind kind) { return kind <= CollectiveKind::kReduceScatter; }
 
@@ -23,7 +22,7 @@ bool is_reduction(CollectiveKind kind) { return kind <= CollectiveKind::kReduceS
 std::string describe(const CollectiveCall& call) {
   if (!call.what.empty()) return call.what;
   std::string text = kKindNames[size_t(call.kind)];
-  if (is_reduction(call.kind)) text += concat_to_string("(", kOpNames[size_t(call.op)], ")");
+  if (is_reduction(call.kind)) text += concat_to_string("(", call.op, ")");
   if (call.kind == CollectiveKind::kBroadcast) text += concat_to_string(" from rank ", call.root);
   return text + concat_to_string(" of ", call.dtype, " ", call.shape);
 }

@@ -16,13 +16,21 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::distributed {
 
 // How elements are combined. For bools, sum and max are "or" and min is "and". avg requires
 // floating-point tensors.
-enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAvg };
+struct ReduceOpValues {
+  enum class Value : uint8_t { kSum, kMax, kMin, kAvg };
+  static constexpr Value kSum = Value::kSum, kMax = Value::kMax, kMin = Value::kMin,
+                         kAvg = Value::kAvg;
+  static constexpr const char* kOption = "op";
+  static constexpr const char* kWords[] = {"sum", "max", "min", "avg"};
+};
+using ReduceOp = TextEnum<ReduceOpValues>;
 
 // The source location of a call. It replaces std::source_location, which clang 14 lacks.
 // `file` must have static lifetime.

@@ -12,7 +12,7 @@
 [[nodiscard]] Tensor sub(const Tensor& b, Scalar alpha = 1) const;
 [[nodiscard]] Tensor mul(const Tensor& b) const;
 [[nodiscard]] Tensor div(const Tensor& b) const;
-[[nodiscard]] Tensor div(const Tensor& b, const std::string& rounding_mode) const;
+[[nodiscard]] Tensor div(const Tensor& b, RoundingMode rounding_mode) const;
 [[nodiscard]] Tensor floor_divide(const Tensor& b) const;
 [[nodiscard]] Tensor remainder(const Tensor& b) const;
 [[nodiscard]] Tensor fmod(const Tensor& b) const;
@@ -48,7 +48,7 @@
 [[nodiscard]] Tensor sub(Scalar b) const;
 [[nodiscard]] Tensor mul(Scalar b) const;
 [[nodiscard]] Tensor div(Scalar b) const;
-[[nodiscard]] Tensor div(Scalar b, const std::string& rounding_mode) const;
+[[nodiscard]] Tensor div(Scalar b, RoundingMode rounding_mode) const;
 [[nodiscard]] Tensor floor_divide(Scalar b) const;
 [[nodiscard]] Tensor remainder(Scalar b) const;
 [[nodiscard]] Tensor fmod(Scalar b) const;
@@ -128,13 +128,11 @@ Tensor bernoulli_(RealArg p = 0.5, Generator* generator = nullptr) const;
 [[nodiscard]] Tensor median() const;
 [[nodiscard]] struct Sorted median(IntArg dim, BoolArg keepdim = false) const;
 [[nodiscard]] Tensor quantile(const Tensor& q, std::optional<IntArg> dim = std::nullopt,
-                              BoolArg keepdim = false) const;
-[[nodiscard]] Tensor quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim,
-                              QuantileMode interpolation) const;
+                              BoolArg keepdim = false,
+                              QuantileMode interpolation = QuantileMode::kLinear) const;
 [[nodiscard]] Tensor quantile(RealArg q, std::optional<IntArg> dim = std::nullopt,
-                              BoolArg keepdim = false) const;
-[[nodiscard]] Tensor quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim,
-                              QuantileMode interpolation) const;
+                              BoolArg keepdim = false,
+                              QuantileMode interpolation = QuantileMode::kLinear) const;
 
 // --- autograd/ops/reduce_ops.h ---
 [[nodiscard]] Tensor sum(std::optional<DType> dtype = std::nullopt) const;
@@ -174,7 +172,7 @@ Tensor bernoulli_(RealArg p = 0.5, Generator* generator = nullptr) const;
 [[nodiscard]] Tensor scatter(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor scatter_add(IntArg dim, const Tensor& index, const Tensor& src) const;
 [[nodiscard]] Tensor scatter_reduce(IntArg dim, const Tensor& index, const Tensor& src,
-                                    const std::string& reduce, BoolArg include_self = true) const;
+                                    ScatterReduce reduce, BoolArg include_self = true) const;
 [[nodiscard]] Tensor index_add(IntArg dim, const Tensor& index, const Tensor& source,
                                Scalar alpha = 1) const;
 [[nodiscard]] Tensor index_copy(IntArg dim, const Tensor& index, const Tensor& source) const;
@@ -272,7 +270,7 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor relu() const;
 [[nodiscard]] Tensor leaky_relu(RealArg negative_slope = 0.01) const;
 [[nodiscard]] Tensor elu(RealArg alpha = 1) const;
-[[nodiscard]] Tensor gelu(BoolArg tanh_form = false) const;
+[[nodiscard]] Tensor gelu(GeluApproximate approximate = GeluApproximate::kNone) const;
 [[nodiscard]] Tensor silu() const;
 [[nodiscard]] Tensor softplus(RealArg beta = 1, RealArg threshold = 20) const;
 [[nodiscard]] Tensor selu() const;

@@ -32,10 +32,7 @@ Tensor drawn_weight(int dims, int64_t in, int64_t out, Pair kernel, const Option
 }
 
 const ConvOptions& checked_options(int dims, const ConvOptions& o) {
-  const std::string& name = o.padding.name;
-  require<ValueError>(name.empty() || name == "same" || name == "valid", "Invalid padding string '",
-                      name, "', should be one of {'valid', 'same'}");
-  require<ValueError>(name != "same" || sizes(dims, o.stride) == sizes(dims, 1),
+  require<ValueError>(!o.padding.is_same() || sizes(dims, o.stride) == sizes(dims, 1),
                       "padding \"same\" is not supported for strided convolutions");
   return o;
 }
@@ -66,8 +63,8 @@ template <class Options> std::string ConvBase<Options>::extra_repr() const {
   const auto unless = [&](const char* name, Pair p, Pair usual) {
     if (sizes(dims_, p) != sizes(dims_, usual)) text += ", " + fields(name, sizes(dims_, p));
   };
-  if constexpr (requires { o.padding.name; }) {
-    if (!o.padding.name.empty()) text += ", padding=" + o.padding.name;
+  if constexpr (requires { o.padding.mode; }) {
+    if (o.padding.mode) text += concat_to_string(", padding=", *o.padding.mode);
   }
   unless("padding", o.padding, 0);
   unless("dilation", o.dilation, 1);
@@ -75,8 +72,8 @@ template <class Options> std::string ConvBase<Options>::extra_repr() const {
   if (o.groups != 1) text += ", " + fields("groups", o.groups);
   if (!bias.defined()) text += ", " + fields("bias", false);
   if constexpr (requires { o.padding_mode; }) {
-    if (o.padding_mode != PadMode::kZeros) {
-      text += concat_to_string(", padding_mode=", kPadModeNames[size_t(o.padding_mode)]);
+    if (o.padding_mode != PaddingMode::kZeros) {
+      text += concat_to_string(", padding_mode=", o.padding_mode);
     }
   }
   return text;
@@ -86,8 +83,8 @@ template <> Tensor ConvBase<ConvOptions>::convolve(const Tensor& x, Activation a
   const ConvOptions& o = options;
   ConvPadding padding = o.padding;
   Tensor from = x;
-  if (o.padding_mode != PadMode::kZeros) {
-    const bool same = padding.name == "same";
+  if (o.padding_mode != PaddingMode::kZeros) {
+    const bool same = padding.is_same();
     std::vector<int64_t> sides;
     const auto add = [&](int64_t dilation, int64_t kernel, int64_t size) {
       const int64_t total = same ? checked_mul(dilation, kernel - 1) : checked_mul(2, size);
@@ -96,7 +93,7 @@ template <> Tensor ConvBase<ConvOptions>::convolve(const Tensor& x, Activation a
     };
     add(o.dilation.w, kernel_size.w, padding.w);
     if (dims_ == 2) add(o.dilation.h, kernel_size.h, padding.h);
-    from = pad(x, sides, o.padding_mode);
+    from = pad(x, sides, PadMode(PadMode::Value(o.padding_mode.index())));
     padding = 0;
   }
   if (dims_ == 1) return conv1d(from, weight, bias, {o.stride.w, padding, o.dilation.w, o.groups});

@@ -3,9 +3,20 @@
 
 #include "autograd/ops/nn/conv_ops.h"
 #include "autograd/ops/nn/image.h"
+#include "framework/base/text_enum.h"
 #include "modules/members.h"
 
 namespace taper::v0 {
+
+// What surrounds the image, in the order of PadMode.
+struct PaddingModeValues {
+  enum class Value : uint8_t { kZeros, kReflect, kReplicate, kCircular };
+  static constexpr Value kZeros = Value::kZeros, kReflect = Value::kReflect,
+                         kReplicate = Value::kReplicate, kCircular = Value::kCircular;
+  static constexpr const char* kOption = "padding_mode";
+  static constexpr const char* kWords[] = {"zeros", "reflect", "replicate", "circular"};
+};
+using PaddingMode = TextEnum<PaddingModeValues>;
 
 struct ConvOptions {
   Pair stride = 1;
@@ -13,7 +24,7 @@ struct ConvOptions {
   Pair dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  PadMode padding_mode = PadMode::kZeros;
+  PaddingMode padding_mode = PaddingMode::kZeros;
   Device device = DeviceType::kCpu;
 };
 

@@ -79,7 +79,7 @@ Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
 }
 
 std::string EmbeddingBag::extra_repr() const {
-  const std::string mode = kBagModeNames[size_t(options.mode)];
+  const std::string mode = options.mode.word();
   return concat_to_string(
       num_embeddings, ", ", embedding_dim, ", ", fields("mode", mode),
       options.padding_idx ? concat_to_string(", padding_idx=", *options.padding_idx) : "");

@@ -32,11 +32,6 @@ void check_options(const RnnOptions& o, int64_t hidden, int64_t gates) {
                       "proj_size argument is only supported for LSTM, not RNN or GRU");
 }
 
-void check_nonlinearity(const std::string& name) {
-  if (name == "tanh" || name == "relu") return;
-  throw ValueError("Unknown nonlinearity '", name, "'. Select from 'tanh' or 'relu'.");
-}
-
 // Creates the parameters of one layer and direction in `owner`. Their names end in the suffix. h
 // has `width` units.
 RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_t in,
@@ -54,11 +49,12 @@ RnnWeights drawn(Module& owner, const std::string& suffix, int64_t gates, int64_
 }
 
 // Returns the state after one step.
-LstmState advance(const RnnWeights& w, int64_t gates, const std::string& nonlinearity,
+LstmState advance(const RnnWeights& w, int64_t gates, RnnNonlinearity nonlinearity,
                   const Tensor& gx, const LstmState& s) {
   const Tensor gh = linear(s.h, w.weight_hh, w.bias_hh);
   if (gates == 3) return {gru_cell(gx, gh, s.h), {}};
-  if (gates == 1) return {nonlinearity == "relu" ? relu(gx + gh) : tanh(gx + gh), {}};
+  if (gates == 1)
+    return {nonlinearity == RnnNonlinearity::kRelu ? relu(gx + gh) : tanh(gx + gh), {}};
   LstmState next = lstm_cell(gx, gh, s.c);
   if (w.weight_hr.defined()) next.h = linear(next.h, w.weight_hr);
   return next;
@@ -84,7 +80,6 @@ RnnBase::RnnBase(IntArg in, IntArg hidden, IntArg gates, const RnnOptions& o)
       options(o),
       gates_(gates) {
   check_options(o, hidden, gates);
-  check_nonlinearity(o.nonlinearity);
   for (int64_t i = 0; i < checked_mul(positive("num_layers", o.num_layers), directions()); ++i) {
     const int64_t layer = i / directions();
     const std::string suffix =
@@ -246,9 +241,7 @@ RnnCellBase::RnnCellBase(IntArg in, IntArg hidden, IntArg gates, const RnnCellOp
       input_size(in),
       hidden_size(hidden),
       options(o),
-      gates_(gates) {
-  check_nonlinearity(o.nonlinearity);
-}
+      gates_(gates) {}
 
 Tensor RnnCellBase::operator()(const Tensor& x, const Tensor& h) {
   return call_with_hooks(
@@ -296,7 +289,7 @@ LstmState RnnCellBase::step(const Tensor& x, const LstmState& state) const {
 std::string RnnCellBase::extra_repr() const {
   std::string text = concat_to_string(input_size, ", ", hidden_size);
   if (!options.bias) text += ", bias=False";
-  if (gates_ == 1 && options.nonlinearity != "tanh") {
+  if (gates_ == 1 && options.nonlinearity != RnnNonlinearity::kTanh) {
     text += concat_to_string(", nonlinearity=", options.nonlinearity);
   }
   return text;

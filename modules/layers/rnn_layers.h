@@ -5,10 +5,19 @@
 
 #include "autograd/ops/nn/rnn_ops.h"
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 #include "modules/layers/packed_sequence.h"
 #include "modules/members.h"
 
 namespace taper::v0 {
+
+struct RnnNonlinearityValues {
+  enum class Value : uint8_t { kTanh, kRelu };
+  static constexpr Value kTanh = Value::kTanh, kRelu = Value::kRelu;
+  static constexpr const char* kOption = "nonlinearity";
+  static constexpr const char* kWords[] = {"tanh", "relu"};
+};
+using RnnNonlinearity = TextEnum<RnnNonlinearityValues>;
 
 struct RnnOptions {
   int64_t num_layers = 1;
@@ -16,8 +25,8 @@ struct RnnOptions {
   bool batch_first = false;
   double dropout = 0;  // of each layer's output except the last, in training mode
   bool bidirectional = false;
-  int64_t proj_size = 0;              // LSTM: size of the projected h; 0: no projection
-  std::string nonlinearity = "tanh";  // RNN: "tanh" or "relu"
+  int64_t proj_size = 0;  // LSTM: size of the projected h; 0: no projection
+  RnnNonlinearity nonlinearity = RnnNonlinearity::kTanh;  // RNN only
   Device device = DeviceType::kCpu;
 
   template <class V> void describe(V& v) {
@@ -100,7 +109,7 @@ struct GRU : Cloneable<GRU, RnnBase> {
 
 struct RnnCellOptions {
   bool bias = true;
-  std::string nonlinearity = "tanh";  // RNNCell: "tanh" or "relu"
+  RnnNonlinearity nonlinearity = RnnNonlinearity::kTanh;  // RNNCell only
   Device device = DeviceType::kCpu;
 };
 

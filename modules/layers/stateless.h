@@ -59,9 +59,9 @@ using Softmax = FunctionLayer<"Softmax", softmax, DimOption>;
 using LogSoftmax = FunctionLayer<"LogSoftmax", log_softmax, DimOption>;
 
 struct GELUOptions {
-  std::string approximate = "none";  // "none": the exact function by erf
+  GeluApproximate approximate = GeluApproximate::kNone;
   template <class V> void describe(V& v) {
-    v("approximate", approximate, {"none", "tanh"}, "exact formula, or the approximation by tanh");
+    v("approximate", approximate, "exact formula, or the approximation by tanh");
   }
 };
 
@@ -70,14 +70,13 @@ class GELU : public Cloneable<GELU> {
   using Options = GELUOptions;
 
   explicit GELU(const Options& options) : GELU(options.approximate) {}
-  explicit GELU(const std::string& form = "none") : approximate(form) {
-    if (form == "none" || form == "tanh") return;
-    throw ValueError("approximate argument must be either none or tanh, got '", form, "'");
+  explicit GELU(GeluApproximate formula = GeluApproximate::kNone) : approximate(formula) {}
+  Tensor forward(const Tensor& x) override { return gelu(x, approximate); }
+  std::string extra_repr() const override {
+    return fields("approximate", std::string(approximate.word()));
   }
-  Tensor forward(const Tensor& x) override { return gelu(x, approximate == "tanh"); }
-  std::string extra_repr() const override { return fields("approximate", approximate); }
 
-  std::string approximate;
+  GeluApproximate approximate;
 };
 
 struct PReLUOptions {
@@ -216,8 +215,8 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
 
   std::vector<int64_t> padding;
 };
-using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::kZeros>;
-using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::kZeros>;
+using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::kConstant>;
+using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::kConstant>;
 using ReflectionPad1d = PadLayer<"ReflectionPad1d", 1, PadMode::kReflect>;
 using ReflectionPad2d = PadLayer<"ReflectionPad2d", 2, PadMode::kReflect>;
 using ReplicationPad1d = PadLayer<"ReplicationPad1d", 1, PadMode::kReplicate>;
@@ -259,7 +258,7 @@ class Upsample : public Cloneable<Upsample> {
   explicit Upsample(const InterpolateOptions& o) : options(o) {}
   Tensor forward(const Tensor& x) override { return interpolate(x, options); }
   std::string extra_repr() const override {
-    const std::string mode = kInterpolationNames[size_t(options.mode)];
+    const std::string mode = options.mode.word();
     return options.scale_factor ? fields("scale_factor", *options.scale_factor, "mode", mode)
                                 : fields("size", options.size, "mode", mode);
   }

@@ -13,11 +13,6 @@ namespace {
 
 using LayerOptions = TransformerEncoderLayerOptions;
 
-const LayerOptions& checked(const LayerOptions& o) {
-  if (o.activation == "relu" || o.activation == "gelu") return o;
-  throw Error("activation should be relu/gelu, not ", o.activation);
-}
-
 LinearOptions linear_options(const LayerOptions& o) { return {.bias = o.bias, .device = o.device}; }
 LayerNormOptions norm_options(const LayerOptions& o) {
   return {.eps = o.layer_norm_eps, .bias = o.bias, .device = o.device};
@@ -45,14 +40,15 @@ Tensor residual(const LayerOptions& o, Child<LayerNorm>& norm, const Tensor& x, 
 // Applies the feed-forward part of a layer, without its dropout.
 template <class Layer> Tensor feed_forward(Layer& layer, const Tensor& x) {
   const Tensor z = layer.linear1(x);
-  return layer.linear2(layer.dropout(layer.options.activation == "relu" ? relu(z) : gelu(z)));
+  return layer.linear2(
+      layer.dropout(layer.options.activation == TransformerActivation::kRelu ? relu(z) : gelu(z)));
 }
 
 }  // namespace
 
 TransformerEncoderLayer::TransformerEncoderLayer(IntArg d_model, IntArg nhead,
                                                  const LayerOptions& o)
-    : options(checked(o)),
+    : options(o),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),
       dropout(*this, "dropout", o.dropout),
@@ -84,7 +80,7 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& 
 
 TransformerDecoderLayer::TransformerDecoderLayer(IntArg d_model, IntArg nhead,
                                                  const LayerOptions& o)
-    : options(checked(o)),
+    : options(o),
       self_attn(*this, "self_attn", d_model, nhead, attention_options(o)),
       multihead_attn(*this, "multihead_attn", d_model, nhead, attention_options(o)),
       linear1(*this, "linear1", d_model, o.dim_feedforward, linear_options(o)),

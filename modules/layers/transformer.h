@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "framework/base/text_enum.h"
 #include "modules/layers/containers.h"
 #include "modules/layers/multihead_attention.h"
 #include "modules/layers/norm_layers.h"
@@ -11,10 +12,19 @@
 
 namespace taper::v0 {
 
+// The function between the two linear layers of a feed-forward block.
+struct TransformerActivationValues {
+  enum class Value : uint8_t { kRelu, kGelu };
+  static constexpr Value kRelu = Value::kRelu, kGelu = Value::kGelu;
+  static constexpr const char* kOption = "activation";
+  static constexpr const char* kWords[] = {"relu", "gelu"};
+};
+using TransformerActivation = TextEnum<TransformerActivationValues>;
+
 struct TransformerEncoderLayerOptions {
   int64_t dim_feedforward = 2048;
   double dropout = 0.1;
-  std::string activation = "relu";  // or "gelu"
+  TransformerActivation activation = TransformerActivation::kRelu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;
@@ -156,7 +166,7 @@ struct TransformerOptions {
   int64_t num_encoder_layers = 6, num_decoder_layers = 6;
   int64_t dim_feedforward = 2048;
   double dropout = 0.1;
-  std::string activation = "relu";  // or "gelu"
+  TransformerActivation activation = TransformerActivation::kRelu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;

@@ -18,8 +18,9 @@ struct GPTOptions {
   int64_t block_size = 1024;  // maximum sequence length
   int64_t n_layer = 12, n_head = 12, n_embd = 768;
   double dropout = 0;
-  bool bias = true;           // in Linear and LayerNorm
-  std::string gelu = "none";  // by erf, as in nanoGPT; GPT-2's published weights need "tanh"
+  bool bias = true;  // in Linear and LayerNorm
+  // kNone: by erf, as in nanoGPT. GPT-2's published weights need "tanh".
+  GeluApproximate gelu = GeluApproximate::kNone;
   Device device = DeviceType::kCpu;
 
   // Describes the fields except those that the data determine.

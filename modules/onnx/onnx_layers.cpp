@@ -188,10 +188,9 @@ string interpolate(OpWriter& w) {
 }
 string grid_sample(OpWriter& w) {
   const auto& o = w.options<GridSampleOptions>();
-  constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
   return w.add("GridSample", {w.in(0), w.in(1)},
-               {{"mode", string(kInterpolationNames[size_t(o.mode)])},
-                {"padding_mode", string(kPaddings[size_t(o.padding_mode)])},
+               {{"mode", string(o.mode.word())},
+                {"padding_mode", string(o.padding_mode.word())},
                 {"align_corners", int64_t(o.align_corners)}});
 }
 

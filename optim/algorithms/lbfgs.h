@@ -12,11 +12,18 @@
 
 #include <functional>
 
+#include "framework/base/text_enum.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
 
-enum class LineSearch : int64_t { kNone, kStrongWolfe };
+struct LineSearchValues {
+  enum class Value : int64_t { kNone, kStrongWolfe };
+  static constexpr Value kNone = Value::kNone, kStrongWolfe = Value::kStrongWolfe;
+  static constexpr const char* kOption = "line_search_fn";
+  static constexpr const char* kWords[] = {"none", "strong_wolfe"};
+};
+using LineSearch = TextEnum<LineSearchValues>;
 
 struct LBFGSOptions {
   double lr = 1;
@@ -35,7 +42,7 @@ struct LBFGSOptions {
     v("tolerance_change", tolerance_change, kNonNegative,
       "end a step if parameters or loss change by less");
     v("history_size", history_size, kCount, "number of gradients that are kept");
-    v("line_search_fn", line_search_fn, {"none", "strong_wolfe"}, "line search");
+    v("line_search_fn", line_search_fn, "line search");
   }
   OptimizerTraits traits() const { return {"LBFGS"}; }
   void update(const std::vector<kernels::Update>& updates,

@@ -93,7 +93,7 @@ OptimizerTraits MuonOptions::traits() const {
   }
   require<ValueError>(
       adjust_lr_fn == AdjustLr::kOriginal || adjust_lr_fn == AdjustLr::kMatchRmsAdamw,
-      "Adjust learning rate function ", int64_t(adjust_lr_fn), " is not supported");
+      "Adjust learning rate function ", adjust_lr_fn.index(), " is not supported");
   require<ValueError>(ns_steps < 100,
                       "Number of steps must be less than 100 for computational efficiency");
   OptimizerTraits r{"Muon", {"momentum_buffer"}};

@@ -7,12 +7,19 @@
 // the same shape are multiplied in one batch.
 #pragma once
 
+#include "framework/base/text_enum.h"
 #include "optim/optimizer.h"
 
 namespace taper::v0::optim {
 
 // The factor of lr for a matrix [A, B]: sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B)).
-enum class AdjustLr : int64_t { kOriginal, kMatchRmsAdamw };
+struct AdjustLrValues {
+  enum class Value : int64_t { kOriginal, kMatchRmsAdamw };
+  static constexpr Value kOriginal = Value::kOriginal, kMatchRmsAdamw = Value::kMatchRmsAdamw;
+  static constexpr const char* kOption = "adjust_lr_fn";
+  static constexpr const char* kWords[] = {"original", "match_rms_adamw"};
+};
+using AdjustLr = TextEnum<AdjustLrValues>;
 
 struct MuonOptions {
   double lr = 1e-3;
@@ -34,8 +41,7 @@ struct MuonOptions {
     v("weight_decay", weight_decay, kNonNegative, "decoupled weight decay, multiplied by lr");
     v("ns_coefficients", ns_coefficients, "coefficients of the Newton-Schulz polynomial");
     v("ns_steps", ns_steps, Range{1, 100}, "number of Newton-Schulz iterations");
-    v("adjust_lr_fn", adjust_lr_fn, {"original", "match_rms_adamw"},
-      "how lr depends on the shape of a matrix");
+    v("adjust_lr_fn", adjust_lr_fn, "how lr depends on the shape of a matrix");
     v("master_weights", master_weights, "keep float32 copies of half-precision weights");
   }
   OptimizerTraits traits() const;

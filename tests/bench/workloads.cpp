@@ -99,7 +99,7 @@ void ops(const Bench& bench, Device device) {
     });
     bench.op(name("layernorm_bwd"), device, {3 * all},
              backward_of(layer_norm(leaf, {C}, w, b), {leaf, w, b}));
-    bench.op(name("gelu_fwd"), device, {2 * all}, [&] { (void)gelu(x, true); });
+    bench.op(name("gelu_fwd"), device, {2 * all}, [&] { (void)gelu(x, "tanh"); });
     bench.op(name("add"), device, {3 * all}, [&] { (void)(x + g); });
     bench.op(name("sum_all"), device, {all}, [&] { (void)sum(x); });
     bench.op(name("sum_dim0"), device, {all}, [&] { (void)sum(x, {0}); });

@@ -421,7 +421,7 @@ TEST_F(CsvFiles, RefusesWhatNoOptionMakesGood) {
     expect_message(message, (directory_ / "t.csv").string() + c.start, c.parts);
   }
   CsvFormat strict = tolerant();
-  strict.missing = {};
+  strict.missing = CsvFormat::Missing::kRefuse;
   expect_message(refusal_of<InputError>([&] { read("n,kind,y\n1,b,x\n2,,x\n", strict); }),
                  (directory_ / "t.csv").string() + ":3: column 'kind' is empty: expected a word",
                  {"missing: mean"});

@@ -113,7 +113,7 @@ constexpr ProgramRow kRows[] = {
     ROW(clamp(p.tensor(), p.tensor(), p.maybe())),
     ROW(leaky_relu(p.tensor(), p.real())),
     ROW(elu(p.tensor(), p.real())),
-    ROW(gelu(p.tensor(), p.flag())),
+    ROW(gelu(p.tensor(), p.flag() ? "tanh" : "none")),
     ROW(softplus(p.tensor(), p.real(), p.real())),
     ROW(celu(p.tensor(), p.real())),
     ROW(hardshrink(p.tensor(), p.real())),

@@ -39,8 +39,8 @@ class Program {
   Shape dims();
   std::vector<int64_t> list();
   Pair pair() { return flag() ? Pair(integer()) : Pair(integer(), integer()); }
-  Reduction reduction() { return Reduction(byte() % 4); }
-  Interpolation interpolation() { return Interpolation(byte() % 5); }
+  Reduction reduction() { return Reduction::Value(byte() % Reduction::kCount); }
+  Interpolation interpolation() { return Interpolation::Value(byte() % Interpolation::kCount); }
   std::string equation();
   std::optional<double> optional_real();
   std::optional<int64_t> optional_integer();

@@ -26,6 +26,15 @@
 namespace taper::v0::test {
 namespace {
 
+// Returns an argument that is a word. Words that Taper does not have are inexpressible.
+template <class Enum> Enum named(const Args& a, const char* name) {
+  try {
+    return a.text(name);
+  } catch (const ValueError&) {
+    throw Inexpressible{concat_to_string(name, "=", a.text(name))};
+  }
+}
+
 using Table = std::map<std::string, OpInfoFunction>;
 using A = Args;
 
@@ -131,11 +140,8 @@ void add_unary(Table& table) {
     return nan_to_num(a.t("input"), a.maybe_f("nan").value_or(0), a.maybe_f("posinf"),
                       a.maybe_f("neginf"));
   });
-  table["gelu"] = one_result([](const A& a) {
-    const std::string form = a.text("approximate");
-    if (form != "none" && form != "tanh") throw Inexpressible{"approximate=" + form};
-    return gelu(a.t("input"), form == "tanh");
-  });
+  table["gelu"] = one_result(
+      [](const A& a) { return gelu(a.t("input"), named<GeluApproximate>(a, "approximate")); });
   table["clamp_min"] = two([](const Tensor& x, const auto& y) { return clamp_min(x, y); });
   table["clamp_max"] = two([](const Tensor& x, const auto& y) { return clamp_max(x, y); });
   table["gumbel_softmax"] = one_result(
@@ -298,9 +304,7 @@ ConvPadding conv_padding(const A& a, bool rows) {
   if (a.is_number("padding") || a.is_list("padding")) {
     return rows ? Pair(a.one("padding")) : a.pair("padding");
   }
-  ConvPadding named = 0;
-  named.name = a.text("padding");
-  return named;
+  return a.text("padding");
 }
 
 void add_products(Table& table) {
@@ -355,13 +359,6 @@ void add_products(Table& table) {
   });
 }
 
-// Returns the index of a mode's name. Modes that Taper does not have are inexpressible.
-template <size_t N> size_t number_of(const char* const (&names)[N], const std::string& name) {
-  const auto known = std::find(names, names + N, name);
-  if (known == names + N) throw Inexpressible{"mode=" + name};
-  return size_t(known - names);
-}
-
 void add_images(Table& table) {
   table["unfold"] = one_result([](const A& a) {
     return unfold(a.t("input"), a.pair("kernel_size"),
@@ -372,10 +369,9 @@ void add_images(Table& table) {
   table["pixel_unshuffle"] =
       one_result([](const A& a) { return pixel_unshuffle(a.t("input"), a.i("downscale_factor")); });
   table["grid_sample"] = one_result([](const A& a) {
-    constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
     return grid_sample(a.t("input"), a.t("grid"),
-                       {.mode = Interpolation(number_of(kInterpolationNames, a.text("mode"))),
-                        .padding_mode = GridPadding(number_of(kPaddings, a.text("padding_mode"))),
+                       {.mode = named<Interpolation>(a, "mode"),
+                        .padding_mode = named<GridPadding>(a, "padding_mode"),
                         .align_corners = !a.none("align_corners") && a.b("align_corners")});
   });
 }
@@ -403,10 +399,9 @@ void add_indices(Table& table) {
   table["embedding"] = one_result(
       [](const A& a) { return embedding(a.t("input"), a.t("indices"), a.maybe_i("padding_idx")); });
   table["embedding_bag"] = one_result([](const A& a) {
-    return embedding_bag(
-        a.t("input"), a.t("weight"), a.t("offsets"),
-        {BagMode(number_of(kBagModeNames, a.text("mode"))), a.t("per_sample_weights"),
-         a.b("include_last_offset"), a.maybe_i("padding_idx")});
+    return embedding_bag(a.t("input"), a.t("weight"), a.t("offsets"),
+                         {named<BagMode>(a, "mode"), a.t("per_sample_weights"),
+                          a.b("include_last_offset"), a.maybe_i("padding_idx")});
   });
   table["flip"] = one_result([](const A& a) { return flip(a.t("input"), a.dims("dims")); });
   table["gather"] =
@@ -421,8 +416,7 @@ void add_indices(Table& table) {
   table["one_hot"] =
       one_result([](const A& a) { return one_hot(a.t("input"), a.i("num_classes")); });
   table["pad"] = one_result([](const A& a) {
-    const std::string mode = a.text("mode") == "constant" ? "zeros" : a.text("mode");
-    return pad(a.t("input"), a.ints("pad"), PadMode(number_of(kPadModeNames, mode)),
+    return pad(a.t("input"), a.ints("pad"), named<PadMode>(a, "mode"),
                a.none("value") ? Scalar(0) : a.number("value"));
   });
   table["tril"] = one_result([](const A& a) { return tril(a.t("input"), a.i("diagonal")); });
@@ -710,7 +704,7 @@ void add_pools(Table& table) {
   };
   table["interpolate"] = one_result([=](const A& a) {
     InterpolateOptions options;
-    options.mode = Interpolation(number_of(kInterpolationNames, a.text("mode")));
+    options.mode = named<Interpolation>(a, "mode");
     if (!a.none("align_corners")) options.align_corners = a.b("align_corners");
     return resized(a, options);
   });

@@ -95,8 +95,8 @@ struct PlateauCase {
 };
 
 std::vector<PlateauCase> plateau_cases() {
-  using enum PlateauOptions::Mode;
-  using enum PlateauOptions::ThresholdMode;
+  using enum PlateauOptions::Mode::Value;
+  using enum PlateauOptions::ThresholdMode::Value;
   return {
       {"plateau", {}},
       {"plateau 3", {.factor = 0.5, .patience = 3, .cooldown = 2, .min_lr = {0.01, 0.002}}},

@@ -21,7 +21,7 @@ Tensor drawn(const Shape& shape, DType dtype, Device device) {
 
 Tensor activated(Activation activation, const Tensor& x) {
   if (activation == Activation::kRelu) return relu(x);
-  return gelu(x, activation == Activation::kGeluTanh);
+  return gelu(x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
 struct Sizes {

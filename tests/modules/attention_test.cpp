@@ -181,7 +181,7 @@ TEST(TransformerEncoderLayer, ComputesInTheHalfTypeUnderAutocast) {
 TEST(TransformerEncoderLayer, RefusesOtherActivations) {
   EXPECT_TRUE(refuses<Error>(
       [] { return TransformerEncoderLayer(8, 2, {.activation = "tanh"}).is_training(); },
-      "activation should be relu/gelu, not tanh"));
+      "'tanh' is not a valid value for activation, which is 'relu' or 'gelu'"));
 }
 
 TEST(TransformerEncoderLayer, NamesThePathOfAnError) {

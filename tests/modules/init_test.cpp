@@ -188,9 +188,10 @@ TEST(Init, WrongArgumentsAreRefusedInPyTorchsWords) {
                                   "Only tensors with 2 or more dimensions are supported"));
   EXPECT_TRUE(
       refuses<ValueError>([&] { return init::kaiming_normal_(matrix, {.mode = "fan"}); },
-                          "Mode fan not supported, please use one of ['fan_in', 'fan_out']"));
-  EXPECT_TRUE(refuses<ValueError>([&] { return init::calculate_gain("gelu"); },
-                                  "Unsupported nonlinearity gelu"));
+                          "'fan' is not a valid value for mode, which is 'fan_in' or 'fan_out'"));
+  EXPECT_TRUE(
+      refuses<ValueError>([&] { return init::calculate_gain("gelu"); },
+                          "'gelu' is not a valid value for nonlinearity, which is 'linear', "));
   EXPECT_TRUE(
       refuses<Error>([&] { return init::uniform_(matrix, 2, 1); },
                      "uniform_ expects to return a [from, to) range, but found from=2 > to=1"));

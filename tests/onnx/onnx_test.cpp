@@ -145,7 +145,7 @@ TEST_F(Onnx, RuntimeComputesElementWiseOps) {
       {"leaky_relu", [](auto& t) { return leaky_relu(t, 0.2); }},
       {"elu", [](auto& t) { return elu(t, 1.5); }},
       {"gelu", [](auto& t) { return gelu(t); }},
-      {"gelu_tanh", [](auto& t) { return gelu(t, true); }},
+      {"gelu_tanh", [](auto& t) { return gelu(t, "tanh"); }},
       {"silu", [](auto& t) { return silu(t); }},
       {"softplus", [](auto& t) { return softplus(t, 2); }},
       {"clamp", [](auto& t) { return clamp(t, -0.5, 0.7); }},
@@ -395,7 +395,8 @@ TEST_F(Onnx, RuntimeComputesLayers) {
           {.stride = 2, .padding = {1, 0}, .output_padding = 1, .groups = 2, .bias = true}),
       image);
   add("conv_transpose1d", ConvTranspose1d(4, 2, 3, {.bias = false, .dilation = 2}), row);
-  add("conv_circular", Conv2d(4, 3, 3, {.padding = 1, .padding_mode = PadMode::kCircular}), image);
+  add("conv_circular", Conv2d(4, 3, 3, {.padding = 1, .padding_mode = PaddingMode::kCircular}),
+      image);
   add("conv_same", Conv2d(4, 3, 4, {.padding = "same"}), image);
   add("replication_pad", ReplicationPad2d({1, 2, 0, 1}), image);
   add("pixel_shuffle", PixelShuffle(2), image);

@@ -551,7 +551,7 @@ const Absurd kModules[] = {
      [](int64_t n) { return Conv2d(1, 1, 4, {.padding = "same", .dilation = n})(kImages); }},
     {"Conv2d, reflect",
      [](int64_t n) {
-       return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PadMode::kReflect})(kImages);
+       return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PaddingMode::kReflect})(kImages);
      }},
     {"ConvTranspose1d, all", [](int64_t n) { return weight_of(ConvTranspose1d(n, n, n)); }},
     {"ConvTranspose2d, groups",

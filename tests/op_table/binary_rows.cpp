@@ -168,7 +168,7 @@ std::vector<Row> whole_quotients() {
   }
   cut.refusals.push_back(
       {"mode", [](Device d) { return div(ones({2}, {.device = d}), 2, "up"); },
-       "div expected rounding_mode to be \"trunc\" or \"floor\" but found \"up\""});
+       "'up' is not a valid value for rounding_mode, which is 'trunc' or 'floor'"});
   return {down, cut};
 }
 

@@ -145,8 +145,11 @@ std::vector<Refusal> refusals_2d() {
                  "4-dimensional input of size [1, 3, 5, 5] instead"),
       refusal_2d("same with a stride", x, w, {.stride = 2, .padding = "same"},
                  "padding \"same\" is not supported for strided convolutions"),
-      refusal_2d("padding by another name", x, w, {.padding = "foo"},
-                 "Invalid padding string: \"foo\""),
+      {"padding by another name",
+       [=](Device d) {
+         return conv2d(ones(x, {.device = d}), ones(w, {.device = d}), {}, {.padding = "foo"});
+       },
+       "'foo' is not a valid value for padding, which is 'valid' or 'same'"},
       refusal_2d("groups", x, w, {.groups = 0}, "non-positive groups is not supported"),
       refusal_2d("stride", x, w, {.stride = {1, 0}}, "non-positive stride is not supported"),
       refusal_2d("padding", x, w, {.padding = -1}, "negative padding is not supported"),

@@ -284,7 +284,7 @@ TEST(Edges, LogsumexpOfInfinities) {
 
 // With this many results a GPU computes a table of weights first.
 TEST(Edges, PoolsAndResizesOfManyResults) {
-  using enum Interpolation;
+  using enum Interpolation::Value;
   const auto adaptive = [](Pair to) {
     return [to](const Tensor& x) { return adaptive_avg_pool2d(x, to); };
   };

@@ -106,9 +106,9 @@ std::vector<Refusal> refusals() {
 
 std::vector<Row> embedding_bag_rows() {
   std::vector<Row> rows;
-  using enum BagMode;
+  using enum BagMode::Value;
   for (const BagMode mode : {kSum, kMean, kMax}) {
-    const std::string name = kBagModeNames[size_t(mode)];
+    const std::string name = mode.word();
     const std::vector<std::vector<Shape>> even = {
         {{2, 3}, {5, 2}}, {{1, 1}, {5, 1}}, {{4, 7}, {6, 3}}, {{0, 3}, {5, 2}}, {{2, 0}, {5, 2}}};
     rows.push_back(row({name, mode}, even));

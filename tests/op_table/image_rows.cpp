@@ -33,7 +33,7 @@ int64_t source_of(PadMode mode, int64_t i, int64_t n, int64_t before, int64_t af
 
 Row pad_row(PadMode mode, const std::vector<int64_t>& padding, Samples samples) {
   return {.name = "pad",
-          .variant = concat_to_string(kPadModeNames[size_t(mode)], " ", Shape(padding)),
+          .variant = concat_to_string(mode, " ", Shape(padding)),
           .f = [=](const Tensors& x) { return pad(x[0], padding, mode); },
           .reference =
               [=](const Arrays& x) {
@@ -53,7 +53,7 @@ Row pad_row(PadMode mode, const std::vector<int64_t>& padding, Samples samples) 
 }
 
 std::vector<Row> pad_rows() {
-  using enum PadMode;
+  using enum PadMode::Value;
   std::vector<Row> rows;
   for (const PadMode mode : {kReflect, kReplicate, kCircular}) {
     rows.push_back(pad_row(mode, {2, 1}, {{{1, 2, 3}}, {{4, 5}}, {{0, 2, 4}}}));
@@ -318,10 +318,8 @@ std::vector<Row> sample_rows() {
          {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
       for (const bool align : {false, true}) {
         const GridSampleOptions o{mode, padding, align};
-        constexpr const char* kNames[] = {"zeros", "border", "reflection"};
         Row row{.name = "grid_sample",
-                .variant = concat_to_string(kInterpolationNames[size_t(mode)], ", ",
-                                            kNames[size_t(padding)], align ? ", corners" : ""),
+                .variant = concat_to_string(mode, ", ", padding, align ? ", corners" : ""),
                 .f = [o](const Tensors& x) { return grid_sample(x[0], x[1], o); },
                 .reference = [o](const Arrays& x) { return sampled(x[0], x[1], o); },
                 .samples = {{{1, 1, 3, 4}, {1, 2, 2, 2}},

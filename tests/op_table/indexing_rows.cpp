@@ -471,7 +471,7 @@ std::vector<Row> scatter_rows() {
          return scatter_reduce(ones({2}, {.device = d}), 0, longs({0}, d), ones({1}, {.device = d}),
                                "max");
        },
-       "reduce argument must be either sum, prod, mean, amax or amin, got max"}};
+       "'max' is not a valid value for reduce, which is 'sum', 'prod', 'mean', 'amax' or 'amin'"}};
   return rows;
 }
 

@@ -497,7 +497,7 @@ std::vector<Row> interpolate_rows() {
     InterpolateOptions options;
   };
   std::vector<Row> rows;
-  using enum Interpolation;
+  using enum Interpolation::Value;
   const std::vector<std::vector<Shape>> images = {
       {{1, 2, 4, 5}}, {{2, 3, 7, 1}}, {{0, 2, 5, 5}}, {{2, 8, 17, 16}}, {{1, 1, 1, 1}}};
   for (const Case& c :
@@ -600,7 +600,7 @@ std::vector<Refusal> interpolate_refusals() {
     return [=](const Tensor& x) { return interpolate(x, o); };
   };
   const Shape image = {1, 2, 3, 3}, row = {1, 2, 3};
-  using enum Interpolation;
+  using enum Interpolation::Value;
   return {
       refusal("no size", image, with({}), "either size or scale_factor should be defined"),
       refusal("both", image, with({.size = 4, .scale_factor = 2}),

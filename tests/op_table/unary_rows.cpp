@@ -169,7 +169,7 @@ Row round_of_halves() {
 Tensor steep_leaky_relu(const Tensor& x) { return leaky_relu(x, 0.3); }
 Tensor tall_elu(const Tensor& x) { return elu(x, 1.7); }
 Tensor gelu_erf(const Tensor& x) { return gelu(x); }
-Tensor gelu_tanh(const Tensor& x) { return gelu(x, true); }
+Tensor gelu_tanh(const Tensor& x) { return gelu(x, "tanh"); }
 Tensor softplus_default(const Tensor& x) { return softplus(x); }
 // The threshold is inside the domain, so that both branches run.
 Tensor softplus_bent(const Tensor& x) { return softplus(x, 2.5, 3); }

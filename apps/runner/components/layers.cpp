@@ -64,8 +64,7 @@ template <class M> struct Conv {
     v("groups", options.groups, kWidth,
       "number of groups of channels that are convolved separately");
     v("bias", options.bias, "whether a bias is added");
-    v("padding_mode", options.padding_mode, {"zeros", "reflect", "replicate", "circular"},
-      "values of the padding");
+    v("padding_mode", options.padding_mode, "values of the padding");
   }
   ModulePtr make(const LayerSite& at) const {
     ConvOptions o = on(at.device, options);
@@ -214,7 +213,7 @@ template <class M> struct Recurrent {
       v("proj_size", options.proj_size, kWidthOrNone,
         "size of a projected output; 0: no projection");
     } else if constexpr (std::is_same_v<M, RNN>) {
-      v("nonlinearity", options.nonlinearity, {"tanh", "relu"}, "nonlinearity of each step");
+      v("nonlinearity", options.nonlinearity, "nonlinearity of each step");
     }
     v("last_step", last_step, "return only the output of the last step");
   }

@@ -21,7 +21,7 @@ template <Metric (*kMake)(int64_t)>
 Metric metric_of_classes(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.outputs);
 }
-template <Metric (*kMake)(int64_t, data::Average), data::Average kAverage>
+template <Metric (*kMake)(int64_t, data::Average), data::Average::Value kAverage>
 Metric metric_averaged(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.outputs, kAverage);
 }
@@ -64,7 +64,7 @@ Metric bpc(const NoOptions&, const DataInfo& data, Device device) {
   return m;
 }
 
-constexpr data::Average kMacro = data::Average::kMacro, kWeighted = data::Average::kWeighted;
+constexpr data::Average::Value kMacro = data::Average::kMacro, kWeighted = data::Average::kWeighted;
 
 constexpr MetricTypes::Entry kMetrics[] = {
     {"accuracy", MetricTypes::of<NoOptions, plain<data::accuracy>>},

@@ -23,6 +23,7 @@
 #include "apps/runner/config/yaml.h"
 #include "framework/base/describe.h"
 #include "framework/base/shape.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::runner {
 
@@ -62,8 +63,15 @@ struct Padding {
 template <class T> Value value_of(T& v) {
   return {static_cast<T*>(nullptr), [&v](auto) { return std::vector<Scalar>{&v}; }};
 }
+template <class E> std::size_t index_of(E v) { return std::size_t(v); }
+template <class Values> std::size_t index_of(TextEnum<Values> v) { return v.index(); }
+template <class E> void set_by_index(E& v, std::size_t i) { v = E(i); }
+template <class Values> void set_by_index(TextEnum<Values>& v, std::size_t i) {
+  v = typename TextEnum<Values>::Value(i);
+}
+// The accepted names of a TextEnum must begin with its first words, in their order.
 template <class E> Value choice(E& v) {
-  const Choice out{[&v] { return std::size_t(v); }, [&v](std::size_t i) { v = E(i); }};
+  const Choice out{[&v] { return index_of(v); }, [&v](std::size_t i) { set_by_index(v, i); }};
   return {out, [out](auto) { return std::vector<Scalar>{out}; }};
 }
 template <class List> std::vector<Scalar> scalars_of(List& list) {
@@ -220,7 +228,9 @@ struct Schema {
   }
   // Adds a value, or a section if T or the T in an optional has describe().
   template <class T> Field& operator()(const char* name, T& value, const char* doc) {
-    if constexpr (requires { value.describe(*this); }) {
+    if constexpr (kIsTextEnum<T>) {
+      return (*this)(name, value, {std::begin(T::kWords), std::end(T::kWords)}, doc);
+    } else if constexpr (requires { value.describe(*this); }) {
       return field(name, Section{[&value] { return schema_of(value); }}, doc);
     } else if constexpr (requires { value->describe(*this); }) {
       return field(name, optional_section(value, schema_of), doc);
@@ -237,7 +247,7 @@ struct Schema {
   // value i. For a text, the name itself is the value.
   template <class T>
   Field& operator()(const char* name, T& value, std::vector<std::string> names, const char* doc) {
-    constexpr bool is_choice = std::is_enum_v<T> || std::is_same_v<T, bool>;
+    constexpr bool is_choice = std::is_enum_v<T> || kIsTextEnum<T> || std::is_same_v<T, bool>;
     if constexpr (is_choice) field(name, choice(value), doc);
     if constexpr (!is_choice) (*this)(name, value, doc);
     fields.back().names = std::move(names);

@@ -14,11 +14,20 @@
 #include "apps/runner/run/table_json.h"
 #include "data/tables/csv.h"
 
+namespace taper::v0 {
+
+// Options of tables are saved as numbers.
+template <class Values> void to_json(nlohmann::json& to, TextEnum<Values> x) { to = x.index(); }
+template <class Values> void from_json(const nlohmann::json& from, TextEnum<Values>& x) {
+  x = typename Values::Value(from.get<size_t>());
+}
+
+}  // namespace taper::v0
+
 namespace taper::v0::data {
 
-NLOHMANN_JSON_SERIALIZE_ENUM(Task, {{Task::kClassification, "classification"},
-                                    {Task::kRegression, "regression"},
-                                    {Task::kLanguage, "language"}})
+void to_json(nlohmann::json& to, Task task) { to = task.word(); }
+void from_json(const nlohmann::json& from, Task& task) { task = from.get<std::string>(); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standardizer, fill, mean, std)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, missing, categories)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvEncoding, options, has_header, feature_names, categories,
@@ -39,8 +48,6 @@ namespace {
 
 // Upper limits that no model reaches: outputs, and the size of one dimension of a sample.
 constexpr double kMaxOutputs = 1e8, kMaxSize = 1e6;
-
-const std::vector<std::string> kTasks = {"classification", "regression", "language"};
 
 Schema describe(Standardizer& s) {
   Schema out;
@@ -69,7 +76,7 @@ Schema describe(CsvFormat& o) {
     return text.size() == 1 && std::string_view("\"\r\n").find(text) == std::string_view::npos;
   };
   out("delimiter", o.delimiter, "between fields").required().of_form("one character", is_delimiter);
-  out("task", o.task, kTasks, "of the model").required();
+  out("task", o.task, "of the model").required();
   out("missing", o.missing, two, "refuse, mean").required();
   out("categories", o.categories, two, "refuse, one_hot").required();
   return out;
@@ -121,13 +128,11 @@ struct Draft {
   std::optional<TableEncoding> columns;
 };
 
-const std::vector<std::string> kTokenizers = {"chars", "bytes", "gpt2"};
-
 Custom tokenizer_in(Draft& d) {
   return {[&d](const Node& node) {
     Tokenizer::Parts parts;
     Schema schema;
-    schema("type", parts.kind, kTokenizers, "kind of tokens").required();
+    schema("type", parts.kind, "kind of tokens").required();
     schema.field("tokens", value_in(parts.tokens), "of each id");
     schema.field("merges", value_in(parts.merges), "by rank");
     std::vector<Problem> problems = read(schema, node).problems;
@@ -142,7 +147,7 @@ Custom tokenizer_in(Draft& d) {
 
 json json_of(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
-  json out = {{"type", kTokenizers[size_t(parts.kind)]}};
+  json out = {{"type", parts.kind.word()}};
   if (parts.kind != Tokenizer::TokenKind::kBytes) out["tokens"] = parts.tokens;
   if (parts.kind == Tokenizer::TokenKind::kGpt2) out["merges"] = parts.merges;
   return out;
@@ -184,7 +189,7 @@ bool has_its_outputs(const Draft& d) {
 Schema describe(Draft& d) {
   DataInfo& i = d.info;
   Schema out;
-  out("task", i.task, kTasks, "of the model").required();
+  out("task", i.task, "of the model").required();
   out("input_shape", d.input_shape, {1, kMaxSize}, "of a sample").required();
   out("outputs", i.outputs, {1, kMaxOutputs}, "of the model").required();
   out.field("class_names", value_in(i.class_names), "names").required();

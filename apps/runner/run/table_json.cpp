@@ -17,8 +17,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(DateForm, {{DateForm::kText, "text"},
                                         {DateForm::kDigits, "digits"},
                                         {DateForm::kSeconds, "seconds"},
                                         {DateForm::kMilliseconds, "milliseconds"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(DateOrder, {{DateOrder::kMonthFirst, "month_first"},
-                                         {DateOrder::kDayFirst, "day_first"}})
+void to_json(nlohmann::json& to, DateOrder order) { to = order.word(); }
+void from_json(const nlohmann::json& from, DateOrder& order) { order = from.get<std::string>(); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MissingCells, words, numbers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FeatureColumn, name, kind, missing, date_form, date_order,
                                    first_date, fill, has_gap_feature, mean, std, words)

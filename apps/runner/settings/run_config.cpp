@@ -88,8 +88,6 @@ std::optional<double> seconds_of(const std::string& time) {
   return number * std::array{1, 60, 3600, 86400}[has_unit ? unit : 0];
 }
 
-std::vector<std::string> log_level_names() { return {"trace", "debug", "info", "warn", "error"}; }
-
 bool is_log_file_name(const std::string& text) {
   static constexpr std::string_view kTaken[] = {
       "CRC32",       "checkpoints",  "config.yaml",   "data.json",         "env.json",

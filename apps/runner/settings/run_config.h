@@ -16,6 +16,7 @@
 #include "data/loader.h"
 #include "data/threshold.h"
 #include "framework/base/log.h"
+#include "framework/base/text_enum.h"
 #include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
@@ -40,8 +41,7 @@ struct DataConfig : Component {
   template <class V> void describe(V& v) {
     v("workers", workers, {0, kMaxThreads},
       "threads that prepare batches ahead; the order of samples does not change");
-    v("on_device", on_device, {"auto", "always", "never"},
-      "keep the whole set on the GPU; auto: if it fits");
+    v("on_device", on_device, "keep the whole set on the GPU; auto: if it fits");
     v("transforms", transforms, image_transforms(),
       "random transforms of the training images, in this order");
   }
@@ -69,11 +69,47 @@ struct ScheduleConfig : Component {
   }
 };
 
-enum class Precision { kFp32, kTf32, kBf16, kFp16 };
-enum class OnNan { kStop, kSkip, kRollback };
-enum class Graph { kAuto, kOn, kOff };
-enum class Reduce { kFp32, kBf16 };
-enum class Mode { kAuto, kMin, kMax };  // kAuto: as the metric defines
+struct PrecisionValues {
+  enum class Value : uint8_t { kFp32, kTf32, kBf16, kFp16 };
+  static constexpr Value kFp32 = Value::kFp32, kTf32 = Value::kTf32, kBf16 = Value::kBf16,
+                         kFp16 = Value::kFp16;
+  static constexpr const char* kOption = "precision";
+  static constexpr const char* kWords[] = {"fp32", "tf32", "bf16", "fp16"};
+};
+using Precision = TextEnum<PrecisionValues>;
+
+struct OnNanValues {
+  enum class Value : uint8_t { kStop, kSkip, kRollback };
+  static constexpr Value kStop = Value::kStop, kSkip = Value::kSkip, kRollback = Value::kRollback;
+  static constexpr const char* kOption = "on_nan";
+  static constexpr const char* kWords[] = {"stop", "skip", "rollback"};
+};
+using OnNan = TextEnum<OnNanValues>;
+
+struct GraphValues {
+  enum class Value : uint8_t { kAuto, kOn, kOff };
+  static constexpr Value kAuto = Value::kAuto, kOn = Value::kOn, kOff = Value::kOff;
+  static constexpr const char* kOption = "graph";
+  static constexpr const char* kWords[] = {"auto", "on", "off"};
+};
+using Graph = TextEnum<GraphValues>;
+
+struct ReduceValues {
+  enum class Value : uint8_t { kFp32, kBf16 };
+  static constexpr Value kFp32 = Value::kFp32, kBf16 = Value::kBf16;
+  static constexpr const char* kOption = "reduce";
+  static constexpr const char* kWords[] = {"fp32", "bf16"};
+};
+using Reduce = TextEnum<ReduceValues>;
+
+// kAuto: as the metric defines
+struct ModeValues {
+  enum class Value : uint8_t { kAuto, kMin, kMax };
+  static constexpr Value kAuto = Value::kAuto, kMin = Value::kMin, kMax = Value::kMax;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"auto", "min", "max"};
+};
+using Mode = TextEnum<ModeValues>;
 
 // The metric (or "loss") by which evaluations are compared, and whether smaller or larger values
 // are better.
@@ -84,8 +120,7 @@ struct GoalConfig {
 
   template <class V> void describe(V& v) {
     v("metric", metric, goals(), "metric of the evaluations: loss, or one of metrics");
-    v("mode", mode, {"auto", "min", "max"},
-      "whether a smaller or a larger value is better; auto: by the metric");
+    v("mode", mode, "whether a smaller or a larger value is better; auto: by the metric");
   }
 };
 
@@ -151,8 +186,7 @@ struct TrainConfig {
       "identical for every number of ranks up to it");
     v("clip_norm", clip_norm, kPositive, "clip the norm of all gradients to this value");
     v("clip_value", clip_value, kPositive, "clip the elements of gradients to this absolute value");
-    v("precision", precision, {"fp32", "tf32", "bf16", "fp16"},
-      "precision of matrix products; weights stay float32");
+    v("precision", precision, "precision of matrix products; weights stay float32");
     v("ema", ema, "evaluate and save a moving average of the weights");
     v("log_every", log_every, kCount, "steps between two lines of metrics.jsonl");
     v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: after each epoch");
@@ -166,9 +200,8 @@ struct TrainConfig {
     v("best", best,
       "save the weights of the best evaluation in model.safetensors instead of the last ones");
     v("time_limit", time_limit, "save and stop after this time").of_form(kTime, is_time);
-    v("on_nan", on_nan, {"stop", "skip", "rollback"},
-      "what to do if a loss or gradient is not finite");
-    v("graph", graph, {"auto", "on", "off"},
+    v("on_nan", on_nan, "what to do if a loss or gradient is not finite");
+    v("graph", graph,
       "replay steps as a CUDA graph; auto: on a GPU, unless your program registered the model; its "
       "forward must do the same in each step");
     v("profile", profile,
@@ -214,7 +247,7 @@ struct DistributedConfig {
   template <class V> void describe(V& v) {
     v("timeout", timeout, {1, 1e6}, "seconds to wait for a rank before the run ends");
     v("bucket_mb", bucket_mb, {1, 1 << 16}, "MiB of gradients in one all_reduce");
-    v("reduce", reduce, {"fp32", "bf16"}, "dtype in which gradients are exchanged");
+    v("reduce", reduce, "dtype in which gradients are exchanged");
     v("shard_optimizer", shard_optimizer,
       "each rank stores the optimizer's state for its part of the weights only (ZeRO stage 1)");
     v("sync_batch_norm", sync_batch_norm,
@@ -240,11 +273,14 @@ struct CheckpointConfig {
   }
 };
 
-enum class LogFormat { kText, kJson };
+struct LogFormatValues {
+  enum class Value : uint8_t { kText, kJson };
+  static constexpr Value kText = Value::kText, kJson = Value::kJson;
+  static constexpr const char* kOption = "format";
+  static constexpr const char* kWords[] = {"text", "json"};
+};
+using LogFormat = TextEnum<LogFormatValues>;
 
-// Returns the names that log levels have in configs and on the command line, in the order of
-// LogLevel.
-std::vector<std::string> log_level_names();
 // Returns whether a log file may have this name. It must be a plain file name that is not the name
 // of another file of a run.
 bool is_log_file_name(const std::string& text);
@@ -257,12 +293,12 @@ struct LogConfig {
   LogFormat format = LogFormat::kText;
 
   template <class V> void describe(V& v) {
-    v("level", level, log_level_names(), "lowest level of messages, on stderr and in the file");
+    v("level", level, "lowest level of messages, on stderr and in the file");
     v("console", console, "print messages to stderr");
     v("file", file, "log file in the run's directory; null: none")
         .of_form("a plain file name that no other file of a run has", is_log_file_name)
         .written_as_null();
-    v("format", format, {"text", "json"},
+    v("format", format,
       "format of the file; json: one object per line, with time, level, rank and message");
   }
 };

@@ -140,15 +140,9 @@ Tensor Tensor::median() const { return taper::median(*this); }
 Sorted Tensor::median(IntArg dim, BoolArg keepdim) const {
   return taper::median(*this, dim, keepdim);
 }
-Tensor Tensor::quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim) const {
-  return taper::quantile(*this, q, dim, keepdim);
-}
 Tensor Tensor::quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim,
                         QuantileMode interpolation) const {
   return taper::quantile(*this, q, dim, keepdim, interpolation);
-}
-Tensor Tensor::quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim) const {
-  return taper::quantile(*this, q, dim, keepdim);
 }
 Tensor Tensor::quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim,
                         QuantileMode interpolation) const {

@@ -25,10 +25,6 @@ Tensor median(const Tensor& x);
 // stable sort puts in the middle.
 Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 
-// How a quantile that falls between two elements is computed. kLinear interpolates. kLower and
-// kHigher take the lower or the higher element, and kMidpoint takes their mean. kNearest takes the
-// nearer element, or the one with the even position if both are equally near.
-enum class QuantileMode { kLinear, kLower, kHigher, kMidpoint, kNearest };
 // Returns the elements at position q * (n - 1) of the sorted x, along dim or of all elements. q is
 // in [0, 1]: a number, or a tensor of x's dtype with at most one dimension, which becomes the first
 // of the result. float32 and float64 only. Throws Error for a q outside [0, 1]. A q on the GPU is

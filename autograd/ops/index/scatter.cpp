@@ -156,15 +156,13 @@ Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tenso
 }
 
 Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
-                      const std::string& reduce, BoolArg include_self) {
+                      ScatterReduce reduce, BoolArg include_self) {
   const Placed at = placed("scatter_reduce", x, dim, index, src);
-  if (reduce == "prod") return folded(RowOp::kProd, x, at, include_self);
-  if (reduce == "amax") return folded(RowOp::kAmax, x, at, include_self);
-  if (reduce == "amin") return folded(RowOp::kAmin, x, at, include_self);
-  require(reduce == "sum" || reduce == "mean",
-          "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
+  if (reduce == ScatterReduce::kProd) return folded(RowOp::kProd, x, at, include_self);
+  if (reduce == ScatterReduce::kAmax) return folded(RowOp::kAmax, x, at, include_self);
+  if (reduce == ScatterReduce::kAmin) return folded(RowOp::kAmin, x, at, include_self);
   const Tensor sum = with_added(x, at.rows, at.src, include_self);
-  if (reduce == "sum") return sum;
+  if (reduce == ScatterReduce::kSum) return sum;
   const TensorOptions counts{.dtype = kInt64, .device = x.device()};
   const Tensor count =
       with_added(ones(x.shape(), counts), at.rows, ones(at.src.shape(), counts), include_self);
@@ -224,7 +222,7 @@ Tensor Tensor::scatter_add(IntArg dim, const Tensor& index, const Tensor& src) c
   return taper::scatter_add(*this, dim, index, src);
 }
 Tensor Tensor::scatter_reduce(IntArg dim, const Tensor& index, const Tensor& src,
-                              const std::string& reduce, BoolArg include_self) const {
+                              ScatterReduce reduce, BoolArg include_self) const {
   return taper::scatter_reduce(*this, dim, index, src, reduce, include_self);
 }
 Tensor Tensor::index_add(IntArg dim, const Tensor& index, const Tensor& source,

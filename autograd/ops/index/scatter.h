@@ -29,7 +29,7 @@ Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tenso
 // "mean", "amax" or "amin". With include_self = false, x's own element does not take part if there
 // is any from src. Means of integers are rounded down.
 Tensor scatter_reduce(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src,
-                      const std::string& reduce, BoolArg include_self = true);
+                      ScatterReduce reduce, BoolArg include_self = true);
 // Adds alpha times the k slices of source along dim to the slices of x selected by index [k].
 //
 //   index_add(x, 0, index, rows);  // y[index[i]] += rows[i]

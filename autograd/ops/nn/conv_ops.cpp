@@ -108,10 +108,7 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
             const Conv2dOptions& o, Activation activation = Activation::kNone) {
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
-    const std::string& name = o.padding.name;
-    require(name == "" || name == "same" || name == "valid", "Invalid padding string: \"", name,
-            "\"");
-    const Tensor from = name == "same" ? same_padded(images, weight, windows) : images;
+    const Tensor from = o.padding.is_same() ? same_padded(images, weight, windows) : images;
     return conv_y(op, from, weight, bias, windows, activation);
   });
 }
@@ -151,7 +148,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
               Activation activation) {
   if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
   if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
-    return gelu(conv2d(x, weight, bias, o), activation == Activation::kGeluTanh);
+    const bool by_tanh = activation == Activation::kGeluTanh;
+    return gelu(conv2d(x, weight, bias, o),
+                by_tanh ? GeluApproximate::kTanh : GeluApproximate::kNone);
   }
   return conv("conv2d", 2, x, weight, bias, o, activation);
 }

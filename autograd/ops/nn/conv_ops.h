@@ -4,12 +4,24 @@
 // differentiable as often as needed and do not synchronize.
 #pragma once
 
-#include <string>
+#include <concepts>
+#include <cstdint>
+#include <optional>
 
+#include "framework/base/text_enum.h"
 #include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
+
+// kValid is no padding.
+struct ConvPaddingModeValues {
+  enum class Value : uint8_t { kValid, kSame };
+  static constexpr Value kValid = Value::kValid, kSame = Value::kSame;
+  static constexpr const char* kOption = "padding";
+  static constexpr const char* kWords[] = {"valid", "same"};
+};
+using ConvPaddingMode = TextEnum<ConvPaddingModeValues>;
 
 // A padding: .padding = 1, {1, 2}, "valid" (none) or "same". "same" gives the output the size of
 // the input and requires stride 1. If the padding cannot be symmetric, the extra element is at the
@@ -18,9 +30,11 @@ struct ConvPadding : Pair {
   template <std::convertible_to<IntArg> T> ConvPadding(T both) : Pair(both) {}
   ConvPadding(IntArg height, IntArg width) : Pair(height, width) {}
   ConvPadding(Pair p) : Pair(p) {}
-  template <size_t N> ConvPadding(const char (&text)[N]) : name(text) {}
+  template <std::convertible_to<ConvPaddingMode> T> ConvPadding(const T& word) : mode(word) {}
 
-  std::string name = {};  // empty if numbers were given
+  bool is_same() const { return mode == ConvPaddingMode(ConvPaddingMode::kSame); }
+
+  std::optional<ConvPaddingMode> mode = {};  // set if a word was given
 };
 
 struct Conv1dOptions {

@@ -30,7 +30,7 @@ void check(const Tensor& index, const Tensor& weight, const Tensor& offsets, con
     require<NotImplementedError>(o.mode == BagMode::kSum,
                                  "embedding_bag: per_sample_weights was defined. "
                                  "per_sample_weights is only supported for BagMode::kSum (got '",
-                                 kBagModeNames[size_t(o.mode)], "').");
+                                 o.mode, "').");
   }
   require<ValueError>(index.dim() != 2 || !offsets.defined(),
                       "if input is 2D, then offsets must be undefined, as input is treated as a "

@@ -4,12 +4,19 @@
 
 #include <optional>
 
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
-enum class BagMode : uint8_t { kSum, kMean, kMax };
-inline constexpr const char* kBagModeNames[] = {"sum", "mean", "max"};
+struct BagModeValues {
+  enum class Value : uint8_t { kSum, kMean, kMax };
+  static constexpr Value kSum = Value::kSum, kMean = Value::kMean, kMax = Value::kMax;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"sum", "mean", "max"};
+};
+using BagMode = TextEnum<BagModeValues>;
+
 struct BagOptions {
   BagMode mode = BagMode::kMean;
   Tensor per_sample_weights = {};    // of index's shape: factors of the rows; BagMode::kSum only

@@ -32,8 +32,7 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
   };
   require<ValueError>(
       o.mode == Interpolation::kBilinear || o.mode == Interpolation::kNearest,
-      "taper::grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '",
-      kInterpolationNames[size_t(o.mode)], "'");
+      "taper::grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '", o.mode, "'");
   if (x.dim() != 4 || grid.dim() != 4) {
     refuse("expected 4D input and grid with same number of dimensions, ", sizes());
   }

@@ -131,8 +131,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, S
   if (mode == PadMode::kConstant) return pad(x, padding, value);
   const int pairs = int(padding.size() / 2);
   require(padding.size() % 2 == 0, "Padding length must be divisible by 2");
-  require(value.to_double() == 0, "Padding mode \"", kPadModeNames[size_t(mode)],
-          "\" doesn't take in value argument");
+  require(value.to_double() == 0, "Padding mode \"", mode, "\" doesn't take in value argument");
   require<NotImplementedError>(
       pairs >= 1 && pairs <= 3 && (x.dim() == pairs + 1 || x.dim() == pairs + 2), "Padding size ",
       padding.size(), " is not supported for ", x.dim(), "D input tensor.");

@@ -8,14 +8,22 @@
 #include "autograd/ops/nn/pool_ops.h"
 #include "framework/base/describe.h"
 #include "framework/base/scalar.h"
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
 
-// The values outside the image: one constant (zeros in layers), the image mirrored at its outermost
+// The values outside the image: one constant (0 by default), the image mirrored at its outermost
 // elements, the nearest element, or the opposite side.
-enum class PadMode : uint8_t { kConstant, kReflect, kReplicate, kCircular, kZeros = kConstant };
-inline constexpr const char* kPadModeNames[] = {"zeros", "reflect", "replicate", "circular"};
+struct PadModeValues {
+  enum class Value : uint8_t { kConstant, kReflect, kReplicate, kCircular };
+  static constexpr Value kConstant = Value::kConstant, kReflect = Value::kReflect,
+                         kReplicate = Value::kReplicate, kCircular = Value::kCircular;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"constant", "reflect", "replicate", "circular"};
+};
+using PadMode = TextEnum<PadModeValues>;
+
 // Pads x. padding holds {before, after} of the last dimension, then of the one before it, and so
 // on. Negative values crop. Modes other than constant pad the last one to three dimensions of [N,
 // C, ...] or [C, ...] and take no value. The padding must be less than the size for reflect and at
@@ -44,7 +52,15 @@ Tensor fold(const Tensor& x, Pair output_size, Pair kernel_size, const UnfoldOpt
 Tensor pixel_shuffle(const Tensor& x, IntArg upscale_factor);
 Tensor pixel_unshuffle(const Tensor& x, IntArg downscale_factor);
 
-enum class GridPadding : uint8_t { kZeros, kBorder, kReflection };
+struct GridPaddingValues {
+  enum class Value : uint8_t { kZeros, kBorder, kReflection };
+  static constexpr Value kZeros = Value::kZeros, kBorder = Value::kBorder,
+                         kReflection = Value::kReflection;
+  static constexpr const char* kOption = "padding_mode";
+  static constexpr const char* kWords[] = {"zeros", "border", "reflection"};
+};
+using GridPadding = TextEnum<GridPaddingValues>;
+
 struct GridSampleOptions {
   Interpolation mode = Interpolation::kBilinear;  // or nearest
   GridPadding padding_mode = GridPadding::kZeros;

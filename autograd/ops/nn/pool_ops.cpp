@@ -81,7 +81,7 @@ void check_rows(const char* op, const Tensor& x) {
 // --- interpolation ---
 
 void check_interpolate(const Tensor& x, const InterpolateOptions& o) {
-  const char* mode = kInterpolationNames[size_t(o.mode)];
+  const char* mode = o.mode.word();
   require<ValueError>(o.size || o.scale_factor, "either size or scale_factor should be defined");
   require<ValueError>(!o.size || !o.scale_factor,
                       "only one of size or scale_factor should be defined");

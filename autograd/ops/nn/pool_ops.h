@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -83,9 +84,16 @@ Pooled adaptive_max_pool1d_with_indices(const Tensor& x, IntArg output_size);
 Pooled adaptive_max_pool2d_with_indices(const Tensor& x, OutputSize output_size);
 
 // bicubic uses Keys' cubic with A = -0.75. area equals adaptive_avg_pool.
-enum class Interpolation : uint8_t { kNearest, kLinear, kBilinear, kBicubic, kArea };
-inline constexpr const char* kInterpolationNames[] = {"nearest", "linear", "bilinear", "bicubic",
-                                                      "area"};
+struct InterpolationValues {
+  enum class Value : uint8_t { kNearest, kLinear, kBilinear, kBicubic, kArea };
+  static constexpr Value kNearest = Value::kNearest, kLinear = Value::kLinear,
+                         kBilinear = Value::kBilinear, kBicubic = Value::kBicubic,
+                         kArea = Value::kArea;
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"nearest", "linear", "bilinear", "bicubic", "area"};
+};
+using Interpolation = TextEnum<InterpolationValues>;
+
 struct InterpolateOptions {
   // Exactly one of size and scale_factor is required.
   std::optional<Pair> size = std::nullopt;
@@ -98,7 +106,7 @@ struct InterpolateOptions {
     v("scale_factor", scale_factor, kPositive,
       "output size divided by input size; use this or size");
     v("size", size, kWidth, "height and width of the output");
-    v("mode", mode, {"nearest", "linear", "bilinear", "bicubic", "area"}, "interpolation method");
+    v("mode", mode, "interpolation method");
   }
   template <class V> void rules(V& v) {
     v("scale_factor", "give either scale_factor or size",

@@ -1,0 +1,169 @@
+// Choices as words and as enumerators, in calls and options, and the options structs of functions.
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "optim/algorithms/lbfgs.h"
+#include "taper.h"
+#include "tests/testing.h"
+
+namespace taper::v0::test {
+namespace {
+
+struct Spelling {
+  const char* name;
+  std::function<Tensor()> by_word, by_enumerator;
+};
+
+std::vector<Spelling> calls() {
+  manual_seed(0);
+  const Tensor x = randn({2, 3, 6, 6}), y = randn({2, 3, 6, 6}), w = randn({4, 3, 3, 3});
+  const Tensor rows = randn({4, 5}), index = tensor({{0, 1, 2, 0, 1}});
+  const Tensor grid = rand({2, 4, 4, 2}) * 2.4 - 1.2;
+  return {
+      {"reduction", [=] { return mse_loss(x, y, "sum"); },
+       [=] { return mse_loss(x, y, Reduction::kSum); }},
+      {"reduction in options",
+       [=] { return gaussian_nll_loss(x, y, y * y, {.reduction = "none"}); },
+       [=] { return gaussian_nll_loss(x, y, y * y, false, 1e-6, Reduction::kNone); }},
+      {"approximate", [=] { return gelu(x, "tanh"); },
+       [=] { return x.gelu(GeluApproximate::kTanh); }},
+      {"rounding_mode", [=] { return x.div(y, "floor"); },
+       [=] { return div(x, y, RoundingMode::kFloor); }},
+      {"reduce", [=] { return scatter_reduce(rows, 0, index, rows, "amax"); },
+       [=] { return rows.scatter_reduce(0, index, rows, ScatterReduce::kAmax); }},
+      {"interpolation", [=] { return quantile(rows, 0.3, 1, false, "higher"); },
+       [=] { return rows.quantile(0.3, 1, false, QuantileMode::kHigher); }},
+      {"indexing",
+       [=] {
+         return meshgrid({arange(2), arange(3)}, "xy")[0];
+       },
+       [=] {
+         return meshgrid({arange(2), arange(3)}, MeshIndexing::kXy)[0];
+       }},
+      {"mode of pad",
+       [=] {
+         return pad(x, {1, 2, 2, 1}, "reflect");
+       },
+       [=] {
+         return pad(x, {1, 2, 2, 1}, PadMode::kReflect);
+       }},
+      {"padding", [=] { return conv2d(x, w, {}, {.padding = "same"}); },
+       [=] { return conv2d(x, w, {}, {.padding = ConvPaddingMode::kSame}); }},
+      {"activation", [=] { return conv2d(x, w, {}, {}, "gelu_tanh"); },
+       [=] { return conv2d(x, w, {}, {}, Activation::kGeluTanh); }},
+      {"mode of interpolate",
+       [=] { return interpolate(x, {.scale_factor = 2, .mode = "bilinear"}); },
+       [=] { return interpolate(x, {.scale_factor = 2, .mode = Interpolation::kBilinear}); }},
+      {"padding_mode of grid_sample",
+       [=] { return grid_sample(x, grid, {.mode = "nearest", .padding_mode = "border"}); },
+       [=] {
+         return grid_sample(
+             x, grid, {.mode = Interpolation::kNearest, .padding_mode = GridPadding::kBorder});
+       }},
+      {"mode of embedding_bag", [=] { return embedding_bag(index, rows, {}, {.mode = "max"}); },
+       [=] { return embedding_bag(index, rows, {}, {.mode = BagMode::kMax}); }},
+      {"nonlinearity", [=] { return full({}, init::calculate_gain("tanh")); },
+       [=] { return full({}, init::calculate_gain(init::Nonlinearity::kTanh)); }},
+  };
+}
+
+TEST(TextEnum, WordsMeanTheirEnumerators) {
+  for (const Spelling& c : calls())
+    EXPECT_TRUE(same_bits(c.by_word(), c.by_enumerator())) << c.name;
+}
+
+TEST(TextEnum, ConvertsFromTextsThatAreNotLiterals) {
+  const std::string text = "sum";
+  const std::string_view view = text;
+  EXPECT_EQ(Reduction(text), Reduction::kSum);
+  EXPECT_EQ(Reduction(view), Reduction::kSum);
+  EXPECT_EQ(Reduction(text.c_str()), Reduction::kSum);
+  Reduction reduction = Reduction::kMean;
+  reduction = text;
+  EXPECT_EQ(to_string(reduction), "sum");
+  EXPECT_EQ(size_t(reduction), 2);
+  EXPECT_TRUE(reduction == "sum" && reduction != Reduction::kMean);
+  constexpr Reduction kByWord = "none";  // at compile time
+  static_assert(kByWord == Reduction::kNone);
+}
+
+TEST(TextEnum, RefusesOtherWordsWithTheList) {
+  const Tensor x = ones({2});
+  const char* const kReductions =
+      "is not a valid value for reduction, which is 'none', 'mean', 'sum' or 'batchmean'";
+  for (const char* wrong : {"men", "", "Mean", "mean "}) {
+    EXPECT_TRUE(refuses<ValueError>([&] { return mse_loss(x, x, wrong); },
+                                    concat_to_string("'", wrong, "' ", kReductions)));
+  }
+  EXPECT_TRUE(refuses<ValueError>(
+      [&] {
+        return optim::LBFGS({ones({1}).requires_grad_()}, {.line_search_fn = "wolfe"})
+            .state_dict()
+            .size();
+      },
+      "'wolfe' is not a valid value for line_search_fn, which is 'none' or 'strong_wolfe'"));
+}
+
+TEST(TextEnum, IsPrintedAsItsWordAndAScalarAsItsNumber) {
+  std::ostringstream out;
+  out << Reduction(Reduction::kBatchmean) << " " << tensor({2.5}).item() << " "
+      << tensor({7}).item() << " " << tensor({true}).item();
+  EXPECT_EQ(out.str(), "batchmean 2.5 7 true");
+}
+
+TEST(OptionsInBraces, AreThePositionalArguments) {
+  manual_seed(0);
+  const Tensor q = randn({2, 4, 5, 8}), k = randn({2, 2, 5, 8}), mask = randn({5, 5});
+  EXPECT_TRUE(same_bits(scaled_dot_product_attention(q, q, q, {.attn_mask = mask}),
+                        scaled_dot_product_attention(q, q, q, mask)));
+  EXPECT_TRUE(same_bits(
+      scaled_dot_product_attention(q, k, k, {.is_causal = true, .scale = 0.3, .enable_gqa = true}),
+      scaled_dot_product_attention(q, k, k, {}, 0, true, 0.3, nullptr, true)));
+  const Tensor qkv = randn({2, 5, 24});
+  EXPECT_TRUE(same_bits(packed_attention(qkv, 2, {.is_causal = true, .scale = 0.3}),
+                        packed_attention(qkv, 2, 0, true, 0.3)));
+  EXPECT_TRUE(refuses<Error>([&] { return packed_attention(qkv, 2, {.attn_mask = mask}); },
+                             "packed_attention takes no attn_mask"));
+  const Tensor x = randn({3, 4, 2}), mean = zeros({4}), var = ones({4}), scale = randn({4});
+  EXPECT_TRUE(same_bits(batch_norm(x, mean, var, {.weight = scale, .eps = 0.1}),
+                        batch_norm(x, mean, var, scale, {}, false, 0.1, 0.1)));
+  EXPECT_TRUE(same_bits(instance_norm(x, {}, {}, {.bias = scale, .eps = 0.1}),
+                        instance_norm(x, {}, {}, {}, scale, true, 0.1, 0.1)));
+  const PackedSequence packed =
+      pack_padded_sequence(x, {2, 3, 1}, {.batch_first = true, .enforce_sorted = false});
+  EXPECT_TRUE(same_bits(packed.data, pack_padded_sequence(x, {2, 3, 1}, true, false).data));
+  EXPECT_TRUE(same_bits(
+      pad_packed_sequence(packed, {.batch_first = true, .padding_value = 7, .total_length = 6})
+          .output,
+      pad_packed_sequence(packed, true, 7, 6).output));
+  const Tensor logp = log_softmax(randn({6, 2, 4}), 2), targets = tensor({{1, 2}, {3, 1}});
+  const Tensor lengths = tensor({6, 6}), sizes = tensor({2, 1});
+  EXPECT_TRUE(same_bits(
+      ctc_loss(logp, targets, lengths, sizes, {.reduction = "sum", .zero_infinity = true}),
+      ctc_loss(logp, targets, lengths, sizes, 0, Reduction::kSum, true)));
+}
+
+TEST(OptionsInBraces, SelectWhatABackwardPassKeeps) {
+  const Tensor x = tensor({3.0}).requires_grad_(), unused = tensor({1.0}).requires_grad_();
+  const Tensor y = (x * x * x).sum();
+  const Tensor slope = grad({y}, {x}, {.create_graph = true})[0];
+  EXPECT_EQ(grad({slope.sum()}, {x}, {.retain_graph = true})[0].item<double>(), 18);
+  const std::vector<Tensor> both =
+      grad({y}, {x, unused}, {tensor(2.0)}, {.retain_graph = true, .allow_unused = true});
+  EXPECT_EQ(both[0].item<double>(), 54);
+  EXPECT_FALSE(both[1].defined());
+  y.backward({.retain_graph = true});
+  y.backward(tensor(2.0), {.create_graph = true});
+  EXPECT_TRUE(x.grad().requires_grad());
+  y.backward();
+  EXPECT_EQ(x.grad().item<double>(), 4 * 27);
+  EXPECT_TRUE(refuses<Error>([&] { return y.backward(), x; },
+                             "Trying to backward through the graph a second time"));
+}
+
+}  // namespace
+}  // namespace taper::v0::test
