@@ -51,8 +51,7 @@ class Parameter : public ModuleTensor {
  public:
   Parameter(Module& owner, const std::string& name, const Tensor& value);
   template <detail::IsText Name> Parameter(Name&&, const Tensor&) {
-    static_assert(detail::kNever<Name>,
-                  "the first argument is the module: Parameter weight{*this, \"weight\", x}");
+    detail::refuse_without_module<Name>();
   }
   // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
@@ -70,8 +69,7 @@ class Buffer : public ModuleTensor {
   Buffer(Module& owner, const std::string& name, const Tensor& value,
          const BufferOptions& options = {});
   template <detail::IsText Name> Buffer(Name&&, const Tensor&, const BufferOptions& = {}) {
-    static_assert(detail::kNever<Name>,
-                  "the first argument is the module: Buffer mean{*this, \"mean\", x}");
+    detail::refuse_without_module<Name>();
   }
   // Creates an undefined, unregistered buffer.
   Buffer() = default;

@@ -31,6 +31,11 @@ struct AnyBraces {
 // A condition that fails only when a template is instantiated.
 template <class T> inline constexpr bool kNever = false;
 
+// Refuses a Parameter or Buffer without its module.
+template <class T> void refuse_without_module() {
+  static_assert(kNever<T>,
+                "the first argument is the module: Parameter weight{*this, \"weight\", x}");
+}
 // Refuse the arguments of a Child in one sentence. They return what selects its constructor.
 template <class T> Refused refuse_without_owner() {
   static_assert(

@@ -1,4 +1,4 @@
-// Choices that methods of Tensor take.
+// Choices and options that methods of Tensor take.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,12 @@
 #include "framework/base/text_enum.h"
 
 namespace taper::v0 {
+
+// Options of Tensor::backward: loss.backward({.retain_graph = true}).
+struct BackwardOptions {
+  bool retain_graph = false;  // keep the graph, so that it can be differentiated again
+  bool create_graph = false;  // record the pass, so that gradients can be differentiated
+};
 
 // How div rounds a quotient: toward zero or down.
 struct RoundingModeValues {

@@ -50,12 +50,6 @@ struct ToOptions {
   bool copy = false;
 };
 
-// Options of Tensor::backward: {.retain_graph = true}.
-struct BackwardOptions {
-  bool retain_graph = false;  // keep the graph, so that it can be differentiated again
-  bool create_graph = false;  // record the pass, so that gradients can be differentiated
-};
-
 class Tensor {
  public:
   Tensor() = default;  // undefined
@@ -169,8 +163,6 @@ class Tensor {
   void retain_grad() const;
   // Runs the backward pass from this tensor. If no gradient is given, the tensor must have one
   // element.
-  //
-  //   loss.backward({.retain_graph = true});
   void backward(const BackwardOptions& options = {}) const;
   void backward(const Tensor& gradient, const BackwardOptions& options) const;
   // A template, so that options in braces select the functions above.
