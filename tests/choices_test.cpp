@@ -45,22 +45,15 @@ const std::set<std::string> kNoChoices = {
     "ValueKind",
     "RangeKind",
     "CharClass",
-    "PrintProfile",
     "More",
     "Encoding",
     "Kind",
     "Cast",
     // of data/tables/reading, which is not for users
     "Header",
-    // of the data type `table`, whose words are in the description of its options
+    // what columns of a table were found to be
     "ColumnKind",
     "DateForm",
-    "By",
-    "Numbers",
-    "Target",
-    "Task",
-    "Unknown",
-    "Balance",
 };
 
 // Words that differ from the name of their enumerator in snake case.

@@ -12,13 +12,27 @@
 #include "data/tables/table_encoding.h"
 #include "data/tables/table_split.h"
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // How missing values are recognized and treated.
 struct MissingOptions {
-  enum class Numbers { kMedian, kRefuse };
-  enum class Target { kDrop, kRefuse };
+  struct NumbersValues {
+    enum class Value : uint8_t { kMedian, kRefuse };
+    static constexpr Value kMedian = Value::kMedian, kRefuse = Value::kRefuse;
+    static constexpr const char* kOption = "numbers";
+    static constexpr const char* kWords[] = {"median", "refuse"};
+  };
+  using Numbers = TextEnum<NumbersValues>;
+
+  struct TargetValues {
+    enum class Value : uint8_t { kDrop, kRefuse };
+    static constexpr Value kDrop = Value::kDrop, kRefuse = Value::kRefuse;
+    static constexpr const char* kOption = "target";
+    static constexpr const char* kWords[] = {"drop", "refuse"};
+  };
+  using Target = TextEnum<TargetValues>;
 
   std::vector<std::string> values{};  // empty: usual_missing_words()
   Numbers numbers = Numbers::kMedian;
@@ -27,11 +41,10 @@ struct MissingOptions {
   template <class V> void describe(V& v) {
     v("values", values,
       "cells that say that a value is missing; default: NA, NaN, null, ? and such");
-    v("numbers", numbers, {"median", "refuse"},
+    v("numbers", numbers,
       "missing numbers and dates: the median of the training rows, with a feature that says so; or "
-      "an "
-      "error");
-    v("target", target, {"drop", "refuse"}, "rows without a target: left out, or an error");
+      "an error");
+    v("target", target, "rows without a target: left out, or an error");
   }
 };
 
@@ -47,20 +60,41 @@ struct ReadOptions {
     v("decimal", decimal, {".", ","}, "decimal separator of numbers");
     v("encoding", encoding, {"utf-8", "latin-1", "utf-16"}, "encoding of the text");
     v("skip", skip, {0, 1'000'000}, "lines at the top of each file that are not read");
-    v("header", header, {"auto", "present", "absent"},
-      "whether the first line contains column names");
+    v("header", header, "whether the first line contains column names");
   }
   static bool is_delimiter(const std::string& text);
 };
 
 // The data type `table`.
 struct Table {
-  enum class Task { kAuto, kClassification, kRegression };
-  enum class Unknown { kCategory, kRefuse };
+  struct TaskValues {
+    enum class Value : uint8_t { kAuto, kClassification, kRegression };
+    static constexpr Value kAuto = Value::kAuto, kClassification = Value::kClassification,
+                           kRegression = Value::kRegression;
+    static constexpr const char* kOption = "task";
+    static constexpr const char* kWords[] = {"auto", "classification", "regression"};
+  };
+  using Task = TextEnum<TaskValues>;
+
+  struct UnknownValues {
+    enum class Value : uint8_t { kCategory, kRefuse };
+    static constexpr Value kCategory = Value::kCategory, kRefuse = Value::kRefuse;
+    static constexpr const char* kOption = "unknown";
+    static constexpr const char* kWords[] = {"category", "refuse"};
+  };
+  using Unknown = TextEnum<UnknownValues>;
+
   // How rare classes are strengthened in training. kWeights: the loss of a sample is multiplied by
   // the number of rows / (classes * rows of its class). kOversample: rows of rarer classes are
   // repeated until all classes have the same number.
-  enum class Balance { kNone, kWeights, kOversample };
+  struct BalanceValues {
+    enum class Value : uint8_t { kNone, kWeights, kOversample };
+    static constexpr Value kNone = Value::kNone, kWeights = Value::kWeights,
+                           kOversample = Value::kOversample;
+    static constexpr const char* kOption = "balance";
+    static constexpr const char* kWords[] = {"none", "weights", "oversample"};
+  };
+  using Balance = TextEnum<BalanceValues>;
 
   std::vector<std::string> path{};
   std::vector<std::string> target{};
@@ -81,12 +115,12 @@ struct Table {
     v("path", path, kPath, "files with the rows, joined by column name; wildcards are allowed")
         .required();
     v("target", target, "columns to predict: names or indices; -1 is the last column").required();
-    v("task", task, {"auto", "classification", "regression"},
+    v("task", task,
       "kind of the target; auto: classes, unless it has numbers other than a few integers");
     v("columns", columns, column_kinds(),
       "what columns are, by name or pattern such as \"old_*\"; others are found from the data");
     v("missing", missing, "missing values");
-    v("unknown", unknown, {"category", "refuse"},
+    v("unknown", unknown,
       "words that training did not have: a category that they share with rare words, or an error");
     v("rare", rare, kCount, "words in fewer training rows than this are unknown words");
     v("read", read, "how the files are read");
@@ -96,12 +130,11 @@ struct Table {
     v("log_target", log_target, "values: train on the logarithm of the target");
     v("standardize", standardize, "scale numbers to mean 0 and standard deviation 1");
     v("text_words", text_words, {1, 100'000}, "most words of a text column that become features");
-    v("balance", balance, {"none", "weights", "oversample"},
+    v("balance", balance,
       "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
       "classes have as many training rows");
     v("class_weights", class_weights,
-      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for "
-      "others")
+      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for others")
         .of_form("a number above 0", is_weight);
     v("max_features", max_features, kCount,
       "largest number of input features, with one for each word of a category");

@@ -9,6 +9,7 @@
 #include "data/tables/columns.h"
 #include "data/tables/raw_table.h"
 #include "framework/base/describe.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
@@ -17,10 +18,18 @@ namespace taper::v0::data {
 //   kStratify   at random, with the same share of every class in each part
 //   kRandom     at random
 //   kGroup      whole groups at random: rows with the same word in `column`
-//   kTime       by the dates or numbers in `column`: the earliest for training, the latest for the
-//   test kColumn     by the words train, validation (or val, valid) and test in `column`
+//   kTime       by the dates or numbers in `column`: the earliest for training, the latest for
+//               the test
+//   kColumn     by the words train, validation (or val, valid) and test in `column`
 struct TableSplit {
-  enum class By { kStratify, kRandom, kGroup, kTime, kColumn };
+  struct ByValues {
+    enum class Value : uint8_t { kStratify, kRandom, kGroup, kTime, kColumn };
+    static constexpr Value kStratify = Value::kStratify, kRandom = Value::kRandom,
+                           kGroup = Value::kGroup, kTime = Value::kTime, kColumn = Value::kColumn;
+    static constexpr const char* kOption = "by";
+    static constexpr const char* kWords[] = {"stratify", "random", "group", "time", "column"};
+  };
+  using By = TextEnum<ByValues>;
 
   // Fractions of the rows as "0.1", or paths of files. Not given: 0.1 and 0.2 of more than 200
   // rows, otherwise nothing and 0.2.
@@ -37,11 +46,10 @@ struct TableSplit {
         .of_form("a number of at least 0 and below 1, or a path", is_part);
     v("test", test, "fraction of the rows for the test, or a file; default: 0.2")
         .of_form("a number of at least 0 and below 1, or a path", is_part);
-    v("by", by, {"stratify", "random", "group", "time", "column"},
+    v("by", by,
       "stratify: at random, with the same share of every class; group: rows with the same word in "
       "`column` stay together; time: the latest rows of `column` are the test; column: `column` "
-      "says "
-      "train, validation or test");
+      "says train, validation or test");
     v("column", column, "column for group, time and column");
     v("folds", folds, {0, 1000}, "divide into this many folds, of which one is the test; 0: none");
     v("fold", fold, {0, 999}, "number of the fold that is the test, from 0");

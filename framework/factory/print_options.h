@@ -5,12 +5,19 @@
 #include <optional>
 
 #include "framework/base/namespace.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0 {
 
 // kDefault is {.precision = 4, .threshold = 1000, .edgeitems = 3, .linewidth = 80}. kShort has a
 // precision of 2 and 2 edge items. kFull shows all elements.
-enum class PrintProfile : uint8_t { kDefault, kShort, kFull };
+struct PrintProfileValues {
+  enum class Value : uint8_t { kDefault, kShort, kFull };
+  static constexpr Value kDefault = Value::kDefault, kShort = Value::kShort, kFull = Value::kFull;
+  static constexpr const char* kOption = "profile";
+  static constexpr const char* kWords[] = {"default", "short", "full"};
+};
+using PrintProfile = TextEnum<PrintProfileValues>;
 
 struct PrintOptions {
   std::optional<int64_t> precision = std::nullopt;  // digits after the decimal point
@@ -28,7 +35,7 @@ struct PrintOptions {
 // negative precision or threshold and for edgeitems or a linewidth below 1.
 //
 //   set_printoptions({.precision = 8});
-//   set_printoptions({.profile = PrintProfile::kDefault});
+//   set_printoptions({.profile = "default"});
 void set_printoptions(const PrintOptions& options);
 // Returns the options in use. All but profile have a value, so that set_printoptions() restores
 // them.
