@@ -34,7 +34,9 @@ Tensors gradients(const Tensors& outputs, const Tensors& inputs, const Tensors& 
     by.push_back(v[i]);
   }
   Tensors out(inputs.size());
-  if (!from.empty()) out = grad(from, inputs, by, true, create_graph, true);
+  if (!from.empty())
+    out = grad(from, inputs, by,
+               {.retain_graph = true, .create_graph = create_graph, .allow_unused = true});
   for (size_t j = 0; j < inputs.size(); ++j) {
     if (!out[j].defined()) out[j] = zeros_like(inputs[j]);
   }

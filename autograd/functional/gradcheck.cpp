@@ -36,7 +36,7 @@ Tensor direction_for(const Tensor& y, uint64_t seed) {
 void compare(const char* check, const TensorsToTensor& f, const std::vector<Tensor>& leaves,
              Tolerance tolerance) {
   const Tensor y = f(leaves), dy = direction_for(y, 20200229);
-  const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, false, false, true);
+  const std::vector<Tensor> analytic = grad({y}, leaves, {dy}, {.allow_unused = true});
   for (size_t i = 0; i < leaves.size(); ++i) {
     const std::vector<double> at = leaves[i].cpu().to_vector<double>();
     const std::vector<double> slope = analytic[i].defined() ? analytic[i].cpu().to_vector<double>()
@@ -77,7 +77,8 @@ bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, 
   const auto gradients = [&f](const std::vector<Tensor>& given) {
     const std::vector<Tensor> x(given.begin(), given.end() - 1);
     std::vector<Tensor> parts;
-    for (const Tensor& dx : grad({f(x)}, x, {given.back()}, true, true, true)) {
+    for (const Tensor& dx :
+         grad({f(x)}, x, {given.back()}, {.create_graph = true, .allow_unused = true})) {
       if (dx.defined()) parts.push_back(flatten(dx));
     }
     require(!parts.empty(), "gradgradcheck: the function does not depend on any of its inputs");

@@ -164,7 +164,8 @@ Attended MultiheadAttention::attend(const Tensor& query, const Tensor& key, cons
     if (o.average_attn_weights) weights = mean(weights, {1});
     if (!batched) weights = weights.squeeze(0);
   } else {
-    y = scaled_dot_product_attention(q, k, v, mask, p, causal_alone);
+    y = scaled_dot_product_attention(
+        q, k, v, {.attn_mask = mask, .dropout_p = p, .is_causal = causal_alone});
   }
   y = out_proj(flatten(y.permute(order_back), -2));
   return {batched ? y : y.squeeze(batch), weights};

@@ -86,7 +86,12 @@ Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tens
   if (ranks_ && is_training()) {
     return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
   }
-  return batch_norm(x, mean, var, weight, bias, by_batch(), share, options.eps);
+  return batch_norm(x, mean, var,
+                    {.weight = weight,
+                     .bias = bias,
+                     .training = by_batch(),
+                     .momentum = share,
+                     .eps = options.eps});
 }
 
 // Updates the running statistics by a cumulative average: the weight of the batch is 1 / number of
@@ -162,8 +167,12 @@ template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
   require<ValueError>(x.dim() == kDims + 1 || x.dim() == kDims + 2, "expected ", kDims + 1, "D or ",
                       kDims + 2, "D input (got ", x.dim(), "D input)");
   if (x.dim() == kDims + 1) return squeeze(forward(unsqueeze(x, 0)), 0);
-  return instance_norm(x, this->running_mean, this->running_var, this->weight, this->bias,
-                       this->by_batch(), this->momentum.value_or(0), this->options.eps);
+  return instance_norm(x, this->running_mean, this->running_var,
+                       {.weight = this->weight,
+                        .bias = this->bias,
+                        .use_input_stats = this->by_batch(),
+                        .momentum = this->momentum.value_or(0),
+                        .eps = this->options.eps});
 }
 
 template class InstanceNorm<1>;

@@ -40,7 +40,8 @@ CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
       resid_dropout(*this, "resid_dropout", o.dropout) {}
 
 Tensor CausalSelfAttention::attend(const Tensor& x) {
-  return c_proj(packed_attention(c_attn(x), n_head, is_training() ? dropout : 0, true));
+  return c_proj(packed_attention(c_attn(x), n_head,
+                                 {.dropout_p = is_training() ? dropout : 0, .is_causal = true}));
 }
 
 Tensor CausalSelfAttention::operator()(const Tensor& x, const Tensor& residual) {

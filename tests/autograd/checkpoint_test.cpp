@@ -59,7 +59,7 @@ const Case kCases[] = {
      [](const Tensor& w) -> Segment {
        return [w](const Inputs& in) {
          const Tensor y = tanh(matmul(dropout(in[0], 0.3), w));
-         const Tensor dx = grad({y.sum()}, {in[0]}, {}, true, true)[0];
+         const Tensor dx = grad({y.sum()}, {in[0]}, {.create_graph = true})[0];
          return dropout(y * dx * dx, 0.5) * w;
        };
      }},
@@ -76,8 +76,9 @@ const Case kCases[] = {
      [](const Tensor& w) -> Segment {
        return [w](const Inputs& in) {
          const Tensor y = exp(in[0] * w * 0.1);
-         const Tensor dx = grad({(y * y).sum()}, {in[0]}, {}, false, true)[0];
-         const Tensor dw = grad({(tanh(dx) * dropout(dx, 0.5)).sum()}, {w}, {}, false, true)[0];
+         const Tensor dx = grad({(y * y).sum()}, {in[0]}, {.create_graph = true})[0];
+         const Tensor dw =
+             grad({(tanh(dx) * dropout(dx, 0.5)).sum()}, {w}, {.create_graph = true})[0];
          return tanh(dx) * dw;
        };
      }},
@@ -86,10 +87,10 @@ const Case kCases[] = {
        return [w](const Inputs& in) {
          const auto inner = [w](const Inputs& deep) {
            const Tensor y = dropout(tanh(deep[0] * w), 0.2);
-           return grad({(y * y).sum()}, {deep[0]}, {}, true, true)[0] * y;
+           return grad({(y * y).sum()}, {deep[0]}, {.create_graph = true})[0] * y;
          };
          const Tensor z = checkpoint(inner, {exp(in[0] * 0.5)});
-         return grad({(z * z).sum()}, {in[0]}, {}, true, true)[0] + checkpoint(inner, {z});
+         return grad({(z * z).sum()}, {in[0]}, {.create_graph = true})[0] + checkpoint(inner, {z});
        };
      }},
     {"a view of the input",
@@ -112,8 +113,8 @@ Gradients3 gradients(const Case& c, Device device, bool checkpointed) {
   const Segment f = c.segment(w);
   const Tensor y = checkpointed ? checkpoint(f, {h}) : f({h});
   const Tensor after = dropout(y, 0.5);
-  const std::vector<Tensor> first = grad({(after * after).sum()}, {h, w}, {}, true, true);
-  const Tensor second = grad({(first[0] * first[0]).sum()}, {w}, {}, true)[0];
+  const std::vector<Tensor> first = grad({(after * after).sum()}, {h, w}, {.create_graph = true});
+  const Tensor second = grad({(first[0] * first[0]).sum()}, {w}, {.retain_graph = true})[0];
   (after * after).sum().backward();
   EXPECT_TRUE(close(first[1], w.grad(), 1e-14)) << c.name;
   return {x.grad(), w.grad(), second};
@@ -204,7 +205,7 @@ TEST(Checkpoint, AGradientInsideRunsTheFunctionUpToIt) {
   const auto f = [&](const Inputs& in) {
     ++begun;
     const Tensor y = exp(in[0]);
-    const Tensor dx = grad({y.sum()}, {in[0]}, {}, true, true)[0];
+    const Tensor dx = grad({y.sum()}, {in[0]}, {.create_graph = true})[0];
     ++ended;
     return dx * y;
   };
@@ -258,7 +259,7 @@ TEST(Checkpoint, AnExceptionEndsTheRegion) {
       },
       {x});
   fails = true;
-  EXPECT_THROW(y.sum().backward({}, true), Error);
+  EXPECT_THROW(y.sum().backward({.retain_graph = true}), Error);
   fails = false;
   y.sum().backward();
 }

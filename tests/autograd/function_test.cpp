@@ -184,10 +184,10 @@ TEST_P(Functions, OfDifferentiableOpsDifferentiateAgain) {
   const Tensor values = leaf({2, -0.5}).detach();
   EXPECT_TRUE(gradcheck(cube, {values}));
   const Tensor x = leaf({2});
-  const Tensor dx = grad({Cube::apply(x)}, {x}, {}, true, true)[0];
+  const Tensor dx = grad({Cube::apply(x)}, {x}, {.create_graph = true})[0];
   EXPECT_TRUE(close(grad({dx}, {x})[0], {1}, {12}, 0));
   const Tensor z = leaf({0});
-  const Tensor dz = grad({Exponential::apply(z * 2)}, {z}, {}, true, true)[0];
+  const Tensor dz = grad({Exponential::apply(z * 2)}, {z}, {.create_graph = true})[0];
   EXPECT_TRUE(close(dz, {1}, {2}, 0));
   EXPECT_TRUE(close(grad({dz}, {z})[0], {1}, {4}, 0));
 }
@@ -198,7 +198,7 @@ TEST_P(Functions, MayHaveSeveralOutputs) {
   EXPECT_STREQ(y[1].grad_fn(), "SumAndProductBackward");
   EXPECT_FALSE(y[2].requires_grad());
   EXPECT_FALSE(y[3].requires_grad());
-  y[1].sum().backward({}, true);
+  y[1].sum().backward({.retain_graph = true});
   EXPECT_TRUE(close(a.grad(), {2}, {5, 1}, 0));
   EXPECT_TRUE(close(b.grad(), {2}, {2, 3}, 0));
   (y[0] * 10 + y[1]).sum().backward();

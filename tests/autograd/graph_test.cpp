@@ -53,7 +53,7 @@ TEST(Graph, LeavesNoMemoryBehind) {
       if (i == 1) continue;  // a graph that is never run
       y.sum().backward();
     }
-    const Tensor dx = grad({(tanh(x) * x).sum()}, {x}, {}, true, true)[0];
+    const Tensor dx = grad({(tanh(x) * x).sum()}, {x}, {.create_graph = true})[0];
     (void)grad({dx.sum()}, {x});
   };
   train();
@@ -106,7 +106,7 @@ TEST(Graph, AnExceptionInAPassDoesNotTouchTheNext) {
     bool fails = true;
     const Tensor y = x * 2;
     const Tensor loss = (fragile(y, &fails) + y * 3).sum();
-    EXPECT_THROW(loss.backward({}, true), std::runtime_error);
+    EXPECT_THROW(loss.backward({.retain_graph = true}), std::runtime_error);
     EXPECT_TRUE(is_grad_enabled());
     EXPECT_FALSE(x.grad().defined());
     fails = false;
@@ -128,7 +128,7 @@ TEST(Graph, UserFunctionsAreRecordedInAFewLines) {
     EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return cube(in[0]); }, {x}));
     const Tensor leaf = x.clone().requires_grad_();
     EXPECT_STREQ(cube(leaf).grad_fn(), "CubeBackward0");
-    const Tensor dx = grad({cube(leaf)}, {leaf}, {ones_like(x)}, true, true)[0];
+    const Tensor dx = grad({cube(leaf)}, {leaf}, {ones_like(x)}, {.create_graph = true})[0];
     EXPECT_TRUE(close(grad({dx}, {leaf}, {ones_like(x)})[0], {1}, {12}, 0));
   }
 }
@@ -151,12 +151,13 @@ TEST(Graph, GradcheckNamesAWrongGradient) {
 // Functions that compute a gradient themselves: a gradient penalty, and a Hessian-vector product.
 Tensor penalty(const std::vector<Tensor>& in) {
   const Tensor y = (exp(in[0]) * in[1]).sum();
-  const std::vector<Tensor> dx = grad({y}, {in[0], in[1]}, {}, false, true);
+  const std::vector<Tensor> dx = grad({y}, {in[0], in[1]}, {.create_graph = true});
   return (dx[0] * dx[0]).sum() * dx[1];
 }
 Tensor hessian_product(const std::vector<Tensor>& in) {
-  const Tensor dx = grad({(in[0] * in[0] * in[0] * in[1]).sum()}, {in[0]}, {}, false, true)[0];
-  return grad({dx}, {in[0]}, {in[1]}, false, true)[0];
+  const Tensor dx =
+      grad({(in[0] * in[0] * in[0] * in[1]).sum()}, {in[0]}, {.create_graph = true})[0];
+  return grad({dx}, {in[0]}, {in[1]}, {.create_graph = true})[0];
 }
 
 TEST(Graph, GradcheckFollowsFunctionsThatCallGrad) {

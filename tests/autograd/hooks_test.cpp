@@ -94,7 +94,7 @@ TEST_P(HooksOn, AResultRunOnTheWholeGradientBeforeItIsKept) {
 TEST_P(HooksOn, GradientsMayBeDifferentiatedAgain) {
   const Tensor a = leaf({2});
   a.register_hook([](const Tensor& dy) { return dy * dy; });
-  const Tensor dx = grad({(a * a).sum()}, {a}, {}, true, true)[0];
+  const Tensor dx = grad({(a * a).sum()}, {a}, {.create_graph = true})[0];
   EXPECT_TRUE(close(dx, {1}, {16}, 0));
 }
 
@@ -182,7 +182,7 @@ TEST_P(HooksOn, APassInsideMayRunTheSameNodes) {
   bool inside = false;
   y.register_hook([&](const Tensor&) {
     if (std::exchange(inside, true)) return;
-    total.backward({}, true);
+    total.backward({.retain_graph = true});
   });
   y.sum().backward();
   EXPECT_TRUE(close(a.grad(), {2}, {6, 6}, 0));

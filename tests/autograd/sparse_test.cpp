@@ -78,7 +78,7 @@ TEST(Sparse, DifferentiatesByValuesAndByTheDenseMatrixTwice) {
       for (Tensor& t : in) {
         if (!t.requires_grad()) t = t.clone().requires_grad_();
       }
-      const auto g = grad({f(in)}, in, {dy}, true, true);
+      const auto g = grad({f(in)}, in, {dy}, {.create_graph = true});
       return cat({flatten(g[0]), flatten(g[1])});
     };
     EXPECT_TRUE(gradcheck(slope, {values, x}));

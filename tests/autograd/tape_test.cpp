@@ -67,7 +67,7 @@ TEST_P(Tape, AGraphIsUsedUpByItsPass) {
 TEST_P(Tape, RetainGraphAllowsASecondPass) {
   const Tensor x = leaf({2});
   const Tensor y = (x * x).sum();
-  y.backward({}, true);
+  y.backward({.retain_graph = true});
   y.backward();
   EXPECT_TRUE(close(x.grad(), {1}, {8}, 0));
   EXPECT_TRUE(refuses<Error>([&] { return y.backward(), 0; }, kUsedUp));
@@ -165,7 +165,7 @@ TEST_P(Tape, GradRunsOnlyWhatLiesBetween) {
   EXPECT_EQ(asked, 1);
   // An input that another input depends on.
   const Tensor u = exp(x), v = exp(u);
-  const std::vector<Tensor> both = grad({v.sum()}, {u, v, x}, {}, true);
+  const std::vector<Tensor> both = grad({v.sum()}, {u, v, x}, {.retain_graph = true});
   EXPECT_TRUE(close(both[0], v, 1e-6));
   EXPECT_TRUE(close(both[1], ones_like(v), 0));
   EXPECT_TRUE(close(both[2], u * v, 1e-6));
@@ -179,7 +179,7 @@ TEST_P(Tape, GradRefusesInputsThatAreNotInTheGraph) {
       [&] { return grad({x.sum()}, {other}); },
       "One of the differentiated Tensors appears to not have been used in the graph. Set "
       "allow_unused = true if this is the desired behavior."));
-  EXPECT_FALSE(grad({x.sum()}, {other}, {}, false, false, true)[0].defined());
+  EXPECT_FALSE(grad({x.sum()}, {other}, {.allow_unused = true})[0].defined());
 }
 
 TEST_P(Tape, GradTakesInputsAsTheyCome) {
@@ -216,7 +216,7 @@ TEST_P(Tape, GradRefusesWhatDoesNotFitTogether) {
       "got 2 tensors and 1 gradients"));
   EXPECT_TRUE(refuses<Error>([&] { return grad({}, {x}); },
                              "One of the differentiated Tensors appears to not have been used"));
-  const auto unused = grad({x.sum()}, {x, leaf({1})}, {}, false, false, true);
+  const auto unused = grad({x.sum()}, {x, leaf({1})}, {.allow_unused = true});
   EXPECT_TRUE(unused[0].defined());
   EXPECT_FALSE(unused[1].defined());
 }
@@ -224,8 +224,8 @@ TEST_P(Tape, GradRefusesWhatDoesNotFitTogether) {
 TEST_P(Tape, CreateGraphGivesHigherDerivatives) {
   const Tensor x = leaf({2});
   const Tensor y = (x * x * x * x).sum();
-  const Tensor first = grad({y}, {x}, {}, true, true)[0];
-  const Tensor second = grad({first.sum()}, {x}, {}, true, true)[0];
+  const Tensor first = grad({y}, {x}, {.create_graph = true})[0];
+  const Tensor second = grad({first.sum()}, {x}, {.create_graph = true})[0];
   const Tensor third = grad({second.sum()}, {x})[0];
   EXPECT_TRUE(close(first, {1}, {32}, 0));
   EXPECT_TRUE(close(second, {1}, {48}, 0));
@@ -234,7 +234,7 @@ TEST_P(Tape, CreateGraphGivesHigherDerivatives) {
 
 TEST_P(Tape, APenaltyOnAGradientTrains) {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
-  const Tensor dx = grad({(tanh(x * w)).sum()}, {x}, {}, true, true)[0];
+  const Tensor dx = grad({(tanh(x * w)).sum()}, {x}, {.create_graph = true})[0];
   square(dx).sum().backward();
   EXPECT_TRUE(w.grad().defined());
 }

@@ -75,7 +75,7 @@ TEST(Threads, GradOfSharedLeavesIsEachThreadsOwn) {
   const Tensor w = leaf({4});
   std::atomic<int> wrong{0};
   in_threads(kManyRounds, [&](int i) {
-    const Tensor dw = grad({(w * w * double(i + 1)).sum()}, {w}, {}, true, true)[0];
+    const Tensor dw = grad({(w * w * double(i + 1)).sum()}, {w}, {.create_graph = true})[0];
     if (!same_bits(dw.detach(), full({4}, 2. * (i + 1)))) ++wrong;
     if (!same_bits(grad({dw.sum()}, {w})[0], full({4}, 2. * (i + 1)))) ++wrong;
   });
@@ -88,11 +88,11 @@ TEST(Threads, PassesMayShareAPartOfTheirGraphs) {
   const Tensor trunk = Square::apply(w * 1), loss = cross_entropy(trunk, labels, Reduction::kSum);
   w.register_hook([](const Tensor&) {});
   trunk.retain_grad();
-  const Tensor alone = grad({loss}, {w}, {}, true)[0];
+  const Tensor alone = grad({loss}, {w}, {.retain_graph = true})[0];
   std::atomic<int> wrong{0};
   in_threads(kRounds, [&](int i) {
-    (trunk * double(i + 1)).sum().backward({}, true);
-    if (!same_bits(grad({loss}, {w}, {}, true)[0], alone)) ++wrong;
+    (trunk * double(i + 1)).sum().backward({.retain_graph = true});
+    if (!same_bits(grad({loss}, {w}, {.retain_graph = true})[0], alone)) ++wrong;
   });
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(close(w.grad(), {3, 4}, std::vector<double>(12, 2. * kRounds * (1 + 2 + 3)), 0));
@@ -126,7 +126,7 @@ TEST(Threads, AViewWhoseBaseWasWrittenToIsSharedToo) {
     base.mul_(2);
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&] { (view * 3).sum().backward({}, true); });
+      threads.emplace_back([&] { (view * 3).sum().backward({.retain_graph = true}); });
     }
     for (std::thread& t : threads) t.join();
     const double dw = 2 * 3 * kThreads;

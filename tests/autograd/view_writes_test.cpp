@@ -234,7 +234,7 @@ TEST(ViewWrites, HaveSecondDerivatives) {
     const Tensor a = tensor({1, 2, 3, 4}, options), b = tensor({2, 3}, options);
     const Tensor y = a * a;
     y.narrow(0, 1, 2).mul_(b);
-    const std::vector<Tensor> g = grad({(y * y * y).sum()}, {a, b}, {}, true, true);
+    const std::vector<Tensor> g = grad({(y * y * y).sum()}, {a, b}, {.create_graph = true});
     EXPECT_TRUE(close(g[0], {4}, {6, 1536, 39366, 6144}, 0));
     EXPECT_TRUE(close(g[1], {2}, {768, 19683}, 0));
     const std::vector<Tensor> gg = grad({g[0].sum() + g[1].sum()}, {a, b});
@@ -244,7 +244,7 @@ TEST(ViewWrites, HaveSecondDerivatives) {
     // The old value of x is needed for the factor's gradient, and is itself differentiated.
     const Tensor z = a * a;
     z.mul_(a);
-    const Tensor dz = grad({(z * z).sum()}, {a}, {}, true, true)[0];
+    const Tensor dz = grad({(z * z).sum()}, {a}, {.create_graph = true})[0];
     EXPECT_TRUE(close(dz, {4}, {6, 192, 1458, 6144}, 0));
     EXPECT_TRUE(close(grad({dz.sum()}, {a})[0], {4}, {30, 480, 2430, 7680}, 0));
   }

@@ -105,7 +105,8 @@ void measure(const Bench& bench, const Case& c) {
         return composed(x, c, hidden).defined();
       },
       [&] {
-        return grad({y}, {leaves.q, leaves.k, leaves.v}, {x.dy}, true)[0].defined();
+        return grad({y}, {leaves.q, leaves.k, leaves.v}, {x.dy}, {.retain_graph = true})[0]
+            .defined();
       });
 }
 

@@ -135,7 +135,7 @@ void ops(const Bench& bench, Device device) {
   }
   bench.op("sdpa_causal_fwdbwd_b16_h12_t1024_d64", device, {}, [&] {
     for (const Tensor& t : qkv) t.set_grad({});
-    sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0, true)).backward();
+    sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {.is_causal = true})).backward();
   });
 }
 

@@ -186,7 +186,8 @@ void Program::differentiate() {
   }
   if (!total.defined()) return;
   const bool twice = flag();
-  const std::vector<Tensor> dx = grad({total}, leaves_, {}, false, twice, true);
+  const std::vector<Tensor> dx =
+      grad({total}, leaves_, {.create_graph = twice, .allow_unused = true});
   give(dx);
   Tensor again;
   for (const Tensor& d : dx) {
@@ -194,7 +195,7 @@ void Program::differentiate() {
     const Tensor sum = (d * d).sum(kFloat64);
     again = again.defined() ? again + sum : sum;
   }
-  if (again.defined()) give(grad({again}, leaves_, {}, false, false, true));
+  if (again.defined()) give(grad({again}, leaves_, {.allow_unused = true}));
 }
 
 void Program::run() {

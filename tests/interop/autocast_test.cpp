@@ -80,7 +80,7 @@ std::map<std::string, Op> ops() {
       {"layer_norm", [](auto& x) { return layer_norm(x, {4}); }},
       {"rms_norm", [](auto& x) { return rms_norm(x, {4}); }},
       {"group_norm", [](auto& x) { return group_norm(x, 2); }},
-      {"batch_norm", [](auto& x) { return batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5); }},
+      {"batch_norm", [](auto& x) { return batch_norm(x, {}, {}, {.training = true}); }},
       {"cross_entropy", [=](auto& x) { return cross_entropy(x, labels(x)); }},
       {"nll_loss", [=](auto& x) { return nll_loss(x, labels(x)); }},
       {"mse_loss", [](auto& x) { return mse_loss(x, x); }},

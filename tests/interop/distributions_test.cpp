@@ -94,7 +94,7 @@ TEST(Distributions, SayWhatPyTorchSays) {
         EXPECT_TRUE(test::close(y.cpu(), want, 1e-12));
         if (!has_gradient) return;
         Tensors g(p.size());
-        if (y.requires_grad()) g = grad({y.sum()}, p, {}, true, false, true);
+        if (y.requires_grad()) g = grad({y.sum()}, p, {.retain_graph = true, .allow_unused = true});
         // The larger tolerance is for entropies: PyTorch's trigamma is accurate to nine digits.
         for (size_t i = 0; i < p.size(); ++i) {
           const Tensor own = g[i].defined() ? g[i] : zeros_like(p[i]);

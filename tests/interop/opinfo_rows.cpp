@@ -337,9 +337,12 @@ void add_products(Table& table) {
                    .groups = a.i("groups")});
   });
   table["scaled_dot_product_attention"] = one_result([](const A& a) {
-    return scaled_dot_product_attention(a.t("query"), a.t("key"), a.t("value"), a.t("attn_mask"),
-                                        a.f("dropout_p"), a.b("is_causal"), a.maybe_f("scale"),
-                                        nullptr, a.b("enable_gqa"));
+    return scaled_dot_product_attention(a.t("query"), a.t("key"), a.t("value"),
+                                        {.attn_mask = a.t("attn_mask"),
+                                         .dropout_p = a.f("dropout_p"),
+                                         .is_causal = a.b("is_causal"),
+                                         .scale = a.maybe_f("scale"),
+                                         .enable_gqa = a.b("enable_gqa")});
   });
   table["conv_transpose1d"] = one_result([](const A& a) {
     return conv_transpose1d(a.t("input"), a.t("weight"), a.t("bias"),
@@ -540,8 +543,8 @@ void add_losses(Table& table) {
     return binary_cross_entropy(a.t("input"), a.t("target"), {a.t("weight"), a.reduction()});
   });
   table["gaussian_nll_loss"] = one_result([](const A& a) {
-    return gaussian_nll_loss(a.t("input"), a.t("target"), a.t("var"), a.b("full"), a.f("eps"),
-                             a.reduction());
+    return gaussian_nll_loss(a.t("input"), a.t("target"), a.t("var"),
+                             {.full = a.b("full"), .eps = a.f("eps"), .reduction = a.reduction()});
   });
   table["cosine_similarity"] = one_result(
       [](const A& a) { return cosine_similarity(a.t("x1"), a.t("x2"), a.i("dim"), a.f("eps")); });
@@ -565,8 +568,9 @@ void add_losses(Table& table) {
     const auto lengths = [&](const char* name) {
       return a.is_list(name) ? tensor(a.ints(name), {.dtype = kInt64}) : a.t(name);
     };
-    return ctc_loss(a.t("log_probs"), a.t("targets"), lengths("input_lengths"),
-                    lengths("target_lengths"), a.i("blank"), a.reduction(), a.b("zero_infinity"));
+    return ctc_loss(
+        a.t("log_probs"), a.t("targets"), lengths("input_lengths"), lengths("target_lengths"),
+        {.blank = a.i("blank"), .reduction = a.reduction(), .zero_infinity = a.b("zero_infinity")});
   });
   table["l1_loss"] =
       one_result([](const A& a) { return l1_loss(a.t("input"), a.t("target"), a.reduction()); });
@@ -608,8 +612,12 @@ void add_margin_losses(Table& table) {
 
 void add_norms(Table& table) {
   table["batch_norm"] = one_result([](const A& a) {
-    return batch_norm(a.t("input"), a.t("running_mean"), a.t("running_var"), a.t("weight"),
-                      a.t("bias"), a.b("training"), a.f("momentum"), a.f("eps"));
+    return batch_norm(a.t("input"), a.t("running_mean"), a.t("running_var"),
+                      {.weight = a.t("weight"),
+                       .bias = a.t("bias"),
+                       .training = a.b("training"),
+                       .momentum = a.f("momentum"),
+                       .eps = a.f("eps")});
   });
   table["group_norm"] = one_result([](const A& a) {
     return group_norm(a.t("input"), a.i("num_groups"), a.t("weight"), a.t("bias"), a.f("eps"));
@@ -622,8 +630,12 @@ void add_norms(Table& table) {
     return rms_norm(a.t("input"), a.dims("normalized_shape"), a.t("weight"), a.maybe_f("eps"));
   });
   table["instance_norm"] = one_result([](const A& a) {
-    return instance_norm(a.t("input"), a.t("running_mean"), a.t("running_var"), a.t("weight"),
-                         a.t("bias"), a.b("use_input_stats"), a.f("momentum"), a.f("eps"));
+    return instance_norm(a.t("input"), a.t("running_mean"), a.t("running_var"),
+                         {.weight = a.t("weight"),
+                          .bias = a.t("bias"),
+                          .use_input_stats = a.b("use_input_stats"),
+                          .momentum = a.f("momentum"),
+                          .eps = a.f("eps")});
   });
   table["normalize"] = one_result(
       [](const A& a) { return normalize(a.t("input"), a.f("p"), a.i("dim"), a.f("eps")); });

@@ -359,7 +359,8 @@ class CaseRun {
       Tensors dys;
       for (const Tensor& y : ys) dys.push_back(dy_of(y));
       if (ys.empty()) return Tensors(leaves_.size());
-      return grad(ys, leaves_, dys, true, create_graph, true);
+      return grad(ys, leaves_, dys,
+                  {.retain_graph = true, .create_graph = create_graph, .allow_unused = true});
     };
     const bool twice = case_.contains("second");
     const Tensors first = pass(recorded(outputs), twice);

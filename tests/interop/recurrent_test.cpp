@@ -21,9 +21,13 @@ Tensors run_rnn(Module& module, const Tensors& x) {
 // Runs packed sequences of these lengths. Returns the padded output and the states.
 CallModule packed(std::vector<int64_t> lengths, bool batch_first = false, bool sorted = true) {
   return [=](Module& module, const Tensors& x) {
-    const PackedSequence in = pack_padded_sequence(x[0], lengths, batch_first, sorted);
+    const PackedSequence in =
+        pack_padded_sequence(x[0], lengths, {.batch_first = batch_first, .enforce_sorted = sorted});
     const PackedRnnResult y = dynamic_cast<RnnBase&>(module)(in, {at(x, 1), at(x, 2)});
-    const Tensor padded = pad_packed_sequence(y.output, batch_first, 0.5, 6).output;
+    const Tensor padded =
+        pad_packed_sequence(y.output,
+                            {.batch_first = batch_first, .padding_value = 0.5, .total_length = 6})
+            .output;
     return y.c_n.defined() ? Tensors{padded, y.h_n, y.c_n} : Tensors{padded, y.h_n};
   };
 }

@@ -42,12 +42,12 @@ TEST(Attention, QueriesWithoutKeysGiveZerosAndNoGradient) {
     const Tensor allowed = tensor({{true}, {false}, {true}}, {.device = device});
     const Tensor y = scaled_dot_product_attention(q, k, v, allowed);
     EXPECT_TRUE(close(y.select(1, 1), zeros({2, 4}), 0));
-    const Tensors dx = grad({y}, {q, k, v}, {ones_like(y)}, true);
+    const Tensors dx = grad({y}, {q, k, v}, {ones_like(y)}, {.retain_graph = true});
     EXPECT_TRUE(close(dx[0].select(1, 1), zeros({2, 4}), 0));
     // The other queries are unaffected.
     const Tensor some = scaled_dot_product_attention(q.select(1, 2).unsqueeze(1), k, v);
     EXPECT_TRUE(close(y.narrow(1, 2, 1), some, 1e-12));
-    const Tensors again = grad({y}, {q, k, v}, {ones_like(y)}, true, true);
+    const Tensors again = grad({y}, {q, k, v}, {ones_like(y)}, {.create_graph = true});
     for (size_t i = 0; i < dx.size(); ++i) EXPECT_TRUE(close(again[i], dx[i], 1e-12));
     for (const double d : values_of(grad({sum(again[0])}, {k})[0])) EXPECT_TRUE(d == d);
   }
@@ -74,7 +74,7 @@ TEST(Attention, CausalEqualsALowerTriangleAsMask) {
       const Tensor q = random({2, T, 8}, device).requires_grad_();
       const Tensor k = random({2, S, 8}, device).requires_grad_(),
                    v = random({2, S, 5}, device).requires_grad_();
-      const Tensor causal = scaled_dot_product_attention(q, k, v, {}, 0, true);
+      const Tensor causal = scaled_dot_product_attention(q, k, v, {.is_causal = true});
       const Tensor y = scaled_dot_product_attention(q, k, v, lower_triangle(T, S, device));
       EXPECT_TRUE(close(causal, y, 1e-12));
       const Tensor dy = random(y.shape(), device);
@@ -93,8 +93,8 @@ TEST(Attention, RepeatsItselfBitForBit) {
       const Tensor v = random({2, 3, 150, 64}, device, dtype).requires_grad_();
       const auto run = [&] {
         Generator generator(5);
-        const Tensor y =
-            scaled_dot_product_attention(q, k, v, {}, 0.1, true, std::nullopt, &generator);
+        const Tensor y = scaled_dot_product_attention(
+            q, k, v, {.dropout_p = 0.1, .is_causal = true, .generator = &generator});
         Tensors all = grad({y}, {q, k, v}, {ones_like(y)});
         all.push_back(y);
         return all;
@@ -119,7 +119,8 @@ TEST(Attention, ManyScoresAreComputedInParts) {
         const Tensor mask = drops ? Tensor() : randn({B, 1, 1, S}, {.device = device});
         const double p = drops ? 0.3 : 0;
         Generator one(5), other(5);
-        const Tensor y = scaled_dot_product_attention(q, k, v, mask, p, drops, std::nullopt, &one);
+        const Tensor y = scaled_dot_product_attention(
+            q, k, v, {.attn_mask = mask, .dropout_p = p, .is_causal = drops, .generator = &one});
         Tensor s = matmul(q * 0.5, k.transpose(2, 3));
         if (drops) s = s + log(lower_triangle(T, S, device).to(kFloat32));
         if (!drops) s = s + mask;
@@ -140,7 +141,7 @@ TEST(Attention, KeepsNoScoresOnTheGpu) {
   const Tensor x = random({kHeads, kLong, 16}, gpu, kFloat32).requires_grad_();
   const size_t before = cuda::memory_allocated();
   cuda::reset_peak_memory_stats();
-  const Tensor y = scaled_dot_product_attention(x, x, x, {}, 0.1, true);
+  const Tensor y = scaled_dot_product_attention(x, x, x, {.dropout_p = 0.1, .is_causal = true});
   EXPECT_LT(cuda::memory_allocated() - before, size_t(kScores / 4));
   (void)grad({y}, {x}, {ones_like(y)});
   EXPECT_LT(cuda::max_memory_allocated() - before, size_t(kScores * kHeads / 2));
@@ -225,8 +226,9 @@ void expect_agrees(const Way& way, const Case& c) {
   drawn.set_state(key);
   Tensors wide;
   for (const Tensor& t : x) wide.push_back(t.to(kFloat64).detach().requires_grad_());
-  const Tensor exact = scaled_dot_product_attention(wide[0], wide[1], wide[2], {}, c.dropout_p,
-                                                    c.causal, args.scale, &drawn);
+  const Tensor exact = scaled_dot_product_attention(
+      wide[0], wide[1], wide[2],
+      {.dropout_p = c.dropout_p, .is_causal = c.causal, .scale = args.scale, .generator = &drawn});
   EXPECT_TRUE(close(got[0], exact, tolerance));
   Tensor s = matmul(wide[0] * args.scale, wide[1].transpose(2, 3));
   if (c.causal) s = s + log(lower_triangle(c.T, c.S, s.device()).to(kFloat64));
@@ -236,10 +238,14 @@ void expect_agrees(const Way& way, const Case& c) {
   for (const Tensor& t : x) leaves.push_back(t.detach().requires_grad_());
   Generator generator;
   generator.set_state(key);
-  const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {}, c.dropout_p,
-                                                c.causal, args.scale, &generator);
+  const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2],
+                                                {.dropout_p = c.dropout_p,
+                                                 .is_causal = c.causal,
+                                                 .scale = args.scale,
+                                                 .generator = &generator});
   // A recorded backward pass is a composition of other ops.
-  const Tensors recorded = grad({y}, leaves, {dy}, true, true), usual = grad({y}, leaves, {dy});
+  const Tensors recorded = grad({y}, leaves, {dy}, {.create_graph = true}),
+                usual = grad({y}, leaves, {dy});
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_TRUE(close(recorded[i], want[i], tolerance));
     EXPECT_TRUE(close(usual[i], want[i], tolerance));
@@ -281,11 +287,11 @@ TEST(Attention, GroupedQueriesInRowsHaveTheGradientsOfRepeatedHeads) {
     halves.push_back(t.detach().requires_grad_());
     wide.push_back(t.to(kFloat64).detach().requires_grad_());
   }
-  const Tensor y = scaled_dot_product_attention(halves[0], halves[1], halves[2], {}, 0, true,
-                                                std::nullopt, nullptr, true);
+  const Tensor y = scaled_dot_product_attention(halves[0], halves[1], halves[2],
+                                                {.is_causal = true, .enable_gqa = true});
   const Tensor exact =
       scaled_dot_product_attention(wide[0], repeat_interleave(wide[1], kGroup, 1),
-                                   repeat_interleave(wide[2], kGroup, 1), {}, 0, true);
+                                   repeat_interleave(wide[2], kGroup, 1), {.is_causal = true});
   EXPECT_TRUE(close(y, exact, 0.03));
   const Tensors got = grad({y}, halves, {dy}), want = grad({exact}, wide, {dy.to(kFloat64)});
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(close(got[i], want[i], 0.03));
@@ -297,8 +303,9 @@ Tensor by_parts(const Tensor& qkv, int64_t H, double dropout_p, Generator* gener
   for (const Tensor& part : chunk(qkv, 3, -1)) {
     parts.push_back(unflatten(part, 2, {H, part.size(2) / H}).transpose(1, 2));
   }
-  const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, dropout_p, true,
-                                                std::nullopt, generator);
+  const Tensor y = scaled_dot_product_attention(
+      parts[0], parts[1], parts[2],
+      {.dropout_p = dropout_p, .is_causal = true, .generator = generator});
   return flatten(y.transpose(1, 2), 2);
 }
 
@@ -312,15 +319,17 @@ TEST(Attention, PackedHasTheBitsOfItsParts) {
         const Tensor x = random({2, 66, 3 * 48}, device, dtype).requires_grad_();
         const Tensor dy = random({2, 66, 48}, device, dtype);
         Generator one(5), other(5);
-        const Tensor y = packed_attention(x, kHeads, dropout_p, true, std::nullopt, &one);
+        const Tensor y = packed_attention(
+            x, kHeads, {.dropout_p = dropout_p, .is_causal = true, .generator = &one});
         const Tensor want = by_parts(x, kHeads, dropout_p, &other);
         EXPECT_TRUE(y.is_contiguous());
         EXPECT_TRUE(close(packed_attention(x, 1).mul_(2), 2 * packed_attention(x, 1), 0));
         EXPECT_TRUE(same_bits(y, want));
-        EXPECT_TRUE(same_bits(grad({y}, {x}, {dy}, true)[0], grad({want}, {x}, {dy}, true)[0]));
+        EXPECT_TRUE(same_bits(grad({y}, {x}, {dy}, {.retain_graph = true})[0],
+                              grad({want}, {x}, {dy}, {.retain_graph = true})[0]));
         // Recorded, and differentiated again.
-        const Tensor dx = grad({y}, {x}, {dy}, true, true)[0];
-        const Tensor dwant = grad({want}, {x}, {dy}, true, true)[0];
+        const Tensor dx = grad({y}, {x}, {dy}, {.create_graph = true})[0];
+        const Tensor dwant = grad({want}, {x}, {dy}, {.create_graph = true})[0];
         EXPECT_TRUE(same_bits(dx, dwant));
         EXPECT_TRUE(close(grad({sum(dx * dx)}, {x})[0], grad({sum(dwant * dwant)}, {x})[0],
                           dtype == kBFloat16 ? 3e-2 : 1e-4));
@@ -332,7 +341,7 @@ TEST(Attention, PackedHasTheBitsOfItsParts) {
 TEST(Attention, ResultsOnTheGpuLieByRow) {
   if (skip_without_cuda()) return;
   const Tensor q = random_heads(2, 3, 40, 16, kBFloat16).requires_grad_();
-  const Tensor y = scaled_dot_product_attention(q, q, q, {}, 0.1, true);
+  const Tensor y = scaled_dot_product_attention(q, q, q, {.dropout_p = 0.1, .is_causal = true});
   EXPECT_TRUE(y.transpose(1, 2).is_contiguous());
   const Tensor dq = grad({y}, {q}, {ones_like(y)})[0];
   EXPECT_EQ(dq.shape(), q.shape());

@@ -88,7 +88,7 @@ TEST(Tiles, AttentionMatchesDoubleAndHasTheSameBitsOnAnyNumberOfThreads) {
       const Threads threads(n);
       Tensors x;
       for (const Tensor& t : {q, k, v}) x.push_back(t.detach().to(dtype).requires_grad_());
-      const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, s.causal);
+      const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = s.causal});
       Tensors all = grad({y}, x, {dy.to(dtype)});
       all.push_back(y.detach());
       return all;

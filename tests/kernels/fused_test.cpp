@@ -100,7 +100,7 @@ TEST(Fused, CrossEntropyOfHalfLogitsUnderAutocast) {
           const Tensor loss =
               fused ? cross_entropy(x, target) : cross_entropy(x.to(kFloat32), target);
           const Tensor y = scale == 1 ? loss : loss * scale;
-          y.backward({}, true);
+          y.backward({.retain_graph = true});
           const Tensor once = x.grad().clone();
           x.set_grad({});
           y.backward();

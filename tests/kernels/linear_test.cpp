@@ -41,7 +41,7 @@ TEST(Linear, WithAnActivationEqualsItsParts) {
           const Tensor y = linear(x, w, b, f), parts = activated(f, linear(x, w, b));
           const double tolerance = dtype == kBFloat16 ? 2e-2 : dtype == kFloat64 ? 1e-11 : 1e-5;
           EXPECT_TRUE(close(y, parts, tolerance));
-          const auto got = grad({y}, {x, w, b}, {dy}, true);
+          const auto got = grad({y}, {x, w, b}, {dy}, {.retain_graph = true});
           const auto want = grad({parts}, {x, w, b}, {dy});
           for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(close(got[i], want[i], 10 * tolerance));
           const auto again = grad({y}, {x, w, b}, {dy});

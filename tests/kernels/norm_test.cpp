@@ -44,9 +44,9 @@ TEST(BatchNorm, TrainingMovesRunningStatisticsByMomentum) {
 TEST(BatchNorm, KeepsTheLayoutItIsGiven) {
   for (const Device d : all_devices()) {
     const Tensor x = permute(two_channels(d).view({1, 3, 1, 2}), {0, 3, 1, 2});
-    const Tensor y = batch_norm(x, {}, {}, {}, {}, true);
+    const Tensor y = batch_norm(x, {}, {}, {.training = true});
     EXPECT_EQ(y.strides(), x.strides());
-    EXPECT_TRUE(close(y, batch_norm(x.contiguous(), {}, {}, {}, {}, true), 1e-6));
+    EXPECT_TRUE(close(y, batch_norm(x.contiguous(), {}, {}, {.training = true}), 1e-6));
   }
 }
 
@@ -56,12 +56,12 @@ TEST(Norm, HalfInputsTakeFloatParameters) {
       const Tensor x = two_channels(d).to(dtype).requires_grad_();
       const Tensor w = ones({2}, {.device = d}).requires_grad_();
       const Tensor b = zeros({2}, {.device = d}).requires_grad_();
-      for (const Tensor& y :
-           {layer_norm(x, {2}, w, b), rms_norm(x, {2}, w), group_norm(x, 1, w, b),
-            batch_norm(x, {}, {}, w, b, true),
-            batch_norm(x, zeros({2}, {.device = d}), ones({2}, {.device = d}), w, b)}) {
+      for (const Tensor& y : {layer_norm(x, {2}, w, b), rms_norm(x, {2}, w), group_norm(x, 1, w, b),
+                              batch_norm(x, {}, {}, {.weight = w, .bias = b, .training = true}),
+                              batch_norm(x, zeros({2}, {.device = d}), ones({2}, {.device = d}),
+                                         {.weight = w, .bias = b})}) {
         EXPECT_EQ(y.dtype(), dtype);
-        const auto dx = grad({y}, {x, w}, {ones_like(y)}, true);
+        const auto dx = grad({y}, {x, w}, {ones_like(y)}, {.retain_graph = true});
         EXPECT_EQ(dx[0].dtype(), dtype);
         EXPECT_EQ(dx[1].dtype(), kFloat32);
       }
@@ -91,15 +91,15 @@ TEST(Norm, LargeMeansLeaveTheVarianceAccurate) {
         tensor_of(values.data(), {kRows, kColumns}, {.dtype = kFloat64, .device = d});
     const Tensor wide = narrow(all, 0, 1, kRows - 1).contiguous(), x = wide.to(kFloat32);
     check(layer_norm(x, {kColumns}, {}, {}, 1e-12), layer_norm(wide, {kColumns}, {}, {}, 1e-12));
-    check(batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-12),
-          batch_norm(wide, {}, {}, {}, {}, true, 0.1, 1e-12));
+    check(batch_norm(x, {}, {}, {.training = true, .eps = 1e-12}),
+          batch_norm(wide, {}, {}, {.training = true, .eps = 1e-12}));
     const Tensor planes = x.view({1, kRows - 1, kColumns}),
                  wide_planes = wide.view({1, kRows - 1, kColumns});
-    check(batch_norm(planes, {}, {}, {}, {}, true, 0.1, 1e-12),
-          batch_norm(wide_planes, {}, {}, {}, {}, true, 0.1, 1e-12));
+    check(batch_norm(planes, {}, {}, {.training = true, .eps = 1e-12}),
+          batch_norm(wide_planes, {}, {}, {.training = true, .eps = 1e-12}));
     // With the outlier, the variance of its channel is dominated by one element.
-    EXPECT_TRUE(close(batch_norm(all.to(kFloat32), {}, {}, {}, {}, true, 0.1, 1e-3),
-                      batch_norm(all, {}, {}, {}, {}, true, 0.1, 1e-3), 1e-2));
+    EXPECT_TRUE(close(batch_norm(all.to(kFloat32), {}, {}, {.training = true, .eps = 1e-3}),
+                      batch_norm(all, {}, {}, {.training = true, .eps = 1e-3}), 1e-2));
   }
 }
 
@@ -116,8 +116,8 @@ TEST(Norm, ResultsDoNotDependOnTheNumberOfThreads) {
       for (const Tensor& g : grad({y * y}, {input, w}, {ones_like(y)})) out.push_back(g);
     };
     run(layer_norm(x, {96}, w), x);
-    run(batch_norm(x, {}, {}, w, {}, true), x);
-    run(batch_norm(images, {}, {}, w, {}, true), images);
+    run(batch_norm(x, {}, {}, {.weight = w, .training = true}), x);
+    run(batch_norm(images, {}, {}, {.weight = w, .training = true}), images);
     run(group_norm(images, 8, w), images);
     set_num_threads(before);
     return out;

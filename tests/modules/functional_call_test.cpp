@@ -70,7 +70,7 @@ TEST(FunctionalCall, GradientsOfAnyOrderReachTheGivenTensorsOnly) {
   std::vector<NamedTensor> given;
   for (const auto& [name, p] : net.named_parameters()) given.push_back({name, p.detach() * factor});
   const Tensor loss = functional_call(net, given, x).square().sum();
-  const Tensor first = grad({loss}, {factor}, {}, true, true)[0];
+  const Tensor first = grad({loss}, {factor}, {.create_graph = true})[0];
   const Tensor second = grad({first}, {factor})[0];
   for (const Tensor& p : net.parameters()) EXPECT_FALSE(p.grad().defined());
   // central differences of the same loss

@@ -227,15 +227,17 @@ std::vector<Tensor> gradients_of(Layer& layer, bool packed, const std::vector<Te
       const RnnResult y = layer(leaves[0], state);
       return joined(y.output, y.h_n, y.c_n);
     }
-    const PackedRnnResult y =
-        layer(pack_padded_sequence(leaves[0], {1, 3}, layer.options.batch_first, false), state);
+    const PackedRnnResult y = layer(
+        pack_padded_sequence(leaves[0], {1, 3},
+                             {.batch_first = layer.options.batch_first, .enforce_sorted = false}),
+        state);
     return joined(y.output.data, y.h_n, y.c_n);
   }();
   std::vector<Tensor> inputs;
   for (const Tensor& x : leaves) {
     if (x.defined()) inputs.push_back(x);
   }
-  return grad({result}, inputs, {}, create_graph, create_graph);
+  return grad({result}, inputs, {.create_graph = create_graph});
 }
 
 // Returns a curved function of all gradients.
@@ -312,7 +314,8 @@ TEST(RecurrentLayers, PassGradgradcheckAndDifferentiateThreeTimes) {
   EXPECT_TRUE(gradgradcheck(
       [&](const std::vector<Tensor>& in) { return gru(in[0], {in[1]}).output; }, {x, h}));
   const auto gradient = [&](const std::vector<Tensor>& in) {
-    const Tensor dx = grad({lstm(in[0], {}).output.sin().sum()}, {in[0]}, {}, true, true)[0];
+    const Tensor dx =
+        grad({lstm(in[0], {}).output.sin().sum()}, {in[0]}, {.create_graph = true})[0];
     return dx.square().sum();
   };
   EXPECT_TRUE(gradgradcheck(gradient, {x}));
@@ -323,7 +326,7 @@ TEST(RecurrentLayers, OfHalfTypesDifferentiateTwice) {
     const auto second = [&](auto layer, DType dtype) {
       layer.to(dtype);
       const Tensor x = numbers({3, 2, 2}, device).to(dtype).requires_grad_();
-      const Tensor dx = grad({layer(x).sum()}, {x}, {}, true, true)[0];
+      const Tensor dx = grad({layer(x).sum()}, {x}, {.create_graph = true})[0];
       EXPECT_EQ(dx.dtype(), dtype);
       return grad({dx.square().sum()}, {x})[0].to(kFloat32);
     };

@@ -42,7 +42,7 @@ struct StepNet : Module {
     const Tensor u = relu(bn(conv(x))).flatten(2);  // [N, 4, 64]
     const std::vector<Tensor> parts = chunk(qkv(ln(u)), 3, -1);
     const double p = is_training() ? 0.1 : 0;
-    const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, p);
+    const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {.dropout_p = p});
     return fc(dropout(y.flatten(1), 0.2, is_training()));
   }
   std::string type_name() const override { return "StepNet"; }

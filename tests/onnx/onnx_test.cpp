@@ -425,7 +425,7 @@ TEST_F(Onnx, RuntimeComputesLayers) {
     });
     attention("attention_causal", [](const auto& in) {
       return std::vector<Tensor>{
-          scaled_dot_product_attention(in[0], in[1], in[2], {}, 0, true, 0.3)};
+          scaled_dot_product_attention(in[0], in[1], in[2], {.is_causal = true, .scale = 0.3})};
     });
     attention("attention_masked", [](const auto& in) {
       Tensor mask = ones({4, 6}, {.dtype = kBool});
@@ -433,10 +433,11 @@ TEST_F(Onnx, RuntimeComputesLayers) {
       mask[2][3] = zeros({}, {.dtype = kBool});
       return std::vector<Tensor>{scaled_dot_product_attention(in[0], in[1], in[2], mask)};
     });
-    cases.add(
-        "packed_attention",
-        [](const auto& in) { return std::vector<Tensor>{packed_attention(in[0], 2, 0, true)}; },
-        none, {some({5, 4, 12})});
+    cases.add("packed_attention",
+              [](const auto& in) {
+                return std::vector<Tensor>{packed_attention(in[0], 2, {.is_causal = true})};
+              },
+              none, {some({5, 4, 12})});
   }
   {
     Sequential none;

@@ -85,9 +85,12 @@ Row row(const std::string& variant, const Options& options,
           .f =
               [options](const Tensors& x) {
                 Generator generator(kMaskSeed);
-                return scaled_dot_product_attention(
-                    x[0], x[1], x[2], options.mask ? x[3] : Tensor(), options.dropout_p,
-                    options.causal, options.scale, &generator);
+                return scaled_dot_product_attention(x[0], x[1], x[2],
+                                                    {.attn_mask = options.mask ? x[3] : Tensor(),
+                                                     .dropout_p = options.dropout_p,
+                                                     .is_causal = options.causal,
+                                                     .scale = options.scale,
+                                                     .generator = &generator});
               },
           .reference = [options](const std::vector<Array>& x) { return attention(x, options); },
           .samples = std::move(samples),
@@ -106,9 +109,13 @@ Row grouped_row(const std::string& variant, const Options& options,
   Row grouped = row(variant, options, std::move(samples));
   grouped.f = [options](const Tensors& x) {
     Generator generator(kMaskSeed);
-    return scaled_dot_product_attention(x[0], x[1], x[2], options.mask ? x[3] : Tensor(),
-                                        options.dropout_p, options.causal, options.scale,
-                                        &generator, true);
+    return scaled_dot_product_attention(x[0], x[1], x[2],
+                                        {.attn_mask = options.mask ? x[3] : Tensor(),
+                                         .dropout_p = options.dropout_p,
+                                         .is_causal = options.causal,
+                                         .scale = options.scale,
+                                         .enable_gqa = true,
+                                         .generator = &generator});
   };
   grouped.reference = [options](std::vector<Array> x) {
     const int first = x[0].shape.size() - 3;
@@ -159,8 +166,11 @@ Row packed_row(const std::string& variant, int64_t heads, const Options& options
           .f =
               [=](const Tensors& x) {
                 Generator generator(kMaskSeed);
-                return packed_attention(x[0], heads, options.dropout_p, options.causal,
-                                        options.scale, &generator);
+                return packed_attention(x[0], heads,
+                                        {.dropout_p = options.dropout_p,
+                                         .is_causal = options.causal,
+                                         .scale = options.scale,
+                                         .generator = &generator});
               },
           .reference = [=](const std::vector<Array>& x) { return packed(x, heads, options); },
           .samples = std::move(samples),
@@ -175,7 +185,7 @@ std::vector<Refusal> packed_refusals() {
     return Refusal{what,
                    [=](Device d) {
                      return packed_attention(ones(shape, {.dtype = dtype, .device = d}), heads,
-                                             dropout_p);
+                                             {.dropout_p = dropout_p});
                    },
                    text};
   };
@@ -300,7 +310,9 @@ std::vector<Refusal> refusals() {
                      };
                      return scaled_dot_product_attention(
                          made(0, c.dtype), made(1, c.key_dtype), made(2, c.dtype),
-                         c.mask ? made(3, *c.mask) : Tensor(), c.dropout_p, c.causal);
+                         {.attn_mask = c.mask ? made(3, *c.mask) : Tensor(),
+                          .dropout_p = c.dropout_p,
+                          .is_causal = c.causal});
                    },
                    c.text});
   }
@@ -370,7 +382,7 @@ std::vector<Row> attention_rows() {
       {"heads that do not divide",
        [](Device d) {
          const Tensor q = ones({4, 3, 2}, {.device = d}), k = ones({3, 3, 2}, {.device = d});
-         return scaled_dot_product_attention(q, k, k, {}, 0, false, {}, nullptr, true);
+         return scaled_dot_product_attention(q, k, k, {.enable_gqa = true});
        },
        "Number of heads in key and value must divide the number of heads in"});
   rows[7].refusals = packed_refusals();

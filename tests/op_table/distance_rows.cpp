@@ -215,7 +215,7 @@ std::vector<Row> gaussians(const std::string& variant, bool full) {
   return reductions(
       row,
       [=](const Tensors& x, Reduction r) {
-        return gaussian_nll_loss(x[0], x[1], x[2], full, 1e-6, r);
+        return gaussian_nll_loss(x[0], x[1], x[2], {.full = full, .reduction = r});
       },
       [=](std::vector<Array> x) {
         if (x[2].shape.size() < x[0].shape.size()) x[2].shape.push_back(1);
@@ -525,7 +525,8 @@ Tensor ctc_of_logits(const CtcCase& c, const Tensor& x, const Tensor& targets) {
   const Tensor logp = log_softmax(x.to(dtype), -1);
   if (x.dim() == 2) {
     const auto one = [](int64_t n) { return full({}, n, {.dtype = kInt64}); };
-    return ctc_loss(logp, targets, one(x.size(0)), one(targets.size(0)), c.blank, c.reduction);
+    return ctc_loss(logp, targets, one(x.size(0)), one(targets.size(0)),
+                    {.blank = c.blank, .reduction = c.reduction});
   }
   const int64_t N = targets.size(0), S = targets.size(1);
   Tensor given = targets;
@@ -534,8 +535,8 @@ Tensor ctc_of_logits(const CtcCase& c, const Tensor& x, const Tensor& targets) {
     for (int64_t n = 0; n < N; ++n) parts.push_back(targets[n].narrow(0, 0, length_of(S, n)));
     given = cat(parts, 0);
   }
-  return ctc_loss(logp, given, lengths(x.size(0), N), lengths(S, N), c.blank, c.reduction,
-                  c.zero_infinity);
+  return ctc_loss(logp, given, lengths(x.size(0), N), lengths(S, N),
+                  {.blank = c.blank, .reduction = c.reduction, .zero_infinity = c.zero_infinity});
 }
 
 Row ctc_row(const CtcCase& c) {
@@ -588,7 +589,7 @@ std::vector<Row> ctc_rows() {
     return [=](Device d) {
       const auto lengths = [](int64_t n) { return full({2}, n, {.dtype = kInt64}); };
       return ctc_loss(zeros(shape, {.device = d}), targets.to(d), lengths(steps), lengths(length),
-                      blank)
+                      {.blank = blank})
           .cpu();
     };
   };

@@ -126,7 +126,7 @@ Tensor direction(const Tensor& y) {
 Tensors gradients(const Row& row, const Tensors& x) {
   const Tensors leaves = leaves_of(row, x);
   const Tensor y = row.f(x);
-  return grad({y}, leaves, {direction(y)}, false, false, true);
+  return grad({y}, leaves, {direction(y)}, {.allow_unused = true});
 }
 
 // Returns row.f as a function of its differentiable arguments only.
@@ -327,7 +327,7 @@ Function gradient_of(const Row& row, const Tensors& x, size_t input) {
     for (const Tensor& t : given) {
       leaves.push_back(t.requires_grad() ? t : t.detach().requires_grad_());
     }
-    const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {}, true, true)[0];
+    const Tensor dx = grad({curved(f(leaves))}, {leaves[input]}, {.create_graph = true})[0];
     // Keeps the result on the tape if the gradient does not depend on the arguments.
     return dx + sum(leaves[0] * 0);
   };
@@ -358,7 +358,7 @@ double slope(const Function& f, const Tensors& leaves, const Tensor& dy, size_t 
 testing::AssertionResult has_digits(const Function& f, const Tensors& leaves) {
   const Tensor y = f(leaves), dy = direction(y);
   if (!y.requires_grad()) return testing::AssertionSuccess();
-  const Tensors got = grad({y}, leaves, {dy}, false, false, true);
+  const Tensors got = grad({y}, leaves, {dy}, {.allow_unused = true});
   for (size_t i = 0; i < leaves.size(); ++i) {
     const int64_t n = leaves[i].numel();
     for (int64_t j = 0; j < n; j += std::max<int64_t>(1, n / 3)) {
@@ -480,7 +480,7 @@ TEST(OpTable, SecondDerivativesMatchDifferencesOrAreRefused) {
           if (row.derivative == Derivative::kFirst) {
             EXPECT_THROW((void)f(leaves), NotImplementedError) << shapes_of(x);
           } else {
-            const Tensors first = grad({curved(row.f(x))}, leaves, {}, false, false, true);
+            const Tensors first = grad({curved(row.f(x))}, leaves, {.allow_unused = true});
             EXPECT_TRUE(close(f(leaves), first[i], 1e-12)) << "with and without create_graph";
             EXPECT_NO_THROW(gradcheck(f, leaves, 1e-6, 1e-4))
                 << "gradient " << i << " of " << shapes_of(x) << " on " << to_string(device);

@@ -261,7 +261,7 @@ TEST(Edges, GradientsFollowPyTorch) {
         return tensor_of(v.data(), {int64_t(v.size())}, {.device = device}).requires_grad_();
       };
       const Tensor x = leaf(c.x), y = leaf(c.y);
-      const auto d = grad({sum(c.f(x, y))}, {x, y}, {}, false, false, true);
+      const auto d = grad({sum(c.f(x, y))}, {x, y}, {.allow_unused = true});
       EXPECT_TRUE(close(values_of(d[0]), c.dx, 1e-12)) << c.what;
       if (c.dy.empty()) continue;
       EXPECT_TRUE(close(values_of(d[1]), c.dy, 1e-12)) << c.what;

@@ -266,12 +266,12 @@ std::vector<Refusal> batch_refusals() {
            "running_var must be defined in evaluation mode"},
           {"mean alone",
            [](Device d) {
-             return batch_norm(make({2, 3}, d), make({3}, d), {}, {}, {}, true);
+             return batch_norm(make({2, 3}, d), make({3}, d), {}, {.training = true});
            },
            "running_mean and running_var must either both be defined or both be undefined"},
           {"one value",
            [](Device d) {
-             return batch_norm(make({1, 3, 1}, d), {}, {}, {}, {}, true);
+             return batch_norm(make({1, 3, 1}, d), {}, {}, {.training = true});
            },
            "Expected more than 1 value per channel when training, got input size [1, 3, 1]"},
           {"running_mean",
@@ -281,17 +281,17 @@ std::vector<Refusal> batch_refusals() {
            "running_mean should contain 3 elements not 4"},
           {"weight",
            [](Device d) {
-             return batch_norm(make({2, 3}, d), {}, {}, make({4}, d), {}, true);
+             return batch_norm(make({2, 3}, d), {}, {}, {.weight = make({4}, d), .training = true});
            },
            "weight should contain 3 elements not 4"},
           {"eps",
            [](Device d) {
-             return batch_norm(make({2, 3}, d), {}, {}, {}, {}, true, 0.1, 0);
+             return batch_norm(make({2, 3}, d), {}, {}, {.training = true, .eps = 0});
            },
            "batch_norm eps must be positive, but got 0"},
           {"integers",
            [](Device d) {
-             return batch_norm(make({2, 3}, d, kInt64), {}, {}, {}, {}, true);
+             return batch_norm(make({2, 3}, d, kInt64), {}, {}, {.training = true});
            },
            "\"batch_norm\" not implemented for 'Long'"},
           {"statistics' dtype",
@@ -302,31 +302,36 @@ std::vector<Refusal> batch_refusals() {
 }
 
 std::vector<Row> batch_norms() {
-  Row training{
-      .name = "batch_norm",
-      .variant = "training",
-      .f = [](const Tensors& x) { return batch_norm(x[0], {}, {}, at(x, 1), at(x, 2), true); },
-      .reference = reference(in_channel, 1e-5),
-      .samples = {{{5, 3}},
-                  {{4, 2, 3}},
-                  {{6, 1}},
-                  {{2, 3, 5, 7}},
-                  {{2, 8, 4, 4}},
-                  {{0, 3}},
-                  {{1100, 2}},
-                  {{65, 40}}},
-      .dtypes = floating(),
-      .tolerance = kTolerance,
-      .refusals = batch_refusals()};
+  Row training{.name = "batch_norm",
+               .variant = "training",
+               .f =
+                   [](const Tensors& x) {
+                     return batch_norm(x[0], {}, {},
+                                       {.weight = at(x, 1), .bias = at(x, 2), .training = true});
+                   },
+               .reference = reference(in_channel, 1e-5),
+               .samples = {{{5, 3}},
+                           {{4, 2, 3}},
+                           {{6, 1}},
+                           {{2, 3, 5, 7}},
+                           {{2, 8, 4, 4}},
+                           {{0, 3}},
+                           {{1100, 2}},
+                           {{65, 40}}},
+               .dtypes = floating(),
+               .tolerance = kTolerance,
+               .refusals = batch_refusals()};
   Row last = training, evaluation = training;
   last.variant = "training, channels last";
   last.f = [](const Tensors& x) {
-    return batch_norm(channels_last(x[0]), {}, {}, at(x, 1), at(x, 2), true);
+    return batch_norm(channels_last(x[0]), {}, {},
+                      {.weight = at(x, 1), .bias = at(x, 2), .training = true});
   };
   last.samples = {{{3, 2, 2, 1}}, {{2, 3, 5, 7}}, {{2, 8, 4, 4}}, {{5, 24, 6, 6}}, {{0, 3, 2, 2}}};
   evaluation.variant = "evaluation";
   evaluation.f = [](const Tensors& x) {
-    return batch_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5), at(x, 1), at(x, 2));
+    return batch_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5),
+                      {.weight = at(x, 1), .bias = at(x, 2)});
   };
   evaluation.reference = by_running;
   last.refusals = evaluation.refusals = {};
@@ -342,7 +347,10 @@ std::vector<Row> batch_norms() {
 std::vector<Row> instance_norms() {
   Row own{
       .name = "instance_norm",
-      .f = [](const Tensors& x) { return instance_norm(x[0], {}, {}, at(x, 1), at(x, 2)); },
+      .f =
+          [](const Tensors& x) {
+            return instance_norm(x[0], {}, {}, {.weight = at(x, 1), .bias = at(x, 2)});
+          },
       .reference =
           [](const std::vector<Array>& x) { return reference(in_groups(x[0].shape[1]), 1e-5)(x); },
       .samples = {{{2, 3, 5}}, {{1, 1, 7}}, {{2, 3, 5, 7}}, {{0, 3, 4}}, {{2, 8, 2, 3, 2}}},
@@ -361,7 +369,7 @@ std::vector<Row> instance_norms() {
             "Expected more than 1 spatial element when training, got input size "},
            {"no running statistics",
             [](Device d) {
-              return instance_norm(make({2, 3, 4}, d), {}, {}, {}, {}, false);
+              return instance_norm(make({2, 3, 4}, d), {}, {}, {.use_input_stats = false});
             },
             "Expected running_mean and running_var to be defined when use_input_stats is false"},
            {"one of the two",
@@ -382,8 +390,8 @@ std::vector<Row> instance_norms() {
   Row given = own;
   given.variant = "running";
   given.f = [](const Tensors& x) {
-    return instance_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5), at(x, 1), at(x, 2),
-                         false);
+    return instance_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5),
+                         {.weight = at(x, 1), .bias = at(x, 2), .use_input_stats = false});
   };
   given.reference = by_running;
   given.refusals.clear();

@@ -47,7 +47,7 @@ struct Attention : ModuleOf<Attention> {
     Tensor k = rotated(heads(1), from), v = heads(2);
     if (from > 0) k = cat({cache->k, k}, 2), v = cat({cache->v, v}, 2);
     if (cache) *cache = {k, v};
-    const Tensor y = scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/from == 0);
+    const Tensor y = scaled_dot_product_attention(q, k, v, {.is_causal = from == 0});
     return proj(y.transpose(1, 2).reshape({B, T, kChannels}));
   }
 };

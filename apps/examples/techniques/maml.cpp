@@ -40,7 +40,7 @@ std::vector<NamedTensor> adapt(Regressor& net, const Tensor& x, const Tensor& y,
     std::vector<Tensor> inputs;
     for (const NamedTensor& w : weights) inputs.push_back(w.tensor);
     const Tensor loss = mse_loss(functional_call(net, weights, x), y);
-    const std::vector<Tensor> gradients = grad({loss}, inputs, {}, create_graph, create_graph);
+    const std::vector<Tensor> gradients = grad({loss}, inputs, {.create_graph = create_graph});
     for (size_t i = 0; i < weights.size(); ++i) {
       weights[i].tensor = inputs[i] - kInnerRate * gradients[i];
     }

@@ -23,7 +23,7 @@ struct Solution : Module {
 // Returns dy/dx for each sample. y[i] depends on x[i] only, so that the sum's gradient has one
 // derivative in each row. The result is on the tape and can be differentiated again.
 Tensor derivative(const Tensor& y, const Tensor& x) {
-  return grad({y.sum()}, {x}, {}, true, true)[0];
+  return grad({y.sum()}, {x}, {.create_graph = true})[0];
 }
 
 // Returns u_t - a u_xx at the points, which is zero for a solution.

@@ -226,7 +226,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   if (!options.use_input_stats) {
     require(running_mean.defined() && running_var.defined(),
             "Expected running_mean and running_var to be defined when use_input_stats is false");
-    return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
+    return batch_norm(x, running_mean, running_var,
+                      {.weight = weight, .bias = bias, .momentum = momentum, .eps = eps});
   }
   Shape inner;
   for (int d = 2; d < x.dim(); ++d) inner.push_back(d);
