@@ -11,10 +11,10 @@
 // The struct remains an aggregate: {.beta = 2}. Code that reads, checks, prints, saves or documents
 // options passes a visitor. describe() calls it for each field with the field's name, the field
 // itself (which holds its default), its range, and one line of text: v(name, field, range, text),
-// or v(name, field, text) if it has no bounds. For an enum, the names of its values replace the
-// range. They are in the order of the values, which begin at 0: v("mode", mode, {"nearest",
-// "bilinear"}, text). rules() states conditions between fields. Each rule names the field to which
-// its error refers:
+// or v(name, field, text) if it has no bounds. A choice is a TextEnum, which knows its words:
+// v("mode", mode, text). For a text with a few values, these replace the range: v("decimal",
+// decimal, {".", ","}, text). rules() states conditions between fields. Each rule names the field
+// to which its error refers:
 //
 //   template <class V> void rules(V& v) {
 //     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });

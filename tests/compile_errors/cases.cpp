@@ -49,7 +49,7 @@ void f(Child<Linear>& layer) { TrainingCheckpoint{{"layer", layer}}.save("file")
 void f(const Linear& layer) { TrainingCheckpoint{{"layer", layer}}.save("file"); }
 
 //! AFunctionalCallTakesTheInputsOfTheModule: no call of this module takes these inputs
-void f(Linear& layer, const Tensor& x) { functional_call(layer, {}, x, "relu"); }
+void f(Linear& layer, const Tensor& x) { functional_call(layer, {}, x, "relu", 3); }
 
 //! AnOptimizerIsNotSliced: protected
 void f(optim::SGD& sgd) { optim::Optimizer sliced = std::move(sgd); }

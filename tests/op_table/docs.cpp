@@ -104,20 +104,59 @@ std::string struct_at(const std::vector<std::string>& lines, size_t i) {
   return text + "};\n";
 }
 
+// Returns whether line `i` continues a template. Functions that take their options one by one are
+// templates, and the page shows only the functions that take an options struct.
+bool is_template(const std::vector<std::string>& lines, size_t i) {
+  return i > 0 && lines[i - 1].starts_with("template <");
+}
+
+// Returns the words of each TextEnum: "`none` `mean`" for "Reduction".
+std::map<std::string, std::string> words_of_choices() {
+  static const std::regex choice(R"(struct (\w+)Values \{[^}]*\};[^}]*kWords\[\] = \{([^}]*)\};)");
+  static const std::regex word(R"re("(\w+)",?\s*)re");
+  std::map<std::string, std::string> out;
+  for (const char* folder : {"/framework", "/autograd"}) {
+    const std::string root = std::string(TAPER_SOURCE_DIR) + folder;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".h") continue;
+      std::string text;
+      for (const std::string& line : lines_of(entry.path())) text += line + "\n";
+      for (std::sregex_iterator it(text.begin(), text.end(), choice), end; it != end; ++it) {
+        out[(*it)[1]] = std::regex_replace((*it)[2].str(), word, "`$1` ");
+      }
+    }
+  }
+  for (auto& [name, words] : out) words.pop_back();
+  return out;
+}
+
+// Returns the choices that the signatures of a family name, as a list in Markdown.
+std::string choices_in(const std::string& signatures) {
+  static const std::map<std::string, std::string> all = words_of_choices();
+  std::string out;
+  for (const auto& [name, words] : all) {
+    if (!std::regex_search(signatures, std::regex("\\b" + name + "\\b"))) continue;
+    out += concat_to_string(out.empty() ? "\n" : "", "- `", name, "`: ", words, "\n");
+  }
+  return out;
+}
+
 // Returns the signatures of each family in the order of the headers, and the structs of options and
 // results that they name.
 std::map<std::string, std::string> signatures() {
-  const std::regex type("(?:struct|enum class) (\\w+) .*\\{.*");
+  const std::regex type("struct (\\w+) .*\\{.*");
   const std::map<std::string, std::string> family_of = declared_operators();
   std::map<std::string, std::string> text;
   for (const Header& header : operator_headers()) {
     std::string used;
     for (size_t i = 0; i < header.lines.size(); ++i) {
-      if (!operator_name(header.lines[i]).empty()) used += signature_at(header.lines, i);
+      if (operator_name(header.lines[i]).empty() || is_template(header.lines, i)) continue;
+      used += signature_at(header.lines, i);
     }
     for (size_t i = 0; i < header.lines.size(); ++i) {
       const std::string& line = header.lines[i];
       std::smatch match;
+      if (is_template(header.lines, i)) continue;
       if (const std::string name = operator_name(line); !name.empty()) {
         text[family_of.at(name)] += signature_at(header.lines, i);
       } else if (std::regex_match(line, match, type) &&
@@ -162,7 +201,9 @@ std::string operators_page() {
       "which refuses `create_graph`.\n\n"
       "Below each table are the signatures with their defaults, and the structs of options and\n"
       "results. `IntArg`, `RealArg` and `BoolArg` are an `int64_t`, a `double` and a `bool` that\n"
-      "refuse each other, and `Scalar` is a number of any kind. Most functions whose first "
+      "refuse each other, and `Scalar` is a number of any kind. Choices such as `Reduction` are "
+      "listed\n"
+      "with their words: `\"sum\"` and `Reduction::kSum` are equal. Most functions whose first "
       "argument is\n"
       "a tensor are methods, too: `x.sum()`. Functions of neural networks are not. The headers in\n"
       "`autograd/ops/` have the contracts. [Tensors](tensors.md) has the functions that create "
@@ -175,7 +216,8 @@ std::string operators_page() {
       page += concat_to_string("| `", name, "` | ", list_of(entry.dtypes), " | ",
                                words_of(entry.derivative), " |\n");
     }
-    page += concat_to_string("\n```cpp untested\n", signatures_of.at(family), "```\n");
+    const std::string& text = signatures_of.at(family);
+    page += concat_to_string("\n```cpp untested\n", text, "```\n", choices_in(text));
   }
   return page;
 }

@@ -12,6 +12,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/train.h"
+#include "framework/base/text_enum.h"
 #include "framework/gate/comparison.h"
 #include "framework/gate/gate_verdict.h"
 #include "framework/gate/golden.h"
@@ -24,7 +25,14 @@ using namespace golden;  // from framework/gate, which taper::testing uses, too
 Tolerances parse_tolerances(const std::vector<std::string>& words);
 
 // What a recording may also cover, to measure by how much the numbers vary.
-enum class Cover { kThreads, kDevice, kPrecision, kSeeds };
+struct CoverValues {
+  enum class Value : uint8_t { kThreads, kDevice, kPrecision, kSeeds };
+  static constexpr Value kThreads = Value::kThreads, kDevice = Value::kDevice,
+                         kPrecision = Value::kPrecision, kSeeds = Value::kSeeds;
+  static constexpr const char* kOption = "cover";
+  static constexpr const char* kWords[] = {"threads", "device", "precision", "seeds"};
+};
+using Cover = TextEnum<CoverValues>;
 // Parses the arguments of --cover, such as "threads,precision". Throws ConfigError.
 std::vector<Cover> parse_covers(const std::vector<std::string>& words);
 

@@ -17,7 +17,7 @@
 namespace taper::v0::runner {
 namespace {
 
-const std::vector<std::string> kCoverNames = {"threads", "device", "precision", "seeds"};
+const std::vector<std::string> kCoverNames(std::begin(Cover::kWords), std::end(Cover::kWords));
 // A derived tolerance is this multiple of the largest difference that was measured, because a few
 // repetitions do not meet the largest one that is possible.
 constexpr double kToleranceMargin = 2;
@@ -134,7 +134,7 @@ NewSection new_section(const fs::path& run, const std::vector<Phase>& phases,
   if (!seeds.empty()) section.curves = curves_of_seeds(seeds, rows);
   section.spread = measure_spread(out.own, phases, options, rows);
   section.tolerances = tolerances_for(options.tolerances, section.spread);
-  for (const Cover cover : options.cover) section.cover.push_back(kCoverNames[size_t(cover)]);
+  for (const Cover cover : options.cover) section.cover.push_back(cover.word());
   return out;
 }
 
@@ -210,7 +210,7 @@ std::vector<Cover> parse_covers(const std::vector<std::string>& words) {
                                            joined(kCoverNames),
                                            did_you_mean(nearest(name, kCoverNames))));
       }
-      const auto cover = Cover(found - kCoverNames.begin());
+      const Cover cover = Cover::Value(found - kCoverNames.begin());
       if (std::ranges::count(out, cover) == 0) out.push_back(cover);
     }
   }
