@@ -23,7 +23,7 @@ struct SgemmArgs {
   int of_warp;               // floats per warp in shared memory
   int64_t lda, ldb;          // C is dense
   bool vec_a, vec_b, vec_c;  // rows can be accessed in 16-byte pieces
-  Activation activation;
+  Activation activation = Activation::kNone;
 };
 
 // A block computes kM x kN elements of C. Each of its kWarps warps computes all of them for its own
