@@ -1,15 +1,24 @@
 // The probability from which on a sample is assigned to class 1 of two classes.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "framework/base/namespace.h"
+#include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
 // A score of decisions between two classes. kF1: the mean of the F1 of both classes, as f1_score()
 // computes it.
-enum class DecisionScore { kF1, kAccuracy, kBalancedAccuracy };
+struct DecisionScoreValues {
+  enum class Value : uint8_t { kF1, kAccuracy, kBalancedAccuracy };
+  static constexpr Value kF1 = Value::kF1, kAccuracy = Value::kAccuracy,
+                         kBalancedAccuracy = Value::kBalancedAccuracy;
+  static constexpr const char* kOption = "score";
+  static constexpr const char* kWords[] = {"f1", "accuracy", "balanced_accuracy"};
+};
+using DecisionScore = TextEnum<DecisionScoreValues>;
 
 // A sample of two classes: the predicted probability of class 1, and whether it belongs to it.
 struct ScoredSample {

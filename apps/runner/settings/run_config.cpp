@@ -14,9 +14,6 @@ namespace taper::v0::runner {
 
 namespace {
 
-// In the order of data::DecisionScore.
-constexpr std::string_view kDecisionScores[] = {"f1", "accuracy", "balanced_accuracy"};
-
 bool is_threshold(const std::string& text) { return ThresholdRule::from(text).has_value(); }
 
 bool is_file_name(const std::string& text) {
@@ -70,10 +67,8 @@ GoalConfig best_goal(const TrainConfig& c) {
 }
 
 std::optional<ThresholdRule> ThresholdRule::from(const std::string& text) {
-  const auto score = std::ranges::find(kDecisionScores, text);
-  if (score != std::end(kDecisionScores)) {
-    return ThresholdRule{.score = data::DecisionScore(score - std::begin(kDecisionScores))};
-  }
+  const auto& words = data::DecisionScore::kWords;
+  if (std::ranges::find(words, text) != std::end(words)) return ThresholdRule{.score = text};
   double value = 0;
   const bool is_number = parse_number(text, value) == std::errc() && value >= 0 && value <= 1;
   return is_number ? std::optional(ThresholdRule{.probability = value}) : std::nullopt;
