@@ -17,11 +17,6 @@ namespace taper::v0 {
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
               BoolArg retain_graph = false, BoolArg create_graph = false);
 
-struct GradOptions {
-  bool retain_graph = false;  // keep the graph; create_graph implies it
-  bool create_graph = false;  // record the pass, so that gradients can be differentiated
-  bool allow_unused = false;  // return an undefined tensor for an input that is not used
-};
 // Returns the gradients of `outputs` with respect to `inputs`, without changing any .grad. For an
 // input that the outputs do not depend on, returns an undefined tensor if allow_unused is set and
 // throws Error otherwise. Each of `gradients` has the shape and device of its output and is
@@ -32,7 +27,6 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, const GradOptions& options);
-// A template, so that options in braces select the functions above.
 template <class = void>
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, BoolArg retain_graph = false,

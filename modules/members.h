@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
+#include "modules/make_module.h"
 #include "modules/module.h"
 #include "modules/refused_members.h"
 
@@ -51,7 +51,7 @@ class Parameter : public ModuleTensor {
  public:
   Parameter(Module& owner, const std::string& name, const Tensor& value);
   template <detail::IsText Name> Parameter(Name&&, const Tensor&) {
-    detail::refuse_without_module<Name>();
+    detail::refuse_unowned<Name>();
   }
   // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
@@ -69,55 +69,12 @@ class Buffer : public ModuleTensor {
   Buffer(Module& owner, const std::string& name, const Tensor& value,
          const BufferOptions& options = {});
   template <detail::IsText Name> Buffer(Name&&, const Tensor&, const BufferOptions& = {}) {
-    detail::refuse_without_module<Name>();
+    detail::refuse_unowned<Name>();
   }
   // Creates an undefined, unregistered buffer.
   Buffer() = default;
   using ModuleTensor::operator=;
 };
-
-// Takes ownership of a module that is passed as an rvalue, by moving it into a new object of type
-// M.
-template <class M> std::unique_ptr<Module> take_module(M&& module) {
-  static_assert(!std::is_lvalue_reference_v<M>,
-                "a module is given away: std::move(layer), or clone(layer) for a copy");
-  static_assert(!std::is_same_v<M, Module>,
-                "a Module is given away as a std::unique_ptr<Module>: its own type is not known "
-                "here");
-  check_whole(module, typeid(M));
-  // NOLINTNEXTLINE(bugprone-move-forwarding-reference): M is not a reference, as checked above
-  return std::unique_ptr<Module>(new M(std::move(module)));
-}
-
-// Whether a module passed to a Child<M> as an argument of type D becomes the child itself. It does
-// not if M itself takes modules in its constructor (M::kTakesModules: Sequential).
-template <class M>
-concept TakesModules = requires {
-  M::kTakesModules;
-};
-template <class M, class D>
-concept GivenAs = std::derived_from<D, M> && !TakesModules<M>;
-
-// Creates M(args...). If the only argument is an M, takes ownership of it; if M is Module, the
-// argument may be a module of any type. Invalid arguments give a compile error that is a single
-// sentence.
-template <class M, class... Args> std::unique_ptr<Module> make_module(Args&&... args) {
-  constexpr bool is_given = sizeof...(Args) == 1 && (GivenAs<M, std::remove_cvref_t<Args>> && ...);
-  constexpr bool slices =
-      is_given && !std::same_as<M, Module> && !(std::same_as<std::remove_cvref_t<Args>, M> && ...);
-  static_assert(!slices,
-                "this would slice: name the module's own type, as in Child<Derived>, or Module, "
-                "which holds a module of any type");
-  if constexpr (slices) {
-    return {};
-  } else if constexpr (is_given && !(std::is_lvalue_reference_v<Args> && ...)) {
-    return (take_module(std::forward<Args>(args)), ...);
-  } else {
-    constexpr bool can_be_made = std::is_constructible_v<M, Args...>;
-    static_assert(can_be_made, "no constructor of this Child's module takes these arguments");
-    if constexpr (can_be_made) return std::unique_ptr<Module>(new M(std::forward<Args>(args)...));
-  }
-}
 
 // The part of Child that does not depend on the module's type. It consists of a place in a module
 // tree, given by an owner and a name, and the module in that place.
@@ -180,10 +137,7 @@ template <class M> class Child : public ChildBase, public BracedCalls<Child<M>, 
   Child() = delete;  // give the owner and the name: Child<Linear> fc{*this, "fc", 3, 4}
   template <class NotAName, class... Args>
   requires(!detail::IsText<NotAName>) Child(Module&, NotAName&&, Args&&...)
-      : ChildBase(detail::Refused()) {
-    static_assert(detail::kNever<NotAName>,
-                  "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
-  }
+      : ChildBase(detail::refuse_without_name<NotAName>()) {}
   // The owner is missing, without or with options in braces.
   template <detail::IsText Name, class... Args>
   explicit Child(Name&&, Args&&...) : ChildBase(detail::refuse_without_owner<Name>()) {}

@@ -32,7 +32,7 @@ struct AnyBraces {
 template <class T> inline constexpr bool kNever = false;
 
 // Refuses a Parameter or Buffer without its module.
-template <class T> void refuse_without_module() {
+template <class T> void refuse_unowned() {
   static_assert(kNever<T>,
                 "the first argument is the module: Parameter weight{*this, \"weight\", x}");
 }
@@ -41,6 +41,10 @@ template <class T> Refused refuse_without_owner() {
   static_assert(
       kNever<T>,
       "the first argument of a Child is its owner: Child<Linear> fc{*this, \"fc\", 3, 4}");
+  return {};
+}
+template <class T> Refused refuse_without_name() {
+  static_assert(kNever<T>, "a Child has a name: Child<Linear> fc{*this, \"fc\", 3, 4}");
   return {};
 }
 template <class T> Refused refuse_options() {

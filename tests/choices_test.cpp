@@ -43,6 +43,7 @@ const std::set<std::string> kNoChoices = {
     "NoGradView",
     "IndexKind",
     "EventKind",
+    "ValueKind",
     "RangeKind",
     "CharClass",
     "More",

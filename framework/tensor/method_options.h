@@ -1,4 +1,7 @@
-// Choices and options that methods of Tensor take.
+// Choices and options of methods of Tensor and of grad().
+//
+// A function that takes an options struct may also take the options one by one. It is a template
+// then, so that options in braces select the function with the struct.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +14,13 @@ namespace taper::v0 {
 struct BackwardOptions {
   bool retain_graph = false;  // keep the graph, so that it can be differentiated again
   bool create_graph = false;  // record the pass, so that gradients can be differentiated
+};
+
+// Options of grad: grad({loss}, {x}, {.create_graph = true}).
+struct GradOptions {
+  bool retain_graph = false;  // keep the graph; create_graph implies it
+  bool create_graph = false;  // record the pass, so that gradients can be differentiated
+  bool allow_unused = false;  // return an undefined tensor for an input that is not used
 };
 
 // How div rounds a quotient: toward zero or down.

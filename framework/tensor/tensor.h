@@ -161,11 +161,9 @@ class Tensor {
   // Returns the name of the op that produced this tensor ("AddBackward0"), or null for a leaf.
   const char* grad_fn() const;
   void retain_grad() const;
-  // Runs the backward pass from this tensor. If no gradient is given, the tensor must have one
-  // element.
+  // Runs the backward pass from this tensor, which has one element if no gradient is given.
   void backward(const BackwardOptions& options = {}) const;
   void backward(const Tensor& gradient, const BackwardOptions& options) const;
-  // A template, so that options in braces select the functions above.
   template <class = void>
   void backward(const Tensor& gradient, BoolArg retain_graph = false,
                 BoolArg create_graph = false) const {

@@ -13,10 +13,10 @@
 
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/yaml.h"
+#include "apps/runner/settings/config_choices.h"
 #include "data/loader.h"
 #include "data/threshold.h"
 #include "framework/base/log.h"
-#include "framework/base/text_enum.h"
 #include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
@@ -68,48 +68,6 @@ struct ScheduleConfig : Component {
     v("warmup", warmup, kCountOrNone, "steps of a linear rise to lr; the schedule starts after it");
   }
 };
-
-struct PrecisionValues {
-  enum class Value : uint8_t { kFp32, kTf32, kBf16, kFp16 };
-  static constexpr Value kFp32 = Value::kFp32, kTf32 = Value::kTf32, kBf16 = Value::kBf16,
-                         kFp16 = Value::kFp16;
-  static constexpr const char* kOption = "precision";
-  static constexpr const char* kWords[] = {"fp32", "tf32", "bf16", "fp16"};
-};
-using Precision = TextEnum<PrecisionValues>;
-
-struct OnNanValues {
-  enum class Value : uint8_t { kStop, kSkip, kRollback };
-  static constexpr Value kStop = Value::kStop, kSkip = Value::kSkip, kRollback = Value::kRollback;
-  static constexpr const char* kOption = "on_nan";
-  static constexpr const char* kWords[] = {"stop", "skip", "rollback"};
-};
-using OnNan = TextEnum<OnNanValues>;
-
-struct GraphValues {
-  enum class Value : uint8_t { kAuto, kOn, kOff };
-  static constexpr Value kAuto = Value::kAuto, kOn = Value::kOn, kOff = Value::kOff;
-  static constexpr const char* kOption = "graph";
-  static constexpr const char* kWords[] = {"auto", "on", "off"};
-};
-using Graph = TextEnum<GraphValues>;
-
-struct ReduceValues {
-  enum class Value : uint8_t { kFp32, kBf16 };
-  static constexpr Value kFp32 = Value::kFp32, kBf16 = Value::kBf16;
-  static constexpr const char* kOption = "reduce";
-  static constexpr const char* kWords[] = {"fp32", "bf16"};
-};
-using Reduce = TextEnum<ReduceValues>;
-
-// kAuto: as the metric defines
-struct ModeValues {
-  enum class Value : uint8_t { kAuto, kMin, kMax };
-  static constexpr Value kAuto = Value::kAuto, kMin = Value::kMin, kMax = Value::kMax;
-  static constexpr const char* kOption = "mode";
-  static constexpr const char* kWords[] = {"auto", "min", "max"};
-};
-using Mode = TextEnum<ModeValues>;
 
 // The metric (or "loss") by which evaluations are compared, and whether smaller or larger values
 // are better.
@@ -272,14 +230,6 @@ struct CheckpointConfig {
     v("keep", keep, {1, 100'000}, "number of recent checkpoints to keep");
   }
 };
-
-struct LogFormatValues {
-  enum class Value : uint8_t { kText, kJson };
-  static constexpr Value kText = Value::kText, kJson = Value::kJson;
-  static constexpr const char* kOption = "format";
-  static constexpr const char* kWords[] = {"text", "json"};
-};
-using LogFormat = TextEnum<LogFormatValues>;
 
 // Returns whether a log file may have this name. It must be a plain file name that is not the name
 // of another file of a run.
