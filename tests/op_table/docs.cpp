@@ -120,7 +120,9 @@ std::map<std::string, std::string> words_of_choices() {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.path().extension() != ".h") continue;
       std::string text;
-      for (const std::string& line : lines_of(entry.path())) text += line + "\n";
+      for (const std::string& line : lines_of(entry.path())) {
+        text += line.substr(0, line.find("//")) + "\n";  // examples in comments do not count
+      }
       for (std::sregex_iterator it(text.begin(), text.end(), choice), end; it != end; ++it) {
         out[(*it)[1]] = std::regex_replace((*it)[2].str(), word, "`$1` ");
       }
