@@ -24,6 +24,7 @@ const std::set<std::string> kNoChoices = {
     "DeviceType",
     // selects a kernel
     "Join",
+    "Into",
     "ConvPass",
     "AxisKind",
     "RowOp",

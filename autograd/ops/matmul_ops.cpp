@@ -136,7 +136,7 @@ Tensor without_result(const Tensor& x, const Tensor& weight1, const Tensor& bias
   const auto [result, z] = kernels::linear(x, weight1, bias1, activation, true);
   trace("linear", result, {x, weight1, bias1}, activation);
   const Tensor y = kernels::linear(result, weight2, bias2).y;
-  trace("linear", y, {result, weight2, bias2}, Activation::kNone);
+  trace("linear", y, {result, weight2, bias2}, Activation(Activation::kNone));
   return record("FeedForwardBackward", y, {x, weight1, bias1, weight2, bias2},
                 [f = FeedForward{SavedTensor(x), SavedTensor(weight1), SavedTensor(bias1),
                                  SavedTensor(weight2), SavedTensor(z), activation}](Gradients& g) {

@@ -65,7 +65,7 @@ TEST(FeedForward, HasTheBitsOfItsLayers) {
 TEST(FeedForward, CanBeDifferentiatedAgain) {
   const Operands o = operands(kRows, kWide, true, "cpu", kFloat64);
   const auto second = [&](const Tensor& y) {
-    const Tensors d = grad({sum(y * y)}, o.all(), {}, true, true);
+    const Tensors d = grad({sum(y * y)}, o.all(), {.create_graph = true});
     return grad({sum(d[0] * d[0]) + sum(d[1] * d[1])}, o.all());
   };
   const Tensors got = second(fused(o, Activation::kGelu));

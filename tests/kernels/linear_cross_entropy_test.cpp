@@ -100,11 +100,11 @@ TEST(LinearCrossEntropy, BackwardCanRunTwiceAndBeDifferentiated) {
   for (const Device device : all_devices()) {
     const Inputs in = inputs_of(kCases[3], device, kFloat64);
     const Tensor loss = in_blocks(in) * 3.0;
-    const Tensors first = grad({loss}, {in.x, in.weight}, {}, true);
-    const Tensors again = grad({loss}, {in.x, in.weight}, {}, true);
-    const Tensors recorded = grad({loss}, {in.x, in.weight}, {}, true, true);
+    const Tensors first = grad({loss}, {in.x, in.weight}, {.retain_graph = true});
+    const Tensors again = grad({loss}, {in.x, in.weight}, {.retain_graph = true});
+    const Tensors recorded = grad({loss}, {in.x, in.weight}, {.create_graph = true});
     const Tensor whole = cross_entropy(linear(in.x, in.weight), in.target, in.options) * 3.0;
-    const Tensors want = grad({whole}, {in.x, in.weight}, {}, true, true);
+    const Tensors want = grad({whole}, {in.x, in.weight}, {.create_graph = true});
     Tensor sum_got, sum_want;
     for (size_t i = 0; i < first.size(); ++i) {
       EXPECT_TRUE(same_bits(first[i], again[i]));
