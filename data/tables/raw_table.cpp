@@ -162,10 +162,11 @@ class TableJoiner {
       if (lines >= (is_long ? kFewerLines : kFewLines)) break;
       if (text.more(at, 1) != reading::TextBuffer::More::kRead) break;
     }
-    reading::LayoutRequest request{.delimiter = options_.delimiter,
-                                   .decimal = options_.decimal,
-                                   .skip = options_.skip,
-                                   .header = reading::LayoutRequest::Header(options_.header.index())};
+    reading::LayoutRequest request{
+        .delimiter = options_.delimiter,
+        .decimal = options_.decimal,
+        .skip = options_.skip,
+        .header = reading::LayoutRequest::Header(options_.header.index())};
     request.expected_names.insert(options_.expected_columns.begin(),
                                   options_.expected_columns.end());
     request.expected_names.insert(text_columns_.begin(), text_columns_.end());
