@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include "framework/gate/blessing.h"
 #include "framework/gate/comparison.h"
@@ -12,10 +13,6 @@ namespace taper::v0::test {
 namespace {
 
 using golden::Verdict;
-
-std::string config_text(const Observed& observed) {
-  return concat_to_string(golden::kTestGoldenMark, observed.kind, "\n", observed.config);
-}
 
 std::string name_of_line(const std::string& line) { return line.substr(0, line.find(':')); }
 
@@ -59,9 +56,9 @@ golden::RunMetadata test_metadata(Device device, const std::string& compiler) {
   return out;
 }
 
-TestGolden::TestGolden(std::filesystem::path file, Observed observed)
+TestGolden::TestGolden(std::filesystem::path file, std::string kind)
     : file_(std::move(file)),
-      observed_(std::move(observed)),
+      kind_(std::move(kind)),
       request_(golden_request()),
       exists_(std::filesystem::exists(file_)) {
   require<InputError>(exists_ || request_.adds, "there is no ", file_.string(),
@@ -70,10 +67,14 @@ TestGolden::TestGolden(std::filesystem::path file, Observed observed)
   golden_ = golden::load_golden(file_);
   require<InputError>(is_test_golden(golden_), file_.string(),
                       " is a recording of `taper record`; `taper check` compares a run with it");
-  const std::string kind =
+  const std::string recorded =
       golden_.config.substr(0, golden_.config.find('\n')).substr(golden::kTestGoldenMark.size());
-  require<InputError>(kind == observed_.kind, file_.string(), " is a golden of ", kind,
-                      ", and the test compares ", observed_.kind, "; use another file");
+  require<InputError>(recorded == kind_, file_.string(), " is a golden of ", recorded,
+                      ", and the test compares ", kind_, "; use another file");
+}
+
+std::string TestGolden::config_text() const {
+  return concat_to_string(golden::kTestGoldenMark, kind_, "\n", observed_.config);
 }
 
 golden::ChosenSection TestGolden::chosen() const {
@@ -92,9 +93,10 @@ golden::GoldenSection TestGolden::recorded() const {
   return out;
 }
 
-std::optional<Verdict> TestGolden::updated() {
+std::optional<Verdict> TestGolden::updated(Observed observed) {
+  observed_ = std::move(observed);
   if (!exists_) {
-    golden_.config = config_text(observed_);
+    golden_.config = config_text();
     return add("recorded");
   }
   const golden::ChosenSection section = chosen();
@@ -135,18 +137,20 @@ Verdict TestGolden::bless() {
   }
   const std::string author = golden::git_author();
   if (author.empty()) {
-    return {false, "TAPER_BLESS needs an author: set one with `git config user.name NAME`\n"};
+    return {false,
+            "TAPER_BLESS needs an author: set one with `git config user.name NAME`, or in "
+            "GIT_AUTHOR_NAME\n"};
   }
   const golden::GoldenSection section = recorded();
   golden_.history.push_back(history_entry(now.section, section, author, request_.reason));
   replace_section(golden_, now, section);
-  golden_.config = config_text(observed_);
+  golden_.config = config_text();
   save_golden(golden_, file_);
   return {true, concat_to_string("blessed: ", file_.string(), "\n")};
 }
 
 std::string TestGolden::config_differences() const {
-  const std::string mine = config_text(observed_);
+  const std::string mine = config_text();
   if (mine == golden_.config) return "";
   const golden::MetadataMap now = values_of_lines(mine), then = values_of_lines(golden_.config);
   std::set<std::string> names;

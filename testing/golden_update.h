@@ -27,7 +27,6 @@ GoldenRequest golden_request();
 
 // What a test compares with a golden, or records in it.
 struct Observed {
-  std::string kind{};               // "tensors" or "training"
   std::string config{};             // what the numbers depend on, one "name: value" on each line
   golden::GoldenSection section{};  // metadata and rows, without curves
   // Returns the section with all that is recorded. Called only if the section is written.
@@ -37,15 +36,16 @@ struct Observed {
 // Returns the values of this program and machine.
 golden::RunMetadata test_metadata(Device device, const std::string& compiler);
 
-// A golden file of the observed kind, and the section that it is compared with.
+// A golden file of a test, and the section that the observed numbers are compared with.
 class TestGolden {
  public:
-  // Throws InputError if the file is missing and must not be written, or cannot be used.
-  TestGolden(std::filesystem::path file, Observed observed);
+  // Reads the file. kind: what it must hold, "tensors" or "training". Throws InputError if it is
+  // missing and must not be written, or cannot be used.
+  TestGolden(std::filesystem::path file, std::string kind);
 
-  // Writes the file if that is requested and necessary, and returns the verdict on that; returns
-  // std::nullopt if the numbers are to be compared.
-  std::optional<golden::Verdict> updated();
+  // Takes the observed numbers. Writes the file if that is requested and necessary, and returns the
+  // verdict on that; returns std::nullopt if the numbers are to be compared.
+  std::optional<golden::Verdict> updated(Observed observed);
 
   const golden::Golden& golden() const { return golden_; }
   golden::ChosenSection chosen() const;
@@ -61,10 +61,13 @@ class TestGolden {
   golden::Verdict bless();
   golden::GoldenSection recorded() const;
 
+  std::string config_text() const;
+
   const std::filesystem::path file_;
-  const Observed observed_;
+  const std::string kind_;
   const GoldenRequest request_;
   const bool exists_;
+  Observed observed_;
   golden::Golden golden_;
 };
 

@@ -53,7 +53,9 @@ Verdict bless_file(const std::vector<NamedTensor>& got, const fs::path& file,
   if (compare_with_file(got, file, 0, 0)) return {};
   const std::string author = golden::git_author();
   if (author.empty())
-    return {"TAPER_BLESS needs an author: set one with `git config user.name NAME`"};
+    return {
+        "TAPER_BLESS needs an author: set one with `git config user.name NAME`, or in "
+        "GIT_AUTHOR_NAME"};
   std::map<std::string, std::string> metadata = load_safetensors(file.string()).metadata;
   std::string& history = metadata["history"];
   history +=
@@ -89,7 +91,7 @@ void add_rows(const NamedTensor& named, std::vector<golden::Row>& rows) {
 }
 
 Observed observe_tensors(const std::vector<NamedTensor>& tensors) {
-  Observed out{.kind = "tensors"};
+  Observed out;
   int64_t elements = 0;
   Device device;
   for (const NamedTensor& named : tensors) elements += named.tensor.numel();
@@ -114,8 +116,8 @@ std::string without_step(const std::string& text) {
 Verdict matches_sections(const std::vector<NamedTensor>& got, const fs::path& file, double rtol,
                          double atol) try {
   const Observed observed = observe_tensors(got);
-  TestGolden golden(file, observed);
-  if (const auto written = golden.updated())
+  TestGolden golden(file, "tensors");
+  if (const auto written = golden.updated(observed))
     return written->passed ? Verdict{} : Verdict{written->text};
   if (const std::string found = golden.config_differences(); !found.empty())
     return {concat_to_string(golden.head(), "the tensors differ (now | recorded):\n", found)};
@@ -131,7 +133,7 @@ Verdict matches_sections(const std::vector<NamedTensor>& got, const fs::path& fi
   return {concat_to_string(golden.head(), without_step(bits.text), golden.cause(), advice)};
 } catch (const InputError& error) {
   return {error.what()};
-} catch (const ValueError& error) {
+} catch (const Error& error) {
   return {concat_to_string(file.string(), ": ", error.what())};
 }
 

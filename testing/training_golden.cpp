@@ -94,7 +94,7 @@ golden::Curves train_curves(const TrainingFunction& train, const Rows& first,
 
 // Returns what the first seed gives, and how to record all seeds.
 Observed observe_training(const TrainingFunction& train, const GoldenOptions& options) {
-  Observed out{.kind = "training"};
+  Observed out;
   out.config = concat_to_string("first seed: ", options.seed, "\n", options.config);
   out.seeds = options.seeds;
   out.section.metadata = test_metadata(options.device, options.compiler);
@@ -159,16 +159,13 @@ golden::Verdict compare_with(const TestGolden& file, const TrainingFunction& tra
 golden::Verdict check_training(const TrainingFunction& train, const std::filesystem::path& golden,
                                const GoldenOptions& options, bool by_statistics) try {
   check_options(options, by_statistics);
-  (void)golden_request();  // refuses TAPER_BLESS without a reason before anything is trained
+  TestGolden file(golden, "training");
   const Observed observed = observe_training(train, options);
-  TestGolden file(golden, observed);
-  if (const auto written = file.updated()) return *written;
+  if (const auto written = file.updated(observed)) return *written;
   return compare_with(file, train, observed.section.rows, options, by_statistics);
 } catch (const InputError& error) {
   return {false, concat_to_string(error.what(), "\n")};
-} catch (const DataError& error) {
-  return {false, concat_to_string(golden.string(), ": ", error.what(), "\n")};
-} catch (const ValueError& error) {
+} catch (const Error& error) {
   return {false, concat_to_string(golden.string(), ": ", error.what(), "\n")};
 }
 

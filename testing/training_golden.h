@@ -79,12 +79,12 @@ struct GoldenOptions {
 //
 // TAPER_UPDATE_GOLDEN=1 in the environment writes the file if it is missing, or adds a section for
 // this machine; it never replaces numbers. TAPER_BLESS="reason" replaces the section of this
-// machine, and keeps author (`git config user.name`), date, reason and the old numbers in the
-// file's history.
+// machine, and keeps author (GIT_AUTHOR_NAME or `git config user.name`), date, reason and the old
+// numbers in the file's history.
 //
-// A file that cannot be used, and a training that reports nan, is a failed verdict, whose text says
-// why; then nothing is written. Exceptions of `train` are passed on, with the seed in front of the
-// message of an Error.
+// A file that cannot be used, a metric that is nan, and an Error of `train` make a failed verdict,
+// whose text has the reason and the seed; then nothing is written. Exceptions of other types are
+// passed on.
 golden::Verdict check_bits(const TrainingFunction& train, const std::filesystem::path& golden,
                            const GoldenOptions& options = {});
 // Trains all seeds and tests by statistics whether the training has become worse: a one-sided Welch

@@ -40,7 +40,7 @@ Verdict passes_gradgradcheck(const std::function<Tensor(const std::vector<Tensor
 //
 // TAPER_UPDATE_GOLDEN=1 in the environment writes the safetensors file. It also writes a JSON file
 // that is missing, or adds a section for this machine. TAPER_BLESS="reason" replaces numbers, and
-// keeps author (`git config user.name`), date and reason in the file.
+// keeps author (GIT_AUTHOR_NAME or `git config user.name`), date and reason in the file.
 Verdict matches_golden(const Tensor& got, const std::filesystem::path& file, double rtol = 0,
                        double atol = 0);
 // Compares several tensors by name, such as model.state_dict().

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,7 @@ class TrainingGolden : public ::testing::Test {
   }
   golden::Verdict bless(const std::string& reason, const TrainingFunction& train,
                         const GoldenOptions& options = {}) {
-    const VariableGuard variable("TAPER_BLESS", reason);
+    const VariableGuard variable("TAPER_BLESS", reason), author("GIT_AUTHOR_NAME", "Ada");
     return check_bits(train, file_, options);
   }
   std::string text() const {
@@ -238,8 +239,6 @@ TEST_F(TrainingGolden, BlessNeedsAReasonAndKeepsTheHistory) {
                                 "TAPER_BLESS=\"reason\" does"});
   EXPECT_TRUE(contains(bless("same", training()).text, "nothing was written"));
   EXPECT_EQ(text(), before);
-  const VariableGuard name("GIT_CONFIG_COUNT", "1"), key("GIT_CONFIG_KEY_0", "user.name"),
-      value("GIT_CONFIG_VALUE_0", "Ada");
   ASSERT_TRUE(bless("a better rate", better).passed);
   const golden::Golden golden = golden::load_golden(file_);
   ASSERT_EQ(golden.history.size(), 1u);
@@ -279,8 +278,21 @@ TEST_F(TrainingGolden, ATrainingThatIgnoresItsSeedIsNamed) {
 TEST_F(TrainingGolden, AnErrorOfATrainingNamesTheSeed) {
   const TrainingFunction throws = [](uint64_t) -> Metrics { throw ValueError("no such file"); };
   expect_fails(record(throws), {"seed 0: no such file"});
+  const TrainingFunction foreign = [](uint64_t) -> Metrics { throw std::out_of_range("mine"); };
+  EXPECT_THROW(record(foreign), std::out_of_range);
   const TrainingFunction reports_nothing = [](uint64_t) { return Metrics(); };
   expect_fails(record(reports_nothing), {"seed 0: the training reports no metric"});
+  EXPECT_FALSE(fs::exists(file_));
+  // A file that cannot be used is found before anything is trained.
+  write("{");
+  const TrainingFunction must_not_run = [](uint64_t) -> Metrics {
+    ADD_FAILURE() << "trained";
+    return {};
+  };
+  expect_fails(check_bits(must_not_run, file_), {"not valid JSON"});
+  const fs::path nowhere = dir_ / "no_folder" / "net.json";
+  const VariableGuard update("TAPER_UPDATE_GOLDEN", "1");
+  expect_fails(check_bits(training(), nowhere), {nowhere.string()});
 }
 
 TEST(TrainingMetrics, RefuseWhatHasNoPlaceInACurve) {
@@ -323,7 +335,7 @@ TEST_F(TrainingGolden, TensorsInJsonHaveSections) {
   expect_fails(check_bits(training(), file_), {"is a golden of tensors, and the test compares "
                                                "training"});
   {
-    const VariableGuard variable("TAPER_BLESS", "shifted");
+    const VariableGuard variable("TAPER_BLESS", "shifted"), author("GIT_AUTHOR_NAME", "Ada");
     EXPECT_EQ(check(weight + 1), "");
   }
   EXPECT_EQ(check(weight + 1), "");
@@ -341,14 +353,14 @@ TEST_F(TrainingGolden, ABlessedSafetensorsFileKeepsTheReason) {
     const VariableGuard variable("TAPER_UPDATE_GOLDEN", "1");
     EXPECT_MATCHES_GOLDEN(x, file);
   }
-  const VariableGuard variable("TAPER_BLESS", "shifted by one");
+  const VariableGuard variable("TAPER_BLESS", "shifted by one"), author("GIT_AUTHOR_NAME", "Ada");
   EXPECT_MATCHES_GOLDEN(x + 1, file);
   unsetenv("TAPER_BLESS");
   EXPECT_MATCHES_GOLDEN(x + 1, file);
   std::ifstream in(file, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();
-  EXPECT_TRUE(contains(bytes.str(), ": shifted by one"));
+  EXPECT_TRUE(contains(bytes.str(), " Ada: shifted by one"));
 }
 
 }  // namespace

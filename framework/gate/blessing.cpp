@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "framework/gate/comparison.h"
@@ -60,7 +61,10 @@ std::string today() {
   return {text.data(), size};
 }
 
-std::string git_author() { return first_line_of("git config user.name"); }
+std::string git_author() {
+  const char* name = std::getenv("GIT_AUTHOR_NAME");
+  return name != nullptr && *name != 0 ? name : first_line_of("git config user.name");
+}
 
 std::string git_commit(const std::filesystem::path& folder) {
   const std::string where = folder.empty() ? "." : folder.string();

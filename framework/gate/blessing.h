@@ -9,7 +9,7 @@ namespace taper::v0::golden {
 
 // Returns whether the text has a character other than white space.
 bool is_reason(const std::string& text);
-// Returns `git config user.name`; empty if there is none.
+// Returns GIT_AUTHOR_NAME from the environment, or `git config user.name`; empty if there is none.
 std::string git_author();
 // Returns the commit of the folder's git repository as `git describe --always --dirty` does; empty
 // if there is none.

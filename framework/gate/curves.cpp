@@ -219,7 +219,8 @@ Verdict verdict_of(const CurveComparison& comparison, const Significance& signif
   out.metrics = comparison.metrics;
   out.text = concat_to_string(out.name(), ": mean of each curve, worse at p < ",
                               rounded(significance.alpha, 6), " (Welch, Holm over ",
-                              comparison.metrics.size(), " metrics)\n", lines);
+                              comparison.metrics.size(),
+                              comparison.metrics.size() == 1 ? " metric)\n" : " metrics)\n", lines);
   if (out.is_inconclusive && !comparison.metrics.empty()) {
     const double alpha = significance.alpha / double(comparison.metrics.size());
     out.text += concat_to_string("the smallest shift that is found, ", rounded(detectable, 3),

@@ -77,6 +77,16 @@ bool has_same_numbers(const GoldenSection& a, const GoldenSection& b) {
          a.spread == b.spread && a.cover == b.cover;
 }
 
+// Throws ValueError if the section records other steps than the others, as after early stopping.
+void require_same_steps(const Golden& golden, const GoldenSection& section) {
+  if (golden.sections.empty()) return;
+  const auto step_of = [](const Row& row) { return row.at("step"); };
+  require<ValueError>(
+      std::ranges::equal(golden.sections[0].rows, section.rows, {}, step_of, step_of),
+      "the numbers are for other steps than those of another platform in the file; "
+      "record them to another file");
+}
+
 }  // namespace
 
 std::string section_checksum(const Golden& golden, const GoldenSection& s) {
@@ -149,6 +159,7 @@ std::string section_line(const Golden& golden, const ChosenSection& chosen) {
 }
 
 AddedSection add_section(Golden& golden, const GoldenSection& section) {
+  require_same_steps(golden, section);
   const auto same = std::ranges::find_if(golden.sections, [&](const GoldenSection& other) {
     return has_same_numbers(other, section);
   });

@@ -91,14 +91,14 @@ std::string section_line(const Golden& golden, const ChosenSection& chosen);
 
 // Adds a section. If the file has one with the same numbers, that section is marked as also
 // recorded on the new one's platform instead. Returns its number, counted from 1, and whether it
-// existed before.
+// existed before. Throws ValueError if the other sections record other steps.
 struct AddedSection {
   int64_t number;
   bool existed;
 };
 AddedSection add_section(Golden& golden, const GoldenSection& section);
 // Replaces the numbers of a platform by those of `section`. Other platforms of the chosen section
-// keep its numbers.
+// keep its numbers. Throws ValueError if they record other steps.
 AddedSection replace_section(Golden& golden, const ChosenSection& chosen,
                              const GoldenSection& section);
 

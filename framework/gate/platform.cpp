@@ -19,8 +19,11 @@ MetadataMap platform_of(const MetadataMap& program) {
   }
   // GPUs of the same model give the same bits.
   if (out.contains("device")) out["device"] = detail::lines_of(out["device"], ':').at(0);
-  // Older versions recorded the processor's name, but not its instruction set.
-  if (out.contains("isa")) out.erase("cpu");
+  // Older versions recorded the processor's name, but not its instruction set. A training on a GPU
+  // depends on neither.
+  const bool is_on_gpu = out.contains("device") && out["device"] == "cuda";
+  if (is_on_gpu || out.contains("isa")) out.erase("cpu");
+  if (is_on_gpu) out.erase("isa");
   return out;
 }
 

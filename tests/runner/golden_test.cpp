@@ -2,6 +2,7 @@
 #include "framework/gate/golden.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "apps/runner/gate/seeds.h"
 #include "framework/gate/curves.h"
 #include "framework/host/thread_pool.h"
+#include "testing/training_golden.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 
@@ -85,6 +87,43 @@ TEST_F(Goldens, AFileIsReadAsItWasWritten) {
   // One line for each step, so that a diff shows the steps that changed.
   EXPECT_NE(text.find("\n{\"loss\":\"0x1p+1\",\"step\":\"1\"},\n{\"loss\""), std::string::npos)
       << text;
+}
+
+TEST_F(Goldens, APlatformHasWhatBitsDependOn) {
+  const MetadataMap cpu = {{"device", "cpu"}, {"cpu", "Epyc"}, {"isa", "avx2"}, {"commit", "abc"}};
+  EXPECT_EQ(platform_text(cpu), "cpu, isa avx2");
+  const MetadataMap gpu = {{"device", "cuda:1"}, {"gpu", "H100"},      {"cpu", "Epyc"},
+                           {"isa", "avx2"},      {"cublas", "13.1.0"}, {"cudnn", "9.14.0"},
+                           {"nccl", "2.28.9"},   {"driver", "13.0"},   {"onednn", "3.1"}};
+  EXPECT_EQ(platform_text(gpu), "cuda, gpu H100, onednn 3.1, cublas 13.1.0, cudnn 9.14.0");
+  // Recordings of older versions have no instruction set.
+  EXPECT_EQ(platform_text({{"device", "cpu"}, {"cpu", "Epyc"}}), "cpu, cpu Epyc");
+  EXPECT_EQ(platform_text({}), "an unknown platform");
+  // On a GPU, no section of a CPU fits, and a new cuBLAS needs a new section.
+  Golden golden;
+  golden.sections = {section_for("avx2"), section_for("avx512_core")};
+  golden.sections[1].metadata.program = gpu;
+  EXPECT_EQ(choose_section(golden, {gpu}).number, 2);
+  EXPECT_TRUE(choose_section(golden, {gpu}).matches);
+  MetadataMap newer = gpu;
+  newer["cublas"] = "13.2.0";
+  newer["isa"] = "sse41";
+  EXPECT_EQ(choose_section(golden, {newer}).number, 2);
+  EXPECT_FALSE(choose_section(golden, {newer}).matches);
+}
+
+TEST_F(Goldens, ATestsGoldenIsNoRecordingOfARun) {
+  const fs::path file = at_ / "g.json", run = at_ / "small.yaml";
+  Golden golden;
+  golden.config = "golden: training\nfirst seed: 0\n";
+  golden.sections = {section_for("avx2")};
+  save_golden(golden, file);
+  const std::string before = read_bytes(file);
+  const std::vector<std::string> says = {file.string(), "is a golden of taper::testing"};
+  refuses<InputError>([&] { return check(run, file); }, says);
+  refuses<InputError>([&] { return record(run, file); }, says);
+  refuses<InputError>([&] { return bless(run, file, {.reason = "r", .author = "A"}); }, says);
+  EXPECT_EQ(read_bytes(file), before);
 }
 
 TEST_F(Goldens, EachKindOfDamageHasAMessageOfItsOwn) {
@@ -170,6 +209,10 @@ TEST_F(Goldens, PlatformsWithTheSameNumbersShareASectionUntilOneIsBlessed) {
   EXPECT_TRUE(golden.sections[0].also.empty());
   EXPECT_EQ(golden.sections[0].rows[0].at("loss"), "0x1p+3");
   EXPECT_TRUE(check(run, file).passed);
+  // A section that stopped at another step would contradict the other one.
+  golden.sections[0].rows.pop_back();
+  EXPECT_THROW(add_section(golden, golden.sections[1]), ValueError);
+  golden = load_golden(file);
   // A platform that is listed twice is a contradiction.
   golden.sections[0].also = {golden.sections[1].metadata.program};
   save_golden(golden, file);
@@ -329,6 +372,25 @@ TEST_F(Goldens, BlessReplacesASectionAndKeepsItsHistory) {
   save_golden(elsewhere, file);
   refuses<ConfigError>([&] { return bless(run, file, {.reason = "r", .author = "A"}); },
                        {"has no section for this machine", "`taper record` adds one"});
+}
+
+// The helpers for users' tests know the direction of every metric that ships.
+TEST_F(Goldens, TestHelpersAndProgramAgreeOnTheDirectionOfMetrics) {
+  for (const std::string& goal : goals()) {
+    SCOPED_TRACE(goal);
+    const auto training = [&](double shift) {
+      return [&goal, shift](uint64_t seed) {
+        return test::Metrics{{"test." + goal, shift + 0.1 * double(seed)}};
+      };
+    };
+    const fs::path file = at_ / (goal + ".json");
+    ::setenv("TAPER_UPDATE_GOLDEN", "1", 1);
+    const Verdict recorded = test::check_bits(training(0), file);
+    ::unsetenv("TAPER_UPDATE_GOLDEN");
+    ASSERT_TRUE(recorded.passed) << recorded.text;
+    const Verdict larger = test::check_statistics(training(10), file);
+    EXPECT_EQ(larger.passed, is_better_when_greater(goal)) << larger.text;
+  }
 }
 
 TEST_F(Goldens, TheCauseSeparatesLibrariesFromCode) {

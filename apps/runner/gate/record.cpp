@@ -239,7 +239,8 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
                          " is for this machine (", platform_text(own.metadata.program),
                          ") and has other numbers; `taper bless` replaces it");
   }
-  const AddedSection added = add_section(golden, section);
+  const AddedSection added =
+      failing_as<ConfigError>(to.string() + ": ", [&] { return add_section(golden, section); });
   save_golden(golden, to);
   if (added.existed) {
     return {true, concat_to_string("section ", added.number, " of ", to.string(),
@@ -272,7 +273,8 @@ Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& opt
                        "the run has another config than the other sections of ", file.string(),
                        "; record all of them to a new file");
   golden.history.push_back(history_entry(old, section, author, options.reason));
-  const AddedSection now = replace_section(golden, chosen, section);
+  const AddedSection now = failing_as<ConfigError>(
+      file.string() + ": ", [&] { return replace_section(golden, chosen, section); });
   golden.config = own.config;
   save_golden(golden, file);
   return {true, summary_of(section, concat_to_string("replaced section ", now.number, ": "))};
