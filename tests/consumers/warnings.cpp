@@ -13,6 +13,7 @@
 #include <taper/modules/onnx/onnx.h>
 #include <taper/runner.h>
 #include <taper/taper.h>
+#include <taper/testing/training_golden.h>
 
 namespace {
 
@@ -71,6 +72,21 @@ int64_t samples() {
   return digits.train_size + images.size + std::ssize(idx.train_images + mnist.root + cifar.root);
 }
 
+test::Metrics trained(uint64_t seed) {
+  manual_seed(seed);
+  Net net;
+  test::Metrics out = {{"start", 1.0}};
+  out.add(2, {{"loss", train(net, randn({2, 1, 4, 4}), tensor({1, 2}))}});
+  return out;
+}
+
+bool is_as_good(const std::filesystem::path& golden) {
+  const golden::Verdict verdict = test::check_statistics(
+      trained, golden, {.seeds = 5, .larger_is_better = {"score"}, .config = "lr: 0.1"});
+  return verdict.passed && !verdict.is_inconclusive && test::trains_as_well(trained, golden) &&
+         test::matches_golden(trained, golden, {.rtol = {{"loss", 1e-5}}});
+}
+
 }  // namespace
 
 int main() {
@@ -83,5 +99,6 @@ int main() {
   const double loss = train(net, randn({2, 1, 4, 4}), tensor({1, 2}));
   const LSTM lstm(3, 4, {.num_layers = 2});
   const TransformerEncoder encoder([] { return TransformerEncoderLayer(8, 2); }, 2);
-  return samples() == 0 || to_string(net).empty() || to_string(randn({2, 2})).empty() || loss < 0;
+  return samples() == 0 || is_as_good("golden.json") || to_string(net).empty() ||
+         to_string(randn({2, 2})).empty() || loss < 0;
 }
