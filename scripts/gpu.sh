@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds with CUDA on a machine with a GPU and checks everything there. Installs nothing.
-#   scripts/gpu.sh [test] [sanitize] [train] [bench] [compare] [distributed] [ranks] [ops]
+#   scripts/gpu.sh [test] [golden] [sanitize] [train] [bench] [compare] [distributed] [ranks] [ops]
 #                                                           default: test sanitize
 # test      the whole suite
+# golden    compares trainings on the GPU with tests/golden (scripts/golden.sh). GOLDEN=record adds
+#           sections for this model of GPU, GOLDEN=bless with GOLDEN_REASON="..." replaces them
 # sanitize  runs memcheck, racecheck, initcheck and synccheck of compute-sanitizer on the test
 #           programs, which run on every device. The runner's tests use the CPU and are skipped
 # train     trains on the CPU and on the GPU: the first 100 losses must agree within 1e-4. Uses MNIST
@@ -35,8 +37,8 @@ read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}"
 wanted=("$@")
 if (($# == 0)); then wanted=(test sanitize); fi
 for name in "${wanted[@]}"; do
-  [[ $name =~ ^(test|sanitize|train|bench|compare|distributed|ranks|ops)$ ]] && continue
-  echo "unknown step '$name': expected test, sanitize, train, bench, compare, distributed, ranks or ops" >&2
+  [[ $name =~ ^(test|golden|sanitize|train|bench|compare|distributed|ranks|ops)$ ]] && continue
+  echo "unknown step '$name': expected test, golden, sanitize, train, bench, compare, distributed, ranks or ops" >&2
   exit 2
 done
 missing=()
@@ -217,6 +219,13 @@ train_step() {
   step losses compare_losses || :
 }
 
+# Compares, records or blesses the sections of this model of GPU.
+golden_step() {
+  GOLDEN_DEVICE=cuda step golden "$root/scripts/golden.sh" "${GOLDEN:-check}" "$BUILD_DIR/apps/taper" \
+    "${GOLDEN_REASON:-}" || :
+  grep -E 'no section|by statistics|^failed' "$logs/golden.log" | sort | uniq -c || :
+}
+
 # The tables are also printed on the terminal, because they are the purpose of these steps.
 bench_step() {
   step bench "$BUILD_DIR/tests/taper_bench" || :
@@ -255,6 +264,7 @@ if step build build; then
         step sanitize sanitize || :
         for tool in "${tools[@]}"; do step "$tool" found_by "$tool" || :; done
         ;;
+      golden) golden_step ;;
       train) train_step ;;
       bench) bench_step ;;
       compare) compare_step ;;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes small data sets of random numbers for the goldens into a folder: make_data.py FOLDER.
 
+Below FOLDER/data and FOLDER/framework are stand-ins for the data that the configs in configs/ read.
 Every run writes the same bytes. Only Python's standard library is needed.
 """
 import os
@@ -33,12 +34,12 @@ def pixels(count, label):
     return [min(255, 20 * label + draw(60)) for _ in range(count)]
 
 
-def mnist():
-    for name, count in (('train', 128), ('t10k', 32)):
+def mnist(folder='mnist', training=128):
+    for name, count in (('train', training), ('t10k', 32)):
         labels = [i % 10 for i in range(count)]
         images = [p for label in labels for p in pixels(28 * 28, label)]
-        write('mnist/%s-images-idx3-ubyte' % name, idx(images, count, 28, 28))
-        write('mnist/%s-labels-idx1-ubyte' % name, idx(labels, count))
+        write('%s/%s-images-idx3-ubyte' % (folder, name), idx(images, count, 28, 28))
+        write('%s/%s-labels-idx1-ubyte' % (folder, name), idx(labels, count))
 
 
 def cifar():
@@ -82,6 +83,43 @@ def npy(kind, shape, data):
     return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head.encode() + data
 
 
+def shipped_tables():
+    flowers = ['sepal_length,sepal_width,petal_length,petal_width,species']
+    for i in range(150):
+        kind = i % 3
+        values = [(40 + 10 * kind + draw(20)) / 10 for _ in range(4)]
+        flowers.append(','.join('%.1f' % v for v in values) + ',' + ('setosa', 'versicolor', 'virginica')[kind])
+    write('data/iris.csv', lines(flowers))
+    houses = ['longitude,latitude,housing_median_age,total_rooms,total_bedrooms,population,households,median_income,'
+              'median_house_value,ocean_proximity']
+    places = ('INLAND', '<1H OCEAN', 'NEAR BAY', 'NEAR OCEAN', 'ISLAND')
+    for i in range(2000):
+        income, rooms, place = draw(1500) / 100, 500 + draw(4000), draw(5)
+        bedrooms = '' if i % 97 == 5 else '%d' % (rooms // 5)
+        houses.append('%.2f,%.2f,%d,%d,%s,%d,%d,%.4f,%d,%s' % (
+            -124 + draw(1000) / 100, 32 + draw(1000) / 100, 1 + draw(52), rooms, bedrooms, 300 + draw(3000),
+            rooms // 6, income, 20000 + 25000 * income + 8000 * place + draw(20000), places[place]))
+    write('data/california-housing.csv', lines(houses))
+    for name, count in (('tra', 1024), ('tes', 128)):
+        rows = [','.join(str(min(16, i % 10 + draw(8))) for _ in range(64)) + ',%d' % (i % 10) for i in range(count)]
+        write('data/optdigits.' + name, lines(rows))
+
+
+def lines(rows):
+    return ('\n'.join(rows) + '\n').encode()
+
+
+def shipped_texts():
+    letters = 'abcdefghijklmnopqrstuvwxyz'
+    names = [''.join(letters[draw(26)] for _ in range(3 + draw(12))) for _ in range(2000)]
+    write('data/names.txt', lines(names))
+    speech = [' '.join(names[draw(200)] for _ in range(4 + draw(6))) for _ in range(1200)]
+    write('data/tinyshakespeare/input.txt', lines(speech))
+    for i in range(3):
+        code = ['int f%d(int x) { return x * %d + %d; }' % (j, draw(100), draw(100)) for j in range(200)]
+        write('framework/part%d.cpp' % i, lines(code))
+
+
 def words():
     letters = 'abcdefghijklmnopqrstuvwxyz '
     # Each letter is mostly followed by the next one, so that there is something to learn.
@@ -94,5 +132,6 @@ def words():
 
 os.makedirs(sys.argv[1], exist_ok=True)
 os.chdir(sys.argv[1])
-for part in (mnist, cifar, images, tables, words):
+for part in (mnist, cifar, images, tables, words, shipped_tables, shipped_texts):
     part()
+mnist('data/mnist', 512)
