@@ -19,6 +19,14 @@ struct MetricComparison {
   double power = 0;       // the probability that it finds a shift of Significance::detect
 };
 
+// The comparison of a time that two programs take.
+struct RatioComparison {
+  std::string name;          // what was measured
+  double ratio = 1;          // the median of new / old over all pairs of runs
+  double low = 1, high = 1;  // its interval
+  double old = 0, now = 0;   // the medians, in seconds
+};
+
 // The result of a comparison. `text` is for people. The program's exit code is 0 if the comparison
 // passed, 1 (kExitGate) if it failed, and 3 (kExitInconclusive) if it is inconclusive.
 struct Verdict {
@@ -27,6 +35,7 @@ struct Verdict {
   bool is_inconclusive = false;  // the data do not suffice; `passed` is false
   std::string step{};  // the first step that differs from the recording, if bits were compared
   std::vector<MetricComparison> metrics{};  // if curves were compared
+  std::vector<RatioComparison> ratios{};    // if times were compared
 
   // Returns "pass", "fail" or "inconclusive".
   std::string name() const { return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail"; }

@@ -194,12 +194,15 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"check", "--seeds", true, 0, 1000},       {"check", "--detect", false, 0.01, 1000},
       {"check", "--alpha", false, 1e-6, 0.5},    {"trace", "--step", true, 1, 1e99},
       {"record", "--jobs", true, 1, 1024},       {"check", "--jobs", true, 1, 1024},
+      {"record", "--pairs", true, 5, 10'000},    {"check", "--pairs", true, 5, 10'000},
+      {"check", "--slower", false, 0, 1e6},      {"check", "--more-memory", false, 0, 1e6},
+      {"check", "--steps", true, 1, 1e99},
   };
   // Every option that the help calls a number is in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 14);
+  EXPECT_EQ(numbers, 19);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));

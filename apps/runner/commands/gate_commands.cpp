@@ -11,6 +11,7 @@
 #include "apps/runner/gate/trace.h"
 #include "apps/runner/programs/bisect.h"
 #include "apps/runner/programs/diff_programs.h"
+#include "apps/runner/programs/speed.h"
 
 namespace taper::v0::runner {
 
@@ -39,13 +40,40 @@ void describe_jobs(Schema& v, int64_t& jobs) {
     "each core, or for each GPU");
 }
 
+// The arguments of `record --time` and `check --time`.
+struct SpeedArguments {
+  SpeedOptions options{};
+  bool is_on = false;
+  std::vector<std::string> programs{};
+
+  void describe(Schema& v, const char* doc, const char* program_doc) {
+    v("--time", is_on, doc);
+    v("--program", programs, program_doc);
+    v("--pairs", options.pairs, Range{double(kFewestPairs), 10'000},
+      "with --time: pairs of runs; default: 15");
+  }
+  void describe_limits(Schema& v) {
+    v("--slower", options.slower, Range{0, 1e6},
+      "with --time: slowdown that is allowed, as a fraction; default: 0.05");
+    v("--more-memory", options.more_memory, Range{0, 1e6},
+      "with --time: growth of the peak memory that is allowed on the CPU, as a fraction; on GPUs "
+      "it "
+      "must not grow; default: 0.05");
+  }
+  void refuse_without_time() const {
+    require<ConfigError>(programs.empty() || is_on, "--program needs --time");
+  }
+};
+
 // The arguments of `check`, and the reports that it writes.
 struct CheckCommand : CheckOptions {
   std::string run, golden;
   ToleranceWords rtol;
+  SpeedArguments speed;
   void describe(Schema& v) {
     v("run", run, "directory of the run, a YAML config, or another recording of it").required();
-    v("--against", golden, "recording to compare with").required();
+    v("--against", golden,
+      "recording to compare with; required, but with --time two programs may be given instead");
     rtol.describe(v,
                   "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
                   "repeated; default: auto, those of the recording");
@@ -61,10 +89,24 @@ struct CheckCommand : CheckOptions {
     v("--junit", junit, "file for the verdict as a JUnit report");
     v("--github", github,
       "print an annotation for GitHub Actions, and append to $GITHUB_STEP_SUMMARY");
+    speed.describe(v,
+                   "compare times and peak memory of two programs, not numbers; exit code 1 if the "
+                   "new one is slower or needs more memory",
+                   "with --time: a program to measure. Give the old and the new one, or with "
+                   "--against only the new one; default: this program");
+    speed.describe_limits(v);
+    v("--steps", speed.options.steps, Range{1},
+      "with --time: training steps of each run; default: those of the recording or the config");
   }
-  int operator()() const {
+  int operator()() {
     const auto begin = std::chrono::steady_clock::now();
-    const Verdict verdict = check(run, golden, rtol.parsed(), *this);
+    speed.refuse_without_time();
+    require<ConfigError>(speed.is_on || !golden.empty(), "--against is required; see check --help");
+    require<ConfigError>(!speed.is_on || (seeds == 0 && rtol.words.empty()),
+                         "--time compares times, so it takes neither --seeds nor --tolerance");
+    speed.options.alpha = alpha;
+    const Verdict verdict = speed.is_on ? check_speed(run, golden, speed.programs, speed.options)
+                                        : check(run, golden, rtol.parsed(), *this);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     write_reports({verdict, run, golden, took.count()});
     return print_verdict(verdict);
@@ -82,42 +124,58 @@ struct CheckCommand : CheckOptions {
   bool github = false;
 };
 
+// The arguments of `record`.
+struct RecordCommand : RecordOptions {
+  RecordCommand() { seeds = 8; }
+  std::string run, to;
+  ToleranceWords rtol;
+  std::vector<std::string> covered;
+  SpeedArguments speed;
+  void describe(Schema& v) {
+    v("run", run, "directory of the run, or a YAML config").required();
+    v("--to", to, "JSON file for the recording; if it exists, a section for this machine is added")
+        .required();
+    v("--steps", steps, Range{1}, "number of steps to record; default: all");
+    v("--state-every", state_every, Range{1},
+      "steps between two checksums of the weights; default: 1");
+    v("--seeds", seeds, Range{0, 1000},
+      "number of seeds whose curves are recorded for statistics, at least 3; 0: none; default: "
+      "8");
+    v("--cover", covered,
+      "what tolerances are derived from: threads, device, precision, seeds; can be repeated");
+    describe_jobs(v, jobs);
+    rtol.describe(v,
+                  "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
+                  "repeated; default: auto, which derives them from --cover; without --cover "
+                  "bits must be identical");
+    speed.describe(v,
+                   "store a program for `check --time`, not numbers, and measure how precisely "
+                   "this machine compares times",
+                   "with --time: the program to store; default: this one");
+  }
+  int operator()() {
+    speed.refuse_without_time();
+    if (speed.is_on) return print_verdict(record_time());
+    tolerances = rtol.parsed();
+    cover = parse_covers(covered);
+    return print_verdict(record(run, to, *this));
+  }
+  Verdict record_time() {
+    require<ConfigError>(speed.programs.size() <= 1, "record --time stores one program; ",
+                         "check --time compares two");
+    speed.options.steps = steps;
+    return record_speed(run, to, speed.programs.empty() ? "" : speed.programs[0], speed.options);
+  }
+};
+
 }  // namespace
 
 Command record_command() {
-  struct Record : RecordOptions {
-    Record() { seeds = 8; }
-    std::string run, to;
-    ToleranceWords rtol;
-    std::vector<std::string> covered;
-    void describe(Schema& v) {
-      v("run", run, "directory of the run, or a YAML config").required();
-      v("--to", to,
-        "JSON file for the recording; if it exists, a section for this machine is added")
-          .required();
-      v("--steps", steps, Range{1}, "number of steps to record; default: all");
-      v("--state-every", state_every, Range{1},
-        "steps between two checksums of the weights; default: 1");
-      v("--seeds", seeds, Range{0, 1000},
-        "number of seeds whose curves are recorded for statistics, at least 3; 0: none; default: "
-        "8");
-      v("--cover", covered,
-        "what tolerances are derived from: threads, device, precision, seeds; can be repeated");
-      describe_jobs(v, jobs);
-      rtol.describe(v,
-                    "relative tolerance of all metrics (1e-5) or of one (loss=1e-4); can be "
-                    "repeated; default: auto, which derives them from --cover; without --cover "
-                    "bits must be identical");
-    }
-    int operator()() {
-      tolerances = rtol.parsed();
-      cover = parse_covers(covered);
-      return print_verdict(record(run, to, *this));
-    }
-  };
-  return command_of<Record>("record", "Run again and record the metrics of every step",
-                            "taper record runs/d --to golden.json\n"
-                            "taper record runs/d --to golden.json --seeds 0 --tolerance loss=1e-5");
+  return command_of<RecordCommand>(
+      "record", "Run again and record the metrics of every step",
+      "taper record runs/d --to golden.json\n"
+      "taper record runs/d --to golden.json --seeds 0 --tolerance loss=1e-5\n"
+      "taper record digits.yaml --time --to speed.json");
 }
 Command check_command() {
   return command_of<CheckCommand>(
@@ -125,7 +183,8 @@ Command check_command() {
       "Run again and compare with a recording; exit code 1 if the run is "
       "worse or different, 3 if the comparison is inconclusive",
       "taper check runs/d --against golden.json\n"
-      "taper check runs/d --against golden.json --seeds 5");
+      "taper check runs/d --against golden.json --seeds 5\n"
+      "taper check digits.yaml --time --program old/taper --program new/taper");
 }
 Command bless_command() {
   struct Bless : BlessOptions {

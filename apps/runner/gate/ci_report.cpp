@@ -63,8 +63,18 @@ std::string json_report(const CheckReport& report) {
                        {"detectable_sd", m.detectable},
                        {"power", m.power}});
   }
+  Json ratios = Json::array();
+  for (const RatioComparison& r : v.ratios) {
+    ratios.push_back({{"name", r.name},
+                      {"ratio", r.ratio},
+                      {"low", r.low},
+                      {"high", r.high},
+                      {"old_seconds", r.old},
+                      {"new_seconds", r.now}});
+  }
   Json out = {{"verdict", v.name()},       {"run", report.run}, {"golden", report.golden},
-              {"seconds", report.seconds}, {"text", v.text},    {"metrics", metrics}};
+              {"seconds", report.seconds}, {"text", v.text},    {"metrics", metrics},
+              {"ratios", ratios}};
   if (!v.step.empty()) out["first_different_step"] = std::stoll(v.step);
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -87,7 +87,8 @@ void Log::memory(int64_t step, int64_t peak, int64_t estimate) {
   const double ratio = double(peak) / double(estimate);
   const int64_t resident = peak_resident_memory();
   timing_.write(json_fields("kind", "memory", "step", step, "peak_bytes", peak, "foretold_bytes",
-                            estimate, "ratio", ratio, "process_peak_bytes", resident));
+                            estimate, "ratio", ratio, "process_peak_bytes", resident,
+                            "training_seconds", timings.training()));
   const auto mib = [](int64_t bytes) { return double(bytes) / (1 << 20); };
   std::vector<std::string> parts{
       fmt::format("peak memory: {:.1f} MiB training ({:.2f}x the estimate)", mib(peak), ratio)};

@@ -48,8 +48,8 @@ class Log {
   // Begins an epoch at its sample `first_sample`, which is not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);
-  // Logs the peak memory. peak: bytes of tensors on the device; estimate: the result of
-  // estimate_memory().
+  // Logs the peak memory, and the seconds that all training steps took. peak: bytes of tensors on
+  // the device; estimate: the result of estimate_memory().
   void memory(int64_t step, int64_t peak, int64_t estimate);
   // Updates the progress bar if that is due. evaluations: the number of evaluations that remain.
   void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
