@@ -11,6 +11,7 @@
 #include "apps/runner/base/process.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/report/progress.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/run_metadata.h"
@@ -96,6 +97,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 int main(int argc, char** argv, const std::vector<Command>& more) try {
   install_console();
   const OwnProcessGuard owned;
+  const ReadingProgress reading;
   CLI::App app{"Taper trains models from YAML files.",
                fs::path(argc > 0 ? argv[0] : "taper").filename()};
   app.require_subcommand(1);

@@ -1,6 +1,7 @@
 #include "data/tables/raw_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -27,6 +28,8 @@ namespace {
 using taper::detail::in_quotes;
 
 constexpr size_t kMostColumns = 250'000;
+
+std::atomic<ShowTableProgress> shown_progress{nullptr};
 
 // Reads files one after another into one table.
 class TableJoiner {
@@ -251,11 +254,12 @@ class TableJoiner {
   }
 
   void report(const reading::TextBuffer& text, int64_t rows) {
-    if (!options_.progress) return;
+    const ShowTableProgress show = shown_progress.load(std::memory_order_relaxed);
+    if (!options_.progress && show == nullptr) return;
     TableReadProgress now = progress_;
     now.bytes += int64_t(text.source().position());
     now.rows = rows;
-    options_.progress(now);
+    options_.progress ? options_.progress(now) : show(now);
   }
 
   // Returns whether the name, or a pattern that fits it, is among the text columns.
@@ -297,6 +301,8 @@ class TableJoiner {
 };
 
 }  // namespace
+
+void set_table_progress(ShowTableProgress show) { shown_progress = show; }
 
 int64_t RawTable::find(std::string_view name) const {
   const auto found = std::ranges::find(columns, name, &RawColumn::name);

@@ -20,6 +20,12 @@ struct TableReadProgress {
   int64_t rows = 0;
 };
 
+// Installs a function that is called while tables are read, in the same way as
+// TableReadOptions::progress, unless the options have one. It is called by the thread that reads.
+// nullptr removes it. By default there is none.
+using ShowTableProgress = void (*)(const TableReadProgress&);
+void set_table_progress(ShowTableProgress show);
+
 // How the text of a table is read. For JSON lines, only `skip` and `encoding` are used.
 struct TableReadOptions {
   struct HeaderValues {

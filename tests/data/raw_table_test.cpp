@@ -1,15 +1,13 @@
 #include "data/tables/raw_table.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "framework/base/error.h"
+#include "tests/data/table_fixture.h"
 
 namespace taper::v0::data {
 namespace {
@@ -18,41 +16,7 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 using Options = TableReadOptions;
 
-class RawTables : public ::testing::Test {
- protected:
-  RawTables() {
-    std::string name = (fs::temp_directory_path() / "raw_table_test_XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
-    directory_ = name;
-  }
-  ~RawTables() override { fs::remove_all(directory_); }
-
-  fs::path write(const std::string& text, const std::string& name = "t.csv") const {
-    const fs::path file = directory_ / name;
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
-  }
-  RawTable read(const std::string& text, const Options& options = {},
-                const Names& text_columns = {}) const {
-    return read_table({write(text)}, options, text_columns);
-  }
-  // Returns the message of the error that reading throws, without the directory.
-  template <class E = InputError>
-  std::string error_of(const std::string& text, const Options& options = {}) const {
-    try {
-      (void)read(text, options);
-    } catch (const E& error) {
-      std::string out = error.what();
-      for (size_t at; (at = out.find(directory_.string() + "/")) != std::string::npos;) {
-        out.erase(at, directory_.string().size() + 1);
-      }
-      return out;
-    }
-    return "no error";
-  }
-
-  fs::path directory_;
-};
+using RawTables = TableFixture;
 
 Names names_of(const RawTable& table) {
   Names out;

@@ -1,9 +1,7 @@
 // Files of tables: formats, compressions, encodings, and files that are wrong or hostile.
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
 #include "framework/io/archive.h"
+#include "tests/data/table_fixture.h"
 
 namespace taper::v0::data {
 namespace {
@@ -23,37 +22,7 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 using Options = TableReadOptions;
 
-class TableFiles : public ::testing::Test {
- protected:
-  TableFiles() {
-    std::string name = (fs::temp_directory_path() / "table_files_XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
-    directory_ = name;
-  }
-  ~TableFiles() override { fs::remove_all(directory_); }
-
-  fs::path write(const std::string& text, const std::string& name) const {
-    const fs::path file = directory_ / name;
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
-  }
-  // Returns the message of the error that reading throws, without the directory.
-  std::string error_of(const std::string& text, const std::string& name,
-                       const Options& options = {}) const {
-    try {
-      (void)read_table({write(text, name)}, options);
-    } catch (const InputError& error) {
-      std::string out = error.what();
-      for (size_t at; (at = out.find(directory_.string() + "/")) != std::string::npos;) {
-        out.erase(at, directory_.string().size() + 1);
-      }
-      return out;
-    }
-    return "no error";
-  }
-
-  fs::path directory_;
-};
+using TableFiles = TableFixture;
 
 std::string gzip(const std::string& text) {
   z_stream stream{};
@@ -283,8 +252,21 @@ TEST_F(TableFiles, ReadingReportsItsProgressAndCanBeStopped) {
   EXPECT_EQ(last.total_bytes, last.bytes);
   EXPECT_EQ(last.rows, 400'000);
 
-  struct Stopped {};
+  // A function for the whole process is called unless the options have one.
+  static int64_t shown = 0;
+  last = {};
+  set_table_progress([](const TableReadProgress&) { ++shown; });
+  (void)read_table({file}, options);
+  EXPECT_EQ(shown, 0);
   options.progress = {};
+  (void)read_table({file}, options);
+  EXPECT_GE(shown, 4);
+  set_table_progress(nullptr);
+  const int64_t before = shown;
+  (void)read_table({file}, options);
+  EXPECT_EQ(shown, before);
+
+  struct Stopped {};
   set_stop_check([] { throw Stopped(); });
   EXPECT_THROW((void)read_table({file}, options), Stopped);
   set_stop_check(nullptr);

@@ -37,6 +37,32 @@ TEST(Bar, SaysWhatHasRoom) {
   }
 }
 
+TEST(Bar, OfATableSaysHowMuchHasBeenRead) {
+  const ReadingSnapshot at{
+      .bytes = 45'200'000, .total_bytes = 113'000'000, .rows = 1'234'567, .seconds = 2};
+  struct Row {
+    size_t columns;
+    const char* line;
+  };
+  const Row rows[] = {
+      {200,
+       "reading  [#########...............]  40 %  45 of 113 MB  1,234,567 rows  0:00:03 left"},
+      {80, "reading  [#######...........]  40 %  45 of 113 MB  1,234,567 rows  0:00:03 left"},
+      {58, "reading  [####......]  40 %  1,234,567 rows  0:00:03 left"},
+      {30, "reading  40 %  0:00:03 left"},
+      {20, "40 %  0:00:03 left"},
+      {8, "40 %"},
+      {0, ""},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(reading_bar_of(at, row.columns, false), row.line) << row.columns;
+  }
+  for (size_t columns = 1; columns < 300; ++columns) {
+    EXPECT_LT(reading_bar_of(at, columns, false).size(), columns);
+  }
+  EXPECT_TRUE(reading_bar_of({}, 80, false).find("0 %") != std::string::npos);
+}
+
 TEST(Wrapped, NoLineHasEightyColumns) {
   EXPECT_EQ(wrapped({}), "");
   EXPECT_EQ(wrapped({"epoch=1", "step=2"}), "epoch=1 step=2");

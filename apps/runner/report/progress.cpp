@@ -1,6 +1,7 @@
 #include "apps/runner/report/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <span>
 
@@ -10,6 +11,9 @@
 
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/log_sink.h"
+#include "apps/runner/run/ranks.h"
+#include "data/tables/raw_table.h"
+#include "data/tables/table_report.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -53,12 +57,53 @@ size_t drop_what_does_not_fit(std::vector<Part>& parts, size_t columns) {
   return room;
 }
 
-// Returns "[#####.....]" of `columns` columns.
-std::string bar(const ProgressSnapshot& at, size_t columns, bool has_colors) {
+// Returns "[#####.....]" of `columns` columns, of which the part done / total is filled.
+std::string bar(int64_t done, int64_t total, size_t columns, bool has_colors) {
   const size_t inner = columns - 2;
-  const size_t full = at.total > 0 ? size_t(double(inner) * double(at.step) / double(at.total)) : 0;
+  const double share = total > 0 ? std::clamp(double(done) / double(total), 0.0, 1.0) : 0;
+  const auto full = size_t(double(inner) * share);
   return fmt::format("[{}{}{}{}]", has_colors ? "\033[32m" : "", std::string(full, '#'),
                      has_colors ? "\033[0m" : "", std::string(inner - full, '.'));
+}
+
+// Joins the parts that fit. The bar is part number 1, and grows into the columns that the others
+// leave.
+std::string line_of(std::vector<Part> parts, int64_t done, int64_t total, size_t columns,
+                    bool has_colors) {
+  constexpr size_t kBar = 1;
+  const size_t room = drop_what_does_not_fit(parts, columns > 0 ? columns - 1 : 0);
+  if (!parts[kBar].text.empty()) {
+    parts[kBar].text = bar(done, total, std::min(kMinBar + room, kMaxBar), has_colors);
+  }
+  std::string line;
+  for (const Part& part : parts) {
+    if (!part.text.empty()) line += (line.empty() ? "" : "  ") + part.text;
+  }
+  return line;
+}
+
+std::string time_left(int64_t seconds) {
+  return fmt::format("{}:{:02}:{:02} left", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+// The table that is being read, for the function that the reader calls.
+Clock::time_point reading_since{}, reading_shown{};
+int64_t reading_bytes = 0;
+
+void show_reading(const data::TableReadProgress& now) {
+  constexpr auto kMoment = std::chrono::milliseconds(300), kPause = std::chrono::milliseconds(100);
+  if (!has_status_line()) return;
+  const Clock::time_point time = Clock::now();
+  if (now.bytes < reading_bytes || reading_since == Clock::time_point{}) reading_since = time;
+  reading_bytes = now.bytes;
+  if (now.bytes >= now.total_bytes) {
+    reading_since = {};
+    return clear_status_line();
+  }
+  if (time - reading_since < kMoment || time - reading_shown < kPause) return;
+  reading_shown = time;
+  const ReadingSnapshot at{now.bytes, now.total_bytes, now.rows, seconds_since(reading_since)};
+  show_status_line(reading_bar_of(at, columns_now(), wants_colors()));
 }
 
 }  // namespace
@@ -81,26 +126,37 @@ std::string wrapped(const std::vector<std::string>& parts) {
 }
 
 std::string bar_of(const ProgressSnapshot& at, size_t columns, bool has_colors) {
-  const int64_t left = at.seconds_left;
-  // The index of the bar, which grows into the columns that the other parts leave.
-  constexpr size_t kBar = 1;
-  std::vector<Part> parts = {
-      {6, fmt::format("epoch {}", at.epoch)},
-      {4, std::string(kMinBar, ' ')},
-      {1, fmt::format("{}/{}", at.step, at.total)},
-      {5, fmt::format("{:.0f} samples/s", at.samples_per_second)},
-      {3, at.loss ? fmt::format("loss {:.4f}", *at.loss) : ""},
-      {7, fmt::format("lr {:.3g}", at.lr)},
-      {2, fmt::format("{}:{:02}:{:02} left", left / 3600, left / 60 % 60, left % 60)}};
-  const size_t room = drop_what_does_not_fit(parts, columns > 0 ? columns - 1 : 0);
-  if (!parts[kBar].text.empty()) {
-    parts[kBar].text = bar(at, std::min(kMinBar + room, kMaxBar), has_colors);
-  }
-  std::string line;
-  for (const Part& part : parts) {
-    if (!part.text.empty()) line += (line.empty() ? "" : "  ") + part.text;
-  }
-  return line;
+  return line_of({{6, fmt::format("epoch {}", at.epoch)},
+                  {4, std::string(kMinBar, ' ')},
+                  {1, fmt::format("{}/{}", at.step, at.total)},
+                  {5, fmt::format("{:.0f} samples/s", at.samples_per_second)},
+                  {3, at.loss ? fmt::format("loss {:.4f}", *at.loss) : ""},
+                  {7, fmt::format("lr {:.3g}", at.lr)},
+                  {2, time_left(at.seconds_left)}},
+                 at.step, at.total, columns, has_colors);
+}
+
+std::string reading_bar_of(const ReadingSnapshot& at, size_t columns, bool has_colors) {
+  const double share = double(at.bytes) / double(std::max<int64_t>(at.total_bytes, 1));
+  const double left = share > 0 ? at.seconds / share - at.seconds : 0;
+  return line_of({{3, "reading"},
+                  {5, std::string(kMinBar, ' ')},
+                  {1, fmt::format("{:.0f} %", 100 * share)},
+                  {6, fmt::format("{:.0f} of {:.0f} MB", double(at.bytes) / 1e6,
+                                  double(at.total_bytes) / 1e6)},
+                  {4, concat_to_string(data::with_separators(at.rows), " rows")},
+                  {2, time_left(std::llround(left))}},
+                 at.bytes, at.total_bytes, columns, has_colors);
+}
+
+ReadingProgress::ReadingProgress() : is_bar_(owns_process() && !is_later_rank()) {
+  if (is_bar_) data::set_table_progress(show_reading);
+}
+
+ReadingProgress::~ReadingProgress() {
+  if (!is_bar_) return;
+  data::set_table_progress(nullptr);
+  clear_status_line();
 }
 
 Progress::Progress() : is_bar_(owns_process() && has_status_line()), has_colors_(wants_colors()) {}

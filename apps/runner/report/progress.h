@@ -31,6 +31,27 @@ std::string wrapped(const std::vector<std::string>& parts);
 // important fields are left out if not all fit.
 std::string bar_of(const ProgressSnapshot& at, size_t columns, bool has_colors);
 
+// How much of the files of a table has been read.
+struct ReadingSnapshot {
+  int64_t bytes = 0, total_bytes = 0, rows = 0;
+  double seconds = 0;  // since the start
+};
+
+// Returns a line about a table that is being read, in the same way.
+std::string reading_bar_of(const ReadingSnapshot& at, size_t columns, bool has_colors);
+
+// Draws a bar on the terminal of the program while tables are read that take longer than a moment.
+// Only one object may exist at a time.
+class ReadingProgress {
+ public:
+  ReadingProgress();
+  ~ReadingProgress();  // removes the bar, also when an exception ends the reading
+  ReadingProgress& operator=(ReadingProgress&&) = delete;  // neither copied nor moved
+
+ private:
+  const bool is_bar_;
+};
+
 // Draws a bar on the terminal of the program and redraws it; messages are printed above it. If
 // there is no terminal, or if a host program calls train(), logs a message with key=value fields
 // every ten seconds.
