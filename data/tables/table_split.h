@@ -22,6 +22,9 @@ namespace taper::v0::data {
 //               the test
 //   kColumn     by the words train, validation (or val, valid) and test in `column`
 struct TableSplit {
+  // The form of a part in configs, which the runner recognizes as that of a path.
+  static constexpr const char* kPartForm = "a number of at least 0 and below 1, or a path";
+
   struct ByValues {
     enum class Value : uint8_t { kStratify, kRandom, kGroup, kTime, kColumn };
     static constexpr Value kStratify = Value::kStratify, kRandom = Value::kRandom,
@@ -43,9 +46,9 @@ struct TableSplit {
     v("validation", validation,
       "fraction of the rows that chooses the weights to save, or a file; default: 0.1 of more than "
       "200 rows, otherwise 0")
-        .of_form("a number of at least 0 and below 1, or a path", is_part);
+        .of_form(kPartForm, is_part);
     v("test", test, "fraction of the rows for the test, or a file; default: 0.2")
-        .of_form("a number of at least 0 and below 1, or a path", is_part);
+        .of_form(kPartForm, is_part);
     v("by", by,
       "stratify: at random, with the same share of every class; group: rows with the same word in "
       "`column` stay together; time: the latest rows of `column` are the test; column: `column` "

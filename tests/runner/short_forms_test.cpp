@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/runner/base/errors.h"
 #include "apps/runner/settings/run_config.h"
+#include "framework/base/log.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
@@ -92,6 +94,66 @@ TEST_F(ShortForms, TablesHaveADefaultTraining) {
     EXPECT_TRUE(contains(yaml, "  type: tabular\n"));
     EXPECT_TRUE(contains(yaml, "  type: cosine\n"));
   }
+}
+
+TEST_F(ShortForms, TablesTakeTheKeysOfCsv) {
+  std::vector<std::string> said;
+  const LogGuard guard([&](LogLevel, const std::string& text) {
+    said.push_back(text);
+    return false;
+  });
+  struct Row {
+    const char *old, *now, *says;
+  };
+  constexpr Row kRows[] = {
+      {"csv: a.csv, target: y", "path: a.csv, target: y", "data.csv is an old name of data.path"},
+      {"path: a.csv, label: y", "path: a.csv, target: y",
+       "data.label is an old name of data.target"},
+      {"path: a.csv, label: [y, z]", "path: a.csv, target: [y, z]",
+       "data.label is an old name of data.target"},
+      {"path: a.csv, target: y, test_fraction: 0.3", "path: a.csv, target: y, split: {test: 0.3}",
+       "data.test_fraction is an old name of data.split.test"},
+      {"path: a.csv, target: y, split: {seed: 3}, test_path: b.csv",
+       "path: a.csv, target: y, split: {seed: 3, test: b.csv}",
+       "data.test_path is an old name of data.split.test"},
+      {"path: a.csv, target: y, header: absent", "path: a.csv, target: y, read: {header: absent}",
+       "data.header is an old name of data.read.header"},
+      {"path: a.csv, target: y, delimiter: ';'", "path: a.csv, target: y, read: {delimiter: ';'}",
+       "data.delimiter is an old name of data.read.delimiter"},
+      {"path: a.csv, target: y, missing: mean",
+       "path: a.csv, target: y, missing: {numbers: median}",
+       "data.missing: mean is an old form of data.missing.numbers: median"},
+      {"path: a.csv, target: y, missing: refuse",
+       "path: a.csv, target: y, missing: {numbers: refuse}",
+       "data.missing: refuse is an old form of data.missing.numbers: refuse"},
+      {"path: a.csv, target: y, categories: one_hot", "path: a.csv, target: y",
+       "data.categories has no effect on a table"}};
+  for (const Row& row : kRows) {
+    const std::string now = values(concat_to_string("data: {type: table, ", row.now, "}"));
+    EXPECT_TRUE(said.empty());
+    EXPECT_EQ(values(concat_to_string("data: {type: table, ", row.old, "}")), now) << row.old;
+    EXPECT_EQ(values(concat_to_string("data: {", row.old, "}")), now) << row.old;
+    ASSERT_EQ(said.size(), 2u) << row.old;
+    EXPECT_TRUE(contains(said[0], row.says)) << said[0];
+    said.clear();
+  }
+  // The values of `type: csv` keep their names.
+  EXPECT_TRUE(contains(values("data: {type: csv, path: a.csv, label: kind, missing: mean}\n"
+                              "train: {epochs: 1}"),
+                       "label: kind"));
+  EXPECT_TRUE(said.empty());
+  write_bytes(at_ / "c.yaml", "data: {path: a.csv, target: y, label: z, test_fraction: 2}");
+  std::string refusal;
+  try {
+    (void)load_config(at_ / "c.yaml", {});
+  } catch (const ConfigError& error) {
+    refusal = error.what();
+  }
+  EXPECT_TRUE(contains(refusal,
+                       "c.yaml:1:32: data.label is an old name of data.target, which is "
+                       "given, too; remove it"))
+      << refusal;
+  EXPECT_TRUE(contains(refusal, "data.split.test: expected a number")) << refusal;
 }
 
 TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {

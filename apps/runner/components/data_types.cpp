@@ -93,14 +93,28 @@ ImageTransforms& image_transforms() {
   return ImageTransforms::registry("transform", {kTransforms});
 }
 
-std::unique_ptr<data::Source> build_source(const Component& config, const fs::path& base) {
-  Component chosen = config;
-  for (const Field& field : chosen.schema().fields) {
-    if (base.empty() || field.form != kPathWords) continue;
+// Resolves the paths in the fields of a schema and of its sections. A part of a table may be a path
+// or a fraction.
+static void find_paths_below(const fs::path& base, const Schema& schema) {
+  for (const Field& field : schema.fields) {
+    if (const auto* section = std::get_if<Section>(&field.target)) {
+      if (!section->is_given || section->is_given()) find_paths_below(base, section->open());
+      continue;
+    }
+    const bool is_part = field.form == data::TableSplit::kPartForm;
+    if (!is_part && field.form != kPathWords) continue;
     const Value& value = std::get<Value>(field.target);
     if (value.is_given && !value.is_given()) continue;
-    for (const Scalar& path : value.scalars({})) find_below(base, *std::get<std::string*>(path));
+    for (const Scalar& path : value.scalars({})) {
+      std::string& text = *std::get<std::string*>(path);
+      if (!is_part || !data::TableSplit::fraction_of(text)) find_below(base, text);
+    }
   }
+}
+
+std::unique_ptr<data::Source> build_source(const Component& config, const fs::path& base) {
+  Component chosen = config;
+  if (!base.empty()) find_paths_below(base, chosen.schema());
   return std::make_unique<ConfiguredSource>(data_types().make(chosen), config.place);
 }
 

@@ -207,7 +207,7 @@ static RunConfig config_of(std::optional<Node> root, std::vector<Problem> proble
   if (const Node* include = root->find("include")) {
     problems.push_back({include->key_place, "include can only be used in a file"});
   }
-  complete_config(*root, is_data);
+  complete_config(*root, is_data, problems);
   RunConfig config;
   config.name = name;
   ReadResult result = read(describe(config), *root);

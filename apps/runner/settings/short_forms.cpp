@@ -11,6 +11,7 @@
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/settings/run_config.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -68,10 +69,11 @@ void expand(const Schema& schema, Node& map) {
   }
 }
 
-// Returns the paths in `data.path`, which is a path or a list of paths.
+// Returns the paths in `data.path` or its old name, which is a path or a list of paths.
 std::vector<std::string> paths_of(const Node& data) {
   std::vector<std::string> out;
   const Node* path = data.find("path");
+  if (path == nullptr) path = data.find("csv");
   if (path == nullptr) return out;
   if (path->kind == Kind::kScalar) out.push_back(path->text);
   for (const Node& each : path->children) {
@@ -139,12 +141,80 @@ void add_default(Node& root, Node section, bool adds_types) {
   if (given->kind == Kind::kMap) add_missing(*given, section, adds_types);
 }
 
+// The keys of `type: csv` that have another name in `type: table`. An empty new name: there is no
+// such key.
+struct OldKey {
+  const char *name, *now;
+};
+constexpr OldKey kOldKeys[] = {{"csv", "path"},
+                               {"label", "target"},
+                               {"test_path", "split.test"},
+                               {"test_fraction", "split.test"},
+                               {"header", "read.header"},
+                               {"delimiter", "read.delimiter"}};
+
+// Moves a value to the key `path`, such as "split.test". Returns false if that is given, too.
+bool move_to(Node& data, const std::string& path, Node value) {
+  const size_t dot = path.find('.');
+  Node* map = &data;
+  if (dot != std::string::npos) {
+    const std::string section = path.substr(0, dot);
+    map = child_of(data, section);
+    if (map == nullptr) {
+      data.children.push_back(map_of(section, {}));
+      map = &data.children.back();
+      map->place = value.place;
+      map->key_place = value.key_place;
+    }
+  }
+  value.key = path.substr(dot + 1);  // npos + 1 is 0
+  if (map->kind != Kind::kMap || map->find(value.key) != nullptr) return false;
+  map->children.push_back(std::move(value));
+  return true;
+}
+
+// Replaces `key` of a table by its new name.
+void replace_key(Node& data, const OldKey& key, std::vector<Problem>& problems) {
+  const Node* found = data.find(key.name);
+  if (found == nullptr) return;
+  const Node value = *found;
+  std::erase_if(data.children, [&](const Node& n) { return n.key == key.name; });
+  const std::string what = concat_to_string("data.", key.name, " is an old name of data.", key.now);
+  if (move_to(data, key.now, value)) return warn(what);
+  problems.push_back({value.key_place, concat_to_string(what, ", which is given, too; remove it")});
+}
+
+// Replaces `missing: mean` and `missing: refuse` by the strategy for numbers, and removes
+// `categories`.
+void replace_values(Node& data) {
+  Node* missing = child_of(data, "missing");
+  if (missing != nullptr && (is_word(*missing, "mean") || is_word(*missing, "refuse"))) {
+    const std::string old = missing->text;
+    missing->text = old == "mean" ? "median" : old;
+    wrap(*missing, "numbers");
+    warn(concat_to_string("data.missing: ", old, " is an old form of data.missing.numbers: ",
+                          old == "mean" ? "median" : "refuse"));
+  }
+  if (child_of(data, "categories") == nullptr) return;
+  std::erase_if(data.children, [](const Node& n) { return n.key == "categories"; });
+  warn(
+      "data.categories has no effect on a table, whose columns of words are categories; "
+      "data.columns says what a column is");
+}
+
+// Replaces the keys and values of `type: csv` in a table. Each replacement is logged.
+void replace_old_keys(Node& data, std::vector<Problem>& problems) {
+  for (const OldKey& key : kOldKeys) replace_key(data, key, problems);
+  replace_values(data);
+}
+
 // Adds the type that the path implies.
 void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
   const std::vector<std::string> paths = paths_of(data);
   const std::string type = paths.empty() ? "" : data_type_of(paths[0]);
-  if (type.empty()) return;
+  const bool has_path = data.find("path") != nullptr;
+  if (type.empty() || (!has_path && type != "table")) return;
   if (type == "images") child_of(data, "path")->key = "root";
   Node added = entry("type", type);
   added.place = data.place;
@@ -164,13 +234,14 @@ void expand_sections(Node& root) {
   expand(describe(scratch), root);
 }
 
-void complete_config(Node& root, bool adds_types) {
+void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems) {
   if (root.kind != Kind::kMap) return;
   Node* data = child_of(root, "data");
   if (data == nullptr) return;
   infer_type(*data);
   const Node* type = data->find("type");
   if (type == nullptr) return;
+  if (type->text == "table") replace_old_keys(*data, problems);
   for (Node& section : default_sections(type->text, *data)) {
     add_default(root, std::move(section), adds_types);
   }

@@ -22,7 +22,10 @@ void expand_sections(Node& root);
 // Adds the type of data if `data.path` implies it, and the default sections for the type of data. A
 // section that the config has without a type gets the default's type only with `adds_types`: a
 // config file must say what it configures, overrides of a file of data need not.
-void complete_config(Node& root, bool adds_types);
+//
+// Replaces the keys that a table had as `type: csv`, and logs a warning with the new key for each.
+// If the new key is given, too, adds a problem.
+void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems);
 
 // Returns the type of data in a file or folder: "table", "text" or "images". Returns "" if its name
 // does not show the type.
