@@ -46,21 +46,23 @@ double f1_of(const ClassCounts& n) { return ratio(2 * n.hits, n.targets + n.pred
 // The weight of a class in a mean over the classes.
 double weight_if_seen(const ClassCounts& n) { return n.targets + n.predictions > 0; }
 double weight_if_target(const ClassCounts& n) { return n.targets > 0; }
+double weight_of_all(const ClassCounts&) { return 1; }
 double weight_by_targets(const ClassCounts& n) { return n.targets; }
 
 using OfClass = double (*)(const ClassCounts&);
 
-// Returns the weighted mean of a score over the classes.
-Metric mean_over_classes(int64_t num_classes, OfClass score, OfClass weight) {
+// Returns the weighted mean of a score over the classes from number `first` on.
+Metric mean_over_classes(int64_t num_classes, OfClass score, OfClass weight, size_t first = 0) {
   Metric m{.tasks = {Task::kClassification}, .higher_is_better = true, .uses_decisions = true};
   m.sums = [C = num_classes](const MetricBatch& b) {
     const Tensor wanted = one_hot(b.targets, C).to(kFloat64) * b.counts.unsqueeze(1);
-    const Tensor given = one_hot(argmax(b.outputs, 1), C).to(kFloat64) * b.counts.unsqueeze(1);
-    return stack({sum(wanted * given, {0}), sum(wanted, {0}), sum(given, {0})});
+    const Tensor given = one_hot(argmax(b.outputs, 1), C).to(kFloat64);
+    const Tensor weighted = given * b.counts.unsqueeze(1);
+    return stack({sum(wanted * given, {0}), sum(wanted, {0}), sum(weighted, {0})});
   };
-  m.value = [C = size_t(num_classes), score, weight](const MetricSums& all) {
+  m.value = [C = size_t(num_classes), score, weight, first](const MetricSums& all) {
     double sum = 0, weights = 0;
-    for (size_t c = 0; c < C; ++c) {
+    for (size_t c = first; c < C; ++c) {
       const ClassCounts counts{all.sums[c], all.sums[C + c], all.sums[2 * C + c]};
       sum += weight(counts) * score(counts);
       weights += weight(counts);
@@ -72,6 +74,11 @@ Metric mean_over_classes(int64_t num_classes, OfClass score, OfClass weight) {
 
 Metric averaged(int64_t num_classes, OfClass score, Average average) {
   if (average == Average::kMicro) return accuracy();
+  if (average == Average::kBinary) {
+    require<ValueError>(num_classes == 2, "Average::kBinary: expected 2 classes, got ",
+                        num_classes);
+    return mean_over_classes(num_classes, score, weight_of_all, 1);
+  }
   return mean_over_classes(num_classes, score,
                            average == Average::kMacro ? weight_if_seen : weight_by_targets);
 }
@@ -82,8 +89,9 @@ Metric averaged(int64_t num_classes, OfClass score, Average average) {
 struct Ranked {
   double score = 0;
   bool is_positive = false;
+  double weight = 1;
 };
-// The samples that have the same score.
+// The weights of the samples that have the same score.
 struct Tie {
   double positives = 0, negatives = 0;
 };
@@ -94,7 +102,7 @@ std::vector<Tie> ties_of(std::vector<Ranked> all) {
   std::vector<Tie> out;
   for (size_t i = 0; i < all.size(); ++i) {
     if (i == 0 || all[i].score != all[i - 1].score) out.emplace_back();
-    (all[i].is_positive ? out.back().positives : out.back().negatives) += 1;
+    (all[i].is_positive ? out.back().positives : out.back().negatives) += all[i].weight;
   }
   return out;
 }
@@ -117,28 +125,28 @@ double average_precision_of(const std::vector<Tie>& ties) {
   for (const Tie& tie : ties) {
     seen += tie.negatives + tie.positives;
     positives += tie.positives;
-    sum += tie.positives * positives / seen;
+    sum += tie.positives * ratio(positives, seen);
   }
   return ratio(sum, positives);
 }
 
 using AreaOf = double (*)(const std::vector<Tie>&);
 
-// Returns the area for class `c`. A row of the sums consists of the scores of each class and the
-// target's class, which is negative if the row does not count. Returns std::nullopt if all samples
-// or none belong to the class.
+// Returns the area for class `c`. A row of the sums consists of the scores of each class, the
+// weight, and the target's class, which is negative if the row does not count. Returns std::nullopt
+// if all samples or none belong to the class.
 std::optional<double> area_of_class(const MetricSums& all, size_t classes, size_t c, AreaOf area) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   std::vector<Ranked> ranked;
-  double positives = 0;
-  for (size_t row = 0; row < all.sums.size(); row += classes + 1) {
-    const double score = all.sums[row + c], target = all.sums[row + classes];
+  size_t positives = 0;
+  for (size_t row = 0; row < all.sums.size(); row += classes + 2) {
+    const double score = all.sums[row + c], target = all.sums[row + classes + 1];
     if (target < 0) continue;
     if (std::isnan(score)) return kNan;
-    ranked.push_back({score, target == double(c)});
+    ranked.push_back({score, target == double(c), all.sums[row + classes]});
     positives += target == double(c);
   }
-  if (positives == 0 || positives == double(ranked.size())) return std::nullopt;
+  if (positives == 0 || positives == ranked.size()) return std::nullopt;
   return area(ties_of(std::move(ranked)));
 }
 
@@ -150,12 +158,13 @@ Metric area_under(AreaOf area, int64_t num_classes, const char* name) {
     require<ValueError>(b.outputs.size(1) == C, name, ": expected ", C, " classes, got ",
                         b.outputs.size(1));
     const Tensor x = b.outputs.to(kFloat64);
-    const Tensor wanted = where(gt(b.counts, 0), b.targets.to(kFloat64), -1).unsqueeze(1);
-    if (C != 2) return cat({softmax(x, 1), wanted}, 1);
+    const Tensor wanted = where(gt(b.counts, 0), b.targets.to(kFloat64), -1);
+    const Tensor rest = stack({b.counts, wanted}, 1);
+    if (C != 2) return cat({softmax(x, 1), rest}, 1);
     // The difference of the two logits orders the samples exactly as the probability does, without
     // its rounding to 0 and 1.
     const Tensor margin = x.narrow(1, 1, 1) - x.narrow(1, 0, 1);
-    return cat({-margin, margin, wanted}, 1);
+    return cat({-margin, margin, rest}, 1);
   };
   m.value = [C = size_t(num_classes), area](const MetricSums& all) {
     double sum = 0, count = 0;

@@ -25,20 +25,24 @@ Tensor error_of(const MetricBatch& b) { return b.outputs.to(kFloat64) - b.target
 
 Tensor MetricBatch::total(const Tensor& each) const { return sum(each.to(kFloat64) * counts); }
 
-MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets) {
+MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets, const Tensor& weights) {
   const Tensor x = is_half(outputs.dtype()) ? outputs.to(kFloat32) : outputs;
   const Tensor y = targets.reshape({-1});
+  const auto weighted = [&](const Tensor& counts) {
+    return weights.defined() ? counts * weights.reshape({-1}).to(kFloat64) : counts;
+  };
   const bool is_values = is_floating_point(y.dtype());
   require<ValueError>(
       x.numel() == y.numel() || (!is_values && x.dim() >= 2 && x.numel() == y.numel() * x.size(-1)),
       "metric: outputs ", x.shape(), " do not go with targets ", targets.shape());
   if (is_values) {
-    return {x.reshape({-1}), y, full(y.shape(), 1, {.dtype = kFloat64, .device = y.device()})};
+    return {x.reshape({-1}), y,
+            weighted(full(y.shape(), 1, {.dtype = kFloat64, .device = y.device()}))};
   }
   const bool is_binary = x.numel() == y.numel();
   const Tensor logits = x.reshape({-1, is_binary ? 1 : x.size(-1)});
   return {is_binary ? cat({zeros_like(logits), logits}, 1) : logits, clamp(y, 0),
-          ge(y, zeros_like(y)).to(kFloat64)};
+          weighted(ge(y, zeros_like(y)).to(kFloat64))};
 }
 
 Metric perplexity() {
@@ -48,7 +52,7 @@ Metric perplexity() {
 
 Metric mean_absolute_error(double unit) {
   return {.tasks = {Task::kRegression},
-          .sums = [](const MetricBatch& b) { return sum(abs(error_of(b))); },
+          .sums = [](const MetricBatch& b) { return b.total(abs(error_of(b))); },
           .value = [unit](const MetricSums& s) { return s.sums[0] / s.count * unit; }};
 }
 
@@ -61,7 +65,7 @@ template <class OfSample> Metric mean_ratio(double mean, double std, OfSample of
           .sums =
               [=](const MetricBatch& b) {
                 const Tensor given = b.outputs.to(kFloat64) * std + mean;
-                return sum(of_sample(given, b.targets.to(kFloat64) * std + mean));
+                return b.total(of_sample(given, b.targets.to(kFloat64) * std + mean));
               },
           .value = [](const MetricSums& s) { return s.sums[0] / s.count; },
           .is_percentage = true};
@@ -86,7 +90,7 @@ Metric symmetric_mean_absolute_percentage_error(double mean, double std) {
 
 Metric root_mean_squared_error(double unit) {
   return {.tasks = {Task::kRegression},
-          .sums = [](const MetricBatch& b) { return sum(square(error_of(b))); },
+          .sums = [](const MetricBatch& b) { return b.total(square(error_of(b))); },
           .value = [unit](const MetricSums& s) { return std::sqrt(s.sums[0] / s.count) * unit; }};
 }
 
@@ -94,7 +98,7 @@ Metric r2_score() {
   Metric m{.tasks = {Task::kRegression}, .higher_is_better = true};
   m.sums = [](const MetricBatch& b) {
     const Tensor y = b.targets.to(kFloat64);
-    return stack({sum(square(error_of(b))), sum(y), sum(square(y))});
+    return stack({b.total(square(error_of(b))), b.total(y), b.total(square(y))});
   };
   m.value = [](const MetricSums& s) {
     const double spread = s.sums[2] - s.sums[1] * s.sums[1] / s.count;
@@ -103,9 +107,9 @@ Metric r2_score() {
   return m;
 }
 
-void Meter::update(const Tensor& outputs, const Tensor& targets) {
+void Meter::update(const Tensor& outputs, const Tensor& targets, const Tensor& weights) {
   const NoGradGuard no_grad;
-  const MetricBatch batch = metric_batch(outputs.detach(), targets);
+  const MetricBatch batch = metric_batch(outputs.detach(), targets, weights);
   const Tensor count = sum(batch.counts);
   Meter one(metric_);
   if (metric_.sums) {

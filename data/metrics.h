@@ -23,20 +23,24 @@ namespace taper::v0::data {
 struct MetricBatch {
   Tensor outputs;  // float32: [N, C] for classes and tokens, [N] for values
   Tensor targets;  // [N]: int64 classes, or float32 values
-  Tensor counts;   // [N] float64: 1, or 0 if the target is ignored, in which case its class is 0
+  // [N] float64: the weight of the sample, which is 1 without weights. It is 0 if the target is
+  // ignored, in which case its class is 0.
+  Tensor counts;
 
-  // Returns the float64 sum of `each` [N] over the samples that count.
+  // Returns the float64 sum of `each` [N], multiplied by the weights.
   Tensor total(const Tensor& each) const;
 };
 
 // Prepares the outputs and targets of a batch. Accepts outputs [N, C] with classes [N]; [N, T, C]
 // with tokens [N, T], of which negative ones are ignored; [N] or [N, 1], logits of class 1, with
-// classes 0 and 1; and values [N] or [N, 1] with floating-point targets [N].
-MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets);
+// classes 0 and 1; and values [N] or [N, 1] with floating-point targets [N]. weights: one for each
+// target (sample_weight of scikit-learn's metrics), or undefined.
+MetricBatch metric_batch(const Tensor& outputs, const Tensor& targets, const Tensor& weights = {});
 
 // Sums over all batches.
 struct MetricSums {
-  double count = 0, loss = 0;  // samples that count, and the sum of their losses
+  // The sum of the weights, which is the number of samples without weights, and that of the losses.
+  double count = 0, loss = 0;
   std::span<const double> sums{};
 };
 
@@ -70,14 +74,14 @@ Metric topk_accuracy(int64_t k);
 Metric confusion_matrix(int64_t num_classes);
 // How a score is averaged over the classes. kMacro: the mean over all classes that occur in targets
 // or outputs. kWeighted: the mean weighted by the classes' shares of the targets. kMicro: the score
-// over all samples together, which equals the accuracy (sklearn.metrics.f1_score and others). A
-// score of 0 / 0 counts as 0.
+// over all samples together, which equals the accuracy. kBinary: the score of class 1 of two
+// classes (sklearn.metrics.f1_score and others). A score of 0 / 0 counts as 0.
 struct AverageValues {
-  enum class Value : uint8_t { kMacro, kMicro, kWeighted };
+  enum class Value : uint8_t { kMacro, kMicro, kWeighted, kBinary };
   static constexpr Value kMacro = Value::kMacro, kMicro = Value::kMicro,
-                         kWeighted = Value::kWeighted;
+                         kWeighted = Value::kWeighted, kBinary = Value::kBinary;
   static constexpr const char* kOption = "average";
-  static constexpr const char* kWords[] = {"macro", "micro", "weighted"};
+  static constexpr const char* kWords[] = {"macro", "micro", "weighted", "binary"};
 };
 using Average = TextEnum<AverageValues>;
 
@@ -129,7 +133,7 @@ class Meter {
 
   // Adds a batch. The arguments are those of metric_batch(). Keeps no gradients and does not wait
   // for the device.
-  void update(const Tensor& outputs, const Tensor& targets);
+  void update(const Tensor& outputs, const Tensor& targets, const Tensor& weights = {});
   // Adds the sums of another meter of the same metric, which may be on another device.
   void add(const Meter& other);
   // Replaces the sums by the sums over all ranks. All ranks call it, with or without batches.

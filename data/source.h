@@ -37,6 +37,12 @@ struct TargetScale {
   }
 };
 
+// One of several targets that have two classes each. Any combination of labels may hold.
+struct Label {
+  std::string name;
+  std::vector<std::string> classes;  // two: the label does not hold, and it holds
+};
+
 // Properties of the data that models, metrics and later commands need.
 struct DataInfo {
   Task task = Task::kClassification;
@@ -56,9 +62,13 @@ struct DataInfo {
   std::vector<TargetScale> several_targets{};    // regression: of each output; empty for one target
   // Classes: the weight of each in the loss of training; empty: all are 1.
   std::vector<double> class_weights{};
-  // Two classes: the probability of class 1 from which on it is the prediction. Empty: the class
-  // with the highest probability is. Not stored with the data.
+  // Two classes: the probability of class 1 from which on it is the prediction. Labels: one
+  // probability for each. Empty: 0.5. Not stored with the data.
   std::vector<double> thresholds{};
+  // Several targets of two classes each: outputs are their logits, targets [N, labels] are float32
+  // 0 and 1, and class_names are the names of the labels.
+  std::vector<Label> labels{};
+  bool has_weights = false;  // Batch::others[0] has the weights of the samples, [N] float32
 
   // Returns the shape of a model's output for one sample: [outputs], or [T, outputs] for a language
   // model.

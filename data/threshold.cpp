@@ -23,7 +23,7 @@ double mean_of_both(double a, bool has_a, double b, bool has_b) {
   return share_of((has_a ? a : 0) + (has_b ? b : 0), double(has_a) + double(has_b));
 }
 
-double score_of_decisions(const Decisions& d, DecisionScore score) {
+double score_of_decisions(const Decisions& d, DecisionScore score, bool is_label) {
   const double hits = d.true_positives + d.true_negatives;
   const double errors = d.false_positives + d.false_negatives;
   switch (score) {
@@ -32,6 +32,7 @@ double score_of_decisions(const Decisions& d, DecisionScore score) {
       return mean_of_both(share_of(d.true_positives, d.positives()), d.positives() > 0,
                           share_of(d.true_negatives, d.negatives()), d.negatives() > 0);
     default:
+      if (is_label) return share_of(2 * d.true_positives, 2 * d.true_positives + errors);
       return mean_of_both(share_of(2 * d.true_positives, 2 * d.true_positives + errors),
                           d.true_positives + errors > 0,
                           share_of(2 * d.true_negatives, 2 * d.true_negatives + errors),
@@ -65,7 +66,7 @@ class BestThreshold {
 
 }  // namespace
 
-double best_threshold(std::vector<ScoredSample> samples, DecisionScore score) {
+double best_threshold(std::vector<ScoredSample> samples, DecisionScore score, bool is_label) {
   std::erase_if(samples, [](const ScoredSample& s) { return std::isnan(s.probability); });
   if (samples.empty()) return kUsualThreshold;
   std::ranges::sort(samples, {}, &ScoredSample::probability);
@@ -74,14 +75,16 @@ double best_threshold(std::vector<ScoredSample> samples, DecisionScore score) {
     (s.is_positive ? now.true_positives : now.false_positives) += s.weight;
   }
   BestThreshold best;
-  best.offer(threshold_between(0, samples.front().probability), score_of_decisions(now, score));
+  const auto offer = [&](double threshold) {
+    best.offer(threshold, score_of_decisions(now, score, is_label));
+  };
+  offer(threshold_between(0, samples.front().probability));
   for (size_t i = 0; i < samples.size(); ++i) {
     const ScoredSample& s = samples[i];
     (s.is_positive ? now.true_positives : now.false_positives) -= s.weight;
     (s.is_positive ? now.false_negatives : now.true_negatives) += s.weight;
     const double next = i + 1 < samples.size() ? samples[i + 1].probability : 1;
-    if (next > s.probability)
-      best.offer(threshold_between(s.probability, next), score_of_decisions(now, score));
+    if (next > s.probability) offer(threshold_between(s.probability, next));
   }
   return best.threshold();
 }

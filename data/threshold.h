@@ -30,7 +30,9 @@ struct ScoredSample {
 // Returns the threshold with the best score if samples with at least this probability are assigned
 // to class 1. A threshold lies midway between two probabilities that occur, or is 0.5 where that
 // decides in the same way. Among equal scores, returns the threshold that is nearest to 0.5.
-// Returns 0.5 without samples. Samples whose probability is NaN do not count.
-double best_threshold(std::vector<ScoredSample> samples, DecisionScore score);
+// Returns 0.5 without samples. Samples whose probability is NaN do not count. is_label: class 1 is
+// a label, and kF1 is its F1 alone.
+double best_threshold(std::vector<ScoredSample> samples, DecisionScore score,
+                      bool is_label = false);
 
 }  // namespace taper::v0::data

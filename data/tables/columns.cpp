@@ -276,8 +276,8 @@ void find_date_form(const RawTable& table, const CellReader& cells, const CellCo
   for (int64_t row = 0; row < column.size(); ++row) {
     if (cells.is_missing(row)) continue;
     if (!std::isnan(date_in_cell(column, row, out.date_form, out.date_order))) continue;
-    throw InputError(concat_to_string(table.place_of(row), ": column ", in_quotes(column.name),
-                                      ": expected a date, got ", in_quotes(column.text(row))));
+    refuse_cell(table, row, column.name,
+                concat_to_string("expected a date, got ", in_quotes(column.text(row))));
   }
 }
 
@@ -305,10 +305,11 @@ void require_numbers(const RawTable& table, const CellReader& cells) {
   const RawColumn& column = cells.column();
   for (int64_t row = 0; row < column.size(); ++row) {
     if (column.is_number(row) || cells.is_missing(row)) continue;
-    throw InputError(concat_to_string(
-        table.place_of(row), ": column ", in_quotes(column.name), ": expected a number, got ",
-        in_quotes(column.text(row)), csv::guess_of(column.text(row)),
-        "; missing: {values: [...]} lists the words that say that a value is missing"));
+    refuse_cell(
+        table, row, column.name,
+        concat_to_string(
+            "expected a number, got ", in_quotes(column.text(row)), csv::guess_of(column.text(row)),
+            "; missing: {values: [...]} lists the words that say that a value is missing"));
   }
 }
 
@@ -349,6 +350,17 @@ void require_known(const RawTable& table, const TableRequest& request) {
                       concat_to_string(table.files[0].path, " has no column ", in_quotes(pattern),
                                        "; the nearest are ", csv::nearest_names(names, pattern)));
   }
+}
+
+// Throws OptionError for several columns of weights.
+void require_one_weight(const std::vector<ColumnSummary>& columns) {
+  std::vector<std::string> names;
+  for (const ColumnSummary& column : columns) {
+    if (column.kind == ColumnKind::kWeight) names.push_back(column.name);
+  }
+  if (names.size() < 2) return;
+  throw OptionError("columns", concat_to_string("columns: only one column can be the weight, not ",
+                                                in_quotes(names[0]), " and ", in_quotes(names[1])));
 }
 
 }  // namespace
@@ -404,6 +416,7 @@ std::vector<ColumnSummary> understand_columns(const RawTable& table, const Table
     out[at].note.clear();
     out[at].missing_cells = missing_cells_of(request);
   }
+  require_one_weight(out);
   return out;
 }
 
@@ -417,6 +430,35 @@ Task task_for(const RawColumn& target, const MissingCells& missing) {
   const CellCounts n = count_cells(CellReader(target, missing));
   const bool are_classes = n.words > 0 || (n.are_integers && n.distinct <= kMostClassNumbers);
   return are_classes ? Task::kClassification : Task::kRegression;
+}
+
+Task task_for_several(const RawTable& table, const std::vector<const ColumnSummary*>& targets) {
+  bool are_pairs = true;
+  std::string numbers, words;  // the targets of either kind
+  for (const ColumnSummary* target : targets) {
+    const RawColumn& column = table.columns[size_t(find_column(table, target->name))];
+    const CellCounts n = count_cells(CellReader(column, target->missing_cells));
+    are_pairs = are_pairs && n.distinct == 2 && (n.words > 0 || n.are_integers);
+    std::string& names = n.words > 0 ? words : numbers;
+    names += concat_to_string(
+        names.empty() ? "" : ", ", in_quotes(target->name),
+        n.words > 0 && n.distinct != 2 ? concat_to_string(" (", n.distinct, " words)") : "");
+  }
+  if (are_pairs) return Task::kClassification;
+  if (words.empty()) return Task::kRegression;
+  throw OptionError(
+      "target",
+      concat_to_string("target: several targets must all be numbers, or all have two different "
+                       "values, such as yes and no; these have words: ",
+                       words,
+                       numbers.empty() ? "" : concat_to_string("; and these numbers: ", numbers),
+                       "; train a model for each, or with the targets of one kind"));
+}
+
+void refuse_cell(const RawTable& table, int64_t row, const std::string& column,
+                 const std::string& what) {
+  throw InputError(
+      concat_to_string(table.place_of(row), ": column ", in_quotes(column), ": ", what));
 }
 
 }  // namespace taper::v0::data

@@ -14,8 +14,18 @@
 namespace taper::v0::data {
 
 // kKeep: not used, but copied to predictions. kGroup: the rows of a group stay in one part of the
-// data; not used otherwise.
-enum class ColumnKind { kNumber, kCategory, kDate, kText, kIgnore, kKeep, kGroup, kTarget };
+// data; not used otherwise. kWeight: multiplies the loss of its row, and its part in metrics.
+enum class ColumnKind {
+  kNumber,
+  kCategory,
+  kDate,
+  kText,
+  kIgnore,
+  kKeep,
+  kGroup,
+  kWeight,
+  kTarget
+};
 
 // How the cells of a date column are written: as text, as digits such as 20240131, or as the
 // seconds or milliseconds since 1970.
@@ -72,7 +82,8 @@ std::vector<std::string> usual_missing_words();
 // Returns what each column is, in the table's order. Columns that tell nothing, or in which nearly
 // every row differs, are ignored, and their notes say why. Throws InputError with the file for a
 // target that is not in the table, with the nearest names; and for a column of numbers with units
-// or separators. Throws OptionError ("columns") for a name or pattern that no column has.
+// or separators. Throws OptionError ("columns") for a name or pattern that no column has, and for
+// several columns of weights.
 std::vector<ColumnSummary> understand_columns(const RawTable& table, const TableRequest& request);
 
 // Returns the index of the column that `name` names: by its name, or by its index.
@@ -84,5 +95,13 @@ double date_in_cell(const RawColumn& column, int64_t row, DateForm form, DateOrd
 // Returns the kind of task for this target: values if it has numbers that are not a few integers,
 // otherwise classes.
 Task task_for(const RawColumn& target, const MissingCells& missing);
+// Returns the kind of task for several targets: classes if each has two different words or
+// integers, and values if all are numbers. Throws OptionError ("target") for other targets, with
+// the names of those that do not fit.
+Task task_for_several(const RawTable& table, const std::vector<const ColumnSummary*>& targets);
+
+// Throws InputError "FILE:LINE: column 'NAME': WHAT".
+[[noreturn]] void refuse_cell(const RawTable& table, int64_t row, const std::string& column,
+                              const std::string& what);
 
 }  // namespace taper::v0::data

@@ -9,6 +9,7 @@
 
 #include "data/tables/reading/csv_cells.h"
 #include "data/tables/table_report.h"
+#include "data/tables/table_targets.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/text_utils.h"
@@ -20,7 +21,8 @@ namespace fs = std::filesystem;
 using detail::in_quotes;
 
 // The kinds of columns that a user may give, in the order of ColumnKind.
-constexpr const char* kKinds[] = {"number", "category", "date", "text", "ignore", "keep", "group"};
+constexpr const char* kKinds[] = {"number", "category", "date",  "text",
+                                  "ignore", "keep",     "group", "weight"};
 
 std::vector<fs::path> paths_of(const std::vector<std::string>& texts) {
   return expand_wildcards({texts.begin(), texts.end()});
@@ -85,12 +87,13 @@ class TableLoader {
   void check_width() const;
   Splits encode();
 
-  const ColumnSummary& target() const {
-    return columns_[size_t(find_column(table_, o_.target[0]))];
+  const ColumnSummary& summary_of(const std::string& name) const {
+    return columns_[size_t(find_column(table_, name))];
   }
-  Batch batch_of(const std::vector<int64_t>& rows) const {
-    return {encode_features(encoding_, table_, rows), encode_targets(encoding_, table_, rows)};
-  }
+  const ColumnSummary& target() const { return summary_of(o_.target[0]); }
+  std::vector<TargetColumn> fit_targets(std::span<const int64_t> rows,
+                                        std::span<const int64_t> all_rows) const;
+  DatasetPtr dataset_of(const std::vector<int64_t>& rows, std::span<const double> class_weights);
   // Returns the rows of the files from number `first` on, and removes them from `rows`.
   std::vector<int64_t> take_rows_of_file(size_t first);
 
@@ -124,9 +127,16 @@ void TableLoader::find_task() {
   if (o_.task == Table::Task::kClassification) task_ = Task::kClassification;
   if (o_.task == Table::Task::kRegression) task_ = Task::kRegression;
   if (o_.task != Table::Task::kAuto) return;
-  const RawColumn& column = table_.columns[size_t(find_column(table_, o_.target[0]))];
-  const bool are_values = o_.log_target || o_.target.size() > 1;
-  task_ = are_values ? Task(Task::kRegression) : task_for(column, target().missing_cells);
+  if (o_.log_target) {
+    task_ = Task::kRegression;
+  } else if (o_.target.size() > 1) {
+    std::vector<const ColumnSummary*> targets;
+    for (const std::string& name : o_.target) targets.push_back(&summary_of(name));
+    task_ = task_for_several(table_, targets);
+  } else {
+    task_ =
+        task_for(table_.columns[size_t(find_column(table_, o_.target[0]))], target().missing_cells);
+  }
 }
 
 void TableLoader::drop_rows() {
@@ -167,12 +177,16 @@ void TableLoader::divide() {
   if (has_test) rest.test = "0";
   if (has_validation) rest.validation = "0";
   std::vector<int64_t> classes;
-  if (task_ == Task::kClassification) {
-    const TargetColumn all = fit_target(table_, target(), task_, false, false, rows_, rows_);
-    TableEncoding only_target{.delimiter = {}, .decimal = {}, .encoding = {}, .targets = {all}};
-    classes = encode_targets(only_target, table_, rows_).to_vector<int64_t>();
+  std::string names;
+  for (const std::string& name : o_.target) {
+    names += concat_to_string(names.empty() ? "" : " and ", summary_of(name).name);
   }
-  parts_ = split_rows(table_, rows_, classes, target().name, rest);
+  if (task_ == Task::kClassification) {
+    const TableEncoding only_targets{
+        .delimiter = {}, .decimal = {}, .encoding = {}, .targets = fit_targets(rows_, rows_)};
+    classes = strata_of(only_targets, table_, rows_);
+  }
+  parts_ = split_rows(table_, rows_, classes, names, rest);
   if (has_test) parts_.test = std::move(test);
   if (has_validation) parts_.validation = std::move(validation);
   if (has_test && has_validation) parts_.how = "by files";
@@ -196,6 +210,16 @@ void TableLoader::refuse_gaps() const {
   }
 }
 
+std::vector<TargetColumn> TableLoader::fit_targets(std::span<const int64_t> rows,
+                                                   std::span<const int64_t> all_rows) const {
+  std::vector<TargetColumn> out;
+  for (const std::string& name : o_.target) {
+    out.push_back(fit_target(table_, summary_of(name), task_, o_.log_target, o_.scale_target, rows,
+                             all_rows));
+  }
+  return out;
+}
+
 void TableLoader::fit() {
   encoding_.decimal = o_.read.decimal;
   encoding_.encoding = o_.read.encoding;
@@ -206,6 +230,7 @@ void TableLoader::fit() {
   for (const RawColumn& column : table_.columns) encoding_.column_names.push_back(column.name);
   for (const ColumnSummary& column : columns_) {
     if (column.kind == ColumnKind::kKeep) encoding_.keep.push_back(column.name);
+    if (column.kind == ColumnKind::kWeight) encoding_.weight = column.name;
   }
   encoding_.features =
       fit_features(table_, columns_, parts_.train,
@@ -214,11 +239,7 @@ void TableLoader::fit() {
   for (const auto* part : {&parts_.validation, &parts_.test}) {
     all.insert(all.end(), part->begin(), part->end());
   }
-  for (const std::string& name : o_.target) {
-    encoding_.targets.push_back(fit_target(table_, columns_[size_t(find_column(table_, name))],
-                                           task_, o_.log_target, o_.scale_target, parts_.train,
-                                           all));
-  }
+  encoding_.targets = fit_targets(parts_.train, all);
   refuse_gaps();
   check_target();
   check_width();
@@ -246,11 +267,20 @@ std::vector<double> TableLoader::weights_of_classes() const {
   std::vector<double> out(names.size(), 1);
   if (o_.balance == Table::Balance::kWeights) {
     std::vector<double> counts(names.size());
-    for (const int64_t c : encode_targets(encoding_, table_, parts_.train).to_vector<int64_t>()) {
-      ++counts[size_t(c)];
+    const std::vector<int64_t> classes =
+        encode_targets(encoding_, table_, parts_.train).to_vector<int64_t>();
+    std::vector<float> weights(classes.size(), 1);
+    if (!encoding_.weight.empty()) {
+      weights = encode_weights(encoding_, table_, parts_.train).to_floats();
     }
-    const double rows = double(parts_.train.size()), classes = double(names.size());
-    for (size_t i = 0; i < out.size(); ++i) out[i] = rows / (classes * std::max(counts[i], 1.0));
+    double all = 0;
+    for (size_t i = 0; i < classes.size(); ++i) {
+      counts[size_t(classes[i])] += double(weights[i]);
+      all += double(weights[i]);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (counts[i] > 0) out[i] = all / (double(names.size()) * counts[i]);
+    }
     return out;
   }
   if (o_.class_weights.empty()) return {};
@@ -270,6 +300,11 @@ void TableLoader::check_target() const {
   const std::string& file = table_.files[0].path;
   require<DataError>(!encoding_.features.empty(), file, ": no column is left to learn from; say ",
                      "with `columns` what they are");
+  for (const TargetColumn& each : encoding_.targets) {
+    require<DataError>(encoding_.targets.size() == 1 || each.classes.size() <= 2, file, ": column ",
+                       in_quotes(each.name), " has ", each.classes.size(),
+                       " classes; several targets of classes must have two each");
+  }
   for (const TargetColumn& each : encoding_.targets) {
     require<DataError>(
         each.classes.size() != 1, file, ": column ", in_quotes(each.name), " has the one value ",
@@ -300,6 +335,24 @@ void TableLoader::check_width() const {
                        ": raise `rare`, ignore columns, or raise it"));
 }
 
+// Returns a part of the data. class_weights: by which the weights of rows are multiplied, or empty.
+DatasetPtr TableLoader::dataset_of(const std::vector<int64_t>& rows,
+                                   std::span<const double> class_weights) {
+  Batch out{encode_features(encoding_, table_, rows), encode_targets(encoding_, table_, rows)};
+  if (encoding_.weight.empty()) return std::make_shared<TensorDataset>(std::move(out));
+  Tensor weights = encode_weights(encoding_, table_, rows);
+  for (size_t i = 0; !class_weights.empty() && i < rows.size(); ++i) {
+    const auto target = size_t(out.targets.data<int64_t>()[i]);
+    weights.data<float>()[i] *= float(class_weights[target]);
+  }
+  const std::span<const float> all = weights.span<float>();
+  require<DataError>(std::ranges::any_of(all, [](float w) { return w > 0; }), o_.path[0],
+                     ": column ", in_quotes(encoding_.weight), " is 0 in all ", all.size(),
+                     " rows of one of the parts, so they have no weight");
+  out.others = {std::move(weights)};
+  return std::make_shared<TensorDataset>(std::move(out));
+}
+
 Splits TableLoader::encode() {
   const TableView view{table_, columns_, encoding_, parts_,
                        table_.rows - std::ssize(parts_.train) - std::ssize(parts_.validation) -
@@ -314,18 +367,25 @@ Splits TableLoader::encode() {
   const bool is_regression = task_ == Task::kRegression;
   out.outputs = is_regression ? std::ssize(encoding_.targets) : std::ssize(first.classes);
   out.class_names = first.classes;
-  if (!is_regression) out.class_weights = weights_of_classes();
+  out.labels = labels_of(encoding_);
+  if (!out.labels.empty()) {
+    out.outputs = std::ssize(out.labels);
+    out.class_names.clear();
+    for (const Label& label : out.labels) out.class_names.push_back(label.name);
+  }
+  out.has_weights = !encoding_.weight.empty();
+  std::vector<double> of_rows;  // weights of classes that are part of those of the rows
+  if (!is_regression && out.labels.empty()) out.class_weights = weights_of_classes();
+  if (out.has_weights) of_rows = std::exchange(out.class_weights, {});
   if (is_regression) {
     out.target_mean = first.mean;
     out.target_std = first.std;
     out.target_is_log = first.is_log;
     out.several_targets = scales_of_several(encoding_);
   }
-  out.train = std::make_shared<TensorDataset>(batch_of(parts_.train));
-  out.test = std::make_shared<TensorDataset>(batch_of(parts_.test));
-  if (!parts_.validation.empty()) {
-    out.validation = std::make_shared<TensorDataset>(batch_of(parts_.validation));
-  }
+  out.train = dataset_of(parts_.train, of_rows);
+  out.test = dataset_of(parts_.test, {});
+  if (!parts_.validation.empty()) out.validation = dataset_of(parts_.validation, {});
   out.columns = std::make_shared<const TableEncoding>(std::move(encoding_));
   return out;
 }
@@ -358,7 +418,7 @@ bool Table::is_weight(const std::string& text) {
 
 std::optional<Task> Table::learns() const {
   if (task == Task::kClassification) return data::Task::kClassification;
-  if (task == Task::kRegression || log_target || target.size() > 1) return data::Task::kRegression;
+  if (task == Task::kRegression || log_target) return data::Task::kRegression;
   return std::nullopt;
 }
 
@@ -381,6 +441,13 @@ DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
   const bool has_targets = std::ranges::all_of(
       encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
   if (has_targets) out.targets = encode_targets(encoding, table, rows);
+  if (has_targets && !encoding.weight.empty()) {
+    if (table.find(encoding.weight) >= 0) out.others = {encode_weights(encoding, table, rows)};
+    if (out.others.empty()) {
+      warn(concat_to_string(file.string(), ": it has no column ", in_quotes(encoding.weight),
+                            " of weights, so all rows have the same weight"));
+    }
+  }
   return std::make_shared<TensorDataset>(std::move(out));
 }
 

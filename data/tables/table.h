@@ -114,11 +114,15 @@ struct Table {
   template <class V> void describe(V& v) {
     v("path", path, kPath, "files with the rows, joined by column name; wildcards are allowed")
         .required();
-    v("target", target, "columns to predict: names or indices; -1 is the last column").required();
+    v("target", target,
+      "columns to predict: names or indices; -1 is the last column; several are values, or "
+      "labels of two values each")
+        .required();
     v("task", task,
       "kind of the target; auto: classes, unless it has numbers other than a few integers");
     v("columns", columns, column_kinds(),
-      "what columns are, by name or pattern such as \"old_*\"; others are found from the data");
+      "what columns are, by name or pattern such as \"old_*\"; others are found from the data; a "
+      "weight multiplies the loss and metrics of its row");
     v("missing", missing, "missing values");
     v("unknown", unknown,
       "words that training did not have: a category that they share with rare words, or an error");
@@ -144,8 +148,10 @@ struct Table {
       [this] { return class_weights.empty() || balance == Balance::kNone; });
     v("log_target", "is for values, not for 'task: classification'",
       [this] { return !log_target || task != Task::kClassification; });
-    v("target", "several targets must be values; leave out 'task: classification'",
-      [this] { return target.size() == 1 || task != Task::kClassification; });
+    v("balance", "is for one target; weight rows with `columns: {NAME: weight}`",
+      [this] { return target.size() == 1 || balance == Balance::kNone; });
+    v("class_weights", "is for one target; weight rows with `columns: {NAME: weight}`",
+      [this] { return target.size() == 1 || class_weights.empty(); });
   }
 
   // Returns std::nullopt if the data decide.

@@ -24,13 +24,6 @@ using detail::in_quotes;
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kDateNumbers = 6;
 
-template <class... Args>
-[[noreturn]] void fail_at(const RawTable& table, int64_t row, const std::string& column,
-                          const Args&... args) {
-  throw InputError(
-      concat_to_string(table.place_of(row), ": column ", in_quotes(column), ": ", args...));
-}
-
 const RawColumn& column_of(const RawTable& table, const std::string& name) {
   return table.columns[size_t(find_column(table, name))];
 }
@@ -58,8 +51,9 @@ double real_of(const FeatureColumn& f, const RawTable& table, const CellReader& 
                            ? date_in_cell(column, row, f.date_form, f.date_order)
                            : column.number(row);
   if (std::isnan(value)) {
-    fail_at(table, row, f.name, "expected a ", f.kind == ColumnKind::kDate ? "date" : "number",
-            ", as in training, got ", in_quotes(column.text(row)));
+    refuse_cell(table, row, f.name,
+                concat_to_string("expected a ", f.kind == ColumnKind::kDate ? "date" : "number",
+                                 ", as in training, got ", in_quotes(column.text(row))));
   }
   return value;
 }
@@ -149,6 +143,42 @@ bool is_feature(ColumnKind kind) {
 
 // --- encoding ---
 
+// The indices of a category's cells, as FeatureColumn defines them. Each word of the column is
+// looked up once.
+class CategoryIndex {
+ public:
+  CategoryIndex(const FeatureColumn& f, const CellReader& cells) : cells_(cells) {
+    for (const std::string& word : f.words) index_.emplace(word, float(index_.size() + 1));
+    missing_ = find("");
+    const auto& words = cells.column().words();
+    for (size_t i = 0; i < words.size(); ++i) {
+      of_word_.push_back(cells.is_missing_word(int64_t(i)) ? missing_
+                                                           : find(std::string(words[i])));
+    }
+  }
+  // Returns 0 for a word that training did not have.
+  float of(int64_t row) {
+    const int64_t word = cells_.column().word(row);
+    if (word >= 0) return of_word_[size_t(word)];
+    if (cells_.is_missing(row)) return missing_;
+    const auto [found, is_new] = of_number_.try_emplace(cells_.column().number(row), 0.f);
+    if (is_new) found->second = find(cells_.column().text(row));
+    return found->second;
+  }
+
+ private:
+  float find(const std::string& word) const {
+    const auto found = index_.find(word);
+    return found == index_.end() ? 0 : found->second;
+  }
+
+  const CellReader& cells_;
+  std::unordered_map<std::string, float> index_;
+  std::unordered_map<double, float> of_number_;
+  std::vector<float> of_word_;
+  float missing_ = 0;
+};
+
 // Writes the features of one column to a row-major matrix.
 class FeatureWriter {
  public:
@@ -180,17 +210,17 @@ class FeatureWriter {
 
   void write_categories(const TableEncoding& encoding, const FeatureColumn& f,
                         const RawTable& table, const CellReader& cells) {
-    std::unordered_map<std::string, float> index;
-    for (const std::string& word : f.words) index.emplace(word, float(index.size() + 1));
+    CategoryIndex index(f, cells);
     for (size_t i = 0; i < rows_.size(); ++i) {
-      const std::string word = category_in_cell(cells, rows_[i]);
-      const auto found = index.find(word);
-      if (found == index.end() && encoding.refuses_unknown) {
-        fail_at(table, rows_[i], f.name, in_quotes(word),
-                " is not among the words of training: ", csv::nearest_names(f.words, word, 10),
-                "; `unknown: category` takes it as an unknown word");
+      const float found = index.of(rows_[i]);
+      if (found == 0 && encoding.refuses_unknown) {
+        const std::string word = category_in_cell(cells, rows_[i]);
+        refuse_cell(table, rows_[i], f.name,
+                    concat_to_string(in_quotes(word), " is not among the words of training: ",
+                                     csv::nearest_names(f.words, word, 10),
+                                     "; `unknown: category` takes it as an unknown word"));
       }
-      *at(i) = found == index.end() ? 0 : found->second;
+      *at(i) = found;
     }
     ++first_;
   }
@@ -205,56 +235,6 @@ class FeatureWriter {
   int64_t width_, first_ = 0;
   std::span<const int64_t> rows_;
 };
-
-double target_value(const TargetColumn& target, const RawTable& table, const CellReader& cells,
-                    int64_t row) {
-  if (cells.is_missing(row)) fail_at(table, row, target.name, "the target is missing");
-  const double value = cells.column().number(row);
-  if (std::isnan(value)) {
-    fail_at(table, row, target.name, "expected a number, got ", in_quotes(cells.column().text(row)),
-            csv::guess_of(cells.column().text(row)), "; `task: classification` predicts classes");
-  }
-  if (!target.is_log) return value;
-  if (value <= 0) {
-    fail_at(table, row, target.name, "its logarithm is the target, but it is ", value,
-            ", not above 0; remove log");
-  }
-  return std::log(value);
-}
-
-bool all_integers(const std::vector<std::string>& texts) {
-  return std::ranges::all_of(
-      texts, [](const std::string& text) { return csv::integer_of(text).has_value(); });
-}
-
-std::vector<std::string> classes_of(const CellReader& cells, std::span<const int64_t> rows) {
-  std::set<std::string> found;
-  for (const int64_t row : rows) found.insert(cells.column().text(row));
-  std::vector<std::string> out(found.begin(), found.end());
-  if (all_integers(out)) {
-    std::ranges::sort(out, {}, [](const std::string& text) { return *csv::integer_of(text); });
-  }
-  return out;
-}
-
-Tensor encode_classes(const TargetColumn& target, const RawTable& table, const CellReader& cells,
-                      std::span<const int64_t> rows) {
-  std::unordered_map<std::string, int64_t> index;
-  for (const std::string& name : target.classes) index.emplace(name, std::ssize(index));
-  std::vector<int64_t> out;
-  for (const int64_t row : rows) {
-    if (cells.is_missing(row)) fail_at(table, row, target.name, "the target is missing");
-    const std::string text = cells.column().text(row);
-    const auto found = index.find(text);
-    if (found == index.end()) {
-      fail_at(table, row, target.name, "class ", in_quotes(text),
-              " is not in the training data; the nearest of its classes are ",
-              csv::nearest_names(target.classes, text, 10));
-    }
-    out.push_back(found->second);
-  }
-  return tensor_of(out.data(), {std::ssize(out)});
-}
 
 }  // namespace
 
@@ -292,24 +272,6 @@ std::vector<FeatureColumn> fit_features(const RawTable& table,
   return out;
 }
 
-TargetColumn fit_target(const RawTable& table, const ColumnSummary& column, Task task, bool is_log,
-                        bool is_scaled, std::span<const int64_t> rows,
-                        std::span<const int64_t> all_rows) {
-  TargetColumn out{.name = column.name, .missing = column.missing_cells, .is_log = is_log};
-  const CellReader cells(column_of(table, column.name), column.missing_cells);
-  if (task == Task::kClassification) {
-    out.classes = classes_of(cells, all_rows);
-    return out;
-  }
-  std::vector<double> values;
-  for (const int64_t row : rows) values.push_back(target_value(out, table, cells, row));
-  if (!is_scaled || values.empty()) return out;
-  const Standardizer scale = fit_standardizer(values, 1);
-  out.mean = scale.mean[0];
-  out.std = scale.std[0];
-  return out;
-}
-
 Tensor encode_features(const TableEncoding& encoding, const RawTable& table,
                        std::span<const int64_t> rows) {
   Tensor out = empty({std::ssize(rows), encoding.width()}, {.dtype = kFloat32});
@@ -327,38 +289,18 @@ Tensor encode_features(const TableEncoding& encoding, const RawTable& table,
   return out;
 }
 
-Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
-                      std::span<const int64_t> rows) {
-  std::vector<float> out;
-  for (const TargetColumn& target : encoding.targets) {
-    const CellReader cells(column_of(table, target.name), target.missing);
-    if (!target.classes.empty()) return encode_classes(target, table, cells, rows);
-    for (const int64_t row : rows) {
-      out.push_back(float((target_value(target, table, cells, row) - target.mean) / target.std));
-    }
-  }
-  const auto n = std::ssize(rows), count = std::ssize(encoding.targets);
-  const Tensor values = tensor_of(out.data(), {count, n});
-  return count == 1 ? values.reshape({n}) : values.transpose(0, 1).contiguous();
-}
-
-std::vector<TargetScale> scales_of_several(const TableEncoding& encoding) {
-  std::vector<TargetScale> out;
-  if (encoding.targets.size() == 1) return out;
-  for (const TargetColumn& target : encoding.targets) {
-    out.push_back({target.name, target.mean, target.std, target.is_log});
-  }
-  return out;
-}
-
 // Gives the columns of a file without a header the names of training. If it lacks exactly the
-// targets, the names skip them.
+// targets, or these and the weight, the names skip them.
 static void name_columns(const TableEncoding& encoding, RawTable& table,
                          const std::filesystem::path& file) {
   std::vector<std::string> names = encoding.column_names;
   const size_t whole = names.size();
   if (table.columns.size() + encoding.targets.size() == whole) {
     for (const TargetColumn& target : encoding.targets) std::erase(names, target.name);
+  }
+  if (!encoding.weight.empty() && table.columns.size() + encoding.targets.size() + 1 == whole) {
+    for (const TargetColumn& target : encoding.targets) std::erase(names, target.name);
+    std::erase(names, encoding.weight);
   }
   require<InputError>(table.columns.size() == names.size(), file.string(), ": expected ", whole,
                       " columns, as the training file has, got ", table.columns.size());

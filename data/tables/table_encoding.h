@@ -58,6 +58,7 @@ struct TableEncoding {
   std::vector<FeatureColumn> features{};
   std::vector<TargetColumn> targets{};
   std::vector<std::string> keep{};  // columns that predictions repeat
+  std::string weight{};             // the column of the rows' weights; empty: none
   bool refuses_unknown = false;     // words that training did not have are an error
 
   // The first features are real numbers; the last ones are the indices of categories.
@@ -79,25 +80,11 @@ std::vector<FeatureColumn> fit_features(const RawTable& table,
                                         const std::vector<ColumnSummary>& columns,
                                         std::span<const int64_t> rows,
                                         const EncodingOptions& options);
-// Fits a target on these rows. The classes are those of `all_rows`, sorted by value if all are
-// integers, otherwise by bytes. Throws InputError for a value that is not a number, with its place.
-TargetColumn fit_target(const RawTable& table, const ColumnSummary& column, Task task, bool is_log,
-                        bool is_scaled, std::span<const int64_t> rows,
-                        std::span<const int64_t> all_rows);
 
 // Returns the features of these rows, [n, width()] float32. Throws InputError with the place for a
 // word where training had numbers or dates, and, if refuses_unknown, for an unknown word.
 Tensor encode_features(const TableEncoding& encoding, const RawTable& table,
                        std::span<const int64_t> rows);
-// Returns classes [n] int64, or values [n] float32 as the model predicts them; of several targets
-// values [n, targets]. Throws InputError with the place for an unknown class, a missing target, and
-// a value that is not a number (or, for a logarithm, not positive).
-Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
-                      std::span<const int64_t> rows);
-
-// Returns the scales of several targets of values; an empty list for one target.
-std::vector<TargetScale> scales_of_several(const TableEncoding& encoding);
-
 // Returns a further file's table with the columns of the encoding, found by name. A table without a
 // header may lack the target columns; then the others are taken in their order. Throws InputError
 // if a column of features is missing.

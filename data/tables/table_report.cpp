@@ -37,8 +37,9 @@ std::string kind_text(const ColumnSummary& column, const TableEncoding& encoding
   if (column.kind == ColumnKind::kTarget) {
     for (const TargetColumn& target : encoding.targets) {
       if (target.name != column.name) continue;
-      return target.classes.empty()
-                 ? target.is_log ? "target, log of values" : "target, values"
+      return target.classes.empty() ? target.is_log ? "target, log of values" : "target, values"
+             : encoding.targets.size() > 1
+                 ? "target, label"
                  : concat_to_string("target, ", target.classes.size(), " classes");
     }
   }
@@ -49,6 +50,7 @@ std::string kind_text(const ColumnSummary& column, const TableEncoding& encoding
     case ColumnKind::kText: return "text";
     case ColumnKind::kKeep: return "kept";
     case ColumnKind::kGroup: return "group";
+    case ColumnKind::kWeight: return "weight";
     default: return "ignored";
   }
 }
@@ -118,6 +120,7 @@ std::string note_of(const TableView& view, const ColumnSummary& column) {
     const std::string own = feature_note(column, f);
     return own.empty() || column.note.empty() ? own + column.note : own + "; " + column.note;
   }
+  if (column.kind == ColumnKind::kWeight) return "multiplies the loss and metrics of its row";
   return column.note;
 }
 

@@ -217,6 +217,43 @@ TEST(Metrics, OfValues) {
             "metric: outputs [4, 2] do not go with targets [4]");
 }
 
+// Samples of weight 0 do not count.
+TEST(Metrics, WeightSamplesAsScikitLearn) {
+  struct Row {
+    const char* name;
+    Metric metric;
+    double value;
+  };
+  const Row of_classes[] = {{"accuracy", accuracy(), 0.7368421052631579},
+                            {"f1", f1_score(2), 0.6360153256704981},
+                            {"f1 of class 1", f1_score(2, Average::kBinary), 0.8275862068965517},
+                            {"precision of class 1", precision(2, Average::kBinary), 0.75},
+                            {"recall of class 1", recall(2, Average::kBinary), 0.9230769230769231},
+                            {"balanced accuracy", balanced_accuracy(2), 0.6282051282051282},
+                            {"auc", auc(), 0.8974358974358975},
+                            {"pr_auc", average_precision(), 0.9434389140271493},
+                            {"log_loss", log_loss(), 0.40566635270313134}};
+  std::vector<double> logits;
+  for (const double p : {.1, .6, .35, .8, .6, .2, .9}) logits.push_back(std::log(p / (1 - p)));
+  const Tensor targets = tensor({0, 0, 1, 1, 1, 0, 1});
+  const Tensor weights = tensor({1.0, 2.0, 0.5, 3.0, 1.0, 0.0, 2.0});
+  for (const Row& row : of_classes) {
+    Meter meter(row.metric);
+    meter.update(tensor_of(logits.data(), {7}), targets, weights);
+    EXPECT_NEAR(meter.value(), row.value, 1e-6) << row.name;
+  }
+  const Row of_values[] = {{"mae", mean_absolute_error(), 0.7692307692307693},
+                           {"rmse", root_mean_squared_error(), 1.1602387022306428},
+                           {"r2", r2_score(), 0.4340796019900498},
+                           {"mape", mean_absolute_percentage_error(), 0.7115384615384616}};
+  for (const Row& row : of_values) {
+    Meter meter(row.metric);
+    meter.update(tensor({1.5, 2.0, 3.0, 1.0}), tensor({1.0, 2.0, 4.0, -1.0}),
+                 tensor({1.0, 3.0, 0.5, 2.0}));
+    EXPECT_NEAR(meter.value(), row.value, 1e-12) << row.name;
+  }
+}
+
 TEST(Metrics, KeepNoGraph) {
   const Tensor w = tensor({1.0, 2.0}).requires_grad_();
   Meter meter(mean_absolute_error());

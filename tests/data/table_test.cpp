@@ -255,6 +255,173 @@ TEST_F(Tables, RefuseWhatTheyCannotUse) {
   }
 }
 
+// Returns rows with a number, a weight and a class, of which b is rarer.
+static std::string weighted_rows() {
+  std::string text = "x,w,y\n";
+  for (int i = 0; i < 60; ++i) {
+    text += concat_to_string(i * 37 % 60 * 0.5, ",", i % 5 * 0.5, ",", i % 3 ? "a" : "b", "\n");
+  }
+  return text;
+}
+
+TEST_F(Tables, HaveOneColumnOfWeights) {
+  Table t = table(weighted_rows());
+  t.columns = {{"w", "weight"}};
+  const Splits data = t.load(0);
+  EXPECT_TRUE(data.has_weights);
+  EXPECT_EQ(data.input_shape, Shape{1});
+  EXPECT_TRUE(contains(data.report, "w       weight")) << data.report;
+  const Batch train = dynamic_cast<const TensorDataset&>(*data.train).all();
+  ASSERT_EQ(train.others.size(), 1u);
+  EXPECT_EQ(train.others[0].size(0), 48);
+  EXPECT_EQ(train.others[0].dtype(), kFloat32);
+  t.columns["x"] = "weight";
+  EXPECT_TRUE(contains(refusal_of<OptionError>([&] { (void)t.load(0); }),
+                       "columns: only one column can be the weight, not 'x' and 'w'"));
+}
+
+TEST_F(Tables, WeightsOfClassesArePartOfThoseOfRows) {
+  Table t = table(weighted_rows());
+  t.columns = {{"w", "weight"}};
+  const Batch plain = dynamic_cast<const TensorDataset&>(*t.load(0).train).all();
+  t.class_weights = {{"b", "3"}};
+  const Splits data = t.load(0);
+  EXPECT_TRUE(data.class_weights.empty());
+  const Batch train = dynamic_cast<const TensorDataset&>(*data.train).all();
+  for (int64_t i = 0; i < data.train->size(); ++i) {
+    const float factor = train.targets[i].item<int64_t>() == 1 ? 3 : 1;
+    EXPECT_EQ(train.others[0][i].item<float>(), factor * plain.others[0][i].item<float>());
+  }
+  t.class_weights.clear();
+  t.balance = Table::Balance::kWeights;
+  const Batch even = dynamic_cast<const TensorDataset&>(*t.load(0).train).all();
+  double sums[2] = {0, 0};
+  for (int64_t i = 0; i < data.train->size(); ++i) {
+    sums[even.targets[i].item<int64_t>()] += double(even.others[0][i].item<float>());
+  }
+  EXPECT_NEAR(sums[0], sums[1], 1e-4);
+}
+
+TEST_F(Tables, RefuseBadWeights) {
+  struct Row {
+    const char *cell, *says;
+  };
+  constexpr Row kRows[] = {
+      {"", "t.csv:4: column 'w': the weight is missing; expected a number of at least 0"},
+      {"NA", "t.csv:4: column 'w': expected a weight, a number of at least 0, got 'NA'"},
+      {"-1", "t.csv:4: column 'w': expected a weight, a number of at least 0, got '-1'"},
+      {"2 kg", "t.csv:4: column 'w': expected a weight, a number of at least 0, got '2 kg'"},
+      {"1e39", "t.csv:4: column 'w': expected a weight, a number of at least 0, got '1e+39'"},
+      {"0", "accepted"}};
+  for (const Row& row : kRows) {
+    std::string text = "x,w,y\n1.5,1,a\n2.5,1,b\n";
+    text += concat_to_string("3.5,", row.cell, ",a\n");
+    for (int i = 0; i < 20; ++i) text += concat_to_string(i * 0.25, ",1,", i % 2 ? "a" : "b", "\n");
+    Table t = table(text);
+    t.columns = {{"w", "weight"}};
+    const std::string said = refusal_of<Error>([&] { (void)t.load(0); });
+    EXPECT_TRUE(contains(said, row.says)) << said;
+  }
+  std::string zeros = "x,w,y\n";
+  for (int i = 0; i < 20; ++i) zeros += concat_to_string(i * 0.25, ",0,", i % 2 ? "a" : "b", "\n");
+  Table t = table(zeros);
+  t.columns = {{"w", "weight"}};
+  EXPECT_TRUE(contains(refusal_of<DataError>([&] { (void)t.load(0); }),
+                       "column 'w' is 0 in all 16 rows of one of the parts"));
+}
+
+TEST_F(Tables, FurtherFilesNeedNoWeights) {
+  Table t = table(weighted_rows());
+  t.columns = {{"w", "weight"}};
+  const Splits data = t.load(0);
+  EXPECT_EQ(t.more(data, write("bare.csv", "x\n1\n2\n"))->size(), 2);
+  const auto others = [&](const std::string& file) {
+    return dynamic_cast<const TensorDataset&>(*t.more(data, file)).all().others;
+  };
+  EXPECT_EQ(others(write("both.csv", "w,y,x\n2,a,1\n4,b,2\n")).at(0).to_floats(), (Floats{2, 4}));
+  const std::string said =
+      log_of([&] { EXPECT_TRUE(others(write("labels.csv", "y,x\na,1\nb,2\n")).empty()); });
+  EXPECT_TRUE(contains(said, "it has no column 'w' of weights")) << said;
+  // Without a header, columns are found by position.
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += concat_to_string(i * 0.5, ",", i % 7, ",1,", i % 2, "\n");
+  const Table plain{
+      .path = {write("plain.csv", text)}, .target = {"3"}, .columns = {{"column 2", "weight"}}};
+  const Splits found = plain.load(0);
+  EXPECT_EQ(inputs_of(plain.more(found, write("p1.csv", "2.5,3\n4,5\n"))),
+            inputs_of(plain.more(found, write("p2.csv", "2.5,3,1,0\n4,5,1,1\n"))));
+}
+
+// Rows with two labels, of which the second has words.
+static std::string labeled_rows() {
+  std::string text = "x,red,round,size,n\n";
+  for (int i = 0; i < 240; ++i) {
+    text += concat_to_string(i * 37 % 240 * 0.5, ",", i % 4 == 0 ? 1 : 0, ",", i % 3 ? "no" : "yes",
+                             ",",
+                             i % 3 == 0   ? "s"
+                             : i % 3 == 1 ? "m"
+                                          : "l",
+                             ",", i * 0.25, "\n");
+  }
+  return text;
+}
+
+TEST_F(Tables, SeveralTargetsOfTwoValuesAreLabels) {
+  Table t = table(labeled_rows());
+  t.target = {"red", "round"};
+  const Splits data = t.load(0);
+  EXPECT_EQ(data.task, Task::kClassification);
+  EXPECT_EQ(data.outputs, 2);
+  EXPECT_EQ(data.class_names, (std::vector<std::string>{"red", "round"}));
+  ASSERT_EQ(data.labels.size(), 2u);
+  EXPECT_EQ(data.labels[1].classes, (std::vector<std::string>{"no", "yes"}));
+  EXPECT_TRUE(contains(data.report, "red     target, label")) << data.report;
+  EXPECT_TRUE(contains(data.report, "stratified by red and round")) << data.report;
+  const Tensor targets = targets_of(data.test);
+  EXPECT_EQ(targets.shape(), (Shape{48, 2}));
+  EXPECT_EQ(targets.dtype(), kFloat32);
+  // Each combination has its share: 240 * 0.2 / 4 rows have the first label, a third the second.
+  double red = 0, round = 0, both = 0;
+  for (int64_t i = 0; i < 48; ++i) {
+    const bool a = targets[i][0].item<float>() == 1, b = targets[i][1].item<float>() == 1;
+    red += a;
+    round += b;
+    both += a && b;
+  }
+  EXPECT_EQ(red, 12);
+  EXPECT_EQ(round, 16);
+  EXPECT_EQ(both, 4);
+}
+
+TEST_F(Tables, SeveralTargetsAreOfOneKind) {
+  struct Row {
+    std::vector<std::string> targets;
+    const char* says;
+  };
+  const std::vector<Row> cases = {
+      {{"red", "x"}, "accepted"},  // both are numbers
+      {{"round", "x"}, "these have words: 'round'; and these numbers: 'x'; train a model for each"},
+      {{"round", "size"}, "these have words: 'round', 'size' (3 words); train a model for each"},
+      {{"red", "round", "n"}, "these have words: 'round'; and these numbers: 'red', 'n'"}};
+  for (const Row& row : cases) {
+    Table t = table(labeled_rows());
+    t.target = row.targets;
+    const std::string said = refusal_of<Error>([&] { (void)t.load(0); });
+    EXPECT_TRUE(contains(said, row.says)) << said;
+  }
+  Table t = table(labeled_rows());
+  t.target = {"red", "x"};
+  EXPECT_EQ(t.load(0).task, Task::kRegression);
+  t.task = Table::Task::kClassification;
+  EXPECT_TRUE(
+      contains(refusal_of<DataError>([&] { (void)t.load(0); }),
+               "column 'x' has 240 classes; several targets of classes must have two each"));
+  t.target = {"red", "round"};
+  t.task = Table::Task::kRegression;
+  EXPECT_TRUE(contains(refusal_of<InputError>([&] { (void)t.load(0); }),
+                       "column 'round': expected a number, got"));
+}
+
 TEST_F(Tables, ALogarithmNeedsPositiveValues) {
   Table t = table("x,y\n1,2\n2,0\n3,4\n4,5\n5,6\n");
   t.log_target = true;

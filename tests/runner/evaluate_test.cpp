@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/string_utils.h"
@@ -233,6 +234,82 @@ TEST(Evaluate, EveryLossIsTheMeanOverSamples) {
   RunConfig huber = config_with("huber", {"mae"});
   read_word(huber.loss.schema().fields.at(0), "2");  // sets delta
   EXPECT_NEAR(loss(huber), 2 * (3 - 1.0) / 2, 1e-6);
+}
+
+// A sample of weight 2 counts as two, except in the confusion matrix.
+TEST(Evaluate, WeightsAreNumbersOfSamples) {
+  Generator generator(8);
+  const std::vector<int64_t> weights = {1, 2, 0, 3, 1};
+  std::vector<int64_t> repeated;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    repeated.insert(repeated.end(), size_t(weights[i]), int64_t(i));
+  }
+  const Tensor rows = tensor_of(repeated.data(), {std::ssize(repeated)});
+  const auto same = [&](const RunConfig& config, const DataInfo& info, const Tensor& x,
+                        const Tensor& y) {
+    Evaluator weighted(config, info, "cpu"), plain(config, info, "cpu");
+    const Tensor w = tensor_of(weights.data(), {5}).to(kFloat32);
+    weighted.add(x.narrow(0, 0, 2), y.narrow(0, 0, 2), w.narrow(0, 0, 2));
+    weighted.add(x.narrow(0, 2, 3), y.narrow(0, 2, 3), w.narrow(0, 2, 3));
+    plain.add(embedding(x, rows), index_select(y, 0, rows));
+    const Metrics a = weighted.read(), b = plain.read();
+    for (size_t i = 0; i < a.values.size(); ++i) {
+      EXPECT_NEAR(a.values[i].second, b.values[i].second, 1e-6) << a.values[i].first;
+    }
+    return a;
+  };
+  DataInfo classes;
+  classes.outputs = 3;
+  const Tensor x = randn({5, 3}, {}, &generator), y = tensor(std::vector<int64_t>{0, 2, 1, 1, 0});
+  const std::vector<std::string> all = {"accuracy", "f1",       "recall_weighted",   "auc",
+                                        "pr_auc",   "log_loss", "calibration_error", "top3",
+                                        "confusion"};
+  const Metrics found = same(config_with("cross_entropy", all), classes, x, y);
+  EXPECT_EQ(std::accumulate(found.predicted.begin(), found.predicted.end(), 0), 5);
+  int64_t counted = 0;
+  for (const auto& row : found.confusion) counted += std::accumulate(row.begin(), row.end(), 0);
+  EXPECT_EQ(counted, 5);
+  (void)same(config_with("bce_with_logits", {"accuracy"}), classes, x, y);
+  DataInfo values;
+  values.task = Task::kRegression;
+  values.outputs = 1;
+  const std::vector<std::string> of_values = {"mae", "rmse", "r2", "mape", "smape"};
+  for (const char* loss : {"mse", "l1", "huber"}) {
+    (void)same(config_with(loss, of_values), values, x.narrow(1, 0, 1), x.select(1, 2));
+  }
+}
+
+TEST(Evaluate, LabelsHaveTheirOwnMetricsAndTheirMeans) {
+  DataInfo info;
+  info.outputs = 2;
+  info.class_names = {"a", "b"};
+  info.labels = {{"a", {"no", "yes"}}, {"b", {"0", "1"}}};
+  // a: TP, FP, TN, FN; b: TP, TP, TN, TN.
+  const Tensor x = tensor({{2.0, 1.0}, {0.5, 3.0}, {-1.0, -2.0}, {-0.5, -0.1}}).to(kFloat32);
+  const Tensor y = tensor({{1.0, 1.0}, {0.0, 1.0}, {0.0, 0.0}, {1.0, 0.0}}).to(kFloat32);
+  RunConfig config = config_with("auto", {"accuracy", "f1", "auc"});
+  const Metrics m = measured(config, info, x, y, "cpu");
+  const std::vector<std::string> names = {"loss", "accuracy", "f1",         "auc",  "a.accuracy",
+                                          "a.f1", "a.auc",    "b.accuracy", "b.f1", "b.auc"};
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(m.values.at(i).first, names[i]);
+  EXPECT_EQ(Evaluator(config, info, "cpu").names(), names);
+  EXPECT_EQ(m["a.accuracy"], 0.5);
+  EXPECT_EQ(m["b.accuracy"], 1);
+  EXPECT_EQ(m["a.f1"], 0.5);  // of the samples that have the label
+  EXPECT_EQ(m["f1"], 0.75);
+  EXPECT_EQ(m["a.auc"], 0.75);
+  EXPECT_TRUE(m.predicted.empty());
+  double loss = 0;
+  for (int64_t i = 0; i < 8; ++i) {
+    const double v = x.to_floats()[size_t(i)], wanted = y.to_floats()[size_t(i)];
+    loss += std::log1p(std::exp(v)) - v * wanted;
+  }
+  EXPECT_NEAR(m["loss"], loss / 8, 1e-6);
+  info.thresholds = {0.3, 0.5};  // a: the last sample, with a probability of 0.38, is found, too
+  EXPECT_EQ(measured(config, info, x, y, "cpu")["a.f1"], 0.8);
+  EXPECT_EQ(measured(config, info, x, y, "cpu")["a.auc"], 0.75);
+  config.loss = losses().component("bce");
+  EXPECT_NEAR(measured(config, info, sigmoid(x), y, "cpu")["a.f1"], 0.8, 1e-9);
 }
 
 TEST(Evaluate, AnEnormousConfusionMatrixIsRefused) {

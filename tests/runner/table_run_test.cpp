@@ -1,10 +1,15 @@
 // Runs on tables: from a file alone to predictions.
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
+#include <unistd.h>
 
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/commands/commands.h"
@@ -163,6 +168,115 @@ static double number_after(const std::string& text, const std::string& key) {
   return at == std::string::npos ? -1 : std::stod(text.substr(at + key.size()));
 }
 
+// Rows with a weight of 0, 1 or 2, and the same rows repeated as often.
+static void write_weighted(const RunDirectory& at) {
+  std::string text = "x,z,w,kind,price\n", repeated = text;
+  for (int i = 0; i < 240; ++i) {
+    const int w = i % 3;
+    const auto row = [&](int weight) {
+      return concat_to_string(i * 37 % 100 / 10.0, ",", i * 7 % 11, ",", weight, ",",
+                              i * 37 % 100 > 40 ? "yes" : "no", ",", i * 37 % 100 + i % 7, "\n");
+    };
+    text += row(w);
+    for (int k = 0; k < w; ++k) repeated += row(1);
+  }
+  write_bytes(at / "w.csv", text);
+  write_bytes(at / "repeated.csv", repeated);
+}
+
+static double first_loss(const fs::path& run) {
+  const auto row = nlohmann::json::parse(lines_of(read_bytes(run / "metrics.jsonl"))[0]);
+  return row["loss"].get<double>();
+}
+
+// The first step has the whole training part as its batch, so that its loss is sum(w * l) / sum(w).
+TEST_F(TableRun, SamplesAreWeightedInLossAndMetrics) {
+  write_weighted(at_);
+  for (const auto& [target, other] : {std::pair("kind", "price"), {"price", "kind"}}) {
+    const auto run = [&, target = target, other = other](const std::string& out,
+                                                         std::vector<std::string> words) {
+      words.insert(words.end(), {concat_to_string("target=", target),
+                                 concat_to_string("columns={w: weight, ", other, ": ignore}"),
+                                 "train.epochs=3", "train.early_stopping=null",
+                                 "model={type: mlp, hidden: 8}", "train.shuffle=false"});
+      train(load_config(at_ / "w.csv", words), at_ / out);
+    };
+    const std::string name = target;
+    run(name + "1", {"train.batch_size=168"});
+    // Parts of a batch add up to the same mean.
+    run(name + "2", {"train.batch_size=42", "train.accumulate=4"});
+    run(name + "3", {"train.batch_size=168", "train.shards=4"});
+    EXPECT_NEAR(first_loss(at_ / (name + "2")), first_loss(at_ / (name + "1")), 1e-5);
+    EXPECT_NEAR(first_loss(at_ / (name + "3")), first_loss(at_ / (name + "1")), 1e-5);
+    // An evaluation of the weighted rows is one of the repeated rows.
+    const SavedRun saved = open_run(at_ / (name + "1"), {});
+    const std::string weighted = evaluate_run(saved, at_ / "w.csv");
+    const std::string plain = evaluate_run(saved, at_ / "repeated.csv");
+    EXPECT_NEAR(number_after(weighted, "test loss:"), number_after(plain, "test loss:"), 1e-4);
+    const char* metric = name == "kind" ? "test accuracy:" : "test mae:";
+    EXPECT_NEAR(number_after(weighted, metric), number_after(plain, metric), 1e-2);
+    // Predictions need no weights.
+    write_bytes(at_ / "bare.csv", "z,x\n1,2\n3,4\n");
+    EXPECT_EQ(lines_of(predict(saved, at_ / "bare.csv")).size(), 3u);
+  }
+}
+
+TEST_F(TableRun, SeveralLabelsArePredictedEach) {
+  std::string text = "x,z,red,round\n";
+  for (int i = 0; i < 400; ++i) {
+    const int x = i * 37 % 100, z = i * 53 % 90;
+    text += concat_to_string(x, ",", z, ",", x > 60 ? 1 : 0, ",", z > 30 ? "yes" : "no", "\n");
+  }
+  write_bytes(at_ / "l.csv", text);
+  const auto trained = taper({"train", "l.csv", "target=[red, round]", "train.epochs=40",
+                              "threshold=f1", "metrics=[f1, auc, log_loss]", "--out", "l"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(contains(trained.err, "red     target, label")) << trained.err;
+  EXPECT_TRUE(contains(trained.out, " for 'red', ")) << trained.out;
+  EXPECT_TRUE(contains(trained.out, " for 'round', the best f1 on the validation part"));
+  for (const char* key : {"test f1:", "test red.f1:", "test round.f1:"}) {
+    EXPECT_GT(number_after(trained.out, key), 0.9) << key;
+  }
+  const auto evaluated = taper({"eval", "l"});
+  for (const char* key : {"test f1:", "test red.f1:", "test round.auc:", "test log_loss:"}) {
+    EXPECT_EQ(number_after(evaluated.out, key), number_after(trained.out, key)) << key;
+  }
+  write_bytes(at_ / "new.csv", "z,x\n80,10\n5,90\n");
+  const std::vector<std::string> rows = lines_of(taper({"predict", "l", "new.csv"}).out);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0], "red,round,p_red,p_round");
+  EXPECT_TRUE(rows[1].starts_with("0,yes,")) << rows[1];
+  EXPECT_TRUE(rows[2].starts_with("1,no,0.9")) << rows[2];
+  const std::string json = read_bytes(at_ / "l/data.json");
+  const DataInfo read = data_info_from_json(json, "data.json");
+  EXPECT_EQ(to_json(read), json);
+  std::string older = json;  // of a version without weights
+  ASSERT_TRUE(contains(older, "\"weight\":\"\""));
+  older.erase(older.find(",\"weight\":\"\""), std::string(",\"weight\":\"\"").size());
+  EXPECT_EQ(to_json(data_info_from_json(older, "data.json")), json);
+  ASSERT_EQ(read.labels.size(), 2u);
+  EXPECT_EQ(read.labels[1].classes, (std::vector<std::string>{"no", "yes"}));
+  struct Row {
+    const char *word, *says;
+  };
+  constexpr Row kRows[] = {
+      {"metrics=[confusion]", "metrics: confusion is for one target"},
+      {"metrics=[mae]", "metrics: not all fit the data"},
+      {"loss=cross_entropy", "loss.type: cross_entropy is for one target; several labels take"},
+      {"loss=mse", "loss.type: mse is for one target"},
+      {"balance=weights", "data.balance: is for one target"},
+      {"target=[red, z]", "accepted"}};
+  for (const Row& row : kRows) {
+    const auto outcome = taper({"train", "l.csv", "target=[red, round]", row.word, "--validate"});
+    if (std::string(row.says) == "accepted") {
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+    } else {
+      EXPECT_EQ(outcome.code, 2) << row.word;
+      EXPECT_TRUE(contains(outcome.err, row.says)) << outcome.err;
+    }
+  }
+}
+
 // A class that a tenth of the rows have, so that 0.5 is a bad threshold.
 static std::string rows_of_a_rare_class() {
   std::string text = "x,z,rare\n";
@@ -248,6 +362,72 @@ TEST_F(TableRun, AThresholdMayBeWrong) {
   EXPECT_EQ(later.code, 0);
   EXPECT_TRUE(contains(later.err, "threshold: f1 was not chosen in this run, so 0.5 decides"))
       << later.err;
+}
+
+// Relative paths in a run's config are those of the directory where the run was started.
+TEST_F(TableRun, TheFilesOfPartsAreFoundFromElsewhere) {
+  write_bytes(at_ / "test.csv", read_bytes(at_ / "t.csv"));
+  write_bytes(at_ / "validation.csv", read_bytes(at_ / "t.csv"));
+  ASSERT_EQ(taper({"train", "t.csv", "target=kind", "train.epochs=1", "--out", "r",
+                   "split={validation: validation.csv, test: test.csv}"})
+                .code,
+            0);
+  ASSERT_FALSE(fs::exists("test.csv"));
+  const SavedRun run = open_run(at_ / "r", {});
+  EXPECT_TRUE(contains(evaluate_run(run, ""), "samples:         300\n"));
+  EXPECT_EQ(source_of(run.config.data)->files().size(), 3u);
+  fs::remove(at_ / "test.csv");
+  EXPECT_THROW((void)evaluate_run(open_run(at_ / "r", {}), ""), InputError);
+}
+
+// A pseudoterminal.
+class Terminal {
+ public:
+  Terminal() : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    is_open_ = master_ >= 0 && ::grantpt(master_) == 0 && ::unlockpt(master_) == 0;
+  }
+  ~Terminal() { ::close(master_); }
+  Terminal& operator=(Terminal&&) = delete;
+
+  bool is_open() const { return is_open_; }
+  std::string name() const { return ::ptsname(master_); }
+  // Reads until the text contains `what`, there is nothing more to read, or a minute has passed.
+  std::string read_until(const std::string& what) {
+    std::string out;
+    char part[4096];
+    pollfd ready{.fd = master_, .events = POLLIN, .revents = 0};
+    while (out.find(what) == std::string::npos && ::poll(&ready, 1, 60'000) > 0) {
+      const ssize_t n = ::read(master_, part, sizeof part);
+      if (n <= 0) break;
+      out.append(part, size_t(n));
+    }
+    return out;
+  }
+
+ private:
+  const int master_;
+  bool is_open_ = false;
+};
+
+TEST_F(TableRun, ABarShowsTheReadingAndASignalEndsIt) {
+  Terminal terminal;
+  if (!terminal.is_open()) GTEST_SKIP() << "there are no pseudoterminals";
+  std::string text = "a,b,c,y\n";
+  for (int i = 0; text.size() < (size_t(16) << 20); ++i) {
+    text += concat_to_string("word ", i, ",name ", i * 7, ",", i, "x,", i % 2, "\n");
+  }
+  write_bytes(at_ / "big.csv", text);
+  const std::string paths = "path=[big.csv, big.csv, big.csv, big.csv, big.csv, big.csv, big.csv]";
+  const std::string to_terminal = concat_to_string("exec 2>", terminal.name(), ";");
+  const pid_t child = at_.start({"train", "big.csv", paths, "target=y", "--out", "r"}, to_terminal);
+  std::string seen = terminal.read_until(" rows");
+  EXPECT_TRUE(contains(seen, "reading  [")) << seen;
+  ::kill(child, SIGINT);
+  seen = terminal.read_until("before the first step");
+  EXPECT_EQ(at_.wait(child).code, 75);
+  EXPECT_TRUE(contains(seen, "\r\033[K")) << seen;  // the bar is removed
+  EXPECT_TRUE(contains(seen, "ended by SIGINT before the first step")) << seen;
+  EXPECT_FALSE(fs::exists(at_ / "r"));
 }
 
 TEST_F(TableRun, AKeyOfATableMayBeWrong) {

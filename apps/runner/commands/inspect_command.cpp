@@ -18,6 +18,7 @@ nlohmann::json kinds_of(const data::TableEncoding& encoding) {
   nlohmann::json out = nlohmann::json::object();
   for (const std::string& name : encoding.column_names) out[name] = "ignore";
   for (const std::string& name : encoding.keep) out[name] = "keep";
+  if (!encoding.weight.empty()) out[encoding.weight] = "weight";
   const std::map<ColumnKind, const char*> kinds = {{ColumnKind::kNumber, "number"},
                                                    {ColumnKind::kCategory, "category"},
                                                    {ColumnKind::kDate, "date"},

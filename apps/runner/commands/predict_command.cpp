@@ -46,7 +46,7 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
   const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;
-  const Tensor out = losses().make(run.config.loss, {info.task}).prediction(y);
+  const Tensor out = losses().make(run.config.loss, loss_site(info)).prediction(y);
   if (info.task != Task::kRegression) return out;
   std::vector<Tensor> values;
   for (const data::TargetScale& scale : info.target_scales()) {
@@ -63,18 +63,31 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   return predict_raw(*this, raw);
 }
 
-// Returns the names of the columns: kept ones, then the prediction or each target, then the
-// probability of each class.
+// Returns the names of the columns: kept ones, then the prediction or each target or label, then
+// the probability of each class or label.
 static std::string header_of(const DataInfo& info, const data::KeptColumns& kept) {
   std::vector<std::string> names = kept.names;
   const std::vector<data::TargetScale> scales = info.target_scales();
-  if (scales.size() == 1) names.emplace_back("prediction");
+  if (scales.size() == 1 && info.labels.empty()) names.emplace_back("prediction");
+  for (const data::Label& label : info.labels) names.push_back(label.name);
   for (const data::TargetScale& scale : scales) {
     if (scales.size() > 1) names.push_back(scale.name);
   }
   for (const std::string& name : info.class_names) names.push_back("p_" + name);
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : ",") + cell(name);
+  return out;
+}
+
+// Returns the class of each label, then its probability.
+static std::string labels_text(std::span<const float> row, const DataInfo& info) {
+  std::string out;
+  for (size_t k = 0; k < row.size(); ++k) {
+    const bool holds =
+        info.thresholds.empty() ? row[k] > 0.5f : double(row[k]) >= info.thresholds[k];
+    out += concat_to_string(k > 0 ? "," : "", cell(info.labels[k].classes[size_t(holds)]));
+  }
+  for (const float p : row) out += concat_to_string(",", p);
   return out;
 }
 
@@ -88,6 +101,7 @@ static std::string prediction_text(std::span<const float> row, const DataInfo& i
     }
     return out;
   }
+  if (!info.labels.empty()) return labels_text(row, info);
   const auto best = info.thresholds.empty() ? std::ranges::max_element(row) - row.begin()
                                             : std::ptrdiff_t(double(row[1]) >= info.thresholds[0]);
   out = cell(info.class_names[size_t(best)]);
@@ -100,7 +114,7 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const auto source = source_of(run.config.data);
   const data::DatasetPtr rows = source->more(run.info, file);
   const data::KeptColumns kept = source->kept(run.info, file);
-  const Loss loss = losses().make(run.config.loss, {run.info.task});
+  const Loss loss = losses().make(run.config.loss, loss_site(run.info));
   std::string out = header_of(run.info, kept);
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   batches.start(0);

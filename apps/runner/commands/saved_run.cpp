@@ -35,7 +35,7 @@ std::vector<double> thresholds_of(const fs::path& dir, const RunConfig& config,
                                   const DataInfo& info) {
   if (!config.threshold) return {};
   require_two_classes(config, info);
-  if (const auto probability = given_probability(config)) return {*probability};
+  if (!chooses_threshold(config)) return given_thresholds(config, info);
   const fs::path file = dir / "exit.json";
   Document end;
   if (fs::exists(file)) end = parse_json(read_file(file, "end of the run", kMaxJsonBytes), {});
@@ -46,7 +46,7 @@ std::vector<double> thresholds_of(const fs::path& dir, const RunConfig& config,
   for (const Node& each : list ? list->children : std::vector<Node>()) {
     if (const auto value = read_scalar<double>(each).value) out.push_back(*value);
   }
-  if (out.size() == 1) return out;
+  if (out.size() == std::max<size_t>(1, info.labels.size())) return out;
   warn(concat_to_string("threshold: ", *config.threshold,
                         " was not chosen in this run, so 0.5 decides"));
   return {};

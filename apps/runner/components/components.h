@@ -65,8 +65,9 @@ Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 // --- losses ---
 
 struct Loss {
-  // Computes the loss from outputs [..., C] and classes [...] (kIgnoredTarget is ignored), or from
-  // outputs [N, 1] and values [N]. Empty if the loss does not fit the task.
+  // Computes the loss from outputs [..., C] and classes [...] (kIgnoredTarget is ignored), from
+  // outputs [N, 1] and values [N], or from outputs and labels [N, labels]. With Reduction::kNone,
+  // dimension 0 of the result is that of the targets. Empty if the loss does not fit the task.
   std::function<Tensor(const Tensor& outputs, const Tensor& targets, Reduction)> value{};
   // Converts the model's outputs into predictions: probabilities of the classes, or values.
   std::function<Tensor(const Tensor& outputs)> prediction{};
@@ -83,6 +84,12 @@ struct Loss {
 // user's program registered the loss.
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction);
+// Returns the mean loss of the samples. With weights [N] it is sum(w * l) / sum(w), where l is the
+// loss of a sample (its mean over several outputs); it is 0 if all weights are. Throws the errors
+// of run_loss(), and ConfigError if there are weights and the loss of the user's program has no
+// value for each sample.
+Tensor run_mean_loss(const Loss& loss, const Component& config, const Tensor& outputs,
+                     const Tensor& targets, const Tensor& weights);
 
 // Returns whether the model can compute the loss of this many tokens in blocks, so that the large
 // logits are never stored as a whole. True for a GPT without hooks, the cross entropy, and logits

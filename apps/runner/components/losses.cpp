@@ -5,6 +5,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/inline_factory.h"
+#include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/reduce_ops.h"
@@ -16,44 +17,30 @@
 namespace taper::v0::runner {
 namespace {
 
-// The weights of the classes, on the device and in the dtype of the outputs. They are copied once.
-class ClassWeights {
- public:
-  explicit ClassWeights(std::vector<double> weights) : weights_(std::move(weights)) {}
-  // Returns an undefined tensor without weights.
-  Tensor like(const Tensor& outputs) {
-    if (weights_.empty()) return {};
-    const bool fits =
-        copy_.defined() && copy_.device() == outputs.device() && copy_.dtype() == outputs.dtype();
-    if (!fits) {
-      copy_ =
-          tensor_of(weights_.data(), {std::ssize(weights_)}).to(outputs.device(), outputs.dtype());
-    }
-    return copy_;
-  }
-
- private:
-  std::vector<double> weights_;
-  Tensor copy_;
-};
+// Returns the weights of the classes on the device, float32; undefined if all are 1. The copy is
+// made before the first step, which may be captured as a CUDA graph.
+Tensor class_weights_of(const LossSite& at) {
+  if (at.is_evaluation || at.class_weights.empty()) return {};
+  const std::vector<float> weights(at.class_weights.begin(), at.class_weights.end());
+  return tensor_of(weights.data(), {std::ssize(weights)}).to(at.device);
+}
 
 Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
-  if (at.task == Task::kRegression) return {};
+  if (at.task == Task::kRegression || at.is_multi_label) return {};
   const double smoothing = at.is_evaluation ? 0 : label_smoothing;
-  const auto weights =
-      std::make_shared<ClassWeights>(at.is_evaluation ? std::vector<double>() : at.class_weights);
   const bool has_weights = !at.is_evaluation && !at.class_weights.empty();
-  return {[smoothing, weights](const Tensor& x, const Tensor& y, Reduction r) {
-            return cross_entropy(x.reshape({-1, x.size(-1)}), y.reshape({-1}),
-                                 {.weight = weights->like(x),
-                                  .ignore_index = data::kIgnoredTarget,
-                                  .reduction = r,
-                                  .label_smoothing = smoothing});
-          },
-          [](const Tensor& x) { return softmax(x, -1); }, false,
-          has_weights ? std::nullopt
-                      : std::optional(CrossEntropyOptions{.ignore_index = data::kIgnoredTarget,
-                                                          .label_smoothing = smoothing})};
+  return {
+      [smoothing, weights = class_weights_of(at)](const Tensor& x, const Tensor& y, Reduction r) {
+        return cross_entropy(x.reshape({-1, x.size(-1)}), y.reshape({-1}),
+                             {.weight = weights.defined() ? weights.to(x.dtype()) : weights,
+                              .ignore_index = data::kIgnoredTarget,
+                              .reduction = r,
+                              .label_smoothing = smoothing});
+      },
+      [](const Tensor& x) { return softmax(x, -1); }, false,
+      has_weights ? std::nullopt
+                  : std::optional(CrossEntropyOptions{.ignore_index = data::kIgnoredTarget,
+                                                      .label_smoothing = smoothing})};
 }
 
 // Returns the binary cross-entropy of probabilities. Adds advice to the error for outputs that are
@@ -67,11 +54,12 @@ Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
       ": bce takes probabilities; end the model with a sigmoid layer or use bce_with_logits"));
 }
 
-// Computes the binary cross-entropy of each class independently, from logits or from probabilities.
+// Computes the binary cross-entropy of each class or label independently, from logits or from
+// probabilities.
 template <bool kLogits> Loss bce_loss(const LossSite& at) {
   if (at.task != Task::kClassification) return {};
-  return {[](const Tensor& x, const Tensor& y, Reduction r) {
-            const Tensor wanted = one_hot(y, x.size(-1)).to(x.dtype());
+  return {[has_labels = at.is_multi_label](const Tensor& x, const Tensor& y, Reduction r) {
+            const Tensor wanted = (has_labels ? y : one_hot(y, x.size(-1))).to(x.dtype());
             if (!kLogits) return bce(x, wanted, r);
             return binary_cross_entropy_with_logits(x, wanted, {.reduction = r});
           },
@@ -89,6 +77,7 @@ template <auto kLoss> Loss of_values(const LossSite& at, auto... options) {
 
 // Returns the default loss of the task.
 Loss auto_loss(const LossSite& at) {
+  if (at.is_multi_label) return bce_loss<true>(at);
   return at.task == Task::kRegression ? of_values<mse_loss>(at) : cross_entropy_loss(at, 0);
 }
 
@@ -120,6 +109,29 @@ Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs
   throw;
 }
 
-bool fits(const Component& loss, Task task) { return losses().make(loss, {task}).value != nullptr; }
+Tensor run_mean_loss(const Loss& loss, const Component& config, const Tensor& outputs,
+                     const Tensor& targets, const Tensor& weights) {
+  if (!weights.defined()) return run_loss(loss, config, outputs, targets, Reduction::kMean);
+  Tensor each = run_loss(loss, config, outputs, targets, Reduction::kNone);
+  if (each.dim() == 0 || each.size(0) != weights.size(0)) {
+    throw ConfigError(located(
+        config.place, concat_to_string("loss.type: ", config.type, " returns ", each.shape(),
+                                       " with Reduction::kNone, not a value for each of the ",
+                                       weights.size(0), " samples, which their weights need")));
+  }
+  if (each.dim() > 1) each = mean(each.flatten(1), {1});
+  constexpr double kTiny = 1e-30;  // all weights of a batch may be 0
+  return sum(each * weights) / clamp(sum(weights), kTiny);
+}
+
+bool fits(const Component& loss, Task task, bool is_multi_label) {
+  const LossSite site{.task = task, .is_multi_label = is_multi_label};
+  return losses().make(loss, site).value != nullptr;
+}
+
+LossSite loss_site(const DataInfo& data, bool is_evaluation) {
+  return {
+      .task = data.task, .is_evaluation = is_evaluation, .is_multi_label = !data.labels.empty()};
+}
 
 }  // namespace taper::v0::runner

@@ -21,9 +21,10 @@ template <Metric (*kMake)(int64_t)>
 Metric metric_of_classes(const NoOptions&, const DataInfo& data, Device) {
   return kMake(data.outputs);
 }
+// A label has the score of the samples for which it holds.
 template <Metric (*kMake)(int64_t, data::Average), data::Average::Value kAverage>
 Metric metric_averaged(const NoOptions&, const DataInfo& data, Device) {
-  return kMake(data.outputs, kAverage);
+  return kMake(data.outputs, data.labels.empty() ? kAverage : data::Average::Value::kBinary);
 }
 template <Metric (*kMake)(double, double)>
 Metric metric_of_values(const NoOptions&, const DataInfo& data, Device) {

@@ -61,11 +61,15 @@ struct LossSite {
   Task task;
   bool is_evaluation = false;  // used in an evaluation: without label smoothing and weights
   std::vector<double> class_weights{};  // of DataInfo
+  bool is_multi_label = false;          // targets are 0 or 1 for each output, [N, outputs] float32
+  Device device{};                      // of the outputs
 };
+// Returns the site of a loss without weights of classes.
+LossSite loss_site(const DataInfo& data, bool is_evaluation = false);
 struct Loss;
 using Losses = Table<Loss(const LossSite&)>;
 Losses& losses();
-bool fits(const Component& loss, Task task);
+bool fits(const Component& loss, Task task, bool is_multi_label = false);
 
 struct ScheduleSite {
   double lr;  // learning rate of the optimizer

@@ -83,8 +83,7 @@ Batches::Batches(const RunConfig& config, const data::Splits& data, const Commun
         data.train->sampler(options, config.seed), batch_size_, ranks.rank(), n);
     options.batch_size /= n;
     const Batch first = data.train->get(zeros({1}, {.dtype = kInt64}));
-    empty_ = {first.inputs.narrow(0, 0, 0).to(ranks.device()),
-              first.targets.narrow(0, 0, 0).to(ranks.device())};
+    empty_ = first.map([&](const Tensor& x) { return x.narrow(0, 0, 0).to(ranks.device()); });
   }
   loader_.emplace(data.train, options, ranks.device(), config.seed);
 }

@@ -13,6 +13,7 @@
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/table_json.h"
 #include "data/tables/csv.h"
+#include "data/tables/table_targets.h"
 
 namespace taper::v0 {
 
@@ -176,6 +177,17 @@ bool has_its_parts(const Draft& d) {
          d.input_shape == std::vector<int64_t>{d.table->width};
 }
 
+// Returns whether the names are the classes of the table's target, or the names of its labels, each
+// of which has two classes.
+bool has_its_classes(const TableEncoding& table, const std::vector<std::string>& names) {
+  if (table.targets.size() == 1) return table.targets[0].classes == names;
+  std::vector<std::string> found;
+  for (const data::TargetColumn& target : table.targets) {
+    if (target.classes.size() == 2) found.push_back(target.name);
+  }
+  return found == names;
+}
+
 bool has_its_outputs(const Draft& d) {
   const DataInfo& info = d.info;
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
@@ -183,7 +195,7 @@ bool has_its_outputs(const Draft& d) {
   if (info.task == Task::kRegression) return info.outputs == targets && info.class_names.empty();
   return std::ssize(info.class_names) == info.outputs &&
          (!d.table || d.table->classes == info.class_names) &&
-         (!d.columns || d.columns->targets.at(0).classes == info.class_names);
+         (!d.columns || has_its_classes(*d.columns, info.class_names));
 }
 
 Schema describe(Draft& d) {
@@ -240,6 +252,8 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   if (draft.columns) {
     out.category_sizes = draft.columns->category_sizes();
     out.several_targets = data::scales_of_several(*draft.columns);
+    out.labels = data::labels_of(*draft.columns);
+    out.has_weights = !draft.columns->weight.empty();
     out.columns = std::make_shared<const TableEncoding>(*std::move(draft.columns));
   }
   if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));

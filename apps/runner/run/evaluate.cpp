@@ -28,16 +28,17 @@ double Metrics::operator[](const std::string& name) const {
 }
 
 Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device device)
-    : loss_config_(config.loss), loss_(losses().make(config.loss, {info.task, true})) {
+    : loss_config_(config.loss), loss_(losses().make(config.loss, loss_site(info, true))) {
   scales_ = info.target_scales();
+  labels_ = info.labels;
   thresholds_ = info.thresholds;
-  const bool is_one = info.task != Task::kRegression || scales_.size() == 1;
-  for (size_t target = 0; target < (is_one ? 1 : scales_.size()); ++target) {
-    for (const std::string& name : metrics_of(config, info.task)) {
-      add_metric(name, config, info, device, target);
-    }
+  const std::vector<std::string> names = metrics_of(config, info.task);
+  for (size_t target = 0; target < num_targets(); ++target) {
+    for (const std::string& name : names) add_metric(name, config, info, device, target);
   }
-  if (info.task == Task::kClassification && info.outputs >= 2 && info.outputs <= kMaxCounted) {
+  if (!labels_.empty()) means_ = names;
+  const bool has_classes = info.task == Task::kClassification && labels_.empty();
+  if (has_classes && info.outputs >= 2 && info.outputs <= kMaxCounted) {
     counted_classes_ = info.outputs;
   }
 }
@@ -50,16 +51,18 @@ void Evaluator::add_metric(std::string name, Metric metric, size_t target) {
 // Adds a metric of one target. It sees logarithms as the values that they stand for.
 void Evaluator::add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
                            Device device, size_t target) {
-  const data::TargetScale& scale = scales_[target];
+  const data::TargetScale scale = labels_.empty() ? scales_[target] : data::TargetScale();
+  const std::string of = labels_.empty() ? scale.name : labels_[target].name;
   DataInfo seen = info;
   seen.target_mean = scale.is_log ? 0 : scale.mean;
   seen.target_std = scale.is_log ? 1 : scale.std;
+  if (!labels_.empty()) seen.outputs = 2;
   Component row = metric_types().component(name);
   row.place = place_of(config, "metrics");
   Metric metric = metric_types().make(row, seen, device);
   measured_.push_back({.row = std::move(row),
                        .metric = std::move(metric),
-                       .name = scale.name.empty() ? name : concat_to_string(scale.name, ".", name),
+                       .name = of.empty() ? name : concat_to_string(of, ".", name),
                        .target = target});
 }
 
@@ -78,25 +81,46 @@ template <class F> static auto call_metric(const Component& row, F f) try {
   throw;
 }
 
-// Returns the outputs and targets of one target, in the unit of the data if they are logarithms.
-MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const {
-  const data::TargetScale& scale = scales_[target];
+// Returns the outputs and targets of one target, in the unit of the data if they are logarithms. Of
+// a label, the outputs are the logits of 0 and 1.
+MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
+                                size_t target) const {
   const auto column = [&](const Tensor& x) {
-    return scales_.size() > 1 ? x.select(1, int64_t(target)) : x;
+    return num_targets() > 1 ? x.select(1, int64_t(target)) : x;
   };
-  const auto value = [&](const Tensor& x) {
-    return scale.is_log ? exp(x * scale.std + scale.mean) : x;
+  const Tensor x = column(outputs), y = column(targets);
+  if (!labels_.empty()) {
+    constexpr double kTiny = 1e-30;  // of a probability
+    const Tensor logits =
+        loss_.takes_probabilities ? log(clamp(x, kTiny)) - log(clamp(1 - x, kTiny)) : x;
+    return data::metric_batch(logits, y.to(kInt64), weights);
+  }
+  const data::TargetScale& scale = scales_[target];
+  const auto value = [&](const Tensor& each) {
+    return scale.is_log ? exp(each * scale.std + scale.mean) : each;
   };
-  return data::metric_batch(value(column(outputs)), value(column(targets)));
+  return data::metric_batch(value(x), value(y), weights);
 }
 
 // Returns the batch with outputs of 1 for the class that the threshold chooses, and 0 for the
 // other. Returns it unchanged without a threshold. outputs: of the model.
-MetricBatch Evaluator::decided(const MetricBatch& batch, const Tensor& outputs) const {
+MetricBatch Evaluator::decided(const MetricBatch& batch, const Tensor& outputs,
+                               size_t target) const {
   if (thresholds_.empty()) return batch;
-  const Tensor probability = loss_.prediction(outputs).select(1, 1).to(kFloat64);
+  const int64_t column = labels_.empty() ? 1 : int64_t(target);
+  const Tensor probability = loss_.prediction(outputs).select(1, column).to(kFloat64);
   MetricBatch out = batch;
-  out.outputs = one_hot(ge(probability, thresholds_[0]).to(kInt64), 2).to(kFloat32);
+  out.outputs = one_hot(ge(probability, thresholds_[target]).to(kInt64), 2).to(kFloat32);
+  return out;
+}
+
+Evaluator::Views Evaluator::views_of(const Tensor& outputs, const Tensor& targets,
+                                     const Tensor& weights, size_t target) const {
+  Views out;
+  out.weighted = batch_of(outputs, targets, weights, target);
+  out.decided = decided(out.weighted, outputs, target);
+  out.counted = out.decided;
+  if (weights.defined()) out.counted.counts = ones_like(out.decided.counts);
   return out;
 }
 
@@ -108,29 +132,30 @@ static Tensor filled_up(const Tensor& rows, int64_t count) {
       {rows, full({missing, rows.size(1)}, -1, {.dtype = rows.dtype(), .device = rows.device()})});
 }
 
-Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples) {
+Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples,
+                          const Tensor& weights) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
-  std::vector<MetricBatch> batches;
-  for (size_t target = 0; target < scales_.size(); ++target) {
-    batches.push_back(batch_of(x, targets, target));
+  std::vector<Views> views;
+  for (size_t target = 0; target < num_targets(); ++target) {
+    views.push_back(views_of(x, targets, weights, target));
   }
-  const MetricBatch& batch = batches[0];
-  const MetricBatch decisions = decided(batch, x);
-  const Tensor count = sum(batch.counts);
-  std::vector<Tensor> all = {stack(
-      {count, run_loss(loss_, loss_config_, x, targets, Reduction::kMean).to(kFloat64) * count})};
+  const Tensor count = sum(views[0].weighted.counts);
+  const Tensor loss = run_mean_loss(loss_, loss_config_, x, targets, weights);
+  std::vector<Tensor> all = {stack({count, loss.to(kFloat64) * count})};
   std::vector<Tensor> rows;
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
-    const MetricBatch& seen =
-        m.metric.uses_decisions && !thresholds_.empty() ? decisions : batches[m.target];
+    const Views& of = views[m.target];
+    const MetricBatch& seen = !m.metric.value           ? of.counted
+                              : m.metric.uses_decisions ? of.decided
+                                                        : of.weighted;
     Tensor sums = call_metric(m.row, [&] { return m.metric.sums(seen).to(kFloat64); });
     m.shape = sums.shape();
     if (m.metric.concatenates) sums = filled_up(sums, samples);
     (m.metric.concatenates ? rows : all).push_back(sums.flatten());
   }
-  if (counted_classes_ > 0) all.push_back(predicted_classes(decisions, counted_classes_));
+  if (counted_classes_ > 0) all.push_back(predicted_classes(views[0].counted, counted_classes_));
   std::ranges::move(rows, std::back_inserter(all));
   return all.size() == 1 ? all[0] : cat(all);
 }
@@ -207,11 +232,25 @@ Metrics Evaluator::read() const {
     }
   }
   for (const double n : totals.subspan(from)) out.predicted.push_back(int64_t(n));
+  add_means(out.values);
   return out;
+}
+
+// Inserts the mean of each metric over all labels after the loss. The values of the first label
+// follow the loss, then those of the second, and so on.
+void Evaluator::add_means(std::vector<std::pair<std::string, double>>& values) const {
+  std::vector<std::pair<std::string, double>> means;
+  for (size_t i = 0; i < means_.size(); ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < labels_.size(); ++k) sum += values[1 + k * means_.size() + i].second;
+    means.emplace_back(means_[i], sum / double(labels_.size()));
+  }
+  values.insert(values.begin() + 1, means.begin(), means.end());
 }
 
 std::vector<std::string> Evaluator::names() const {
   std::vector<std::string> names{"loss"};
+  names.insert(names.end(), means_.begin(), means_.end());
   for (const Measured& m : measured_) {
     if (m.metric.value) names.push_back(m.name);
   }
@@ -297,8 +336,9 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
     if (evaluator.can_use_blocks(model, batch->inputs.numel())) {
       return evaluator.sums_by_blocks(model, config.model, batch->inputs, batch->targets);
     }
+    const bool is_weighted = info.has_weights && !batch->others.empty();
     return evaluator.sums_of(run_model(model, config.model, info, batch->inputs), batch->targets,
-                             samples);
+                             samples, is_weighted ? batch->others[0] : Tensor());
   };
   const auto end_batch = [&, measured = int64_t(0)]() mutable {
     if (after_batch) return after_batch(++measured);

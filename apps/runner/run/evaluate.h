@@ -46,12 +46,16 @@ class Evaluator {
   // Adds a metric to those of the config. target: the number of the target that it measures.
   void add_metric(std::string name, Metric metric, size_t target);
 
-  // Adds a batch. Records no gradients and does not wait for the device.
-  void add(const Tensor& outputs, const Tensor& targets) { add(sums_of(outputs, targets)); }
+  // Adds a batch. weights: of the samples [N], or undefined. Records no gradients and does not wait
+  // for the device.
+  void add(const Tensor& outputs, const Tensor& targets, const Tensor& weights = {}) {
+    add(sums_of(outputs, targets, 0, weights));
+  }
   // Returns the sums of a batch, [n] float64. The evaluator of another rank may add them. If a
   // metric keeps a row for each sample, the size depends on the number of samples; then `samples`,
   // if not 0, is the number up to which rows are filled.
-  Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0);
+  Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0,
+                 const Tensor& weights = {});
   // Returns whether no metric needs the model's outputs, and the model can compute its loss without
   // storing all logits of this many tokens.
   bool can_use_blocks(const Module& model, int64_t tokens) const;
@@ -60,8 +64,9 @@ class Evaluator {
                         const Tensor& targets);
   void add(const Tensor& sums);
   // Returns the metrics of all batches. The loss is the mean over samples, or over tokens for text,
-  // without label smoothing. Errors of predicted values are in the unit of the data file.
-  // Synchronizes.
+  // without label smoothing. Errors of predicted values are in the unit of the data file. Samples
+  // are weighted, except in the confusion matrix and the numbers of predictions. Several labels
+  // have each metric for each of them, and its mean. Synchronizes.
   Metrics read() const;
   // Returns the names of the numbers in Metrics::values.
   std::vector<std::string> names() const;
@@ -70,23 +75,37 @@ class Evaluator {
   struct Measured {
     Component row;  // of the metric
     Metric metric;
-    std::string name;            // in Metrics::values: "mae", of several targets "price.mae"
-    size_t target = 0;           // number of the target that it measures
-    Shape shape{};               // of the sums of a batch
+    std::string name;   // in Metrics::values: "mae", of several targets or labels "price.mae"
+    size_t target = 0;  // number of the target that it measures
+    Shape shape{};      // of the sums of a batch
     std::vector<Tensor> rows{};  // of all batches, if the metric concatenates them
   };
   int64_t size_of_totals() const;
   void add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
                   Device device, size_t target);
-  data::MetricBatch batch_of(const Tensor& outputs, const Tensor& targets, size_t target) const;
-  data::MetricBatch decided(const data::MetricBatch& batch, const Tensor& outputs) const;
+  size_t num_targets() const { return labels_.empty() ? scales_.size() : labels_.size(); }
+  // The outputs and targets of one target as metrics see them.
+  struct Views {
+    data::MetricBatch weighted;  // outputs of the model
+    data::MetricBatch decided;   // outputs of 1 for the class that the threshold chooses
+    data::MetricBatch counted;   // the same without weights
+  };
+  Views views_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
+                 size_t target) const;
+  data::MetricBatch batch_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
+                             size_t target) const;
+  data::MetricBatch decided(const data::MetricBatch& batch, const Tensor& outputs,
+                            size_t target) const;
+  void add_means(std::vector<std::pair<std::string, double>>& values) const;
   static constexpr int64_t kMaxCounted = 1000;  // classes
 
   Component loss_config_;
   Loss loss_;
   Tensor totals_;  // float64: number of samples, sum of losses, sums of the metrics, predictions
   std::vector<Measured> measured_;
-  std::vector<data::TargetScale> scales_;  // of each target
+  std::vector<data::TargetScale> scales_;  // of each target that is a value
+  std::vector<data::Label> labels_;        // of DataInfo
+  std::vector<std::string> means_;         // names of the means over all labels
   std::vector<double> thresholds_;         // of DataInfo
   int64_t counted_classes_ = 0;            // classes whose predictions are counted; 0: none
 };

@@ -56,7 +56,7 @@ class Probe {
       : config_(config),
         info_(info),
         model_(model),
-        loss_(losses().make(config.loss, {info.task})) {}
+        loss_(losses().make(config.loss, loss_site(info))) {}
 
   // Returns the peak memory in bytes of a batch of `samples` samples, in training (a forward and a
   // backward pass) or in an evaluation.
@@ -114,12 +114,14 @@ class Probe {
     DataInfo part = info_;
     if (n.tokens > 0) part.input_shape = {n.tokens};
     const Tensor x = sample_batch(part, n.samples, DeviceType::kCpu);
-    const bool has_classes = info_.task != Task::kRegression;
+    const bool has_classes = info_.task != Task::kRegression && info_.labels.empty();
     const Shape shape = n.tokens > 0                        ? Shape{n.samples, n.tokens}
                         : !has_classes && info_.outputs > 1 ? Shape{n.samples, info_.outputs}
                                                             : Shape{n.samples};
     const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});
-    const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes());
+    const Tensor weights = info_.has_weights ? ones({n.samples}) : Tensor();
+    const size_t of_weights = weights.defined() ? weights.nbytes() : 0;
+    const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes() + of_weights);
     const AutoGradMode mode(trains);
     Profiler profiler;
     Evaluator evaluator(config_, info_, DeviceType::kCpu);
@@ -130,8 +132,8 @@ class Probe {
         loss = run_before_head(model_, config_.model, x);
       } else {
         const Tensor outputs = run_model(model_, config_.model, info_, x);
-        if (trains) loss = run_loss(loss_, config_.loss, outputs, y, Reduction::kMean);
-        if (!trains) evaluator.add(outputs, y);
+        if (trains) loss = run_mean_loss(loss_, config_.loss, outputs, y, weights);
+        if (!trains) evaluator.add(outputs, y, weights);
       }
     }
     if (trains) loss.backward();

@@ -24,7 +24,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FeatureColumn, name, kind, missing, date_form
                                    first_date, fill, has_gap_feature, mean, std, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TargetColumn, name, missing, classes, is_log, mean, std)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableEncoding, delimiter, decimal, encoding, skip, has_header,
-                                   column_names, features, targets, keep, refuses_unknown)
+                                   column_names, features, targets, keep, weight, refuses_unknown)
 
 }  // namespace taper::v0::data
 
@@ -111,6 +111,7 @@ Schema describe(TableEncoding& e) {
   out.field("features", list_in(e.features), "columns of features").required();
   out.field("targets", list_in(e.targets), "columns of targets").required();
   out.field("keep", value_in(e.keep), "columns that predictions repeat").required();
+  out("weight", e.weight, "column of the rows' weights");
   out("refuses_unknown", e.refuses_unknown, "unknown words are errors").required();
   out("features", "must not be empty", [&e] { return !e.features.empty(); });
   out("targets", "must not be empty", [&e] { return !e.targets.empty(); });

@@ -133,6 +133,24 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
        is_measured([&c] { return metric_of(c.schedule).value_or("loss"); })}};
 }
 
+// Throws ConfigError if the loss or a metric is not for several labels.
+static void require_labels_fit(const RunConfig& config) {
+  constexpr std::string_view kOfOneTarget[] = {
+      "confusion", "top3", "top5", "precision_weighted", "recall_weighted", "f1_weighted"};
+  for (const std::string& name : config.metrics) {
+    if (std::ranges::count(kOfOneTarget, name) == 0) continue;
+    throw ConfigError(located(place_of(config, "metrics"),
+                              concat_to_string("metrics: ", name,
+                                               " is for one target; others, such as f1, are "
+                                               "measured for each label")));
+  }
+  if (fits(config.loss, Task::kClassification, true)) return;
+  throw ConfigError(located(place_of(config, "loss.type"),
+                            concat_to_string("loss.type: ", config.loss.type,
+                                             " is for one target; several labels take "
+                                             "bce_with_logits or bce")));
+}
+
 void require_fit(const RunConfig& config, const data::DataInfo& data) {
   const bool takes_weights = config.loss.type == "auto" || config.loss.type == "cross_entropy";
   if (!data.class_weights.empty() && !takes_weights) {
@@ -142,6 +160,7 @@ void require_fit(const RunConfig& config, const data::DataInfo& data) {
                                  " takes no weights of classes; use cross_entropy, or "
                                  "`balance: oversample`")));
   }
+  if (!data.labels.empty()) require_labels_fit(config);
   for (const Rule& rule : fit_rules(config, [&] { return std::optional(data.task); })) {
     if (rule.holds()) continue;
     throw ConfigError(

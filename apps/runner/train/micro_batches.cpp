@@ -7,6 +7,7 @@
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "framework/base/philox.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
@@ -24,10 +25,14 @@ uint64_t seed_of_part(uint64_t seed, int64_t part) {
   return uint64_t(r.word[0]) << 32 | r.word[1];
 }
 
-// Returns the number of targets that are learned from, 0-dim float32.
-Tensor count_tokens(const Tensor& targets) {
+// Returns the sum of the weights, or the number of tokens that are learned from, 0-dim float32.
+Tensor total_of(const Tensor& targets, const Tensor& weights) {
+  if (weights.defined()) return sum(weights);
   return sum(ne(targets, data::kIgnoredTarget)).to(kFloat32);
 }
+
+// Returns the weights of the samples; undefined if all are 1.
+Tensor weights_of(const Batch& batch) { return batch.others.empty() ? Tensor() : batch.others[0]; }
 
 // The buffers of a model in a step of several parts. Each part begins with the values from before
 // the step. After the step, each floating-point buffer is changed by the mean of its changes in the
@@ -96,7 +101,7 @@ void RunningStatistics::join(const Communicator& ranks) {
 }  // namespace
 
 Tensor MicroBatch::share_of_mean(const Tensor& loss) const {
-  if (step_tokens.defined()) return loss * (count_tokens(targets) / step_tokens * num_ranks);
+  if (step_total.defined()) return loss * (total_of(targets, weights) / step_total * num_ranks);
   return weight == 1 ? loss : loss * weight;
 }
 
@@ -192,19 +197,22 @@ Tensor MicroBatches::mean_loss(const Tensor& losses) const {
   return config_.train.shards ? sum(all) : mean(all);
 }
 
-// Loads all batches of the step in advance if they are cut into parts, or if the number of tokens
-// in all of them is needed: sequences of a text (data.lines) are weighted by their tokens.
+// Loads all batches of the step in advance if they are cut into parts, or if the total of all of
+// them is needed: sequences of a text (data.lines) are weighted by their tokens.
 MicroBatches::StepBatches MicroBatches::load(int64_t first, const NextBatch& next) const {
   const int64_t batches = batches_from(first);
-  const bool by_tokens = data_.lines && (batches > 1 || all_parts_ > 1);
+  const bool is_weighted = data_.lines || data_.has_weights;
+  const bool by_total = is_weighted && (batches > 1 || all_parts_ > 1);
   StepBatches step{first};
-  while ((by_tokens || parts_ > 1) && std::ssize(step.loaded) < batches) {
+  while ((by_total || parts_ > 1) && std::ssize(step.loaded) < batches) {
     step.loaded.push_back(next());
-    if (!by_tokens) continue;
-    const Tensor n = count_tokens(step.loaded.back().targets);
-    step.tokens = step.tokens.defined() ? step.tokens + n : n;
+    if (!by_total) continue;
+    const Tensor n = total_of(step.loaded.back().targets, weights_of(step.loaded.back()));
+    step.total = step.total.defined() ? step.total + n : n;
   }
-  if (parallel_ && by_tokens) ranks_.all_reduce(step.tokens).wait();
+  if (parallel_ && by_total) ranks_.all_reduce(step.total).wait();
+  constexpr double kTiny = 1e-30;  // all weights of a step may be 0
+  if (by_total) step.total = clamp(step.total, kTiny);
   return step;
 }
 
@@ -237,14 +245,18 @@ Batch MicroBatches::slice(const StepBatches& step, int64_t i, int64_t part) cons
                 n = begin_of(part + 1, step.first + i) - from;
   // The samples are copied, because the alignment of memory may decide how a product is computed.
   const auto samples_of = [&](const Tensor& x) { return x.narrow(0, from, n).clone(); };
-  return {samples_of(batch.inputs), samples_of(batch.targets)};
+  return batch.map(samples_of);
 }
 
 MicroBatch MicroBatches::weighted(const Batch& batch, const StepBatches& step) const {
   // Gradients are averaged over ranks, but summed over shards.
   const double num_ranks = config_.train.shards ? 1 : double(ranks_.size());
   const double samples = double(batch.inputs.size(0)) * num_ranks;
-  return {batch.inputs, batch.targets, samples / double(samples_from(step.first)), step.tokens,
+  return {batch.inputs,
+          batch.targets,
+          data_.has_weights ? weights_of(batch) : Tensor(),
+          samples / double(samples_from(step.first)),
+          step.total,
           num_ranks};
 }
 

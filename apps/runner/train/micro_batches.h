@@ -36,9 +36,10 @@ inline int64_t begin_of_part(int64_t samples, int64_t i, int64_t parts) {
 // The samples that the model gets in one call.
 struct MicroBatch {
   Tensor inputs, targets;
-  double weight = 1;     // without step_tokens: the share of the step's samples
-  Tensor step_tokens{};  // 0-dim: number of tokens in the whole step; undefined if the loss is a
-                         // mean over samples
+  Tensor weights{};      // of the samples, [N]; undefined if all are 1
+  double weight = 1;     // without step_total: the share of the step's samples
+  Tensor step_total{};   // 0-dim: number of tokens, or sum of the samples' weights, in the whole
+                         // step; undefined if the loss is a mean over samples
   double num_ranks = 1;  // the divisor of gradients that are averaged over ranks
 
   // Returns the contribution of this micro-batch to the mean loss of the step. `loss` is its own
@@ -83,8 +84,7 @@ class MicroBatches {
   struct StepBatches {
     int64_t first;
     std::vector<Batch> loaded{};  // empty: micro-batches are whole batches from next()
-    Tensor tokens{};              // 0-dim: number of tokens on all ranks; undefined if the loss is
-                                  // a mean over samples
+    Tensor total{};               // MicroBatch::step_total, over all ranks
   };
   StepBatches load(int64_t first, const NextBatch& next) const;
   Tensor run_part(int64_t part, const StepBatches& step, const NextBatch& next,

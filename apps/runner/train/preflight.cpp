@@ -33,7 +33,7 @@ class Preflight {
         config_(config),
         data_(data),
         device_(device),
-        loss_(losses().make(config.loss, {data.task})) {
+        loss_(losses().make(config.loss, loss_site(data))) {
     for (const NamedTensor& b : model.named_buffers()) {
       buffers_.push_back({b.name, b.tensor.clone()});
     }
@@ -89,14 +89,15 @@ class Preflight {
     }
     shape.insert(0, samples);
     const bool is_language = data_.task == Task::kLanguage;
-    const bool has_several = data_.task == Task::kRegression && data_.outputs > 1;
+    const bool has_values = data_.task == Task::kRegression || !data_.labels.empty();
+    const bool has_several = has_values && data_.outputs > 1;
     const Shape targets = is_language   ? shape
                           : has_several ? Shape{samples, data_.outputs}
                                         : Shape{samples};
     return {data_.vocab_size() > 0 ? extremes(shape, data_.vocab_size() - 1, device_)
                                    : features_of(shape),
-            data_.task == Task::kRegression ? zeros(targets, {.device = device_})
-                                            : extremes(targets, data_.outputs - 1, device_)};
+            has_values ? zeros(targets, {.device = device_})
+                       : extremes(targets, data_.outputs - 1, device_)};
   }
 
   // Returns random numbers, and the first and last index of each category.
@@ -116,7 +117,8 @@ class Preflight {
   void take_loss(const Tensor& outputs, const Tensor& targets) const {
     const NoGradGuard no_grad;
     const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
-    (void)run_loss(loss_, config_.loss, outputs.detach().cpu(), targets.cpu(), Reduction::kMean);
+    const Tensor weights = data_.has_weights ? ones({targets.size(0)}) : Tensor();
+    (void)run_mean_loss(loss_, config_.loss, outputs.detach().cpu(), targets.cpu(), weights);
   }
 
   Module& model_;

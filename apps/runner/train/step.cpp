@@ -58,7 +58,7 @@ Tensor Step::forward(const MicroBatch& batch) const {
     return run_loss_in_blocks(*training_.model, config_.model, loss_, batch.inputs, batch.targets);
   }
   const Tensor outputs = run_model(*training_.model, config_.model, data_, batch.inputs);
-  return run_loss(loss_, config_.loss, outputs, batch.targets, Reduction::kMean);
+  return run_mean_loss(loss_, config_.loss, outputs, batch.targets, batch.weights);
 }
 
 // Adds the gradients of the loss to those of the parameters. Returns the loss without its graph.
@@ -128,7 +128,10 @@ Step::Step(const RunConfig& config, const data::Splits& data, Batches& loader,
       training_(training),
       ranks_(ranks),
       micro_batches_(config, data, loader, *training.model, ranks),
-      loss_(losses().make(config.loss, {.task = data.task, .class_weights = data.class_weights})),
+      loss_(losses().make(config.loss, {.task = data.task,
+                                        .class_weights = data.class_weights,
+                                        .is_multi_label = !data.labels.empty(),
+                                        .device = device_})),
       loss_and_norm_(zeros({2}, {.device = device_})),
       one_(ones({}, {.device = device_})),
       num_bad_(zeros({}, {.device = device_})),
@@ -207,7 +210,12 @@ void Step::reset() {
   if (!why_no_graph().empty()) return;
   graph_ = std::make_unique<StepGraph>([this](const std::vector<Tensor>& in) {
     size_t i = 0;
-    train_on([&] { return Batch{in.at(i++), in.at(i++)}; });
+    train_on([&] {
+      Batch batch{in.at(i), in.at(i + 1)};
+      if (data_.has_weights) batch.others = {in.at(i + 2)};
+      i += data_.has_weights ? 3 : 2;
+      return batch;
+    });
     return std::vector<Tensor>{loss_and_norm_};
   });
 }
@@ -225,6 +233,7 @@ void Step::replay_graph() {
   for (int64_t i = batches_from(at_->batch); i > 0; --i) {
     const Batch b = next_batch();
     in.insert(in.end(), {b.inputs, b.targets});
+    if (data_.has_weights) in.push_back(b.others.at(0));
   }
   (void)(*graph_)(in);
   if (!graph_->reason().empty()) {
@@ -232,9 +241,9 @@ void Step::replay_graph() {
     graph_.reset();
   } else if (graph_->num_graphs() > graphs_logged_) {
     graphs_logged_ = graph_->num_graphs();
-    log_info(concat_to_string(
-        "steps run as a CUDA graph for batches ", to_string(in[0].shape()),
-        in.size() > 2 ? concat_to_string(" and ", in.size() / 2 - 1, " more") : ""));
+    const size_t more = in.size() / (data_.has_weights ? 3 : 2) - 1;
+    log_info(concat_to_string("steps run as a CUDA graph for batches ", to_string(in[0].shape()),
+                              more > 0 ? concat_to_string(" and ", more, " more") : ""));
   }
 }
 

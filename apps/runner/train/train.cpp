@@ -142,7 +142,7 @@ void TrainingRun::read_inputs() {
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
     data_ = source_of(config_.data)->load(config_.seed);
     require_fit(config_, *data_);
-    data_->thresholds = given_thresholds(config_, *data_);
+    data_->thresholds = checked_thresholds(config_, *data_);
     if (is_first_) warn_without_validation(config_, *data_);
     check_stop();
     require<Interrupted>(!options_.stop.stop_requested(), "ended by its program before the first ",

@@ -48,7 +48,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
   require_fit(config, data);
-  (void)given_thresholds(config, data);  // throws for data that the rule does not fit
+  (void)checked_thresholds(config, data);  // throws for data that the rule does not fit
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
@@ -58,7 +58,8 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   Generator generator(config.seed);
   const DrawGuard draws(generator);
   std::optional<kernels::SkipDrawsGuard> skip_initialization;
-  if (!losses().make(config.loss, {data.task}).takes_probabilities) skip_initialization.emplace();
+  if (!losses().make(config.loss, loss_site(data)).takes_probabilities)
+    skip_initialization.emplace();
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
   const double lr = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay})->lr();
   try_model(*model, config.model, data, DeviceType::kCpu);
@@ -86,7 +87,7 @@ std::string dry_run(const RunConfig& asked) {
   const Communicator ranks = Communicator::alone(device);
   data::Splits data = source_of(config.data)->load(config.seed);
   require_fit(config, data);
-  data.thresholds = given_thresholds(config, data);
+  data.thresholds = checked_thresholds(config, data);
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());
