@@ -186,6 +186,59 @@ TEST_F(ExportTest, OnnxRuntimeTakesTheColumnsOfATable) {
   run_all();
 }
 
+// Each target or label has an output of its name.
+TEST_F(ExportTest, SeveralTargetsAreOutputsOfTheirNames) {
+  if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
+  std::string table = "x,z,price,days,red,round\n";
+  for (int i = 0; i < 120; ++i) {
+    table += concat_to_string(i * 37 % 60, ",", i % 11, ",", 1000 + i * 37 % 60 * 3, ",",
+                              1 + i % 11, ",", i % 3 ? "no" : "yes", ",", i % 2, "\n");
+  }
+  struct Row {
+    const char *name, *data;
+    std::vector<std::string> outputs;
+    int64_t first;  // number of the first column of predictions that is an output
+  };
+  const Row rows[] = {{"values",
+                       "target: [price, days], columns: {red: ignore, round: ignore}",
+                       {"price", "days"},
+                       0},
+                      {"labels",
+                       "target: [red, round], columns: {price: ignore, days: ignore}",
+                       {"red", "round"},
+                       2}};
+  const std::vector<double> x = {1, 30, 59}, z = {10, 5, 0};
+  for (const Row& row : rows) {
+    const SavedRun run = trained(
+        row.name, concat_to_string("data: {type: table, path: ", write("t.csv", table), ", ",
+                                   row.data, "}\nmodel: tabular\ntrain: {epochs: 2}\n"));
+    const std::string start = (cases_ / row.name).string();
+    const std::string said = export_run(run, "onnx", start + ".onnx");
+    EXPECT_NE(
+        said.find(concat_to_string(row.outputs[0], ", ", row.outputs[1], " float32 [batch, 1]")),
+        std::string::npos)
+        << said;
+    save_npy(start + ".x.npy", tensor_of(x.data(), {3, 1}));
+    save_npy(start + ".z.npy", tensor_of(z.data(), {3, 1}));
+    const std::string csv = predict(run, write("new.csv", "x,z\n1,10\n30,5\n59,0\n"));
+    std::vector<float> values[2];
+    std::istringstream lines(csv.substr(csv.find('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream cells(line);
+      std::string cell;
+      for (int64_t i = 0; std::getline(cells, cell, ','); ++i) {
+        if (i >= row.first) values[i - row.first].push_back(std::stof(cell));
+      }
+    }
+    for (size_t k = 0; k < 2; ++k) {
+      ASSERT_EQ(values[k].size(), 3u) << csv;
+      save_npy(concat_to_string(start, ".", row.outputs[k], ".npy"),
+               tensor_of(values[k].data(), {3, 1}));
+    }
+  }
+  run_all();
+}
+
 TEST_F(ExportTest, ColumnsOfTextAreRefusedByName) {
   if (!has_onnx()) GTEST_SKIP() << "built without ONNX (TAPER_ONNX)";
   std::string table = "my note,kind\n";

@@ -111,30 +111,61 @@ std::string free_name(std::string name, const std::vector<OnnxColumn>& columns) 
   return name;
 }
 
+// Returns the names of several targets or labels; an empty list for one target.
+std::vector<std::string> names_of_several(const DataInfo& info) {
+  if (!info.labels.empty()) return info.class_names;
+  std::vector<std::string> out;
+  for (const data::TargetScale& scale : info.several_targets) out.push_back(scale.name);
+  return out;
+}
+
+// Returns the names of the graph's outputs: that of the prediction, or those of several targets.
+std::vector<std::string> output_names_of(const DataInfo& info,
+                                         const std::vector<OnnxColumn>& columns) {
+  std::vector<std::string> names = names_of_several(info);
+  if (names.empty()) {
+    names.emplace_back(info.task == Task::kLanguage     ? "logits"
+                       : info.task == Task::kRegression ? "prediction"
+                                                        : "probabilities");
+  }
+  for (std::string& name : names) name = free_name(name, columns);
+  return names;
+}
+
+Json classes_of_labels(const DataInfo& info) {
+  Json out = Json::object();
+  for (const data::Label& label : info.labels) out[label.name] = label.classes;
+  return out;
+}
+
 std::string write_onnx(const SavedRun& run, const fs::path& file) {
   const DataInfo& info = run.info;
-  const bool is_language = info.task == Task::kLanguage;
-  const bool is_regression = info.task == Task::kRegression;
+  const bool has_several = !names_of_several(info).empty();
   const auto predicted = [&](const std::vector<Tensor>& x) {
-    return std::vector{predict_raw(run, x[0])};
+    const Tensor all = predict_raw(run, x[0]);
+    if (!has_several) return std::vector{all};
+    std::vector<Tensor> each;
+    for (int64_t i = 0; i < info.outputs; ++i) each.push_back(all.narrow(-1, i, 1));
+    return each;
   };
   OnnxOptions options;
   if (info.columns) {
     options.columns = onnx_columns(*info.columns);
     options.metadata["columns"] = names_of(options.columns).dump();
   }
-  options.output_names = {free_name(is_language     ? "logits"
-                                    : is_regression ? "prediction"
-                                                    : "probabilities",
-                                    options.columns)};
-  if (!info.class_names.empty()) options.metadata["classes"] = Json(info.class_names).dump();
+  options.output_names = output_names_of(info, options.columns);
+  if (!info.labels.empty()) {
+    options.metadata["labels"] = classes_of_labels(info).dump();
+  } else if (!info.class_names.empty()) {
+    options.metadata["classes"] = Json(info.class_names).dump();
+  }
   if (!info.thresholds.empty()) options.metadata["thresholds"] = Json(info.thresholds).dump();
   if (info.table) options.metadata["features"] = features_of(*info.table).dump();
   const Tensor example = example_of(info, source_of(run.config.data)->raw_dtype(info), run.device);
   export_onnx(predicted, *run.model, {example}, file.string(), options);
   return concat_to_string("wrote ", file.string(), ": ", inputs_text(info, example, options), ", ",
-                          options.output_names[0], " float32 [batch, ",
-                          to_string(info.output_shape()).substr(1), "\n");
+                          joined(options.output_names), " float32 [batch, ",
+                          has_several ? "1]" : to_string(info.output_shape()).substr(1), "\n");
 }
 
 }  // namespace
