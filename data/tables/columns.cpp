@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 #include <fnmatch.h>
 
@@ -131,7 +132,7 @@ std::optional<DateForm> date_form_of(const CellCounts& n, const CellReader& cell
 // Returns the words of the column that are not missing.
 std::vector<std::string_view> known_words(const CellReader& cells) {
   std::vector<std::string_view> out;
-  const std::vector<std::string_view>& words = cells.column().words();
+  const WordRange words = cells.column().words();
   for (size_t i = 0; i < words.size(); ++i) {
     if (!cells.is_missing_word(int64_t(i))) out.push_back(words[i]);
   }
@@ -367,6 +368,14 @@ void require_one_weight(const std::vector<ColumnSummary>& columns) {
 
 CellReader::CellReader(const RawColumn& column, const MissingCells& missing)
     : column_(&column), is_missing_word_(column.words().size()), missing_numbers_(missing.numbers) {
+  if (!column.has_distinct_words()) {
+    const std::unordered_set<std::string_view> words(missing.words.begin(), missing.words.end());
+    size_t index = 0;
+    for (const std::string_view word : column.words()) {
+      is_missing_word_[index++] = word.empty() || words.contains(word);
+    }
+    return;
+  }
   for (const std::string& word : missing.words) {
     const int64_t index = column.find_word(word);
     if (index >= 0) is_missing_word_[size_t(index)] = true;

@@ -41,8 +41,10 @@ struct MissingCells {
 struct ColumnSummary {
   std::string name;
   ColumnKind kind = ColumnKind::kIgnore;
-  int64_t distinct = 0, missing = 0;  // distinct: without those that are missing
-  std::string note{};                 // why it has this kind, for the report
+  // distinct: without missing ones. Of a column of identifiers (RawColumn::words()) it may be
+  // somewhat too high.
+  int64_t distinct = 0, missing = 0;
+  std::string note{};  // why it has this kind, for the report
   MissingCells missing_cells{};
   DateForm date_form = DateForm::kText;
   DateOrder date_order = DateOrder::kMonthFirst;

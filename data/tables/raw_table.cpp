@@ -45,6 +45,7 @@ class TableJoiner {
       progress_.total_bytes += error ? 0 : int64_t(size);
     }
     for (const auto& path : paths) read(path.string());
+    for (RawColumn& column : table_.columns) column.finish();
     note_decimal_commas();
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     table_.seconds = spent.count();
@@ -272,14 +273,15 @@ class TableJoiner {
   void note_decimal_commas() {
     if (options_.decimal == ",") return;
     for (const RawColumn& column : table_.columns) {
-      const auto& words = column.words();
-      const auto found = std::find_if(words.begin(), words.end(),
-                                      [](std::string_view word) { return !word.empty(); });
+      const auto words = column.words();
+      const auto found =
+          std::ranges::find_if(words, [](std::string_view word) { return !word.empty(); });
       if (found == words.end()) continue;
-      const auto number = csv::decorated_number(*found);
+      const std::string first(*found);
+      const auto number = csv::decorated_number(first);
       if (!number || number->kind != csv::DecoratedNumber::kDecimalComma) continue;
       table_.notes.push_back(concat_to_string(
-          "column ", in_quotes(column.name), " has words such as ", in_quotes(*found),
+          "column ", in_quotes(column.name), " has words such as ", in_quotes(first),
           "; if its numbers have decimal commas, say `read: {decimal: \",\"}`"));
       return;
     }

@@ -150,7 +150,7 @@ class CategoryIndex {
   CategoryIndex(const FeatureColumn& f, const CellReader& cells) : cells_(cells) {
     for (const std::string& word : f.words) index_.emplace(word, float(index_.size() + 1));
     missing_ = find("");
-    const auto& words = cells.column().words();
+    const WordRange words = cells.column().words();
     for (size_t i = 0; i < words.size(); ++i) {
       of_word_.push_back(cells.is_missing_word(int64_t(i)) ? missing_
                                                            : find(std::string(words[i])));

@@ -111,7 +111,9 @@ std::vector<int> group_parts(const RawTable& table, const std::vector<int64_t>& 
 // Returns the date or number of each row.
 std::vector<double> times_of(const RawTable& table, const std::vector<int64_t>& rows,
                              const RawColumn& column) {
-  const DateOrder order = find_date_order(column.words());
+  const WordRange range = column.words();
+  const std::vector<std::string_view> words(range.begin(), range.end());
+  const DateOrder order = find_date_order(words);
   std::vector<double> out;
   for (const int64_t row : rows) {
     const double time = column.is_number(row) ? column.number(row)

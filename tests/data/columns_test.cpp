@@ -166,5 +166,20 @@ TEST_F(Columns, ATargetHasClassesOrValues) {
   }
 }
 
+// Missing words are recognized in a column whose words may be repeated.
+TEST_F(Columns, OfIdentifiersHaveMissingWordsToo) {
+  std::string text = "id,y\n";
+  for (int i = 0; i < 100'000; ++i) {
+    text += concat_to_string(i % 50 == 3 ? "NA" : concat_to_string("id ", i), ",", i % 2, "\n");
+  }
+  const RawTable table = read_table({write("ids.csv", text)});
+  EXPECT_FALSE(table.columns[0].has_distinct_words());
+  const std::vector<ColumnSummary> found = understand_columns(
+      table, {.targets = {"y"}, .columns = {}, .missing = usual_missing_words(), .group = {}});
+  EXPECT_EQ(found[0].kind, ColumnKind::kIgnore);
+  EXPECT_EQ(found[0].missing, 2000);
+  EXPECT_EQ(found[0].distinct, 98'000);
+}
+
 }  // namespace
 }  // namespace taper::v0::data

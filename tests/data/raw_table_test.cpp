@@ -136,6 +136,51 @@ TEST_F(RawTables, ManyRowsAndWordsCrossEveryBoundary) {
   EXPECT_TRUE(t.place_of(kRows - 1).ends_with(concat_to_string("t.csv:", kRows + 1)));
 }
 
+// Words of a column in which nearly every row differs are not compared with each other.
+TEST_F(RawTables, IdentifiersKeepTheirWords) {
+  constexpr int64_t kRows = 150'000;
+  struct Row {
+    const char* what;
+    std::string (*word)(int64_t row);
+    int64_t words;     // in the list
+    bool is_distinct;  // whether the list has each word once
+  };
+  const Row rows[] = {
+      {"all differ", [](int64_t i) { return concat_to_string("id ", i); }, kRows, false},
+      {"later ones are repeated", [](int64_t i) { return concat_to_string("id ", i % 100'000); },
+       100'000, true},
+      {"numbers among them",
+       [](int64_t i) { return concat_to_string(i % 3 == 0 ? "" : "w", 1 + i / 2 * 2); }, 75'000,
+       true},
+      {"some are empty",
+       [](int64_t i) { return i % 100 == 0 ? std::string() : concat_to_string("id ", i); },
+       kRows - kRows / 100 + 1, false},
+      {"long ones",
+       [](int64_t i) {
+         const size_t size = i % 1000 == 7 ? size_t(248 + i % 13) : i % 40'000 == 5 ? 70'000u : 1u;
+         return concat_to_string(std::string(size, 'x'), i);
+       },
+       kRows, false}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    std::string text = "n,id\n";
+    for (int64_t i = 0; i < kRows; ++i) text += concat_to_string(i, ",", row.word(i), "\n");
+    const RawTable t = read(text);
+    ASSERT_EQ(t.rows, kRows);
+    const RawColumn& ids = t.columns[1];
+    for (int64_t i = 0; i < kRows; ++i) ASSERT_EQ(ids.text(i), row.word(i));
+    EXPECT_EQ(int64_t(ids.words().size()), row.words);
+    EXPECT_EQ(ids.has_distinct_words(), row.is_distinct);
+    EXPECT_EQ(ids.find_word(row.word(70'001)), ids.word(70'001));
+    EXPECT_EQ(ids.find_word("another word"), -1);
+    const RawTable twice = read_table({directory_ / "t.csv", directory_ / "t.csv"});
+    for (int64_t i = 0; i < 2 * kRows; i += 7) {
+      ASSERT_EQ(twice.columns[1].text(i), row.word(i % kRows));
+    }
+    EXPECT_TRUE(twice.columns[1].has_distinct_words());
+  }
+}
+
 TEST_F(RawTables, LinesAboveTheTableAreNamedWithTheOptionThatSkipsThem) {
   EXPECT_EQ(error_of("4,2,a,b,c\n1.5,2,0\n2.5,1,1\n3.5,4,0\n"),
             "t.csv:1: this line has 5 cells, but the rows from line 2 on have 3; what is neither a "

@@ -67,15 +67,38 @@ size_t WordList::slot_of(std::string_view word, uint32_t hash) const {
     const Slot& slot = slots_[at];
     if (slot.number == kFree) return at;
     if (slot.hash != hash) continue;
-    const std::string_view other = words_[slot.number];
+    const std::string_view other = (*this)[slot.number];
     const bool is_found =
         other.size() == word.size() && are_equal(other.data(), word.data(), word.size());
     if (is_found) return at;
   }
 }
 
+std::string_view WordList::operator[](int64_t number) const {
+  const int64_t after = std::max<int64_t>(number - kDense, 0);
+  const char* at = places_[size_t(std::min(number, kDense) + after / kGroup)];
+  for (int64_t skipped = after % kGroup;; --skipped) {
+    while (static_cast<unsigned char>(*at) == kNext) std::memcpy(&at, at + 1, sizeof at);
+    size_t size = static_cast<unsigned char>(*at++);
+    if (size == kLong) {
+      uint32_t longer;
+      std::memcpy(&longer, at, sizeof longer);
+      size = longer;
+      at += sizeof longer;
+    }
+    if (skipped == 0) return {at, size};
+    at += size;
+  }
+}
+
 int64_t WordList::find(std::string_view word) const {
   if (word.empty()) return empty_;
+  if (is_sampled_) {
+    for (int64_t i = 0; i < size_; ++i) {
+      if ((*this)[i] == word) return i;
+    }
+    return -1;
+  }
   if (slots_.empty()) return -1;
   const Slot& slot = slots_[slot_of(word, hash_of(word))];
   return slot.number == kFree ? -1 : int64_t(slot.number);
@@ -84,18 +107,25 @@ int64_t WordList::find(std::string_view word) const {
 int64_t WordList::add(std::string_view word, uint32_t hash) {
   if (word.empty()) {
     if (empty_ < 0) {
-      empty_ = std::ssize(words_);
-      words_.emplace_back("");
+      empty_ = size_;
+      append("");
     }
     return empty_;
   }
-  if (2 * words_.size() >= slots_.size()) enlarge();
+  if (is_sampled_ && !is_in_sample(hash)) {
+    append(word);
+    return size_ - 1;
+  }
+  if (2 * size_t(slots_used_) >= slots_.size()) enlarge();
   Slot& slot = slots_[slot_of(word, hash)];
-  if (slot.number != kFree) return int64_t(slot.number);
-  require<InputError>(words_.size() < kFree - 1, "a column has more than ", kFree - 2,
-                      " different words");
-  slot = {hash, uint32_t(words_.size())};
-  words_.push_back(stored(word));
+  ++sampled_;
+  if (slot.number != kFree) {
+    ++repeated_;
+    return int64_t(slot.number);
+  }
+  slot = {hash, uint32_t(size_)};
+  ++slots_used_;
+  append(word);
   return int64_t(slot.number);
 }
 
@@ -111,26 +141,102 @@ void WordList::enlarge() {
   }
 }
 
-std::string_view WordList::stored(std::string_view word) {
-  if (used_ + word.size() > block_size_) {
+void WordList::stop_looking_up() {
+  std::vector<Slot> old = std::exchange(slots_, {});
+  std::erase_if(old, [](const Slot& s) { return s.number == kFree || !is_in_sample(s.hash); });
+  slots_used_ = 0;
+  for (const Slot& slot : old) {
+    if (2 * size_t(slots_used_) >= slots_.size()) enlarge();
+    slots_[slot_of((*this)[slot.number], slot.hash)] = slot;
+    ++slots_used_;
+  }
+  is_sampled_ = true;
+  sampled_ = repeated_ = 0;
+}
+
+double WordList::repeated_share() const {
+  return sampled_ > 0 ? double(repeated_) / double(sampled_) : 0;
+}
+
+void WordList::append(std::string_view word) {
+  require<InputError>(size_ < int64_t(kFree) - 1, "a column has more than ", kFree - 2,
+                      " different words");
+  const size_t needed = word.size() + kMostOverhead + kLink;
+  if (used_ + needed > block_size_) {
     // Small columns get small blocks, for a table may have very many.
-    block_size_ = std::max(std::clamp(2 * block_size_, kFirstBlock, kLargestBlock), word.size());
-    blocks_.push_back(std::make_unique_for_overwrite<char[]>(block_size_));
+    const size_t size = std::max(std::clamp(2 * block_size_, kFirstBlock, kLargestBlock), needed);
+    auto block = std::make_unique_for_overwrite<char[]>(size);
+    if (!blocks_.empty()) {
+      char* const end = blocks_.back().get() + used_;
+      *end = char(kNext);
+      const char* const next = block.get();
+      std::memcpy(end + 1, &next, sizeof next);
+    }
+    blocks_.push_back(std::move(block));
+    block_size_ = size;
     used_ = 0;
   }
   char* to = blocks_.back().get() + used_;
-  used_ += word.size();
+  if (size_ < kDense || size_ % kGroup == 0) places_.push_back(to);
+  if (word.size() < kNext) {
+    *to++ = char(word.size());
+  } else {
+    const auto size = uint32_t(word.size());
+    *to++ = char(kLong);
+    std::memcpy(to, &size, sizeof size);
+    to += sizeof size;
+  }
   std::memcpy(to, word.data(), word.size());
-  return {to, word.size()};
+  used_ = size_t(to + word.size() - blocks_.back().get());
+  ++size_;
 }
 
 std::string RawColumn::text(int64_t row) const {
   const int64_t index = word(row);
-  return index < 0 ? concat_to_string(number(row)) : std::string(words()[size_t(index)]);
+  return index < 0 ? concat_to_string(number(row)) : std::string(words_[index]);
 }
 
 void RawColumn::add_words(std::string_view word, int64_t count) {
   for (int64_t i = 0; i < count; ++i) add_word(word);
+}
+
+void RawColumn::stop_looking_up_if_unique(int64_t rows) {
+  constexpr int64_t kMany = 1 << 16;
+  const bool is_unique = words_.size() > kMany && 10 * words_.size() > 9 * rows;
+  if (is_unique && words_.is_distinct()) words_.stop_looking_up();
+}
+
+void RawColumn::pack_chunk_before(int64_t row, CellAllocator& cells) {
+  if (has_distinct_words() || row % kChunk != 0 || row == 0) return;
+  const auto index = size_t(row / kChunk) - 1;
+  std::shared_ptr<uint64_t[]>& chunk = chunks_[index];
+  if (!chunk || is_number_cell(chunk[0])) return;
+  for (size_t i = 1; i < size_t(kChunk); ++i) {
+    if (chunk[i] != chunk[0] + i) return;
+  }
+  packed_.resize(chunks_.size());
+  packed_[index] = chunk[0];
+  cells.recycle(std::exchange(chunk, nullptr));
+}
+
+void RawColumn::finish() {
+  constexpr double kFew = 0.1;
+  if (words_.is_distinct() || words_.repeated_share() <= kFew) return;
+  WordList distinct;
+  std::vector<uint32_t> number;
+  for (int64_t i = 0; i < words_.size(); ++i) number.push_back(uint32_t(distinct.add(words_[i])));
+  CellAllocator cells;
+  for (int64_t row = 0; row < size_; ++row) {
+    const int64_t index = word(row);
+    if (index < 0) continue;
+    std::shared_ptr<uint64_t[]>& chunk = chunks_[size_t(row / kChunk)];
+    if (!chunk) {
+      chunk = cells.allocate(kChunk);
+      for (size_t i = 0; i < size_t(kChunk); ++i) chunk[i] = packed_[size_t(row / kChunk)] + i;
+    }
+    put(row, cell_of_word(number[size_t(index)]));
+  }
+  words_ = std::move(distinct);
 }
 
 int64_t RawColumn::reserve(int64_t row, CellAllocator* cells) {
@@ -159,6 +265,11 @@ std::shared_ptr<uint64_t[]> CellAllocator::allocate(int64_t count) {
   constexpr size_t kStride = RawColumn::kChunk * sizeof(uint64_t) + 320;
   if (count < RawColumn::kChunk) {
     return std::shared_ptr<uint64_t[]>(new uint64_t[size_t(count)]);
+  }
+  if (!unused_.empty()) {
+    std::shared_ptr<uint64_t[]> out = std::move(unused_.back());
+    unused_.pop_back();
+    return out;
   }
   if (!block_ || used_ + kStride > kBlock) {
     void* memory = std::aligned_alloc(kBlock, kBlock);

@@ -192,7 +192,7 @@ uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
 
 uint64_t RowScanner::cell_of(std::string_view text) {
   RawColumn& to = *target_->columns[column_];
-  const bool has_many = to.words().size() > PendingWords::kManyWords;
+  const bool has_many = size_t(to.word_list().size()) > PendingWords::kManyWords;
   // A text that the column already has as a word is not a number.
   const int64_t known = has_words_[column_] && !has_many ? to.find_word(text) : -1;
   if (known >= 0) return RawColumn::cell_of_word(known);
@@ -204,7 +204,9 @@ uint64_t RowScanner::cell_of(std::string_view text) {
     has_words_[column_] = char(!number);
     if (number) return std::bit_cast<uint64_t>(*number);
   }
-  if (!has_many || row_ < RawColumn::kChunk) return to.word_cell(text);
+  if (!has_many || row_ < RawColumn::kChunk || !to.has_distinct_words()) {
+    return to.word_cell(text);
+  }
   if (text.size() > PendingWords::kLongest) {
     pending_.flush();
     return to.word_cell(text);
@@ -216,7 +218,10 @@ uint64_t RowScanner::cell_of(std::string_view text) {
 
 void RowScanner::make_room() {
   room_ = (row_ / RawColumn::kChunk + 1) * RawColumn::kChunk;  // the next chunk is elsewhere
+  pending_.flush();
   for (size_t i = 0; i < cells_.size(); ++i) {
+    target_->columns[i]->stop_looking_up_if_unique(row_);
+    if (target_->cells) target_->columns[i]->pack_chunk_before(row_, *target_->cells);
     room_ = std::min(room_, target_->columns[i]->reserve(row_, target_->cells));
     cells_[i] = target_->columns[i]->chunk(row_);
   }
