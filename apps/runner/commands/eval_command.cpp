@@ -7,7 +7,6 @@
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/run_metadata.h"
-#include "apps/runner/train/threshold.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {

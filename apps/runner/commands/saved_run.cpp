@@ -7,10 +7,10 @@
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/data_info.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
-#include "apps/runner/train/threshold.h"
 #include "framework/base/log.h"
 #include "framework/kernels/random/random.h"
 

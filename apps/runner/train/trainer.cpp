@@ -7,11 +7,11 @@
 
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/data_info.h"
+#include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/resume.h"
-#include "apps/runner/train/threshold.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"

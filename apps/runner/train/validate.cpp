@@ -16,7 +16,6 @@
 #include "apps/runner/settings/autocast.h"
 #include "apps/runner/train/preflight.h"
 #include "apps/runner/train/state.h"
-#include "apps/runner/train/threshold.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/factory/generator.h"
 #include "framework/io/input_file.h"

@@ -1,10 +1,9 @@
-#include "apps/runner/train/threshold.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/run/evaluate.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
