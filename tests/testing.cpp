@@ -12,6 +12,12 @@ std::vector<Device> all_devices() {
   return devices;
 }
 
+std::vector<std::pair<Device, Device>> device_pairs() {
+  std::vector<std::pair<Device, Device>> pairs{{Device(), Device("cpu:1")}};
+  if (cuda::device_count() > 1) pairs.push_back({Device("cuda:0"), Device("cuda:1")});
+  return pairs;
+}
+
 bool skip_without_cuda() {
   if (cuda::is_available()) return false;
   [] { GTEST_SKIP() << "needs a GPU: " << cuda::unavailable_reason(); }();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,10 @@ namespace taper::v0::test {
 
 // Returns the CPU and, if one is available, a GPU. Test bodies loop over them.
 std::vector<Device> all_devices();
+
+// Returns pairs of different devices that compute the same bits: two CPU devices and, if there are
+// two GPUs, these.
+std::vector<std::pair<Device, Device>> device_pairs();
 
 // Returns true and marks the test as skipped, with the reason, if no GPU is available:
 // `if (skip_without_cuda()) return;`

@@ -1,6 +1,10 @@
 // The device that holds a tensor: "cpu", "cuda" (the GPU that is current at the time of use) or
 // "cuda:1". Syntax and messages:
 // https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+//
+// "cpu:0" is "cpu". "cpu:1", "cpu:2" and so on are devices of their own: they use the same memory
+// and threads as "cpu", but an operator refuses tensors of different devices, as it does for GPUs.
+// Programs for several GPUs can thus be tested on a machine without a GPU.
 #pragma once
 
 #include <concepts>

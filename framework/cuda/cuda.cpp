@@ -200,7 +200,7 @@ void synchronize(int index) {
 }
 
 Device resolve(Device device) {
-  if (device.is_cpu()) return Device();
+  if (device.is_cpu()) return device.index() > 0 ? device : Device();
   return Device(DeviceType::kCuda, driver::checked(device.index()));
 }
 

@@ -62,8 +62,9 @@ std::string cudnn_version();
 // index).
 void synchronize(int index = -1);
 
-// Replaces "cuda" by "cuda:<current device>" and "cpu:0" by "cpu". Throws AcceleratorError if the
-// device cannot be used.
+// Replaces "cuda" by "cuda:<current device>" and "cpu:0" by "cpu". Keeps "cpu:1" and so on, which
+// are further devices (framework/base/device.h). Throws AcceleratorError if the device cannot be
+// used.
 Device resolve(Device device);
 
 // Makes a device current until the end of the scope. "cuda" without an index keeps the current

@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "framework/base/device.h"
 #include "framework/base/error.h"
 #include "framework/memory/small_blocks.h"
 
@@ -39,6 +40,8 @@ Cache& cache() {
 }
 
 std::atomic<size_t> allocated{0}, peak{0};
+// The part of `allocated` that is on "cpu:1", "cpu:2" and so on.
+std::array<std::atomic<std::ptrdiff_t>, Device::kMaxIndex + 1> on_others{};
 
 CpuAllocator source = {
     [](size_t nbytes, size_t align) noexcept {
@@ -128,6 +131,17 @@ void free(void* block, size_t nbytes) noexcept {
 MemoryStats memory_stats() {
   std::lock_guard lock(cache().mutex);
   return {allocated.load(), peak.load(), cache().cached};
+}
+
+size_t allocated_on(int index) {
+  if (index > 0) return size_t(on_others[size_t(index)].load());
+  std::ptrdiff_t others = 0;
+  for (const auto& bytes : on_others) others += bytes.load();
+  return allocated.load() - size_t(others);
+}
+
+void count_on(int index, std::ptrdiff_t nbytes) noexcept {
+  on_others[size_t(index)].fetch_add(nbytes, std::memory_order_relaxed);
 }
 
 void reset_peak() { peak = allocated.load(); }

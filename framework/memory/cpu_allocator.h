@@ -37,6 +37,10 @@ struct MemoryStats {
   size_t cached;     // bytes in cached blocks
 };
 MemoryStats memory_stats();
+// Returns the bytes in tensors on "cpu" (an index up to 0) or "cpu:N".
+size_t allocated_on(int index);
+// Counts bytes of allocate() as memory of "cpu:N" instead of "cpu". A negative number undoes that.
+void count_on(int index, std::ptrdiff_t nbytes) noexcept;
 // Resets `peak` to the bytes that are allocated now.
 void reset_peak();
 // Returns the cached blocks to the system.

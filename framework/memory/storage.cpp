@@ -23,9 +23,10 @@ StoragePtr make_header(size_t nbytes, Device device) {
   return StoragePtr::adopt(storage);
 }
 
-StoragePtr allocate_inline(size_t nbytes) {
+StoragePtr allocate_inline(size_t nbytes, Device device) {
   char* block = static_cast<char*>(cpu::allocate(kHeader + nbytes));
   Storage* storage = new (block) Storage;
+  storage->device = device;
   storage->data = block + kHeader;
   storage->nbytes = nbytes;
   storage->context = storage;
@@ -35,12 +36,15 @@ StoragePtr allocate_inline(size_t nbytes) {
 // Returns whether the data follow the header. Only such a storage is its own context.
 bool is_inline(const Storage& storage) { return storage.context == &storage; }
 
+// Returns whether this is "cpu:1", "cpu:2" and so on.
+bool is_other_cpu(Device device) { return device.is_cpu() && device.index() > 0; }
+
 void free_cpu(Storage& storage) noexcept { cpu::free(storage.data, storage.nbytes); }
 
-StoragePtr allocate_cpu(size_t nbytes) {
+StoragePtr allocate_cpu(size_t nbytes, Device device = {}) {
   if (nbytes > 0 && nbytes <= kMostInline && !uses_uncached_allocator())
-    return allocate_inline(nbytes);
-  StoragePtr storage = make_header(nbytes, Device());
+    return allocate_inline(nbytes, device);
+  StoragePtr storage = make_header(nbytes, device);
   if (nbytes == 0) return storage;
   storage->data = cpu::allocate(nbytes);
   storage->free = free_cpu;
@@ -52,6 +56,9 @@ StoragePtr allocate_cpu(size_t nbytes) {
 void Storage::destroy(Storage* storage) noexcept {
   const bool in_one_block = is_inline(*storage);
   const size_t nbytes = storage->nbytes;
+  if (is_other_cpu(storage->device) && !storage->borrowed) {
+    cpu::count_on(storage->device.index(), -std::ptrdiff_t(nbytes));
+  }
   if (storage->free) storage->free(*storage);
   storage->~Storage();
   if (in_one_block) return cpu::free(storage, kHeader + nbytes);
@@ -59,6 +66,11 @@ void Storage::destroy(Storage* storage) noexcept {
 }
 
 StoragePtr allocate(size_t nbytes, Device device) {
+  if (is_other_cpu(device)) {
+    StoragePtr storage = allocate_cpu(nbytes, device);
+    cpu::count_on(device.index(), std::ptrdiff_t(nbytes));
+    return storage;
+  }
   if (device.is_cpu()) return allocate_cpu(nbytes);
   if constexpr (kHasCuda) return cuda::allocate(nbytes, device.index());
   throw AcceleratorError(cuda::unavailable_reason());

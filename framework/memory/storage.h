@@ -32,7 +32,7 @@ struct Storage {
   static void destroy(Storage* storage) noexcept;
 };
 
-// Returns uninitialized memory on a device whose index is known ("cpu" or "cuda:N"). CPU memory is
+// Returns uninitialized memory on a resolved device: "cpu", "cpu:N" or "cuda:N". CPU memory is
 // aligned to 64 bytes. GPU memory belongs to the current stream. Throws OutOfMemoryError.
 StoragePtr allocate(size_t nbytes, Device device);
 

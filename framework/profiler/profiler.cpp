@@ -138,7 +138,7 @@ void close_range(uint64_t number) {
   }
   r.end = now();
   r.bytes = int64_t(r.device.is_cuda() ? cuda::memory_allocated(r.device.index())
-                                       : cpu::memory_stats().allocated);
+                                       : cpu::allocated_on(r.device.index()));
 }
 
 std::string event(const Range& r, const char* category, int process, int thread, double begin,
@@ -221,12 +221,18 @@ std::string Profiler::Session::gpu_json(const Range& r) const {
                duration);
 }
 
-std::vector<int64_t> Profiler::allocated_bytes() {
+std::vector<Profiler::Allocation> Profiler::allocations() {
   stop();
-  std::vector<int64_t> out;
+  std::vector<Allocation> out;
   for (const Range& r : session_->ranges) {
-    if (r.kind == RangeKind::kOp && r.end > 0) out.push_back(r.bytes);
+    if (r.kind == RangeKind::kOp && r.end > 0) out.push_back({r.device, r.bytes});
   }
+  return out;
+}
+
+std::vector<int64_t> Profiler::allocated_bytes() {
+  std::vector<int64_t> out;
+  for (const Allocation& allocation : allocations()) out.push_back(allocation.bytes);
   return out;
 }
 

@@ -69,8 +69,14 @@ class Profiler {
 
   // Ends the recording. Waits for the GPUs that were used.
   void stop();
-  // Ends the recording. Returns, for each op in the order of their start, the number of bytes in
-  // tensors on the op's device after the op.
+  // An op's device, and the number of bytes in tensors on that device after the op.
+  struct Allocation {
+    Device device;
+    int64_t bytes;
+  };
+  // Ends the recording. Returns an entry for each op, in the order of their start.
+  std::vector<Allocation> allocations();
+  // Like allocations(), without the devices.
   std::vector<int64_t> allocated_bytes();
   // Ends the recording and writes JSON trace events. Throws OutputError if the file cannot be
   // written.

@@ -196,13 +196,13 @@ DType result_type(Operands operands) {
 Device common_device(const char* op, Operands operands) {
   Device common;
   for (const Tensor* x : operands) {
-    if (counts(x) && x->is_cuda() && common.is_cpu()) common = x->device();
+    if (counts(x) && common == Device()) common = x->device();
   }
-  if (common.is_cpu()) return common;
+  if (common == Device()) return common;
 
   for (const Tensor* x : operands) {
     if (!counts(x) || x->device() == common) continue;
-    const bool scalar = x->is_cpu() && x->dim() == 0;
+    const bool scalar = x->device() == Device() && x->dim() == 0;
     if (!scalar) {
       throw Error("Expected all tensors to be on the same device, but found at least two devices, ",
                   common, " and ", x->device(), "!", describe(op, operands));

@@ -55,9 +55,9 @@ TensorIterator make_iterator(void* out, DType out_dtype, const void* in, DType i
 // https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 DType result_type(std::initializer_list<const Tensor*> operands);
 
-// Returns the device of an element-wise result. 0-dim CPU tensors may be combined with CUDA
-// tensors. Otherwise throws Error for operands on two devices, with PyTorch's message, `op`, shapes
-// and dtypes.
+// Returns the device of an element-wise result. 0-dim tensors on "cpu" may be combined with tensors
+// of any other device. Otherwise throws Error for operands on two devices, with PyTorch's message,
+// `op`, shapes and dtypes.
 Device common_device(const char* op, std::initializer_list<const Tensor*> operands);
 
 // Returns the number that a tensor made by wrap_scalar contains.

@@ -50,7 +50,9 @@ void copy_across(const Tensor& out, const Tensor& x, bool non_blocking) {
 
 void copy_into(const Tensor& out, const Tensor& x, bool non_blocking) {
   if (out.numel() == 0) return;
-  if (out.device() != x.device()) return copy_across(out, x, non_blocking);
+  // Two CPU devices use the same memory.
+  const bool is_local = out.device() == x.device() || (out.is_cpu() && x.is_cpu());
+  if (!is_local) return copy_across(out, x, non_blocking);
   copy_on_device(out, x);
 }
 

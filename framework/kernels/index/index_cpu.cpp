@@ -143,7 +143,8 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
 
 Tensor nonzero(const Tensor& mask) {
   const std::span<const bool> chosen = elements<bool>(mask);
-  Tensor places = Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, Device());
+  Tensor places =
+      Tensor::make({std::count(chosen.begin(), chosen.end(), true)}, kInt64, mask.device());
   int64_t *to = pointer<int64_t>(places), *const end = to + places.numel();
   for (int64_t i = 0; to != end; ++i) {
     *to = i;

@@ -192,7 +192,7 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
   const NormSizes& s = norm.sizes;
   const bool columns = s.inner == 1;
   const int64_t chunk = columns ? kRows : 1, chunks = (s.outer + chunk - 1) / chunk;
-  const Tensor parts = Tensor::make({2, chunks, s.channels}, dtype_of<T>, Device());
+  const Tensor parts = Tensor::make({2, chunks, s.channels}, dtype_of<T>, x.device());
   T *dots = pointer<T>(parts), *sums = dots + chunks * s.channels;
   std::vector<T> pivot(size_t(s.channels));
   visit_floating(dy.defined() ? kFloat32 : x.dtype(), [&](auto tag) {
