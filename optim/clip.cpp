@@ -29,17 +29,13 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, RealArg norm_type,
                       BoolArg error_if_nonfinite) {
   require<ValueError>(norm_type > 0, "norm_type must be above 0, but got ", norm_type);
   if (tensors.empty()) return zeros({});
-  std::vector<Tensor> norms;
-  for (const auto& list : by_device(tensors)) {
-    norms.push_back(norm_of(list, norm_type).to(tensors[0].device()));
-  }
-  if (norms.size() > 1) norms = {norm_of(norms, norm_type)};
-  require(!error_if_nonfinite || std::isfinite(norms[0].item<double>()), "The total norm of order ",
+  const Tensor norm = norm_of(tensors, norm_type);
+  require(!error_if_nonfinite || std::isfinite(norm.item<double>()), "The total norm of order ",
           norm_type,
           " for gradients from `parameters` is non-finite, so it cannot be clipped. To "
           "disable this error and scale the gradients by the non-finite norm anyway, pass "
           "false for `error_if_nonfinite`");
-  return norms[0];
+  return norm;
 }
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& params, RealArg max_norm, RealArg norm_type,

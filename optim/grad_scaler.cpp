@@ -40,12 +40,16 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   if (grads.empty()) throw Error("No inf checks were recorded for this optimizer.");
   for (const Tensor& grad : grads) {
     require<ValueError>(grad.dtype() != kFloat16, "Attempting to unscale FP16 gradients.");
-    require(grad.device() == scale_.device(), "Attempted unscale_ of gradients on ", grad.device(),
-            " but _scale is on ", scale_.device(),
-            "; call scaler.scale(loss) on the same device before backward()");
   }
-  const kernels::Unscale rule{{}, pointer<float>(scale_)};
-  jobs_[&optimizer] = {kernels::join_list("unscale_", rule, grads)};
+  Tensor found;
+  for (const auto& list : by_device(grads)) {
+    const Tensor scale = scale_.to(list[0].device());
+    const kernels::Unscale rule{{}, pointer<float>(scale)};
+    const Tensor here = kernels::join_list("unscale_", rule, list).to(scale_.device());
+    if (found.defined()) kernels::binary_into(kernels::BinaryOp::kMaximum, found, found, here);
+    if (!found.defined()) found = here;
+  }
+  jobs_[&optimizer] = {found};
 }
 
 void GradScaler::step(Optimizer& optimizer) {

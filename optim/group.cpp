@@ -107,12 +107,10 @@ void Group::prepare(Slot& slot) const {
 
 void Group::step(const std::vector<Slot*>& part, const Tensor& found_inf) {
   const Device device = part[0]->param.device();
-  if (found_inf.defined() && found_inf.device() != device) {
-    throw Error("found_inf is on ", found_inf.device(), " and a parameter on ", device);
-  }
+  const Tensor found_here = found_inf.defined() ? found_inf.to(device) : found_inf;
   const bool counts = traits.count != OptimizerTraits::kUncounted;
   const Tensor count = counts ? own_count(part) : part[0]->step;
-  const kernels::StepScalars scalars{device_lr(device), count, found_inf, counts};
+  const kernels::StepScalars scalars{device_lr(device), count, found_here, counts};
   std::vector<kernels::Update> updates;
   updates.reserve(part.size());
   for (Slot* slot : part) {

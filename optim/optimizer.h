@@ -90,8 +90,8 @@ class Optimizer {
   void set_lr(size_t group, double lr);
   // Returns the parameters of all groups, in order.
   std::vector<Tensor> parameters() const;
-  // Sets a 0-dim float32 tensor on the device of the parameters. While it is not 0, steps change
-  // nothing. An undefined tensor removes it.
+  // Sets a 0-dim float32 tensor. While it is not 0, steps change nothing. A step copies it to each
+  // device of the parameters. An undefined tensor removes it.
   void set_found_inf(const Tensor& found_inf) { found_inf_ = found_inf; }
   // Calls step() if found_inf is 0. Synchronizes unless skips_on_device().
   void step_unless(const Tensor& found_inf);

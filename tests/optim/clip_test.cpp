@@ -205,5 +205,29 @@ TEST(Clip, GradientsOnTwoDevicesHaveOneNorm) {
   EXPECT_NEAR(values_of(there.grad())[0], -0.5, 1e-6);
 }
 
+// The order in which values are added does not depend on the devices.
+TEST(Clip, GradientsOfSeveralDevicesGiveTheBitsOfOne) {
+  for (const auto& [first, second] : device_pairs()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      for (const double p : {2.0, 1.0, 3.0, kInf}) {
+        std::vector<Tensor> together, apart;
+        for (int i = 0; i < 9; ++i) {
+          for (const Tensor& grad : grads_of_all_kinds(dtype, first)) {
+            together.push_back(param_with(grad.clone()));
+            apart.push_back(param_with(grad.to(i % 3 == 1 ? second : first, {.copy = true})));
+          }
+        }
+        const Tensor want = clip_grad_norm_(together, 0.5, p);
+        const Tensor got = clip_grad_norm_(apart, 0.5, p);
+        EXPECT_EQ(got.device(), first);
+        EXPECT_TRUE(same_bits(got, want)) << p;
+        for (size_t i = 0; i < apart.size(); ++i) {
+          EXPECT_TRUE(same_bits(apart[i].grad().to(first), together[i].grad())) << i;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace taper::v0::test

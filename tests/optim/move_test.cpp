@@ -56,6 +56,45 @@ TEST(MovedOptimizer, GoesOnWithTheSameBits) {
   }
 }
 
+// Parameters on several devices are updated as on one. Half of them have no gradient in the first
+// step, so that the numbers of updates differ.
+TEST(Optimizer, UpdatesParametersOfSeveralDevicesToTheSameBits) {
+  for (const auto& [first, second] : device_pairs()) {
+    for (const AnyOptimizer& kind : all_optimizers()) {
+      for (const DType dtype : {kFloat32, kBFloat16}) {
+        const std::vector<Tensor> together = leaves(kind, dtype, first);
+        std::vector<Tensor> apart;
+        for (const Tensor& p : leaves(kind, dtype, first)) {
+          const Device device = apart.size() % 2 == 0 ? second : first;
+          apart.push_back(p.detach().to(device, {.copy = true}).requires_grad_());
+        }
+        const auto one = kind.make(together, is_half(dtype));
+        const auto two = kind.make(apart, is_half(dtype));
+        for (int t = 0; t < 3; ++t) {
+          for (const auto& params : {together, apart}) {
+            give_gradients(params, t);
+            for (size_t i = 0; t == 0 && i < params.size(); i += 3) params[i].set_grad({});
+          }
+          const Tensor found_inf = full({}, t == 1 ? 1.0 : 0.0, {.device = second});
+          one->step_unless(found_inf.to(first));
+          two->step_unless(found_inf);
+        }
+        std::vector<Tensor> brought;
+        for (const Tensor& p : apart) brought.push_back(p.detach().to(first));
+        for (size_t i = 0; i < brought.size(); ++i) {
+          EXPECT_TRUE(same_bits(brought[i], together[i].detach())) << kind.name << " " << i;
+        }
+        const std::vector<NamedTensor> state = two->state_dict(), want = one->state_dict();
+        ASSERT_EQ(state.size(), want.size()) << kind.name;
+        for (size_t i = 0; i < state.size(); ++i) {
+          EXPECT_TRUE(same_bits(state[i].tensor.to(want[i].tensor.device()), want[i].tensor))
+              << kind.name << " " << state[i].name;
+        }
+      }
+    }
+  }
+}
+
 TEST(MovedOptimizer, OfAKindOfItsOwnGoesOn) {
   Linear net(2, 1);
   const auto closure = [&] {

@@ -242,16 +242,27 @@ TEST(GradScaler, StateGoesOnWhereItWas) {
   }
 }
 
-TEST(GradScaler, FollowsTheLossToTheGpu) {
-  if (skip_without_cuda()) return;
-  GradScaler scaler({.init_scale = 4});
-  EXPECT_EQ(scaler.scale(ones({})).item<double>(), 4);
-  EXPECT_TRUE(scaler.scale(ones({}).cuda()).is_cuda());
-  const Tensor w = weight(kFloat32, Device());
-  SGD optimizer(std::vector<Tensor>{w}, {.lr = 1});
-  w.set_grad(ones({5}));
-  EXPECT_TRUE(refuses<Error>([&] { return scaler.step(optimizer), 0; },
-                             "Attempted unscale_ of gradients on cpu"));
+// The scale follows the loss to its device.
+TEST(GradScaler, UnscalesGradientsOfSeveralDevices) {
+  for (const auto& [first, second] : device_pairs()) {
+    SCOPED_TRACE(to_string(second));
+    for (const float bad : {0.0f, HUGE_VALF}) {
+      GradScaler scaler({.init_scale = 4});
+      EXPECT_EQ(scaler.scale(ones({})).item<double>(), 4);
+      EXPECT_EQ(scaler.scale(ones({}, {.device = second})).device(), second);
+      const Tensor a = weight(kFloat32, first), b = weight(kFloat32, second);
+      const Tensor before = a.detach().clone();
+      SGD optimizer(std::vector<Tensor>{a, b}, {.lr = 1});
+      a.set_grad(full({5}, 8.0, {.device = first}));
+      b.set_grad(full({5}, 8.0 + bad, {.device = second}));
+      scaler.step(optimizer);
+      const Tensor expected = bad == 0 ? before - 2 : before;
+      EXPECT_TRUE(same_bits(a.detach(), expected));
+      EXPECT_TRUE(same_bits(b.detach().to(first), expected));
+      scaler.update();
+      EXPECT_EQ(scaler.get_scale(), bad == 0 ? 4 : 2);
+    }
+  }
 }
 
 }  // namespace

@@ -45,21 +45,39 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entries,
-              const ListRule& any_rule, const Root& root) {
+int chunk_of(int64_t numel) { return list_chunk(numel); }
+
+void run_values(const char* op, int device, const std::vector<ListEntry<2>>& entries,
+                const ListRule& any_rule, int chunk, double* values) {
   const taper::cuda::Launch on(device);
-  const int64_t n = count_chunks(entries, list_chunk(entries));
-  const taper::cuda::Scratch memory(size_t(n + 1) * sizeof(double), device);
-  double* parts = memory.as<double>();
   const auto run = [&](const auto& rule) {
     using R = std::decay_t<decltype(rule)>;
-    for_each_chunk(op, on, entries, ChunkJob<R>{rule, parts});
+    for_each_chunk(op, on, entries, chunk, ChunkJob<R>{rule, values});
+  };
+  std::visit(run, any_rule);
+}
+
+void join_values(const char* op, int device, const double* values, int64_t n,
+                 const ListRule& any_rule, const Root& root) {
+  const taper::cuda::Launch on(device);
+  const auto join = [&](const auto& rule) {
+    using R = std::decay_t<decltype(rule)>;
     if constexpr (R::kJoin != Join::kNone) {
-      join_kernel<<<1, kThreads, 0, on.stream>>>(parts, n, Joiner<R::kJoin>(), root);
+      join_kernel<<<1, kThreads, 0, on.stream>>>(values, n, Joiner<R::kJoin>(), root);
       on.check(op);
     }
   };
-  std::visit(run, any_rule);
+  std::visit(join, any_rule);
+}
+
+void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entries,
+              const ListRule& rule, const Root& root) {
+  const taper::cuda::DeviceGuard guard(device);
+  const int chunk = list_chunk(numel_of(entries));
+  const int64_t n = count_chunks(entries, chunk);
+  const taper::cuda::Scratch memory(size_t(n + 1) * sizeof(double), device);
+  run_values(op, device, entries, rule, chunk, memory.as<double>());
+  join_values(op, device, memory.as<double>(), n, rule, root);
 }
 
 }  // namespace taper::v0::kernels::cuda

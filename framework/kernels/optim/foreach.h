@@ -125,8 +125,9 @@ using ListRule = std::variant<Magnitude<1, Join::kSum>, Magnitude<2, Join::kSum>
 // xs are.
 void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
               const std::vector<Tensor>& ys = {});
-// Like run_list, but also returns the reduced values to the power 1/p, 0-dim. Returns 0 for an
-// empty list.
+// Like run_list, but also returns the reduced values to the power 1/p, 0-dim, on the device of the
+// first tensor. If the rule has no pointers, the tensors may be on several devices. The result has
+// the same bits as if all of them were on one.
 Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
                  DType dtype = kFloat32, double p = 1);
 
@@ -142,12 +143,24 @@ struct Root {
     if (!wide) *static_cast<float*>(out) = float(y);
   }
 };
+
+// run_values() writes the reduced values of the chunks to `values`. join_values() reduces n of
+// them. chunk_of() returns the number of elements in a chunk of a list with `numel` elements in
+// all.
 namespace cpu {
+int chunk_of(int64_t numel);
+void run_values(const std::vector<ListEntry<2>>& entries, const ListRule& rule, double* values);
+void join_values(const double* values, int64_t n, const ListRule& rule, const Root& root);
 void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& rule, const Root& root);
-}
+}  // namespace cpu
 namespace cuda {
+int chunk_of(int64_t numel);
+void run_values(const char* op, int device, const std::vector<ListEntry<2>>& entries,
+                const ListRule& rule, int chunk, double* values);
+void join_values(const char* op, int device, const double* values, int64_t n, const ListRule& rule,
+                 const Root& root);
 void run_list(const char* op, int device, const std::vector<ListEntry<2>>& entries,
               const ListRule& rule, const Root& root);
-}
+}  // namespace cuda
 
 }  // namespace taper::v0::kernels

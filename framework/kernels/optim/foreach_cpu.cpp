@@ -28,20 +28,32 @@ template <class C, class R> double run_chunk(const ListChunk<2>& chunk, const R&
 
 }  // namespace
 
-void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& any_rule,
-              const Root& root) {
-  std::vector<double> parts(size_t(count_chunks(entries, kListChunk)));
-  const auto run = [&]<class R>(const R& rule) {
+int chunk_of(int64_t) { return kListChunk; }
+
+void run_values(const std::vector<ListEntry<2>>& entries, const ListRule& any_rule,
+                double* values) {
+  const auto run = [&](const auto& rule) {
     for_each_chunk(entries, [&](const ListChunk<2>& chunk) {
       const bool wide = chunk.dtype[0] == kFloat64;
-      parts[size_t(chunk.number)] =
-          wide ? run_chunk<double>(chunk, rule) : run_chunk<float>(chunk, rule);
+      values[chunk.number] = wide ? run_chunk<double>(chunk, rule) : run_chunk<float>(chunk, rule);
     });
-    double total = 0;
-    for (const double part : parts) total = Joiner<R::kJoin>()(total, part);
-    if (root.out) root(total);
   };
   std::visit(run, any_rule);
+}
+
+void join_values(const double* values, int64_t n, const ListRule& any_rule, const Root& root) {
+  const auto join = [&]<class R>(const R&) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) total = Joiner<R::kJoin>()(total, values[i]);
+    root(total);
+  };
+  std::visit(join, any_rule);
+}
+
+void run_list(const std::vector<ListEntry<2>>& entries, const ListRule& rule, const Root& root) {
+  std::vector<double> values(size_t(count_chunks(entries, kListChunk)));
+  run_values(entries, rule, values.data());
+  if (root.out) join_values(values.data(), std::ssize(values), rule, root);
 }
 
 }  // namespace taper::v0::kernels::cpu

@@ -55,12 +55,13 @@ __global__ void __launch_bounds__(kThreads)
   f(chunk_of_block(list));
 }
 
-// Returns the number of elements per chunk, a multiple of 4. Small models need many blocks; large
-// ones benefit from fewer.
-template <int kRoles> int list_chunk(const std::vector<ListEntry<kRoles>>& entries) {
+// Returns the number of elements per chunk, a multiple of 4, for a list with `numel` elements in
+// all. Small models need many blocks; large ones benefit from fewer.
+inline int list_chunk(int64_t numel) { return numel < (int64_t(1) << 22) ? 2048 : 8192; }
+template <int kRoles> int64_t numel_of(const std::vector<ListEntry<kRoles>>& entries) {
   int64_t numel = 0;
   for (const ListEntry<kRoles>& e : entries) numel += e.numel;
-  return numel < (int64_t(1) << 22) ? 2048 : 8192;
+  return numel;
 }
 
 // Launches entries from `begin` on and returns the first entry of the next launch.
@@ -95,11 +96,10 @@ size_t launch_list(const char* op, const taper::cuda::Launch& on,
 }
 
 // Calls f(chunk) for every chunk of the list, in the kThreads threads of a block. There are
-// count_chunks(entries, list_chunk(entries)) chunks.
+// count_chunks(entries, chunk) chunks.
 template <int kRoles, class F>
 void for_each_chunk(const char* op, const taper::cuda::Launch& on,
-                    const std::vector<ListEntry<kRoles>>& entries, const F& f) {
-  const int chunk = list_chunk(entries);
+                    const std::vector<ListEntry<kRoles>>& entries, int chunk, const F& f) {
   int64_t number = 0;
   for (size_t done = 0; done < entries.size();) {
     done = entries.size() - done <= size_t(kFew<kRoles>)

@@ -2,8 +2,8 @@
 // weights. Every tensor is split into chunks that are numbered through the list. A chunk is the
 // work of one block on the GPU (one launch for all) and of one task on the CPU.
 //
-//   cpu::for_each_chunk(entries, f);             framework/kernels/optim/tensor_list_cpu.h
-//   cuda::for_each_chunk(op, on, entries, f);    framework/kernels/optim/tensor_list.cuh
+//   cpu::for_each_chunk(entries, f);                 framework/kernels/optim/tensor_list_cpu.h
+//   cuda::for_each_chunk(op, on, entries, chunk, f); framework/kernels/optim/tensor_list.cuh
 #pragma once
 
 #include <vector>

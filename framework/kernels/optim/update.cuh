@@ -114,7 +114,8 @@ void OnGpu::update(const std::vector<Update>& updates, const StepScalars& scalar
   const auto run = [&](auto tag, const auto& entries) {
     const cuda::UpdateJob<typename decltype(tag)::type, Rule> f{
         rule, pointer<const double>(scalars.lr), step, found_inf, scalars.advances, counts};
-    cuda::for_each_chunk("optimizer step", on, entries, f);
+    cuda::for_each_chunk("optimizer step", on, entries, cuda::list_chunk(cuda::numel_of(entries)),
+                         f);
   };
   run(TypeTag<float>(), floats);
   run(TypeTag<double>(), doubles);
