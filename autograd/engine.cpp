@@ -66,6 +66,7 @@ class Pass {
   void deliver(const Edge& edge, Tensor dy) {
     if (!edge.node || !dy.defined()) return;
     if (!into_leaves_ && !reached_.contains(edge.node.get())) return;
+    if (edge.node->is_move && !is_observed(*edge.node)) return move_on(*edge.node, dy);
     Tensor& sum = gradients_of(edge.node)[edge.output];
     sum = sum.defined() ? sum.add(dy) : std::move(dy);
   }
@@ -139,6 +140,21 @@ class Pass {
       return {n.pending, n.num_outputs};
     }
     return elsewhere_[&n] = std::vector<Tensor>(n.num_outputs);
+  }
+
+  // Returns whether something needs the sum of the gradients that reach a node.
+  bool is_observed(const Node& node) const {
+    return node.hooks.load(std::memory_order_acquire) || !node.retained.empty() ||
+           std::ranges::any_of(captures_,
+                               [&](const Capture& c) { return c.edge.node.get() == &node; });
+  }
+
+  // Delivers one gradient of a copy to another device to its input.
+  void move_on(Node& node, const Tensor& dy) {
+    Tensor dx;
+    Gradients g(node, {&dy, 1}, {&dx, 1});
+    node.apply(node.closure, g);
+    deliver(node.edges[0], std::move(dx));
   }
 
   void clear(Node& node) {

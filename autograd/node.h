@@ -86,6 +86,9 @@ struct Node : NodeBase {
   std::atomic<uint64_t> visit{0};
   Tensor* pending = nullptr;
   bool accumulates = false;  // adds into a leaf's grad
+  // Copies to another device. The engine passes each gradient on at once instead of their sum, so
+  // that gradients are added in the same order as without the copy.
+  bool is_move = false;
   // Hooks that run on the gradients of the outputs before the closure. Null until the first is
   // registered.
   std::atomic<Hooks*> hooks{nullptr};

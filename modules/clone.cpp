@@ -65,7 +65,8 @@ void CloneGuard::finish() const {
   }
 }
 
-Module::Module(Module& other) : children_(other.children_), training_(other.training_) {
+Module::Module(Module& other)
+    : children_(other.children_), placement_(other.placement_), training_(other.training_) {
   Copies& all = copies_or_refuse();
   all.modules[&other] = this;
   for (const auto& [name, slot, role] : other.tensors_) {

@@ -69,6 +69,9 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
       options_(options),
       zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})),
       leaves_(leaves_a_rank(options, ranks_.size())) {
+  require<ValueError>(!module.is_placed(),
+                      "DataParallel: the module is placed on several devices (Module::place), and "
+                      "a rank trains on one device; call to(device) first");
   std::vector<NamedTensor> all = module.named_parameters();
   for (const NamedTensor& p : all) {
     if (p.tensor.requires_grad()) slots_.push_back({p});

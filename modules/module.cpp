@@ -7,28 +7,12 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/node.h"
-#include "autograd/ops/shape_ops.h"
 #include "autograd/print.h"
-#include "framework/cuda/cuda.h"
-#include "framework/factory/factories.h"
-#include "framework/factory/low_precision_cache.h"
-#include "framework/kernels/elementwise/copy.h"
 #include "framework/profiler/profiler.h"
 #include "modules/members.h"
 
 namespace taper::v0 {
 namespace {
-
-// Replaces the memory behind a handle. All copies of the handle see the new memory.
-void replace_memory(const Tensor& target, const Tensor& source) {
-  TensorImpl* impl = target.impl();
-  forget_low_precision_copy(impl);
-  impl->storage = source.storage();
-  impl->offset = source.storage_offset();
-  impl->shape = source.shape();
-  impl->strides = source.strides();
-  impl->dtype = source.dtype();
-}
 
 std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
@@ -167,6 +151,7 @@ void Module::take_tree(Module& other) noexcept {
   for (const auto& [name, child] : children_) std::ranges::replace(child->parents_, &other, this);
   hooks_ = std::exchange(other.hooks_, nullptr);
   if (hooks_) hooks();
+  placement_ = std::exchange(other.placement_, std::nullopt);
   training_ = other.training_;
   other.was_moved_ = true;
 }
@@ -321,42 +306,6 @@ int64_t Module::num_parameters() const {
 Module& Module::train(BoolArg on) {
   training_ = on;
   for (const auto& [name, child] : children_) child->train(on);
-  return *this;
-}
-
-Module& Module::to(Device device) { return convert(device, {}); }
-Module& Module::to(DType dtype) { return convert({}, dtype); }
-Module& Module::to(Device device, DType dtype) { return convert(device, dtype); }
-
-Module& Module::cuda(Device device) {
-  if (!device.is_cuda()) throw Error("Invalid device, must be cuda device (got ", device, ")");
-  return to(device);
-}
-
-Module& Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
-  if (dtype && !is_floating_point(*dtype)) {
-    throw TypeError("Module::to only accepts floating-point dtypes, but got desired dtype=",
-                    *dtype);
-  }
-  const NoGradGuard no_grad;
-  const auto moved = [&](const Tensor& t) {
-    return to_copy(t, device.value_or(t.device()),
-                   t.is_floating_point() ? dtype.value_or(t.dtype()) : t.dtype());
-  };
-  // Compute all new values first, because that can fail. Replacing the old ones cannot fail.
-  struct Move {
-    Tensor target, value, grad;
-  };
-  std::vector<Move> moves;
-  for (const Found& found : collect(true)) {
-    const Tensor tensor = found.tensor(), grad = tensor.grad();
-    moves.push_back(
-        {tensor, moved(tensor.detach()), grad.defined() ? moved(grad.detach()) : Tensor()});
-  }
-  for (const Move& move : moves) {
-    replace_memory(move.target, move.value);
-    move.target.impl()->grad = IntrusivePtr<TensorImpl>::share(move.grad.impl());
-  }
   return *this;
 }
 

@@ -35,6 +35,8 @@
 #include "framework/tensor/tensor.h"
 #include "modules/braced_calls.h"
 #include "modules/module_hooks.h"
+#include "modules/module_slot.h"
+#include "modules/placement.h"
 
 namespace taper::v0 {
 
@@ -45,34 +47,6 @@ struct LoadOptions {
 };
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys, unexpected_keys;
-};
-
-// Options of a buffer: {.persistent = false}.
-struct BufferOptions {
-  // Whether the buffer is part of state_dict(). One that is not is still moved and cloned with its
-  // module, but it is neither saved nor expected by load_state_dict().
-  bool persistent = true;
-};
-
-enum class TensorRole : uint8_t { kParameter, kBuffer, kUnsavedBuffer };
-
-// A tensor of a module, shared by the module and its Parameter or Buffer.
-struct ModuleSlot {
-  explicit ModuleSlot(const Tensor& value) { hold(value); }
-  ~ModuleSlot() { hold({}); }
-  ModuleSlot& operator=(ModuleSlot&&) = delete;  // neither copied nor moved
-  // Replaces the tensor of the module, and updates TensorImpl::module_places of both tensors.
-  void hold(const Tensor& value);
-
-  Tensor tensor;  // the module's tensor, or its substitute within a FunctionalGuard
-  enum class State : uint8_t {
-    kRegistered,
-    kArriving,  // the module was assigned to another one; its Parameter or Buffer follows
-    kDropped,   // another module was assigned to this module
-  } state = State::kRegistered;
-
- private:
-  Tensor held_;
 };
 
 class ChildBase;
@@ -128,14 +102,33 @@ class Module {
 
   // Moves every parameter, its gradient and every buffer in place. The tensor objects stay the
   // same, so tied weights stay tied and optimizers keep their handles. Integer buffers are moved
-  // but never cast; an integer dtype throws. If memory runs out, throws OutOfMemoryError and
-  // changes nothing.
+  // but never cast; an integer dtype throws. A call with a device ends the placement of this module
+  // and of all modules below it. If memory runs out, throws OutOfMemoryError and changes nothing.
   Module& to(Device device);
   Module& to(DType dtype);
   Module& to(Device device, DType dtype);
   Module& cuda() { return to(Device(DeviceType::kCuda)); }
   Module& cuda(Device device);
   Module& cpu() { return to(Device(DeviceType::kCpu)); }
+
+  // Moves the modules that the patterns name to several devices (modules/placement.h). From then
+  // on, calls move their arguments and results. `rest` is the device of everything that no pattern
+  // names; without it, these tensors stay where they are. Replaces an earlier placement. A module
+  // that is put into the tree later has no placement until place() is called again.
+  //
+  // Throws ValueError, with the patterns and paths, for a pattern without a match, for two patterns
+  // that name a module equally well, and for a tied weight or shared module that would get two
+  // devices. Throws AcceleratorError for a device that does not exist. The module is unchanged
+  // then, and after an OutOfMemoryError.
+  Module& place(const std::vector<PlacementRule>& rules, std::optional<Device> rest = {});
+  // Returns all parameters and buffers with the devices on which place() would put them. Throws
+  // what place() throws, except that the devices need not exist.
+  std::vector<PlacedTensor> plan_placement(const std::vector<PlacementRule>& rules,
+                                           std::optional<Device> rest = {});
+  // Returns whether this module or one below it was placed.
+  bool is_placed() const;
+  // Returns how forward() uses the results of its children. kPassesOn saves moves between devices.
+  virtual CallStyle call_style() const { return CallStyle::kComputes; }
 
   // Removes all gradients.
   void zero_grad();
@@ -194,7 +187,7 @@ class Module {
   template <class F, class... Args> auto call_with_hooks(const F& body, const Args&... arguments) {
     Call call(*this);
     try {
-      if (!has_hooks()) return body(arguments...);
+      if (!has_hooks() && !placement_) return body(arguments...);
       std::tuple<HeldArgument<Args>...> held(arguments...);
       std::vector<Tensor> inputs = tensors_of(held), outputs;
       call.before(inputs);
@@ -241,13 +234,16 @@ class Module {
     std::shared_ptr<ModuleSlot> slot;
     TensorRole role;
   };
+  class Placer;  // placement.cpp
   class Call {
    public:
     explicit Call(Module& module);
     ~Call();
     Call& operator=(Call&&) = delete;  // neither copied nor moved
+    // Move the tensors of a placed module and run the hooks.
     void before(std::vector<Tensor>& inputs);
     void after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
+    void run_hooks_after(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
     void replace(std::vector<Tensor>& tensors, std::vector<Tensor> by, const char* whose) const;
     // Call it in a catch block. Adds this module's path, relative to the module that called it, to
     // the exception.
@@ -297,6 +293,7 @@ class Module {
   std::vector<Module*> parents_;  // one entry per place; the first is the Child's own
   ChildBase* held_ = nullptr;     // linked list of the Child objects whose owner this is
   std::shared_ptr<ModuleHooks> hooks_;
+  std::optional<CallPlacement> placement_;
   bool training_ = true;
   bool is_held_ = false;         // held by a Child or a container, which keep it at one address
   bool was_moved_ = false;       // was moved from

@@ -87,6 +87,8 @@ struct BackwardCall {
 };
 
 void Module::Call::before(Tensors& inputs) {
+  if (module_.placement_) module_.placement_->move_arguments(inputs);
+  if (!module_.has_hooks()) return;
   // A copy, because a hook may remove itself.
   const auto hooks = module_.hooks_->before;
   for (const auto& [id, hook] : hooks) replace(inputs, hook(module_, inputs), "a pre-hook");
@@ -97,6 +99,11 @@ void Module::Call::before(Tensors& inputs) {
 }
 
 void Module::Call::after(const Tensors& inputs, Tensors& outputs) {
+  if (module_.has_hooks()) run_hooks_after(inputs, outputs);
+  if (module_.placement_) module_.placement_->move_results(outputs);
+}
+
+void Module::Call::run_hooks_after(const Tensors& inputs, Tensors& outputs) {
   const auto hooks = module_.hooks_->after;
   for (const auto& [id, hook] : hooks) replace(outputs, hook(module_, inputs, outputs), "a hook");
   if (!backward_) return;

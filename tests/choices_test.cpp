@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 // Enums that no caller passes as a choice.
 const std::set<std::string> kNoChoices = {
+    "CallStyle",
     // types with their own constants and conversions from text
     "DType",
     "DeviceType",

@@ -339,9 +339,11 @@ Tensor to_copy(const Tensor& x, Device device, DType dtype, ToOptions options) {
   kernels::copy_into(y, x, options.non_blocking);
   trace("clone", y, {x});
   if (!is_floating_point(dtype) || !needs_grad({x})) return y;
-  return record("ToCopyBackward0", y, {x}, [from = x.device(), type = x.dtype()](Gradients& g) {
+  y = record("ToCopyBackward0", y, {x}, [from = x.device(), type = x.dtype()](Gradients& g) {
     g.dx(0) = to_copy(g.dy(), from, type);
   });
+  node_of(y)->is_move = target != x.device() && dtype == x.dtype();
+  return y;
 }
 
 // --- methods of Tensor ---

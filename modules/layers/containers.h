@@ -28,6 +28,7 @@ class ModuleContainer : public Module {
   ModuleContainer& operator=(ModuleContainer&& other);
   ~ModuleContainer() override;
   ModuleContainer(ModuleContainer& other);  // only within clone(), like Module's
+  CallStyle call_style() const override { return CallStyle::kNone; }
   int64_t size() const { return std::ssize(children()); }
   auto begin() const { return children().begin(); }
   auto end() const { return children().end(); }
@@ -210,6 +211,9 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   }
 
   Tensor forward(const Tensor& x) override;
+  CallStyle call_style() const override {
+    return typeid(*this) == typeid(Sequential) ? CallStyle::kPassesOn : CallStyle::kComputes;
+  }
   std::string type_name() const override { return "Sequential"; }
 };
 

@@ -72,10 +72,10 @@ Tensor EmbeddingBag::forward(const Tensor& index) {
 Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
                                 const Tensor& per_sample_weights) {
   return call_with_hooks(
-      [&](const Tensor& rows) {
-        return embedding_bag(rows, weight, offsets, of(options, per_sample_weights));
+      [this](const Tensor& rows, const Tensor& begins, const Tensor& weights) {
+        return embedding_bag(rows, weight, begins, of(options, weights));
       },
-      index);
+      index, offsets, per_sample_weights);
 }
 
 std::string EmbeddingBag::extra_repr() const {

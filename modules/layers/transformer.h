@@ -152,6 +152,7 @@ class TransformerEncoder
   Tensor forward(const Tensor& src) override;
   using Module::operator();
   Tensor operator()(const Tensor& src, const EncodeOptions& how);
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
 };
 
 class TransformerDecoder
@@ -160,6 +161,7 @@ class TransformerDecoder
   using Cloneable::Cloneable;
 
   Tensor operator()(const Tensor& tgt, const Tensor& memory, const DecodeOptions& how = {});
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
 };
 
 struct TransformerOptions {
@@ -191,6 +193,7 @@ class Transformer : public Cloneable<Transformer> {
   explicit Transformer(IntArg d_model = 512, IntArg nhead = 8, const TransformerOptions& o = {});
 
   Tensor operator()(const Tensor& src, const Tensor& tgt, const TransformOptions& how = {});
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
   // Returns a float32 [size, size] tensor: -inf above the diagonal, 0 elsewhere.
   static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {});
 

@@ -58,9 +58,12 @@ GPTMLP::GPTMLP(const GPTOptions& o)
       c_proj(*this, "c_proj", 4 * o.n_embd, o.n_embd, linear_options(o)),
       dropout(*this, "dropout", o.dropout) {}
 
-// Returns c_proj(gelu(c_fc(x))), without keeping the GELU's large result unless a hook sees it.
+// Returns c_proj(gelu(c_fc(x))), without keeping the GELU's large result unless a hook sees it or a
+// layer is placed on a device of its own.
 Tensor GPTMLP::project(const Tensor& x) {
-  if (c_fc->has_hooks() || gelu->has_hooks() || c_proj->has_hooks()) {
+  const bool is_apart =
+      c_fc->weight->device() != x.device() || c_proj->weight->device() != x.device();
+  if (is_apart || c_fc->has_hooks() || gelu->has_hooks() || c_proj->has_hooks()) {
     return c_proj(activated(*c_fc, *gelu, x));
   }
   const Activation activation =
@@ -130,14 +133,15 @@ Tensor GPT::forward(const Tensor& tokens) {
 
 Tensor GPT::loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& o,
                  IntArg max_block_bytes) {
-  const Tensor classes = targets.flatten();
+  const Device device = lm_head->weight->device();
+  const Tensor classes = targets.flatten().to(device);
   if (has_hooks() || lm_head->has_hooks()) {
     const Tensor logits = (*this)(tokens);
     return cross_entropy(logits.flatten(0, 1), classes, o);
   }
   if (tokens.dim() != 2) throw ValueError("GPT: expected tokens [B, T], got ", tokens.shape());
-  return linear_cross_entropy(transformer(tokens).flatten(0, 1), lm_head->weight, classes, o,
-                              max_block_bytes);
+  return linear_cross_entropy(transformer(tokens).to(device).flatten(0, 1), lm_head->weight,
+                              classes, o, max_block_bytes);
 }
 
 }  // namespace taper::v0

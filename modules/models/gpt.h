@@ -114,9 +114,11 @@ class GPT : public Cloneable<GPT> {
   Tensor forward(const Tensor& tokens) override;
   // Returns the cross entropy of the logits for targets [B, T], by linear_cross_entropy: large
   // logits are never stored as a whole. If the model or lm_head has hooks, computes
-  // cross_entropy(model(tokens), targets) instead, so that the hooks see all values.
+  // cross_entropy(model(tokens), targets) instead, so that the hooks see all values. The loss is on
+  // the device of lm_head, to which the targets are moved.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& o = {},
               IntArg max_block_bytes = kLossBlockBytes);
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
 
   GPTOptions options;
   Child<GPTTransformer> transformer;

@@ -51,6 +51,7 @@ class ResNet : public Cloneable<ResNet> {
   explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});
 
   Tensor forward(const Tensor& x) override;
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
 
   Child<Conv2d> conv1;
   Child<BatchNorm2d> bn1;

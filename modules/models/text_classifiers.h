@@ -31,6 +31,7 @@ class LSTMClassifier : public Cloneable<LSTMClassifier> {
   explicit LSTMClassifier(const LSTMClassifierOptions& options);
 
   Tensor forward(const Tensor& tokens) override;
+  CallStyle call_style() const override { return CallStyle::kPassesOn; }
 
   Child<Embedding> embedding;
   Child<LSTM> lstm;

@@ -188,6 +188,11 @@ void wait_for(const Stream& later, const Stream& earlier) {
 void copy_peer(const Tensor& out, const Tensor& x) {
   const Stream target = Stream::current(out.device().index());
   const Stream source = Stream::current(x.device().index());
+  for (const Stream& stream : {source, target}) {
+    require(!taper::cuda::is_capturing(static_cast<cudaStream_t>(stream.handle())), "a copy from ",
+            x.device(), " to ", out.device(),
+            " cannot be part of a CUDA graph, which contains the work of one GPU");
+  }
   wait_for(source, target);
   const Launch on(x);
   TAPER_CUDA_CHECK(cudaMemcpyPeerAsync(out.data_ptr(), target.device(), x.data_ptr(),
