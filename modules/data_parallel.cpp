@@ -8,7 +8,9 @@
 #include "framework/factory/factories.h"
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/binary.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/optim/foreach.h"
+#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0 {
 namespace {
@@ -40,6 +42,13 @@ void add(const Tensor& out, const Tensor& a, const Tensor& b) {
   kernels::binary_into(kernels::BinaryOp::kAdd, out, a, b);
 }
 
+// Writes the mean of the parts [ranks, part], which have a half type, to the first part. Rounds
+// only once, while an all_reduce in a half type would round after each addition.
+void average_in_float32(const Tensor& parts) {
+  const Tensor wide = parts.to(kFloat32);
+  kernels::copy_into(parts.select(0, 0), kernels::reduce(kernels::ReductionOp::kMean, wide, {0}));
+}
+
 }  // namespace
 
 struct DataParallel::Slot {
@@ -54,12 +63,13 @@ struct DataParallel::Slot {
 struct DataParallel::Bucket {
   std::vector<size_t> slots;
   Tensor flat = {};    // [numel], the gradients that have a view
-  Tensor padded = {};  // for a tree: `flat` with padding, so that all ranks have equal parts
+  Tensor padded = {};  // with `parts` or a tree: `flat` with padding, so that parts are equal
   size_t ready = 0;
   distributed::Work work = {};
   // for a tree: sums of this rank's leaves so far, of 4, 2 and 1 leaves, say
   std::vector<Tensor> sums = {};
-  Tensor parts = {};  // for a tree: [ranks, part], one part from every rank
+  Tensor parts = {};  // for more than two ranks, in a tree or another dtype: [ranks, part], one
+                      // part from every rank
 };
 
 DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
@@ -161,8 +171,9 @@ void DataParallel::add_bucket(const std::vector<size_t>& slots) {
     const int64_t ranks = ranks_.size(), part = (numel + ranks - 1) / ranks;
     const Tensor padded = zeros({part * ranks}, {.dtype = dtype, .device = ranks_.device()});
     bucket.flat = padded.narrow(0, 0, numel);
-    if (in_tree()) bucket.padded = padded;
-    if (in_tree() && ranks > 2) bucket.parts = zeros_like(padded).view({ranks, part});
+    const bool in_parts = ranks > 2 && (in_tree() || dtype != own);
+    if (in_tree() || in_parts) bucket.padded = padded;
+    if (in_parts) bucket.parts = zeros_like(padded).view({ranks, part});
   }
   for (Slot* s : gathered) {
     const Tensor& p = s->param.tensor;
@@ -253,11 +264,11 @@ void DataParallel::reduce(size_t number) {
 }
 
 // Adds the sums of the ranks. With two ranks, one addition is enough, and the order does not
-// matter. With more, each rank adds one part of all ranks' sums in tree order. While a part is
-// received, the previous bucket is added.
+// matter. With more, in a tree or another dtype, each rank adds one part of all ranks' sums. While
+// a part is received, the previous bucket is added.
 void DataParallel::join_ranks(size_t number) {
   Bucket& bucket = buckets_[number];
-  if (!in_tree()) {
+  if (!in_tree() && !bucket.parts.defined()) {
     std::vector<Tensor> all;
     if (bucket.flat.defined()) all.push_back(bucket.flat);
     for (const size_t i : bucket.slots) {
@@ -275,7 +286,8 @@ void DataParallel::join_ranks(size_t number) {
 void DataParallel::join_parts(Bucket& bucket) {
   bucket.work.wait();
   const int64_t ranks = bucket.parts.size(0), part = bucket.parts.size(1);
-  for (int64_t width = 1; width < ranks; width *= 2) {
+  if (!in_tree()) average_in_float32(bucket.parts);
+  for (int64_t width = 1; in_tree() && width < ranks; width *= 2) {
     const Shape pairs{ranks / (2 * width), part}, strides{2 * width * part, 1};
     const Tensor left = view_as(bucket.parts, pairs, strides, 0);
     add(left, left, view_as(bucket.parts, pairs, strides, width * part));

@@ -47,8 +47,9 @@ struct DataParallelOptions {
   // The number of bytes of gradients that are reduced together. The first bucket has a 25th of
   // that. Gradients of 1 MiB or more are reduced in place, except in a tree or with another dtype.
   int64_t bucket_bytes = 25 << 20;
-  // Dtype of gradients during the reduction: float32 or bfloat16. If it is std::nullopt, and for
-  // all float64 gradients, it is the gradient's own dtype.
+  // Dtype in which gradients are exchanged: float32 or bfloat16. If it is std::nullopt, and for all
+  // float64 gradients, it is the gradient's own dtype. Averages of bfloat16 are computed in
+  // float32.
   std::optional<DType> reduce_dtype = std::nullopt;
   // If true, a parameter may have no gradient, which then counts as 0. Call finish() after each
   // backward pass.
@@ -63,7 +64,8 @@ class DataParallel {
  public:
   // Reduces the gradients of the parameters that require grad at this time. They must be on the
   // ranks' device. Throws Error on all ranks, with the difference, if parameters or buffers differ
-  // in name, shape or dtype. Throws ValueError for an invalid number of shards.
+  // in name, shape or dtype. Throws ValueError for an invalid number of shards, and for a module
+  // that is placed on several devices.
   DataParallel(Module& module, distributed::Communicator ranks, DataParallelOptions options = {});
   // Removes the hooks.
   ~DataParallel();

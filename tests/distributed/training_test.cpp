@@ -96,6 +96,25 @@ TEST(DataParallelTraining, BucketsMayBeSmallOrBfloat16) {
   expect_equal_on_all_ranks(rounded);
 }
 
+// A sum in bfloat16 would lose every 1, because it would be rounded to a multiple of 2.
+TEST(DataParallelTraining, AveragesOfBfloat16AreComputedInFloat32) {
+  const int64_t n = world().size();
+  Sequential net(Linear(5, 3), Linear(3, 2));
+  net.to(test_device());
+  DataParallel parallel(net, world(), {.bucket_bytes = 16, .reduce_dtype = kBFloat16});
+  for (int step = 0; step < 2; ++step) {
+    net.zero_grad();
+    Tensor loss = zeros({}, {.device = test_device()});
+    for (const Tensor& p : net.parameters()) loss = loss + p.sum();
+    (loss * (world().rank() == 0 ? 256 : 1)).backward();
+    for (const Tensor& p : net.parameters()) {
+      const double mean = double(256 + n - 1) / double(n);
+      const Tensor want = full(p.shape(), mean, {.dtype = kFloat32}).to(kBFloat16).to(kFloat32);
+      EXPECT_TRUE(close(p.grad().cpu(), want, 0));
+    }
+  }
+}
+
 TEST(DataParallelTraining, AccumulatesWithoutTheOthers) {
   expect_close(trained(true, {.micro_batches = 3}), trained(false, {.micro_batches = 3}), kClose);
 }
