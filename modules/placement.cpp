@@ -53,9 +53,11 @@ bool matches_part(const std::string& part, const std::string& name) {
 
 std::string in_quotes(const std::string& text) { return concat_to_string("\"", text, "\""); }
 
+}  // namespace
+
 // A pattern, and what it has matched so far.
-struct Pattern {
-  explicit Pattern(const PlacementRule& rule) : text(rule.pattern), device(rule.device) {
+struct PlacementPattern {
+  explicit PlacementPattern(const PlacementRule& rule) : text(rule.pattern), device(rule.device) {
     for (size_t begin = 0; begin <= text.size();) {
       const size_t end = std::min(text.find('.', begin), text.size());
       parts.push_back(text.substr(begin, end - begin));
@@ -105,6 +107,8 @@ struct Pattern {
   const Module* nearest = nullptr;
   std::string nearest_path = "the model";
 };
+
+namespace {
 
 std::string joined_path(const std::vector<std::string>& path) {
   std::string out;
@@ -179,7 +183,7 @@ class Module::Placer {
   Placer(Module& root, const std::vector<PlacementRule>& rules, std::optional<Device> rest)
       : root_(root), rest_(rest), patterns_(rules.begin(), rules.end()) {
     visit(root, nullptr, nullptr);
-    for (const Pattern& pattern : patterns_) check_used(pattern);
+    for (const PlacementPattern& pattern : patterns_) check_used(pattern);
     if (!rest_) find_rest();
     for (const Place& place : places_) assign(place);
   }
@@ -198,12 +202,12 @@ class Module::Placer {
     std::string path;
     Module* module;
     Module* parent;
-    const Pattern* pattern;  // null if no pattern names it
+    const PlacementPattern* pattern;  // null if no pattern names it
   };
 
-  void visit(Module& module, Module* parent, const Pattern* inherited) {
-    const Pattern* own = path_.empty() ? nullptr : longest_match(module);
-    const Pattern* pattern = own ? own : inherited;
+  void visit(Module& module, Module* parent, const PlacementPattern* inherited) {
+    const PlacementPattern* own = path_.empty() ? nullptr : longest_match(module);
+    const PlacementPattern* pattern = own ? own : inherited;
     places_.push_back({joined_path(path_), &module, parent, pattern});
     for (const auto& [name, child] : module.children_) {
       path_.push_back(name);
@@ -213,9 +217,9 @@ class Module::Placer {
   }
 
   // Returns the pattern that names exactly this path, or null. Throws ValueError if there are two.
-  const Pattern* longest_match(const Module& module) {
-    Pattern* found = nullptr;
-    for (Pattern& pattern : patterns_) {
+  const PlacementPattern* longest_match(const Module& module) {
+    PlacementPattern* found = nullptr;
+    for (PlacementPattern& pattern : patterns_) {
       if (!pattern.begins_with(path_)) continue;
       if (path_.size() > pattern.nearest_parts) {
         pattern.nearest_parts = path_.size();
@@ -232,7 +236,7 @@ class Module::Placer {
     return found;
   }
 
-  void check_used(const Pattern& pattern) const {
+  void check_used(const PlacementPattern& pattern) const {
     if (pattern.is_used) return pattern.check_ranges();
     const Module& at = pattern.nearest ? *pattern.nearest : root_;
     const std::string& part = pattern.parts[pattern.nearest_parts];
@@ -324,7 +328,7 @@ class Module::Placer {
 
   Module& root_;
   std::optional<Device> rest_;
-  std::vector<Pattern> patterns_;
+  std::vector<PlacementPattern> patterns_;
   std::vector<std::string> path_;                       // of the module that is being visited
   std::vector<Place> places_;                           // depth-first
   std::map<const Module*, const Place*> first_places_;  // of each module
