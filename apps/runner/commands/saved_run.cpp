@@ -29,8 +29,8 @@ int64_t step_at_end(const fs::path& dir, const char* key) {
   return step ? read_scalar<int64_t>(*step).value.value_or(-1) : -1;
 }
 
-// Returns the thresholds of the run: the probability that the config gives, or the one that was
-// chosen at its end. Warns if none was chosen.
+// Returns the thresholds between the classes: the number in the config, or the numbers that the run
+// chose when it ended. Warns if the run did not choose any.
 std::vector<double> thresholds_of(const fs::path& dir, const RunConfig& config,
                                   const DataInfo& info) {
   if (!config.threshold) return {};

@@ -95,11 +95,9 @@ Tensor run_mean_loss(const Loss& loss, const Component& config, const Tensor& ou
 // logits are never stored as a whole. True for a GPT without hooks, the cross entropy, and logits
 // of more than kLossBlockBytes in a half type.
 bool computes_loss_in_blocks(const Module& model, const Loss& loss, int64_t tokens);
-// Returns the mean loss of such a model. Throws the errors of run_model(). max_block_bytes: see
-// linear_cross_entropy().
+// Returns the mean loss of such a model. Throws the errors of run_model().
 Tensor run_loss_in_blocks(Module& model, const Component& config, const Loss& loss,
-                          const Tensor& tokens, const Tensor& targets,
-                          int64_t max_block_bytes = kLossBlockBytes);
+                          const Tensor& tokens, const Tensor& targets);
 // Returns a scalar with the forward pass of such a model except its head. Used to measure memory.
 Tensor run_before_head(Module& model, const Component& config, const Tensor& tokens);
 

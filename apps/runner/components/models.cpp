@@ -318,9 +318,8 @@ bool computes_loss_in_blocks(const Module& model, const Loss& loss, int64_t toke
 }
 
 Tensor run_loss_in_blocks(Module& model, const Component& config, const Loss& loss,
-                          const Tensor& tokens, const Tensor& targets,
-                          int64_t max_block_bytes) try {
-  return dynamic_cast<GPT&>(model).loss(tokens, targets, *loss.cross_entropy, max_block_bytes);
+                          const Tensor& tokens, const Tensor& targets) try {
+  return dynamic_cast<GPT&>(model).loss(tokens, targets, *loss.cross_entropy);
 } catch (const std::exception& error) {
   refuse_layer(model, config, error);
   throw;

@@ -243,8 +243,8 @@ struct Schema {
       return !path.empty();
     });
   }
-  // Adds a field that accepts only the given names. For an enum or bool, names[i] stands for the
-  // value i. For a text, the name itself is the value.
+  // Adds a field that accepts only the given names. For an enum or bool, names[i] sets the value i.
+  // For a text, the name itself is the value.
   template <class T>
   Field& operator()(const char* name, T& value, std::vector<std::string> names, const char* doc) {
     constexpr bool is_choice = std::is_enum_v<T> || kIsTextEnum<T> || std::is_same_v<T, bool>;

@@ -200,7 +200,7 @@ std::string Bisection::difference(const std::string& good, const std::string& ba
   const Recording old = run_of(*state_.find(good)), now = run_of(*state_.find(bad));
   const std::string step = movement_of(now.rows, old.rows).step;
   if (step.empty()) return "";
-  // What is built already comes first.
+  // If the bad commit is built already, trace it before the good one replaces its build.
   std::optional<ProgramTrace> after;
   if (tester_.has_built(bad)) after = tester_.trace(bad, step);
   const ProgramTrace before = tester_.trace(good, step);

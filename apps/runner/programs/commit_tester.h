@@ -33,8 +33,8 @@ struct CommitRun {
 
 class CommitTester {
  public:
-  // `dir` is the folder of the bisection. Adds the worktree, or uses the one that an interrupted
-  // search has left. The state must outlive the object.
+  // dir: the folder of the bisection. Creates the worktree, or reuses the one of an interrupted
+  // search. The state must outlive the object.
   CommitTester(const BisectState& state, const fs::path& dir);
   // Removes the worktree.
   void remove_worktree() const;

@@ -9,8 +9,8 @@
 
 namespace taper::v0::runner {
 
-// The variables by which a hook tells git its repository. Programs that run in another worktree
-// must not see them.
+// Returns the environment variables that select git's repository. They are set within a hook, and
+// programs that run in another worktree must not inherit them.
 std::vector<std::string> git_variables();
 
 // Runs git in a folder, without the hooks of the repository.

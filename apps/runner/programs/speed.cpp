@@ -26,8 +26,8 @@ std::string program_or_this(const std::string& program) {
 
 // --- one run ---
 
-// Adds what the lines of timing.jsonl say. The lines of epochs have the time of a run whose program
-// is too old to write its sum, unless it ended within an epoch.
+// Reads the training time from timing.jsonl. Older programs do not write it; then it is the sum of
+// the epochs' times, if the run did not end within an epoch.
 void read_timing(const fs::path& dir, SpeedSample& out) {
   const fs::path file = dir / "timing.jsonl";
   double epochs = 0;

@@ -20,7 +20,7 @@ struct SpeedOptions {
 };
 inline constexpr int64_t kFewestPairs = 5;
 
-// What was measured in one run, which is a process of its own.
+// The measurements of one run, which is a process of its own.
 struct SpeedSample {
   double process_seconds = 0;                // from the start of the process to its end
   std::optional<double> training_seconds{};  // of the training steps alone

@@ -48,7 +48,7 @@ void Evaluator::add_metric(std::string name, Metric metric, size_t target) {
       {.row = {}, .metric = std::move(metric), .name = std::move(name), .target = target});
 }
 
-// Adds a metric of one target. It sees logarithms as the values that they stand for.
+// Adds a metric of one target. If the target is a logarithm, the metric gets the exponential.
 void Evaluator::add_metric(const std::string& name, const RunConfig& config, const DataInfo& info,
                            Device device, size_t target) {
   const data::TargetScale scale = labels_.empty() ? scales_[target] : data::TargetScale();

@@ -38,8 +38,9 @@ Operands operands_of(const Tensor& x, const Tensor& weight) {
   const int64_t width = (V + kWidthMultiple - 1) / kWidthMultiple * kWidthMultiple;
   if (width == V || !x.is_cuda() || !is_half(rows.dtype())) return {rows, low(weight), {}};
   const TensorOptions o{.dtype = rows.dtype(), .device = x.device()};
-  const Tensor wide = zeros({width, C}, o);
+  const Tensor wide = empty({width, C}, o);
   wide.narrow(0, 0, V).copy_(weight);
+  wide.narrow(0, V, width - V).zero_();
   const Tensor bias = full({width}, -std::numeric_limits<double>::infinity(), o);
   bias.narrow(0, 0, V).zero_();
   return {rows, wide, bias};
