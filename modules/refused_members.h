@@ -22,8 +22,9 @@ struct AnyOwner {
   AnyOwner(Module&);
 };
 // A parameter type that GCC converts from anything in braces, also from options that are misspelt.
-// It does so only if there is a constructor from a list. clang instead lists the constructors of
-// Child, with the type of the options.
+// It does so only if there is a constructor from a list. From version 14 on, GCC converts braces
+// with names of options to nothing but a struct, and says only that it could not convert them.
+// clang lists the constructors of Child, with the type of the options.
 struct AnyBraces {
   template <class... T> AnyBraces(T&&...);
   AnyBraces(std::initializer_list<Refused>);

@@ -67,33 +67,38 @@ Net net;
 struct Net : Module {
   Child<Linear> layer{"layer", 3, 4};
 };
+Net net;
 
 //! AChildWithOptionsNeedsItsOwner: the first argument of a Child is its owner
 struct Net : Module {
   Child<Conv2d> layer{"layer", 1, 8, 3, {.padding = 1}};
 };
+Net net;
 
 //! AChildNeedsItsName: a Child has a name
 struct Net : Module {
   Child<Linear> layer{*this, 3, 4};
 };
+Net net;
 
 //! AParameterNeedsItsModule: the first argument is the module
 struct Net : Module {
   Parameter weight{"weight", ones({2})};
 };
+Net net;
 
 //! ABufferNeedsItsModule: the first argument is the module
 struct Net : Module {
   Buffer mean{"mean", ones({2})};
 };
+Net net;
 
-//! AChildRefusesAMisspeltOption: (braces are no options of|no matching constructor)
+//! AChildRefusesAMisspeltOption: (braces are no options of|no matching constructor|could not convert)
 struct Net : Module {
   Child<Linear> layer{*this, "layer", 3, 4, {.bais = false}};
 };
 
-//! AChildRefusesAMisspeltOptionAmongOthers: (no options of|no matching constructor)
+//! AChildRefusesAMisspeltOptionAmongOthers: (no options of|no matching constructor|could not convert)
 struct Net : Module {
   Child<Conv2d> layer{*this, "layer", 1, 8, 3, {.stride = 2, .pading = 1, .bias = false}};
 };
