@@ -4,7 +4,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include "tests/runner/run_process.h"
 
@@ -23,19 +22,12 @@ class DiffPrograms : public ::testing::Test {
  protected:
   DiffPrograms() { write_bytes(at_ / "c.yaml", kConfig); }
 
-  // Writes a program that runs `body` and then taper. The config is its second argument, $2.
-  std::string program(const std::string& name, const std::string& body) const {
-    const std::filesystem::path file = at_ / name;
-    write_bytes(file, "#!/bin/sh\nverb=$1; config=$2; shift 2\n" + body +
-                          "\nexec " TAPER_PROGRAM " $verb $config \"$@\"\n");
-    ::chmod(file.c_str(), 0755);
-    return file.string();
-  }
   // Writes a program that differs from taper as a config differs from kConfig.
   std::string changed(const std::string& name, const std::string& from,
                       const std::string& to) const {
     const std::string file = (at_ / (name + ".yaml")).string();
-    return program(name, "sed 's/" + from + "/" + to + "/' $config > " + file + "; config=" + file);
+    return at_.write_program(
+        name, "sed 's/" + from + "/" + to + "/' $config > " + file + "; config=" + file);
   }
   RunDirectory::Outcome diff(const std::string& a, const std::string& b) const {
     return at_.taper({"diff", "c.yaml", "--program", a, "--program", b});
@@ -50,7 +42,7 @@ struct ProgramRow {
 };
 
 TEST_F(DiffPrograms, TheFirstModuleAndTensorAreNamed) {
-  const std::string old = program("old", "");
+  const std::string old = at_.write_program("old", "");
   const ProgramRow rows[] = {
       {"dropout: 0.1",
        "dropout: 0.3",
@@ -72,9 +64,10 @@ TEST_F(DiffPrograms, TheFirstModuleAndTensorAreNamed) {
 }
 
 TEST_F(DiffPrograms, OldProgramsAndMistakesAreNamed) {
-  const std::string old = program("old",
-                                  "[ $verb = trace ] && { echo \"unknown command 'trace'\"; "
-                                  "exit 2; }");
+  const std::string old =
+      at_.write_program("old",
+                        "[ $verb = trace ] && { echo \"unknown command 'trace'\"; "
+                        "exit 2; }");
   const RunDirectory::Outcome end = diff(old, changed("new", "lr: 0.1", "lr: 0.2"));
   EXPECT_EQ(end.code, 1) << end.err;
   EXPECT_NE(end.out.find("in step 1: " + old + " is too old to name the tensor"), std::string::npos)
@@ -82,7 +75,7 @@ TEST_F(DiffPrograms, OldProgramsAndMistakesAreNamed) {
   const RunDirectory::Outcome missing = diff(old, "./no-such-program");
   EXPECT_EQ(missing.code, 66) << missing.err;
   EXPECT_NE(missing.err.find("cannot run the program './no-such-program'"), std::string::npos);
-  const RunDirectory::Outcome failing = diff(old, program("bad", "echo broken; exit 70"));
+  const RunDirectory::Outcome failing = diff(old, at_.write_program("bad", "echo broken; exit 70"));
   EXPECT_EQ(failing.code, 70) << failing.err;
   EXPECT_NE(failing.err.find("failed with exit code 70:\nbroken"), std::string::npos)
       << failing.err;

@@ -40,6 +40,18 @@ class RunDirectory {
 
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
+#ifdef TAPER_PROGRAM
+  // Writes a program that runs `body` and then taper. The config is its second argument, $2.
+  // Returns its path.
+  std::string write_program(const std::string& name, const std::string& body) const {
+    const std::filesystem::path file = path_ / name;
+    write_bytes(file, "#!/bin/sh\nverb=$1; config=$2; shift 2\n" + body +
+                          "\nexec " TAPER_PROGRAM " $verb $config \"$@\"\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file.string();
+  }
+#endif
+
   struct Outcome {
     int code = 0;  // 128 + n if signal n killed it
     std::string out, err;

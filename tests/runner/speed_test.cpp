@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include "apps/runner/programs/bootstrap.h"
 #include "tests/runner/run_process.h"
@@ -191,14 +190,6 @@ class Speed : public ::testing::Test {
  protected:
   Speed() { write_bytes(at_ / "c.yaml", kTimed); }
 
-  // Writes a program that runs `body` and then taper.
-  std::string program(const std::string& name, const std::string& body) const {
-    const std::filesystem::path file = at_ / name;
-    write_bytes(file, "#!/bin/sh\nverb=$1; config=$2; shift 2\n" + body +
-                          "\nexec " TAPER_PROGRAM " $verb $config \"$@\"\n");
-    ::chmod(file.c_str(), 0755);
-    return file.string();
-  }
   RunDirectory::Outcome check(const Words& more) const {
     Words words = {"check", "c.yaml", "--time", "--pairs", "5"};
     words.insert(words.end(), more.begin(), more.end());
@@ -216,12 +207,12 @@ void expect_end(const RunDirectory::Outcome& end, int code, const Words& parts) 
 }
 
 TEST_F(Speed, APlantedSleepAndMoreMemoryFail) {
-  const std::string slow = program("slow", "sleep 2");
+  const std::string slow = at_.write_program("slow", "sleep 2");
   expect_end(check({"--program", TAPER_PROGRAM, "--program", slow, "--slower", "1"}), 1,
              {"fail: times of the new program", "  training steps: ", "  whole process: ", "(fail)",
               "peak memory of tensors: "});
   const std::string large =
-      program("large", "sed 's/\\[16\\]/[2048]/' $config > $0.yaml; config=$0.yaml");
+      at_.write_program("large", "sed 's/\\[16\\]/[2048]/' $config > $0.yaml; config=$0.yaml");
   expect_end(check({"--program", TAPER_PROGRAM, "--program", large, "--slower", "1000"}), 1,
              {"  peak memory of tensors: ", " bytes, 5 % more are allowed (fail)\n"});
 }
@@ -237,9 +228,9 @@ TEST_F(Speed, AStoredProgramIsComparedWithTheCurrentOne) {
   expect_end(check({"--against", "speed.json", "--slower", "1000", "--json", "v.json"}), 0,
              {"pass: times of the new program, relative to the old one, at most 1001"});
   EXPECT_TRUE(contains(read_bytes(at_ / "v.json"), "\"name\": \"training steps\""));
-  expect_end(
-      check({"--against", "speed.json", "--program", program("slow", "sleep 2"), "--slower", "1"}),
-      1, {"whole process: "});
+  expect_end(check({"--against", "speed.json", "--program", at_.write_program("slow", "sleep 2"),
+                    "--slower", "1"}),
+             1, {"whole process: "});
   // Nothing is overwritten.
   expect_end(at_.taper({"record", "c.yaml", "--time", "--to", "speed.json"}), 2,
              {"'speed.json' exists; remove it"});
@@ -254,7 +245,7 @@ TEST_F(Speed, AStoredProgramIsComparedWithTheCurrentOne) {
 }
 
 TEST_F(Speed, MistakesHaveOneMessageEach) {
-  const std::string failing = program("failing", "echo broken; exit 70");
+  const std::string failing = at_.write_program("failing", "echo broken; exit 70");
   write_bytes(at_ / "golden.json", "{\"recording\": 2}");
   struct Row {
     Words words;
