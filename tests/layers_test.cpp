@@ -260,6 +260,32 @@ TEST(Layers, NoPublicHeaderNeedsAThirdParty) {
   }
 }
 
+// Returns the headers that `file` reaches through the project's own headers.
+void add_reached(const std::string& file, const std::multimap<std::string, std::string>& headers,
+                 std::set<std::string>& reached) {
+  const auto [first, last] = headers.equal_range(file);
+  for (auto at = first; at != last; ++at) {
+    if (reached.insert(at->second).second) add_reached(at->second, headers, reached);
+  }
+}
+
+// Some versions of the standard library declare int64_t in other headers, too, and some do not.
+TEST(Layers, HeadersWithIntegersOfFixedSizeReachTheirHeader) {
+  std::multimap<std::string, std::string> headers;
+  for (const Include& include : includes()) headers.emplace(include.file, include.header);
+  const std::regex fixed_size(R"(^(?!\s*//).*\bu?int(8|16|32|64)_t\b.*)");
+  for (const Source& source : sources()) {
+    // The file of the methods is a part of tensor.h.
+    const bool is_header = ends_with(source.path, ".h") || ends_with(source.path, ".cuh");
+    if (!is_header || ends_with(source.path, "tensor_methods.h")) continue;
+    const bool uses = std::ranges::any_of(
+        source.lines, [&](const std::string& line) { return std::regex_match(line, fixed_size); });
+    std::set<std::string> reached;
+    if (uses) add_reached(source.path, headers, reached);
+    EXPECT_TRUE(!uses || reached.contains("cstdint")) << source.path << " needs <cstdint>";
+  }
+}
+
 // A test calls the functions that tests share and defines none of the same name.
 TEST(Layers, NoTestHidesWhatAllTestsShare) {
   const std::regex function(R"(^(?:template <.*> |inline )*[\w:<>]+[ &*]+(\w+)\(.*)");

@@ -2,6 +2,8 @@
 // the words (as in Cora's documents) are specific to it.
 #pragma once
 
+#include <cstdint>
+
 #include <taper/taper.h>
 
 struct Graph {

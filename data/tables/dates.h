@@ -1,6 +1,7 @@
 // Dates and times in tables, as numbers.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>

@@ -2,6 +2,7 @@
 // printed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
