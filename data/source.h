@@ -93,7 +93,7 @@ struct Splits : DataInfo {
   // unseen. Null if there is none.
   DatasetPtr validation{};
 
-  // What was understood of the data, in lines, for the log.
+  // A report of how the data were read, in lines, for the log.
   std::string report{};
 
   // Returns the part on which evaluations during training run: the validation part, or the test

@@ -62,8 +62,8 @@ class Parameter : public ModuleTensor {
   void share(const Parameter& other);
 };
 
-// A tensor that is saved and moved with the module but not trained. One that the constructor
-// computes anew need not be saved: Buffer rope{*this, "rope", table, {.persistent = false}}.
+// A tensor that is saved and moved with the module but not trained. If the constructor computes it,
+// it need not be saved: Buffer rope{*this, "rope", table, {.persistent = false}}.
 class Buffer : public ModuleTensor {
  public:
   Buffer(Module& owner, const std::string& name, const Tensor& value,

@@ -4,7 +4,7 @@
 //   gpt.to("cuda:0").place({{"transformer.h.6-11", "cuda:1"}});
 //
 // A pattern is the path of a module, as in state_dict(): "transformer.h.3". It names the module and
-// everything below it. In each part of the path, `*` stands for any text, and `6-11` for the
+// everything below it. In each part of the path, `*` matches any text, and `6-11` the
 // numbers from 6 to 11. If several patterns name a module, the longest wins, which is the one with
 // the most parts.
 //

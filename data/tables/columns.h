@@ -1,4 +1,4 @@
-// What the columns of a table are: found from their cells, or given by the user.
+// The kinds of a table's columns: found from their cells, or given by the user.
 #pragma once
 
 #include <cstdint>
@@ -98,8 +98,8 @@ double date_in_cell(const RawColumn& column, int64_t row, DateForm form, DateOrd
 // otherwise classes.
 Task task_for(const RawColumn& target, const MissingCells& missing);
 // Returns the kind of task for several targets: classes if each has two different words or
-// integers, and values if all are numbers. Throws OptionError ("target") for other targets, with
-// the names of those that do not fit.
+// integers, and values if all are numbers. Otherwise throws OptionError ("target"), which names the
+// targets that do not fit.
 Task task_for_several(const RawTable& table, const std::vector<const ColumnSummary*>& targets);
 
 // Throws InputError "FILE:LINE: column 'NAME': WHAT".

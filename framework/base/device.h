@@ -2,8 +2,8 @@
 // "cuda:1". Syntax and messages:
 // https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
 //
-// "cpu:0" is "cpu". "cpu:1", "cpu:2" and so on are devices of their own: they use the same memory
-// and threads as "cpu", but an operator refuses tensors of different devices, as it does for GPUs.
+// "cpu:0" is "cpu". "cpu:1", "cpu:2" and so on use the same memory and threads, but count as other
+// devices: an operator refuses tensors of different devices, as it does for GPUs.
 // Programs for several GPUs can thus be tested on a machine without a GPU.
 #pragma once
 

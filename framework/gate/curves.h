@@ -24,8 +24,8 @@ struct Significance {
   std::string detect_name = "--detect";  // how messages call it
 };
 
-// What is compared: losses and metrics of evaluations. The gradient norm is not, because neither
-// direction of a change is worse.
+// A comparison of two sets of curves: of losses, and of metrics of evaluations. The gradient norm
+// is not compared, because neither direction of a change is worse.
 struct CurveComparison {
   std::vector<MetricComparison> metrics;
   std::vector<std::string> missing;  // metrics that only the recording has

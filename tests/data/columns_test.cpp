@@ -1,4 +1,4 @@
-// What the columns of a table are taken for.
+// The kinds that are found for the columns of a table.
 #include "data/tables/columns.h"
 
 #include <cmath>

@@ -178,7 +178,7 @@ TEST(Metrics, OfClassesThatDoNotOccur) {
   EXPECT_THROW((void)calibration_error(0), ValueError);
 }
 
-// Of two classes, the values of scikit-learn 1.9.1. Equal scores are one threshold.
+// Compares with values of scikit-learn 1.9.1 for two classes. Equal scores are one threshold.
 TEST(Metrics, AreasOfTwoClassesAsInScikitLearn) {
   const Tensor scores = tensor({0.5, -1.0, 2.0, 0.5, 0.0, -0.25, 3.0, 1.5});
   const Tensor targets = tensor({1, 0, 1, 0, 0, 1, 0, 1});

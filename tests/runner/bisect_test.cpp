@@ -1,5 +1,5 @@
-// `taper bisect` on small git repositories. Scripts that change the config before they start the
-// program stand for programs with other code, and copying the script stands for the build.
+// `taper bisect` on small git repositories. Instead of programs with other code there are scripts
+// that change the config before they start the program. The build copies the script.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// `taper diff CONFIG --program OLD --program NEW`: scripts that change the config before they start
-// the program stand for programs with other code.
+// `taper diff CONFIG --program OLD --program NEW`. Instead of programs with other code there are
+// scripts that change the config before they start the program.
 #include <string>
 #include <vector>
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is wrong with the program at the moment.
+// The bug that the program has at the moment.
 enum class Plant {
   kNothing,
   kScheduleOffByOne,

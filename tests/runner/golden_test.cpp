@@ -198,7 +198,7 @@ TEST_F(Goldens, PlatformsWithTheSameNumbersShareASectionUntilOneIsBlessed) {
   EXPECT_NE(same.text.find("section 1 of 1: cpu, "), std::string::npos) << same.text;
   EXPECT_NE(same.text.find("(and 1 other with the same numbers)"), std::string::npos) << same.text;
   EXPECT_EQ(same.text.find("abacus"), std::string::npos) << "this machine's platform is named";
-  // The numbers move: this machine gets a section of its own, and the other one keeps its numbers.
+  // The numbers move: this machine gets a new section, and the other section keeps its numbers.
   golden.sections[0].rows[0]["loss"] = "0x1p+3";
   save_golden(golden, file);
   EXPECT_FALSE(check(run, file).passed);
@@ -209,7 +209,7 @@ TEST_F(Goldens, PlatformsWithTheSameNumbersShareASectionUntilOneIsBlessed) {
   EXPECT_TRUE(golden.sections[0].also.empty());
   EXPECT_EQ(golden.sections[0].rows[0].at("loss"), "0x1p+3");
   EXPECT_TRUE(check(run, file).passed);
-  // A section that stopped at another step would contradict the other one.
+  // A section that stopped at another step would contradict the first section.
   golden.sections[0].rows.pop_back();
   EXPECT_THROW(add_section(golden, golden.sections[1]), ValueError);
   golden = load_golden(file);

@@ -331,7 +331,7 @@ std::string write(const Schema& schema, const CommentOf& comment_of = {},
 // typed sections.
 std::string expected(const Field& field, const char* or_same = ", or same");
 std::string value_text(const Field& field);
-// Describes what each scalar of a Value field accepts.
+// Describes the scalars that a Value field accepts.
 std::string expected_of_one(const Field& field);
 
 // json_schema() returns a JSON Schema (draft 2020-12) of what read() accepts, without the rules.

@@ -181,8 +181,8 @@ struct TrainConfig {
   }
 };
 
-// How `threshold` decides between two classes: by a given probability of class 1, or by the one
-// that has the best score on the validation part.
+// The rule by which `threshold` decides between two classes: a given probability of class 1, or the
+// probability with the best score on the validation part.
 struct ThresholdRule {
   std::optional<double> probability{};
   data::DecisionScore score = data::DecisionScore::kF1;  // unless a probability is given

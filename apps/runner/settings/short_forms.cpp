@@ -114,8 +114,8 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
   return out;
 }
 
-// Adds to the section `given` what it lacks of the default. A section with a length of its own does
-// not get the default's early stopping, and a length in steps replaces that in epochs.
+// Adds the keys of the default that the section `given` lacks. A section with a length of its own
+// does not get the default's early stopping, and a length in steps replaces that in epochs.
 void add_missing(Node& given, const Node& section, bool adds_types) {
   const bool has_length = given.find("epochs") != nullptr || given.find("steps") != nullptr;
   for (const Node& child : section.children) {

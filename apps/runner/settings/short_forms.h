@@ -15,8 +15,8 @@
 
 namespace taper::v0::runner {
 
-// Replaces words that stand for a section by that section. Leaves other values unchanged, so that
-// the reader rejects them.
+// Replaces the short form of a section, a word, by that section. Leaves other values unchanged, so
+// that the reader rejects them.
 void expand_sections(Node& root);
 
 // Adds the type of data if `data.path` implies it, and the default sections for the type of data. A
