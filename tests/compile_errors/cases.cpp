@@ -93,12 +93,12 @@ struct Net : Module {
 };
 Net net;
 
-//! AChildRefusesAMisspeltOption: (braces are no options of|no matching constructor|could not convert)
+//! AChildRefusesAMisspeltOption: (are no options of|no matching|could not convert)
 struct Net : Module {
   Child<Linear> layer{*this, "layer", 3, 4, {.bais = false}};
 };
 
-//! AChildRefusesAMisspeltOptionAmongOthers: (no options of|no matching constructor|could not convert)
+//! AChildRefusesAMisspeltOptionAmongOthers: (no options of|no matching|could not convert)
 struct Net : Module {
   Child<Conv2d> layer{*this, "layer", 1, 8, 3, {.stride = 2, .pading = 1, .bias = false}};
 };
