@@ -111,8 +111,9 @@ TEST_F(Identity, TwoRunsThatStartAtOnceDoNotMix) {
                     (at_ / "r").string()};
   for (int round = 0; round < 3; ++round) {
     const pid_t a = at_.start(words), b = second.start(words);
-    const int codes[] = {at_.wait(a).code, second.wait(b).code};
-    EXPECT_TRUE((codes[0] == 0 || codes[0] == 66) && (codes[1] == 0 || codes[1] == 66));
+    for (const RunDirectory::Outcome& end : {at_.wait(a), second.wait(b)}) {
+      EXPECT_TRUE(end.code == 0 || end.code == 66) << end.code << '\n' << end.out << end.err;
+    }
     EXPECT_EQ(verify(at_ / "r").substr(0, 3), "OK ");
     const std::string metrics = text("r/metrics.jsonl");
     EXPECT_EQ(std::ranges::count(metrics, '\n'), 12) << metrics;

@@ -72,12 +72,14 @@ static bool lock_within(int file, std::chrono::milliseconds patience) {
   }
 }
 
-RunLock::RunLock(const fs::path& dir) {
+std::optional<RunLock> RunLock::of(const fs::path& dir) {
   const fs::path path = dir / kLock;
+  Descriptor file;
   do {  // repeats if the directory was renamed meanwhile
-    file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (file_ < 0) cannot_write(path);
-    const bool is_locked = lock_within(file_, std::chrono::seconds(5));
+    file = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file < 0 && errno == ENOENT) return std::nullopt;
+    if (file < 0) cannot_write(path);
+    const bool is_locked = lock_within(file, std::chrono::seconds(5));
     if (!is_locked && errno == EWOULDBLOCK) {
       throw InputError(concat_to_string(
           "'", dir.string(), "' is in use by ", read_file(path, "lock"),
@@ -85,26 +87,34 @@ RunLock::RunLock(const fs::path& dir) {
     }
     if (!is_locked)
       warn(concat_to_string("cannot lock '", path.string(), "': ", std::strerror(errno)));
-  } while (!is_same_file(file_, path));
+  } while (!is_same_file(file, path));
   const std::string who = this_process();
-  const bool is_written = ::ftruncate(file_, 0) == 0 &&
-                          ::pwrite(file_, who.data(), who.size(), 0) == ssize_t(who.size());
+  const bool is_written =
+      ::ftruncate(file, 0) == 0 && ::pwrite(file, who.data(), who.size(), 0) == ssize_t(who.size());
   if (!is_written) cannot_write(path);
+  return RunLock(std::move(file));
 }
 
-RunLock::~RunLock() { (void)!::ftruncate(file_, 0); }
+RunLock::~RunLock() {
+  if (file_ >= 0) (void)!::ftruncate(file_, 0);
+}
 
 // --- the directory ---
 
-void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock) {
-  if (!fs::exists(dir)) return;
+std::optional<RunLock> lock_earlier_run(const fs::path& dir) {
+  // Another run may rename the directory at any moment before it is locked.
+  const fs::file_status status = fs::status(dir);
+  if (!fs::exists(status)) return std::nullopt;
   const std::string head = concat_to_string("cannot write the run to '", dir.string(), "': it ");
-  require<InputError>(fs::is_directory(dir), head, "is a file");
-  if (fs::is_empty(dir)) return;
-  require<InputError>(is_run(dir), head,
+  require<InputError>(fs::is_directory(status), head, "is a file");
+  std::error_code error;
+  if (fs::is_empty(dir, error) || error == std::errc::no_such_file_or_directory) {
+    return std::nullopt;
+  }
+  require<InputError>(is_run(dir) || !fs::exists(dir), head,
                       "has files that are not from a run; choose a new or empty directory",
                       for_caller(" with --out", ""));
-  lock.emplace(dir);
+  return RunLock::of(dir);
 }
 
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
@@ -117,7 +127,8 @@ void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock) {
   for (;; lock.reset()) {
     fs::create_directories(dir, error);
     check("create the run's directory");
-    if (!lock) lock.emplace(dir);
+    if (!lock) lock = RunLock::of(dir);
+    if (!lock) continue;  // another run renamed the directory after it was created here
     if (is_empty_but_for_lock(dir)) break;
     // for a path such as "runs/m/"
     const fs::path name = dir.filename().empty() ? dir.parent_path() : dir;

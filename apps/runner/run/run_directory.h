@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/files.h"
@@ -20,19 +21,24 @@ bool is_run(const fs::path& dir);
 // scope or of the process. The file DIR/run.lock remains.
 class RunLock {
  public:
-  // Waits up to five seconds if another process holds the lock, because a process that was killed
-  // keeps it until the system has freed its memory. Throws InputError, with the process id, host
-  // and start time of the holder, if the lock is still held after that.
-  explicit RunLock(const fs::path& dir);
+  // Locks `dir`. Waits up to five seconds if another process holds the lock, because a process that
+  // was killed keeps it until the system has freed its memory. Throws InputError, with the process
+  // id, host and start time of the holder, if the lock is still held after that. Returns
+  // std::nullopt if there is no such directory (any more: another run may have renamed it).
+  static std::optional<RunLock> of(const fs::path& dir);
+  RunLock(RunLock&&) noexcept = default;
+  RunLock& operator=(RunLock&&) noexcept = default;
   ~RunLock();
 
  private:
+  explicit RunLock(Descriptor file) : file_(std::move(file)) {}
+
   Descriptor file_;
 };
 
 // Checks that a run can write to `dir`: the path does not exist, or is an empty directory, or is
-// the directory of an earlier run, which is then locked. Throws InputError otherwise.
-void lock_earlier_run(const fs::path& dir, std::optional<RunLock>& lock);
+// the directory of an earlier run, whose lock is then returned. Throws InputError otherwise.
+std::optional<RunLock> lock_earlier_run(const fs::path& dir);
 // Creates and locks an empty directory. An earlier run is renamed to DIR.1, DIR.2, ... first.
 // Throws DiskError if the directory cannot be created.
 void make_run_directory(const fs::path& dir, std::optional<RunLock>& lock);

@@ -138,7 +138,7 @@ void TrainingRun::prepare() {
 void TrainingRun::read_inputs() {
   int64_t eval_batch_size = 0;
   run_on_all_ranks(ranks_, [&] {
-    if (is_first_) lock_earlier_run(dir_, lock_);
+    if (is_first_) lock_ = lock_earlier_run(dir_);
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
     data_ = source_of(config_.data)->load(config_.seed);
     require_fit(config_, *data_);
