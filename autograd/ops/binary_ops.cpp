@@ -284,8 +284,16 @@ Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, Boo
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }
 
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  return isclose(a, b, options.rtol, options.atol, options.equal_nan);
+}
+
 bool allclose(const Tensor& a, const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) {
   return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
+}
+
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options) {
+  return all(isclose(a, b, options)).item<bool>();
 }
 
 bool equal(const Tensor& a, const Tensor& b) {
@@ -340,8 +348,14 @@ Tensor Tensor::bitwise_xor(const Tensor& b) const { return taper::bitwise_xor(*t
 Tensor Tensor::isclose(const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) const {
   return taper::isclose(*this, b, rtol, atol, equal_nan);
 }
+Tensor Tensor::isclose(const Tensor& b, const CloseOptions& options) const {
+  return taper::isclose(*this, b, options);
+}
 bool Tensor::allclose(const Tensor& b, RealArg rtol, RealArg atol, BoolArg equal_nan) const {
   return taper::allclose(*this, b, rtol, atol, equal_nan);
+}
+bool Tensor::allclose(const Tensor& b, const CloseOptions& options) const {
+  return taper::allclose(*this, b, options);
 }
 bool Tensor::equal(const Tensor& b) const { return taper::equal(*this, b); }
 Tensor Tensor::add(Scalar b) const { return taper::add(*this, b); }

@@ -65,11 +65,15 @@ Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
 // Returns |a - b| <= atol + rtol * |b| as a bool tensor. a and b have the same dtype. Equal
 // infinities are close. Not differentiable.
+//
+//   isclose(a, b, {.atol = 1e-3});
 Tensor isclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
                BoolArg equal_nan = false);
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options);
 // Returns whether isclose holds for all elements. Synchronizes.
 bool allclose(const Tensor& a, const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
               BoolArg equal_nan = false);
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options);
 // Returns whether shapes and all elements are equal. Synchronizes.
 bool equal(const Tensor& a, const Tensor& b);
 

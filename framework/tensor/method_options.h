@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "framework/base/arguments.h"
 #include "framework/base/text_enum.h"
 
 namespace taper::v0 {
@@ -62,5 +64,26 @@ struct QuantileModeValues {
   static constexpr const char* kWords[] = {"linear", "lower", "higher", "midpoint", "nearest"};
 };
 using QuantileMode = TextEnum<QuantileModeValues>;
+
+// Options of quantile: quantile(x, 0.9, {.dim = 1, .interpolation = "lower"}).
+struct QuantileOptions {
+  std::optional<IntArg> dim = std::nullopt;  // default: the quantile of all elements
+  bool keepdim = false;
+  QuantileMode interpolation = QuantileMode::kLinear;
+};
+
+// Options of unique: unique(x, {.return_counts = true}).
+struct UniqueOptions {
+  bool sorted = true;  // the result is always sorted
+  bool return_inverse = false;
+  bool return_counts = false;
+};
+
+// Options of isclose and allclose: allclose(a, b, {.atol = 1e-3}).
+struct CloseOptions {
+  double rtol = 1e-5;
+  double atol = 1e-8;
+  bool equal_nan = false;  // whether two NaNs are close
+};
 
 }  // namespace taper::v0

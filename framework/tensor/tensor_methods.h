@@ -41,8 +41,10 @@
 [[nodiscard]] Tensor bitwise_xor(const Tensor& b) const;
 [[nodiscard]] Tensor isclose(const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
                              BoolArg equal_nan = false) const;
+[[nodiscard]] Tensor isclose(const Tensor& b, const CloseOptions& options) const;
 [[nodiscard]] bool allclose(const Tensor& b, RealArg rtol = 1e-5, RealArg atol = 1e-8,
                             BoolArg equal_nan = false) const;
+[[nodiscard]] bool allclose(const Tensor& b, const CloseOptions& options) const;
 [[nodiscard]] bool equal(const Tensor& b) const;
 [[nodiscard]] Tensor add(Scalar b) const;
 [[nodiscard]] Tensor sub(Scalar b) const;
@@ -133,6 +135,8 @@ Tensor bernoulli_(RealArg p = 0.5, Generator* generator = nullptr) const;
 [[nodiscard]] Tensor quantile(RealArg q, std::optional<IntArg> dim = std::nullopt,
                               BoolArg keepdim = false,
                               QuantileMode interpolation = QuantileMode::kLinear) const;
+[[nodiscard]] Tensor quantile(const Tensor& q, const QuantileOptions& options) const;
+[[nodiscard]] Tensor quantile(RealArg q, const QuantileOptions& options) const;
 
 // --- autograd/ops/reduce_ops.h ---
 [[nodiscard]] Tensor sum(std::optional<DType> dtype = std::nullopt) const;
@@ -199,6 +203,7 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor bucketize(const Tensor& boundaries, BoolArg right = false) const;
 [[nodiscard]] struct Uniques unique(BoolArg sorted = true, BoolArg return_inverse = false,
                                     BoolArg return_counts = false) const;
+[[nodiscard]] struct Uniques unique(const UniqueOptions& options) const;
 
 // --- autograd/ops/shape_ops.h ---
 [[nodiscard]] Tensor view(const Shape& shape) const;

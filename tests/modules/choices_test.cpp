@@ -1,4 +1,5 @@
 // Choices as words and as enumerators, in calls and options, and the options structs of functions.
+#include <cmath>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -145,6 +146,30 @@ TEST(OptionsInBraces, AreThePositionalArguments) {
   EXPECT_TRUE(same_bits(
       ctc_loss(logp, targets, lengths, sizes, {.reduction = "sum", .zero_infinity = true}),
       ctc_loss(logp, targets, lengths, sizes, 0, Reduction::kSum, true)));
+}
+
+TEST(OptionsInBraces, AreThoseOfMethods) {
+  manual_seed(0);
+  const Tensor x = randn({4, 5}), near = x + 0.01;
+  const Tensor lower = quantile(x, 0.3, 1, true, "lower");
+  EXPECT_TRUE(
+      same_bits(quantile(x, 0.3, {.dim = 1, .keepdim = true, .interpolation = "lower"}), lower));
+  EXPECT_TRUE(same_bits(
+      x.quantile(tensor(0.3f), {.dim = 1, .keepdim = true, .interpolation = "lower"}), lower));
+  EXPECT_TRUE(same_bits(x.quantile(0.3, {.interpolation = "lower"}),
+                        quantile(x, 0.3, std::nullopt, false, "lower")));
+  const Tensor repeated = tensor({3, 1, 3});
+  const auto [values, places, counts] = unique(repeated, {.return_counts = true});
+  EXPECT_FALSE(places.defined());
+  EXPECT_TRUE(same_bits(counts, tensor({1, 2})));
+  EXPECT_TRUE(
+      same_bits(repeated.unique({.return_inverse = true}).inverse_indices, tensor({1, 0, 1})));
+  EXPECT_FALSE(x.allclose(near));
+  EXPECT_TRUE(allclose(x, near, {.atol = 0.02}));
+  EXPECT_TRUE(near.isclose(x, {.rtol = 0, .atol = 0.02}).all().item<bool>());
+  const Tensor nan = full({1}, NAN);
+  EXPECT_FALSE(nan.allclose(nan));
+  EXPECT_TRUE(nan.allclose(nan, {.equal_nan = true}));
 }
 
 TEST(OptionsInBraces, SelectWhatABackwardPassKeeps) {

@@ -167,6 +167,17 @@ std::map<std::string, std::string> signatures() {
       }
     }
   }
+  // The options of functions that are methods, too, are declared below Tensor.
+  const auto below = lines_of(TAPER_SOURCE_DIR "/framework/tensor/method_options.h");
+  for (auto& [family, declarations] : text) {
+    for (size_t i = 0; i < below.size(); ++i) {
+      std::smatch match;
+      const bool is_named =
+          std::regex_match(below[i], match, type) &&
+          std::regex_search(declarations, std::regex("\\b" + match[1].str() + "\\b"));
+      if (is_named) declarations += struct_at(below, i);
+    }
+  }
   return text;
 }
 

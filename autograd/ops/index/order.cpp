@@ -128,6 +128,14 @@ Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim, BoolArg k
   return quantile(x, full({}, q, options_of(x)), dim, keepdim, mode);
 }
 
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  return quantile(x, q, options.dim, options.keepdim, options.interpolation);
+}
+
+Tensor quantile(const Tensor& x, RealArg q, const QuantileOptions& options) {
+  return quantile(x, q, options.dim, options.keepdim, options.interpolation);
+}
+
 // --- methods of Tensor ---
 
 Tensor Tensor::max() const { return taper::max(*this); }
@@ -147,6 +155,12 @@ Tensor Tensor::quantile(const Tensor& q, std::optional<IntArg> dim, BoolArg keep
 Tensor Tensor::quantile(RealArg q, std::optional<IntArg> dim, BoolArg keepdim,
                         QuantileMode interpolation) const {
   return taper::quantile(*this, q, dim, keepdim, interpolation);
+}
+Tensor Tensor::quantile(const Tensor& q, const QuantileOptions& options) const {
+  return taper::quantile(*this, q, options);
+}
+Tensor Tensor::quantile(RealArg q, const QuantileOptions& options) const {
+  return taper::quantile(*this, q, options);
 }
 
 }  // namespace taper::v0

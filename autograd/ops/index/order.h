@@ -32,9 +32,12 @@ Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim = false);
 // synchronizing call.
 //
 //   quantile(x, 0.9, -1);  // the 90th percentile of each row
+//   quantile(x, 0.9, {.dim = -1, .interpolation = "lower"});
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim = std::nullopt,
                 BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::kLinear);
 Tensor quantile(const Tensor& x, RealArg q, std::optional<IntArg> dim = std::nullopt,
                 BoolArg keepdim = false, QuantileMode interpolation = QuantileMode::kLinear);
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options);
+Tensor quantile(const Tensor& x, RealArg q, const QuantileOptions& options);
 
 }  // namespace taper::v0

@@ -159,6 +159,10 @@ Uniques unique(const Tensor& x, BoolArg /*sorted*/, BoolArg return_inverse, Bool
   return y;
 }
 
+Uniques unique(const Tensor& x, const UniqueOptions& options) {
+  return unique(x, options.sorted, options.return_inverse, options.return_counts);
+}
+
 // --- methods of Tensor ---
 
 Tensor Tensor::count_nonzero(const Shape& dims) const { return taper::count_nonzero(*this, dims); }
@@ -187,5 +191,6 @@ Tensor Tensor::bucketize(const Tensor& boundaries, BoolArg right) const {
 Uniques Tensor::unique(BoolArg sorted, BoolArg return_inverse, BoolArg return_counts) const {
   return taper::unique(*this, sorted, return_inverse, return_counts);
 }
+Uniques Tensor::unique(const UniqueOptions& options) const { return taper::unique(*this, options); }
 
 }  // namespace taper::v0

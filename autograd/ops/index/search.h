@@ -43,10 +43,13 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, BoolArg right = fals
 
 // Returns the sorted unique values [n] and, if requested, the inverse indices (shape of x) and
 // counts [n], both int64. NaNs compare unequal. Synchronizes. Not differentiable.
+//
+//   const auto [values, places, counts] = unique(x, {.return_counts = true});
 struct Uniques {
   Tensor output, inverse_indices, counts;
 };
 Uniques unique(const Tensor& x, BoolArg sorted = true, BoolArg return_inverse = false,
                BoolArg return_counts = false);
+Uniques unique(const Tensor& x, const UniqueOptions& options);
 
 }  // namespace taper::v0
