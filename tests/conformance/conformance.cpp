@@ -76,8 +76,8 @@ std::string padded(std::string text, size_t width) {
 const std::vector<Row>& all_rows() {
   static const Rows rows = [] {
     Rows all;
-    for (const auto add :
-         {device_rows, print_rows, move_rows, compute_rows, module_rows, runtime_rows}) {
+    for (const auto add : {device_rows, print_rows, move_rows, compute_rows, module_rows,
+                           runtime_rows, operator_rows}) {
       add(all);
     }
     return all;

@@ -1,5 +1,6 @@
-// The device behavior of PyTorch 2.11 as a table of rows. Each row runs one behavior in Taper and
-// checks whether Taper prints and raises the same (test_conformance; --table prints the outcomes).
+// The behavior of PyTorch 2.11 as a table of rows: devices, printed tensors, modules and operators.
+// Each row runs one behavior in Taper and checks whether Taper prints and raises the same
+// (test_conformance; --table prints the outcomes).
 #pragma once
 
 #include <functional>

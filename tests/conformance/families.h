@@ -24,6 +24,7 @@ void move_rows(Rows& rows);
 void compute_rows(Rows& rows);
 void module_rows(Rows& rows);
 void runtime_rows(Rows& rows);
+void operator_rows(Rows& rows);
 
 // The reason of every row in which C++ wording replaces PyTorch's Python wording.
 inline constexpr const char* kCppWording = "C++ wording";
