@@ -62,11 +62,12 @@ Tensor gumbel_softmax(const Tensor& logits, RealArg tau, BoolArg hard, IntArg di
   require(logits.is_floating_point(),
           "gumbel_softmax expects logits of a floating-point dtype, but got ", logits.dtype());
   const DType type = logits.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const DType result = autocasts(logits) ? type : logits.dtype();
   const Tensor u = rand(logits.shape(), {.device = logits.device()}, generator).to(type);
   // -log(1 - u) is an exponential variable. It is 0 for u = 0, where its logarithm would be -inf.
   constexpr double kLeast = 0x1p-26;
   const Tensor noise = neg(log(clamp_min(neg(log1p(neg(u))), kLeast)));
-  const Tensor soft = softmax((logits.to(type) + noise) / tau, dim).to(logits.dtype());
+  const Tensor soft = softmax((logits.to(type) + noise) / tau, dim).to(result);
   if (!hard) return soft;
   // The one-hot vector has the values, and the soft point the gradient.
   Tensor one_hot = ones_like(soft);

@@ -1,14 +1,20 @@
 """Stores the type in which PyTorch's autocast for CUDA runs each op, for autocast_test.cpp.
 
-Writes autocast.txt in this folder, with one line per op: `name low|float32|as_given`. Needs a GPU:
+Writes autocast.txt in this folder, with one line per op: `name: low|float32|as_given`. The tensors are
+fake ones: PyTorch computes their dtypes without data, so that no GPU is needed.
 python3 tests/interop/autocast.py
 """
 import pathlib
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-labels = torch.zeros(4, dtype=torch.int64, device="cuda")
+
+def classes(*shape):
+    return torch.zeros(shape, dtype=torch.int64, device="cuda")
+
+
 OPS = {
     "linear": lambda x: F.linear(x, x, x[0]),
     "mm": lambda x: torch.mm(x, x),
@@ -51,8 +57,8 @@ OPS = {
     "rms_norm": lambda x: F.rms_norm(x, (4,)),
     "group_norm": lambda x: F.group_norm(x, 2),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
-    "cross_entropy": lambda x: F.cross_entropy(x, labels),
-    "nll_loss": lambda x: F.nll_loss(x, labels),
+    "cross_entropy": lambda x: F.cross_entropy(x, classes(4)),
+    "nll_loss": lambda x: F.nll_loss(x, classes(4)),
     "mse_loss": lambda x: F.mse_loss(x, x),
     "l1_loss": lambda x: F.l1_loss(x, x),
     "huber_loss": lambda x: F.huber_loss(x, x),
@@ -100,14 +106,38 @@ OPS = {
     "avg_pool2d": lambda x: F.avg_pool2d(x[None], 2),
     "max_pool2d": lambda x: F.max_pool2d(x[None], 2),
     "dropout": lambda x: F.dropout(x, 0.5),
+    "where": lambda x: torch.where(x > 1, x, 0.0),
+    "dot": lambda x: torch.dot(x[0], x[0]),
+    "cross": lambda x: torch.cross(x[:, :3], x[:, :3], dim=1),
+    "diff": torch.diff,
+    "logcumsumexp": lambda x: torch.logcumsumexp(x, 0),
+    "erfinv": torch.erfinv,
+    "clamp_min": lambda x: torch.clamp_min(x, 1),
+    "clamp_max": lambda x: torch.clamp_max(x, 1),
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x, x[0])[1],
+    "gumbel_softmax": F.gumbel_softmax,
+    "pairwise_distance": lambda x: F.pairwise_distance(x, x),
+    "cdist": lambda x: torch.cdist(x, x),
+    "cumprod": lambda x: torch.cumprod(x, 0),
+    "normalize": F.normalize,
+    "median": torch.median,
+    "multi_margin_loss": lambda x: F.multi_margin_loss(x, classes(4)),
+    "multilabel_margin_loss": lambda x: F.multilabel_margin_loss(x, classes(4, 4)),
+    "soft_margin_loss": lambda x: F.soft_margin_loss(x, x),
+    "multilabel_soft_margin_loss": lambda x: F.multilabel_soft_margin_loss(x, x),
+    "poisson_nll_loss": lambda x: F.poisson_nll_loss(x, x),
+    "poisson_nll_loss of counts": lambda x: F.poisson_nll_loss(x, x, log_input=False, full=True),
+    "hinge_embedding_loss": lambda x: F.hinge_embedding_loss(x, x),
+    # PyTorch computes these two by several functions.
+    "linear_cross_entropy": lambda x: F.cross_entropy(F.linear(x, x), classes(4)),
+    "feed_forward": lambda x: F.linear(F.gelu(F.linear(x, x, x[0])), x, x[0]),
 }
 
 
 def type_of(op):
     half = torch.float16
     x = torch.arange(16, device="cuda").view(4, 4) / 16 + 0.5
-    with torch.autocast("cuda", half):
-        made = [op(x).dtype, op(x.to(half)).dtype]
+    made = [op(x).dtype, op(x.to(half)).dtype]
     return {
         (half, half): "low",
         (torch.float32, torch.float32): "float32",
@@ -116,5 +146,9 @@ def type_of(op):
 
 
 if __name__ == "__main__":
-    lines = [f"{name}: {type_of(op)}\n" for name, op in OPS.items()]
+    with FakeTensorMode():
+        # torch.autocast("cuda") would do nothing without a GPU.
+        torch.set_autocast_dtype("cuda", torch.float16)
+        torch.set_autocast_enabled("cuda", True)
+        lines = [f"{name}: {type_of(op)}\n" for name, op in OPS.items()]
     pathlib.Path(__file__).with_name("autocast.txt").write_text("".join(lines))

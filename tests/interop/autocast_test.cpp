@@ -5,11 +5,15 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <regex>
+#include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
+#include "autograd/ops/index/order.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/nn/conv_ops.h"
@@ -21,6 +25,7 @@
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
+#include "tests/source_files.h"
 #include "tests/testing.h"
 
 namespace taper::v0::test {
@@ -131,6 +136,36 @@ std::map<std::string, Op> ops() {
       {"avg_pool2d", [=](auto& x) { return avg_pool2d(image(x), 2); }},
       {"max_pool2d", [=](auto& x) { return max_pool2d(image(x), 2); }},
       {"dropout", [](auto& x) { return dropout(x, 0.5); }},
+      {"where", [](auto& x) { return where(x > 1, x, 0.0); }},
+      {"dot", [](auto& x) { return dot(x[0], x[0]); }},
+      {"cross", [](auto& x) { return cross(x.narrow(1, 0, 3), x.narrow(1, 0, 3), 1); }},
+      {"diff", [](auto& x) { return diff(x); }},
+      {"logcumsumexp", [](auto& x) { return logcumsumexp(x, 0); }},
+      {"erfinv", [](auto& x) { return erfinv(x); }},
+      {"clamp_min", [](auto& x) { return clamp_min(x, 1); }},
+      {"clamp_max", [](auto& x) { return clamp_max(x, 1); }},
+      {"broadcast_tensors",
+       [](auto& x) {
+         return broadcast_tensors({x, x[0]})[1];
+       }},
+      {"gumbel_softmax", [](auto& x) { return gumbel_softmax(x); }},
+      {"pairwise_distance", [](auto& x) { return pairwise_distance(x, x); }},
+      {"cdist", [](auto& x) { return cdist(x, x); }},
+      {"cumprod", [](auto& x) { return cumprod(x, 0); }},
+      {"normalize", [](auto& x) { return normalize(x); }},
+      {"median", [](auto& x) { return median(x); }},
+      {"multi_margin_loss", [=](auto& x) { return multi_margin_loss(x, labels(x)); }},
+      {"multilabel_margin_loss",
+       [](auto& x) { return multilabel_margin_loss(x, zeros_like(x).to(kInt64)); }},
+      {"soft_margin_loss", [](auto& x) { return soft_margin_loss(x, x); }},
+      {"multilabel_soft_margin_loss", [](auto& x) { return multilabel_soft_margin_loss(x, x); }},
+      {"poisson_nll_loss", [](auto& x) { return poisson_nll_loss(x, x); }},
+      {"poisson_nll_loss of counts",
+       [](auto& x) { return poisson_nll_loss(x, x, {.log_input = false, .full = true}); }},
+      {"hinge_embedding_loss", [](auto& x) { return hinge_embedding_loss(x, x); }},
+      {"linear_cross_entropy", [=](auto& x) { return linear_cross_entropy(x, x, labels(x)); }},
+      {"feed_forward",
+       [](auto& x) { return feed_forward(x, x, x[0], x, x[0], Activation::kGelu); }},
   };
 }
 
@@ -163,6 +198,37 @@ TEST(Autocast, ChoosesTheTypeByTheOpAsInPyTorch) {
         }
       }
     }
+  }
+}
+
+// Returns the operators in the row of docs/mixed_precision.md that begins with `type`.
+std::set<std::string> names_in_the_guide(const std::string& type) {
+  static const std::regex name("`(\\w+)`");
+  std::set<std::string> names;
+  for (const std::string& line : lines_of(kRoot / "docs/mixed_precision.md")) {
+    if (!line.starts_with("| " + type + " |")) continue;
+    for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it) {
+      names.insert((*it)[1]);
+    }
+  }
+  return names;
+}
+
+TEST(Autocast, ListsInTheGuideAreThoseOfPyTorch) {
+  std::map<std::string, std::set<std::string>> by_type;
+  for (const auto& [name, type] : stored()) by_type[type].insert(name.substr(0, name.find(" of ")));
+  EXPECT_EQ(names_in_the_guide("half"), by_type.at("low"));
+  EXPECT_EQ(names_in_the_guide("float32"), by_type.at("float32"));
+}
+
+// PyTorch's "promote" list: operands of different dtypes are computed in the widest one.
+TEST(Autocast, WidensMixedOperandsOfProducts) {
+  for (const Device device : all_devices()) {
+    const Tensor x = tensor({1.0, 2.0, 3.0}, {.device = device}), low = x.to(kBFloat16);
+    const AutocastGuard guard(device.type(), kBFloat16);
+    EXPECT_EQ(dot(x, low).dtype(), kFloat32);
+    EXPECT_EQ(cross(low, x).dtype(), kFloat32);
+    EXPECT_EQ(dot(low, low).dtype(), kBFloat16);
   }
 }
 
