@@ -207,16 +207,41 @@ void RawColumn::stop_looking_up_if_unique(int64_t rows) {
 }
 
 void RawColumn::pack_chunk_before(int64_t row, CellAllocator& cells) {
-  if (has_distinct_words() || row % kChunk != 0 || row == 0) return;
+  constexpr auto kCells = size_t(kChunk);
+  if (row % kChunk != 0 || row == 0) return;
   const auto index = size_t(row / kChunk) - 1;
-  std::shared_ptr<uint64_t[]>& chunk = chunks_[index];
-  if (!chunk || is_number_cell(chunk[0])) return;
-  for (size_t i = 1; i < size_t(kChunk); ++i) {
-    if (chunk[i] != chunk[0] + i) return;
+  const uint64_t* const from = chunks_[index].get();
+  if (!from || is_number_cell(from[0])) return;
+  const bool is_small = words_.size() <= 0x10000;
+  if (is_small) {
+    uint64_t common = from[0];
+    for (size_t i = 0; i < kCells; ++i) common &= from[i];
+    if (is_number_cell(common)) return;
+  }
+  for (size_t i = 1; i < kCells && !is_small; ++i) {
+    if (from[i] != from[0] + i) return;
+  }
+  PackedChunk to{.first = from[0]};
+  if (words_.size() <= 0x100) {
+    to.bytes = std::make_shared_for_overwrite<uint8_t[]>(kCells);
+    for (size_t i = 0; i < kCells; ++i) to.bytes[i] = uint8_t(from[i]);
+  } else if (is_small) {
+    to.pairs = std::make_shared_for_overwrite<uint16_t[]>(kCells);
+    for (size_t i = 0; i < kCells; ++i) to.pairs[i] = uint16_t(from[i]);
   }
   packed_.resize(chunks_.size());
-  packed_[index] = chunk[0];
-  cells.recycle(std::exchange(chunk, nullptr));
+  packed_[index] = std::move(to);
+  cells.recycle(std::exchange(chunks_[index], nullptr));
+}
+
+uint64_t* RawColumn::unpack(size_t index, CellAllocator& cells) {
+  std::shared_ptr<uint64_t[]>& chunk = chunks_[index];
+  if (!chunk) {
+    chunk = cells.allocate(kChunk);
+    for (size_t i = 0; i < size_t(kChunk); ++i) chunk[i] = packed_[index].cell(i);
+    packed_[index] = {};
+  }
+  return chunk.get();
 }
 
 void RawColumn::finish() {
@@ -229,12 +254,7 @@ void RawColumn::finish() {
   for (int64_t row = 0; row < size_; ++row) {
     const int64_t index = word(row);
     if (index < 0) continue;
-    std::shared_ptr<uint64_t[]>& chunk = chunks_[size_t(row / kChunk)];
-    if (!chunk) {
-      chunk = cells.allocate(kChunk);
-      for (size_t i = 0; i < size_t(kChunk); ++i) chunk[i] = packed_[size_t(row / kChunk)] + i;
-    }
-    put(row, cell_of_word(number[size_t(index)]));
+    unpack(size_t(row / kChunk), cells)[row % kChunk] = cell_of_word(number[size_t(index)]);
   }
   words_ = std::move(distinct);
 }

@@ -31,6 +31,12 @@ class WordList {
   void prefetch(uint32_t hash) const {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
+  // Asks the processor to load the word that add() will compare with one of that hash.
+  void prefetch_word(uint32_t hash) const {
+    if (slots_.empty()) return;
+    const Slot& slot = slots_[hash & (slots_.size() - 1)];
+    if (slot.hash == hash && slot.number < kDense) __builtin_prefetch(places_[slot.number]);
+  }
   // Returns the number of the first such word, or -1 if the list does not have it. Compares all
   // words if they are not distinct.
   int64_t find(std::string_view word) const;
@@ -179,8 +185,8 @@ class RawColumn {
   const WordList& word_list() const { return words_; }
   // Stops looking up words if nearly every one of the first `rows` rows has a different one.
   void stop_looking_up_if_unique(int64_t rows);
-  // Frees the chunk that ends before this row if its cells are words with consecutive numbers, as
-  // those of identifiers are.
+  // Stores the chunk that ends before this row in less memory if all of its cells are words whose
+  // numbers are below 65,536, or consecutive as those of identifiers are.
   void pack_chunk_before(int64_t row, CellAllocator& cells);
   // Makes the words distinct if more than a few are repeated. Call it after the last row.
   void finish();
@@ -194,17 +200,31 @@ class RawColumn {
   uint64_t cell(int64_t row) const {
     const auto index = size_t(row / kChunk);
     const uint64_t* const chunk = chunks_[index].get();
-    return chunk ? chunk[row % kChunk] : packed_[index] + uint64_t(row % kChunk);
+    return chunk ? chunk[row % kChunk] : packed_[index].cell(size_t(row % kChunk));
   }
+  // Returns writable cells of a chunk, which may be packed.
+  uint64_t* unpack(size_t index, CellAllocator& cells);
   void put(int64_t row, uint64_t bits) {
     if (row >= room_) reserve(row);
     chunk(row)[row % kChunk] = bits;
   }
 
-  // All chunks have kChunk cells, except that the first one is shorter in a short table.
+  // A chunk of words in one or two bytes a cell, or in none if their numbers are consecutive.
+  struct PackedChunk {
+    uint64_t first = 0;  // the first cell, if the numbers are consecutive
+    std::shared_ptr<uint8_t[]> bytes{};
+    std::shared_ptr<uint16_t[]> pairs{};
+
+    uint64_t cell(size_t i) const {
+      if (bytes) return kWord | bytes[i];
+      return pairs ? kWord | pairs[i] : first + i;
+    }
+  };
+
+  // All chunks have kChunk cells, except that the first one is shorter in a short table. Those that
+  // are null are in packed_.
   std::vector<std::shared_ptr<uint64_t[]>> chunks_;
-  // The first cell of each chunk that is null. Each further cell of the chunk is one more.
-  std::vector<uint64_t> packed_;
+  std::vector<PackedChunk> packed_;
   int64_t size_ = 0, room_ = 0;
   WordList words_;
 };
