@@ -1,5 +1,6 @@
 #include "data/tables/raw_table.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -134,6 +135,61 @@ TEST_F(RawTables, ManyRowsAndWordsCrossEveryBoundary) {
     ASSERT_EQ(t.columns[2].number(i), double(i % 2));
   }
   EXPECT_TRUE(t.place_of(kRows - 1).ends_with(concat_to_string("t.csv:", kRows + 1)));
+}
+
+// Short quoted cells are scanned at once, longer ones quote by quote.
+TEST_F(RawTables, QuotedCellsOfEveryLengthKeepTheirText) {
+  const std::string kinds[] = {"x", "\"", "x\"", "\"x", "xy\n", "\"\n", ",", "\"\"\"x"};
+  std::string text = "n,cell\n";
+  Names cells;
+  for (const std::string& kind : kinds) {
+    for (size_t size = 0; size < 140; ++size) {
+      std::string cell = "w";
+      while (cell.size() < size) cell += kind;
+      cells.push_back(cell);
+      std::string quoted;
+      for (const char c : cell) quoted += c == '"' ? "\"\"" : std::string{c};
+      text += concat_to_string(cells.size(), ",\"", quoted, "\"\n");
+    }
+  }
+  const RawTable t = read(text);
+  ASSERT_EQ(t.rows, std::ssize(cells));
+  int64_t line = 2;
+  for (int64_t i = 0; i < t.rows; ++i) {
+    ASSERT_EQ(t.columns[1].text(i), cells[size_t(i)]);
+    ASSERT_TRUE(t.place_of(i).ends_with(concat_to_string(":", line))) << t.place_of(i);
+    line += 1 + std::ranges::count(cells[size_t(i)], '\n');
+  }
+}
+
+// Chunks of words are stored in one or two bytes a cell, or as they are beside numbers.
+TEST_F(RawTables, ColumnsOfFewAndManyWordsKeepTheirCells) {
+  constexpr int64_t kRows = 100'000;
+  const auto few = [](int64_t i) { return concat_to_string("w", i * 7 % 5); };
+  const auto more = [](int64_t i) { return concat_to_string("w", i * 7 % (2 + i / 50)); };
+  const auto many = [](int64_t i) { return concat_to_string("w", i / 2 * 2654435761U % 999'983); };
+  const auto mixed = [](int64_t i) { return concat_to_string(i == 50'000 ? "" : "w", i % 3); };
+  std::string text = "few,more,many,mixed\n";
+  for (int64_t i = 0; i < kRows; ++i) {
+    text += concat_to_string(few(i), ",", more(i), ",", many(i), ",", mixed(i), "\n");
+  }
+  const RawTable t = read(text);
+  ASSERT_EQ(t.rows, kRows);
+  for (int64_t i = 0; i < kRows; ++i) {
+    ASSERT_EQ(t.columns[0].text(i), few(i));
+    ASSERT_EQ(t.columns[1].text(i), more(i));
+    ASSERT_EQ(t.columns[2].text(i), many(i));
+    ASSERT_EQ(t.columns[3].text(i), mixed(i));
+    ASSERT_EQ(t.columns[3].is_number(i), i == 50'000);
+  }
+}
+
+TEST_F(RawTables, LineEndsMayDiffer) {
+  EXPECT_EQ(rows_of(read("a,b\n1,x\r2,y\r")), (Names{"1 'x'", "2 'y'"}));
+  EXPECT_EQ(rows_of(read("a,b\r1,x\n2,\"y\nz\"\r\n3,x\r")), (Names{"1 'x'", "2 'y\nz'", "3 'x'"}));
+  std::string old = "a,b\n1,x";
+  for (int i = 0; i < 100'000; ++i) old += concat_to_string("\r", i, ",y");
+  EXPECT_EQ(read(old).rows, 100'001);
 }
 
 // Words of a column in which nearly every row differs are not compared with each other.

@@ -34,6 +34,7 @@ class PendingWords {
   }
 
   void flush() {
+    for (size_t i = 0; i < count_; ++i) words_[i].column->word_list().prefetch_word(words_[i].hash);
     for (size_t i = 0; i < count_; ++i) {
       const Word& word = words_[i];
       *word.cell = word.column->word_cell(word.text, word.hash);

@@ -23,6 +23,7 @@ int64_t RowScanner::scan(const RowTarget& target) {
   place_ = std::numeric_limits<int64_t>::min();
   cells_.resize(target.columns.size());
   caches_.resize(target.columns.size());
+  uses_cache_.assign(target.columns.size(), 0);
   has_words_ = target.is_text;
   starts_number_ = {};
   for (const unsigned char c : std::string("0123456789-") + format_.point) starts_number_[c] = true;
@@ -35,15 +36,19 @@ template <bool kBlanks> int64_t RowScanner::scan_rows() {
     return Separators(at, text_.end(), format_.delimiter, kBlanks ? '\t' : '\n');
   };
   Separators ends = separators();
+  const char* last_start = last_start_of_row();
   while (true) {
     lines_in_row_ = opened_ = 0;
     const char* const first = skip_separators<kBlanks>(skip_blanks(at));
     const bool is_blank_line = *first == '\n' || *first == '\r';
     if (row_ >= room_) make_room();
-    const End next = is_blank_line ? skip_line_end(first) : scan_row<kBlanks>(first, ends);
+    const End next = is_blank_line         ? skip_line_end(first)
+                     : first <= last_start ? scan_row<kBlanks>(first, ends)
+                                           : nullptr;
     if (!next) {
       if (!more(at)) break;
       ends = separators();
+      last_start = last_start_of_row();
       continue;
     }
     at = next;
@@ -60,6 +65,18 @@ template <bool kBlanks> int64_t RowScanner::scan_rows() {
   }
   pending_.flush();
   return row_ - target_->first_row;
+}
+
+// Returns a place after which no row that is in memory as a whole begins, because the next '\n' is
+// not in memory. Scanning the beginning of a row would add its words twice. A long row is scanned
+// anyway, so that messages name the cell that does not end.
+const char* RowScanner::last_start_of_row() const {
+  constexpr size_t kLong = size_t(1) << 16;
+  const std::string_view text(text_.begin(), size_t(text_.end() - text_.begin()));
+  const size_t last_line_end = text.rfind('\n');
+  if (text_.is_complete() || last_line_end == text.npos) return text_.end();
+  const size_t long_row = text.size() - std::min(text.size(), kLong);
+  return text_.begin() + std::max(last_line_end, long_row);
 }
 
 template <bool kBlanks> bool RowScanner::ends_cell(char c) const {
@@ -136,11 +153,63 @@ RowScanner::End RowScanner::scan_cell(const char* at, End end, uint64_t& cell, S
   return end;
 }
 
+// Scans a quoted cell, which begins at `at`, and returns its end.
 template <bool kBlanks> RowScanner::End RowScanner::scan_quoted(const char* at, uint64_t& cell) {
-  const auto next_quote = [this](const char* from) {
-    return static_cast<const char*>(std::memchr(from, '"', size_t(text_.end() - from)));
+  QuotedText found = unquote_short(at + 1);
+  if (!found.closing) found = unquote(at + 1);
+  if (!found.closing) {
+    opened_ = line_ + lines_in_row_;
+    return nullptr;
+  }
+  const char* const end = skip_blanks(found.closing + 1);
+  if (*end == '\0') return nullptr;
+  lines_in_row_ += found.line_ends;
+  if (!ends_cell<kBlanks>(*end)) {
+    fail(line_ + lines_in_row_, column_,
+         "expected the cell to end after its closing quote; a quote within quotes is written "
+         "twice");
+  }
+  const char* const text = found.text.data();
+  cell = cell_in_buffer(text, text + found.text.size());
+  return end;
+}
+
+// Finds the end of a cell that has fewer than 64 characters, as nearly all have, after its opening
+// quote. Reads all quotes at once.
+RowScanner::QuotedText RowScanner::unquote_short(const char* from) {
+  constexpr size_t kPart = 16;
+  char* to = unquoted_short_.data();
+  // Copies whole parts. There is room after the last one.
+  const auto copy = [&to](const char* begin, const char* end) {
+    const auto size = size_t(end - begin);
+    for (size_t i = 0; i < size; i += kPart) std::memcpy(to + i, begin + i, kPart);
+    to += size;
   };
-  const char* from = at + 1;
+  const char* piece = from;
+  uint64_t quotes = find_in_block(from, '"');
+  while (quotes != 0) {
+    const char* const quote = from + std::countr_zero(quotes);
+    if (quote[1] != '"') {
+      const uint64_t before_quote = (quotes & -quotes) - 1;
+      const int64_t line_ends = std::popcount(find_in_block(from, '\n') & before_quote);
+      if (piece == from) return {quote, {from, quote}, line_ends};
+      copy(piece, quote);
+      return {quote, {unquoted_short_.data(), to}, line_ends};
+    }
+    copy(piece, quote + 1);
+    piece = quote + 2;
+    quotes &= quotes - 1;
+    quotes &= quotes - 1;  // the second quote of the pair
+  }
+  return {};
+}
+
+// Finds the end of a cell of any length, after its opening quote.
+RowScanner::QuotedText RowScanner::unquote(const char* from) {
+  const auto next_quote = [this](const char* at) {
+    return static_cast<const char*>(std::memchr(at, '"', size_t(text_.end() - at)));
+  };
+  const char* const first = from;
   const char* quote = next_quote(from);
   unquoted_.clear();
   while (quote && quote[1] == '"') {
@@ -148,30 +217,16 @@ template <bool kBlanks> RowScanner::End RowScanner::scan_quoted(const char* at, 
     from = quote + 2;
     quote = next_quote(from);
   }
-  if (!quote) {
-    opened_ = line_ + lines_in_row_;
-    return nullptr;
-  }
-  const char* const end = skip_blanks(quote + 1);
-  if (*end == '\0') return nullptr;
-  lines_in_row_ += std::count(at, quote, '\n');
-  if (!ends_cell<kBlanks>(*end)) {
-    fail(line_ + lines_in_row_, column_,
-         "expected the cell to end after its closing quote; a quote within quotes is written "
-         "twice");
-  }
-  if (unquoted_.empty()) {
-    cell = cell_in_buffer(from, quote);
-  } else {
-    cell = cell_of(unquoted_.append(from, quote));
-  }
-  return end;
+  if (!quote) return {};
+  const int64_t line_ends = std::count(first, quote, '\n');
+  if (unquoted_.empty()) return {quote, {from, quote}, line_ends};
+  return {quote, unquoted_.append(from, quote), line_ends};
 }
 
 // Returns the cell for a text. Other text or the padding follows the text.
 uint64_t RowScanner::cell_in_buffer(const char* at, const char* end) {
   const auto size = size_t(end - at);
-  if (size > WordCache::kMostSize || row_ < RawColumn::kChunk) return cell_of({at, size});
+  if (size > WordCache::kMostSize || !uses_cache_[column_]) return cell_of({at, size});
   std::unique_ptr<WordCache>& cache = caches_[column_];
   if (!cache) cache = std::make_unique<WordCache>();
   const auto load = [](const char* from, size_t bytes) {
@@ -220,10 +275,12 @@ void RowScanner::make_room() {
   room_ = (row_ / RawColumn::kChunk + 1) * RawColumn::kChunk;  // the next chunk is elsewhere
   pending_.flush();
   for (size_t i = 0; i < cells_.size(); ++i) {
-    target_->columns[i]->stop_looking_up_if_unique(row_);
-    if (target_->cells) target_->columns[i]->pack_chunk_before(row_, *target_->cells);
-    room_ = std::min(room_, target_->columns[i]->reserve(row_, target_->cells));
-    cells_[i] = target_->columns[i]->chunk(row_);
+    RawColumn& column = *target_->columns[i];
+    column.stop_looking_up_if_unique(row_);
+    uses_cache_[i] = char(row_ >= RawColumn::kChunk && column.has_distinct_words());
+    if (target_->cells) column.pack_chunk_before(row_, *target_->cells);
+    room_ = std::min(room_, column.reserve(row_, target_->cells));
+    cells_[i] = column.chunk(row_);
   }
 }
 

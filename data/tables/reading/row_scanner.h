@@ -53,9 +53,17 @@ class RowScanner {
   using End = const char*;
 
   template <bool kBlanks> int64_t scan_rows();
+  const char* last_start_of_row() const;
   template <bool kBlanks> End scan_row(const char* at, Separators& ends);
   template <bool kBlanks> End scan_cell(const char* at, End end, uint64_t& cell, Separators& ends);
   template <bool kBlanks> End scan_quoted(const char* at, uint64_t& cell);
+  struct QuotedText {
+    const char* closing = nullptr;  // the closing quote, or nullptr if it was not found
+    std::string_view text{};        // between the quotes, where doubled ones are single
+    int64_t line_ends = 0;          // in the text
+  };
+  QuotedText unquote_short(const char* from);
+  QuotedText unquote(const char* from);
   template <bool kBlanks> bool ends_cell(char c) const;
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != format_.delimiter; }
   const char* skip_blanks(const char* at) const;
@@ -84,6 +92,8 @@ class RowScanner {
   int64_t lines_in_row_ = 0;      // line ends in quoted cells of the current row
   size_t column_ = 0;             // the column that the scan has reached in the current row
   int64_t opened_ = 0;            // the line of a quote that the text in memory does not close
+  // The text of a cell that has doubled quotes.
+  std::array<char, 128> unquoted_short_{};
   std::string unquoted_;
 
   // The cells of recent short words of a column. The keys are the words, padded with zeros.
@@ -96,6 +106,7 @@ class RowScanner {
     Slot slots[kSlots] = {};
   };
   std::vector<std::unique_ptr<WordCache>> caches_;
+  std::vector<char> uses_cache_;  // whether words of a column may repeat, in a table of many rows
   PendingWords pending_;
   std::array<bool, 256> starts_number_{};  // whether a cell that begins with this character may be
                                            // a number

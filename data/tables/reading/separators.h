@@ -1,4 +1,4 @@
-// Finds the delimiters and line ends in a text. Not a public header.
+// Finds delimiters, line ends and quotes in a text. Not a public header.
 #pragma once
 
 #include <bit>
@@ -11,6 +11,24 @@
 #include "framework/base/namespace.h"
 
 namespace taper::v0::data::reading {
+
+// Returns a mask whose bit i is set if at[i] is one of the characters, for 64 characters.
+template <class... Chars>
+[[gnu::always_inline]] inline uint64_t find_in_block(const char* at, Chars... characters) {
+#ifdef __SSE2__
+  const auto find = [&](int part) {
+    const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at) + part);
+    __m128i found = _mm_setzero_si128();
+    ((found = _mm_or_si128(found, _mm_cmpeq_epi8(text, _mm_set1_epi8(characters)))), ...);
+    return uint64_t(unsigned(_mm_movemask_epi8(found)));
+  };
+  return find(0) | find(1) << 16 | find(2) << 32 | find(3) << 48;
+#else
+  uint64_t out = 0;
+  for (int i = 0; i < 64; ++i) out |= uint64_t(((at[i] == characters) || ...)) << i;
+  return out;
+#endif
+}
 
 // Finds separators 64 characters at a time. The start of the next cell is then known before the
 // number in the current one is converted, so that the processor can work on several cells at once.
@@ -50,28 +68,9 @@ class Separators {
  private:
   static constexpr ptrdiff_t kBlock = 64;
 
-  void load() {
-#ifdef __SSE2__
-    mask_ = load_part(0) | load_part(1) << 16 | load_part(2) << 32 | load_part(3) << 48;
-#else
-    mask_ = 0;
-    for (int i = 0; i < kBlock; ++i) {
-      const char c = block_[i];
-      const bool is_one = c == delimiter_ || c == other_ || c == '\n' || c == '\r';
-      mask_ |= uint64_t(is_one) << i;
-    }
-#endif
+  [[gnu::always_inline]] void load() {
+    mask_ = find_in_block(block_, delimiter_, other_, '\n', '\r');
   }
-#ifdef __SSE2__
-  uint64_t load_part(int part) const {
-    const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block_) + part);
-    const __m128i cells = _mm_or_si128(_mm_cmpeq_epi8(text, _mm_set1_epi8(delimiter_)),
-                                       _mm_cmpeq_epi8(text, _mm_set1_epi8(other_)));
-    const __m128i lines = _mm_or_si128(_mm_cmpeq_epi8(text, _mm_set1_epi8('\n')),
-                                       _mm_cmpeq_epi8(text, _mm_set1_epi8('\r')));
-    return uint64_t(unsigned(_mm_movemask_epi8(_mm_or_si128(cells, lines))));
-  }
-#endif
 
   const char* block_;
   const char* end_;
