@@ -4,8 +4,9 @@
   tests/bench/tables.py PROGRAM [--rows N] [--rounds N]
 
 PROGRAM is taper_table_bench (ninja taper_table_bench). "First" is the first reading in a process, which is what a
-training run does; "again" is the median of four further ones, for which memory is at hand. Each number is the median
-over the processes. "Memory" is Taper's peak, divided by eight bytes for each cell. Needs numpy and polars.
+training run does; "again" is the median of four further ones, for which memory is at hand. Times are processor time,
+which on a busy machine varies less than time on a clock. Each number is the median over the processes. "Memory" is
+Taper's peak, divided by eight bytes for each cell. Needs numpy and polars.
 """
 import argparse
 import os
@@ -25,9 +26,9 @@ with open(sys.argv[2], "w") as tiny:
     tiny.write("a,b\\n1,2\\n")
 polars.read_csv(sys.argv[2])  # loads what is loaded at the first use
 for _ in range(int(sys.argv[3])):
-    start = time.perf_counter()
+    start = time.process_time()
     table = polars.read_csv(sys.argv[1])
-    print(time.perf_counter() - start, end=" ")
+    print(time.process_time() - start, end=" ")
     del table
 """
 
