@@ -74,16 +74,15 @@ Tensor BatchNormBase::forward(const Tensor& x) {
   const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
   require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(),
                       "D input)");
-  const bool tracks = is_training() && options.track_running_stats;
-  if (tracks && !momentum) return with_cumulative_average(x);
+  if (tracks() && !momentum) return with_cumulative_average(x);
   const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
-  if (tracks) num_batches_tracked->add_(1);
+  if (tracks()) num_batches_tracked->add_(1);
   return y;
 }
 
 Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
                                  double share) const {
-  if (ranks_ && is_training()) {
+  if (ranks_ && is_training() && by_batch()) {
     return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
   }
   return batch_norm(x, mean, var,

@@ -37,10 +37,14 @@ template <class LayerOptions> class RunningNorm : public Module {
   std::optional<double> momentum;                         // options.momentum, unless it was changed
   Parameter weight, bias;                                 // undefined if affine is false
   Buffer running_mean, running_var, num_batches_tracked;  // undefined unless statistics are tracked
+  // A frozen layer uses its running statistics also in training mode, and does not change them, as
+  // torchvision's FrozenBatchNorm2d does. Has no effect if none are tracked.
+  bool is_frozen = false;
 
  protected:
   RunningNorm(IntArg num_features, const Options& options);
-  bool by_batch() const { return is_training() || !options.track_running_stats; }
+  bool by_batch() const { return (is_training() && !is_frozen) || !options.track_running_stats; }
+  bool tracks() const { return by_batch() && options.track_running_stats; }
 };
 
 class BatchNormBase : public RunningNorm<BatchNormOptions> {

@@ -14,6 +14,7 @@
 #include "autograd/ops/nn/loss_ops.h"
 #include "data/metrics.h"
 #include "framework/kernels/loss/softmax.h"
+#include "modules/models/pretrained.h"
 #include "modules/module.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -105,16 +106,25 @@ Tensor run_before_head(Module& model, const Component& config, const Tensor& tok
 
 // Creates the optimizer. Muon updates the matrices of hidden layers. Embeddings, the last linear
 // layer, biases and norms are updated by AdamW with the same lr and weight_decay, so use Muon with
-// `adjust_lr_fn: match_rms_adamw`. Throws ConfigError for a model without parameters or one that
-// the optimizer rejects.
+// `adjust_lr_fn: match_rms_adamw`. Frozen parameters are left out. Throws ConfigError for a model
+// without parameters or one that the optimizer rejects.
 std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config, const OptimizerSite& at);
 
-// Returns the parameter groups that the config requests in addition to the default group.
+// Returns the parameter groups that the config requests for these parameters in addition to the
+// default group.
+std::vector<optim::GroupRule> rules_of(const OptimizerSite& at,
+                                       const std::vector<NamedTensor>& params);
+// Returns rules_of() for all parameters that are trained.
 std::vector<optim::GroupRule> rules_of(const OptimizerSite& at);
+// Throws ConfigError for a pattern of `lr_by_part` that is not the longest match of any parameter
+// that is trained.
+void check_parts(const OptimizerSite& at);
+// Returns the option `lr` of an optimizer, which is the rate of the parameters that no part names.
+double lr_of(const Component& optimizer);
 
 template <class Options>
 std::unique_ptr<optim::Optimizer> plain_optimizer(const Options& o, const OptimizerSite& at) {
-  return std::make_unique<optim::OptimizerOf<Options>>(at.model.named_parameters(), o,
+  return std::make_unique<optim::OptimizerOf<Options>>(trainable_parameters(at.model), o,
                                                        rules_of(at));
 }
 

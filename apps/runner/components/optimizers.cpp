@@ -10,15 +10,6 @@
 namespace taper::v0::runner {
 namespace {
 
-using Rules = std::vector<optim::GroupRule>;
-
-// Returns the rules for `no_decay`: one group without weight decay for biases and norms, or no
-// group if the setting is false or no parameter belongs to that group.
-Rules rules_for(bool no_decay, const std::vector<NamedTensor>& params) {
-  const auto is_vector = [](const NamedTensor& p) { return p.tensor.dim() < 2; };
-  return no_decay && std::ranges::any_of(params, is_vector) ? Rules{optim::no_decay()} : Rules{};
-}
-
 // Returns the names of the weights that Muon updates: the matrices of all linear layers except the
 // last.
 std::vector<std::string> hidden_weights(Module& model) {
@@ -33,16 +24,16 @@ std::vector<std::string> hidden_weights(Module& model) {
 std::unique_ptr<optim::Optimizer> muon(const optim::MuonOptions& o, const OptimizerSite& at) {
   const std::vector<std::string> names = hidden_weights(at.model);
   std::vector<NamedTensor> hidden, rest;
-  for (const NamedTensor& p : at.model.named_parameters()) {
+  for (const NamedTensor& p : trainable_parameters(at.model)) {
     (std::ranges::count(names, p.name) > 0 ? hidden : rest).push_back(p);
   }
   require<ConfigError>(!hidden.empty(),
                        "optimizer 'muon' updates the weights of all linear layers except the last, "
                        "but this model has none; use adamw");
-  auto made = std::make_unique<optim::Muon>(hidden, o);
+  auto made = std::make_unique<optim::Muon>(hidden, o, rules_of(at, hidden));
   const optim::AdamWOptions adamw{
       .lr = o.lr, .weight_decay = o.weight_decay, .master_weights = o.master_weights};
-  if (!rest.empty()) made->add_param_group(rest, adamw, rules_for(at.no_decay, rest));
+  if (!rest.empty()) made->add_param_group(rest, adamw, rules_of(at, rest));
   return made;
 }
 
@@ -67,13 +58,10 @@ constexpr Optimizers::Entry kOptimizers[] = {
 
 Optimizers& optimizers() { return Optimizers::registry("optimizer", {kOptimizers}); }
 
-std::vector<optim::GroupRule> rules_of(const OptimizerSite& at) {
-  return rules_for(at.no_decay, at.model.named_parameters());
-}
-
 std::unique_ptr<optim::Optimizer> build_optimizer(const Component& config,
                                                   const OptimizerSite& at) {
   if (at.model.parameters().empty()) throw ConfigError("the model has no parameters to train");
+  check_parts(at);
   return optimizers().make(config, at);
 }
 

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,9 @@ std::optional<std::string> metric_of(const Component& schedule);
 struct OptimizerSite {
   Module& model;
   bool no_decay;  // no weight decay for biases and norms
+  // Learning rates of parameters by patterns of their names (framework/base/name_pattern.h); the
+  // longest matching pattern applies.
+  std::map<std::string, double> lr_by_part{};
 };
 using Optimizers = Table<std::unique_ptr<optim::Optimizer>(const OptimizerSite&)>;
 Optimizers& optimizers();

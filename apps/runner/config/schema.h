@@ -179,6 +179,10 @@ struct Field {
   // The reason completes "has no effect if", for example "test_path is given".
   std::string idle_reason{};
   std::function<bool()> is_idle{};
+  // For a key that is common to all types of a section: the key of a type whose value may also be
+  // the map of this key, in a short form (settings/short_forms.h). That key gets takes_map.
+  std::string short_form{};
+  bool takes_map = false;
   // If true, an optional value that is not given is written as null. This is necessary if the
   // default is a value, because reading the text would otherwise restore the default.
   bool writes_null = false;
@@ -195,6 +199,7 @@ struct Field {
   Field& idle_when(std::string reason, std::function<bool()> check) {
     return idle_reason = std::move(reason), is_idle = std::move(check), *this;
   }
+  Field& with_short_form(std::string key) { return short_form = std::move(key), *this; }
   Field& written_as_null() { return writes_null = true, *this; }
 };
 

@@ -85,6 +85,9 @@ Json default_of(const Field& field) {
 
 Json field_json(const Field& field) {
   Json json = std::visit([&](const auto& target) { return json_of(field, target); }, field.target);
+  if (field.takes_map) {
+    json = either(json, {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}});
+  }
   json["description"] = field.doc;
   const Json value = default_of(field);
   if (!field.is_required && !value.is_discarded() && value != "") json["default"] = value;

@@ -86,10 +86,17 @@ void ComponentRegistry::check_options(const std::string& name, const Schema& opt
   }
 }
 
-// Returns the keys of the type and those common to all types.
+// Returns the keys of the type and those common to all types. A component that the user's program
+// registered may have an option with the name of a common key, which it then replaces.
 static Schema schema_with(const TypedSection& tagged, Component& options) {
   Schema out = options.schema();
-  if (tagged.common) std::ranges::move(tagged.common().fields, std::back_inserter(out.fields));
+  if (!tagged.common) return out;
+  for (Field& field : tagged.common().fields) {
+    const bool is_own = std::ranges::count(out.fields, field.name, &Field::name) > 0;
+    const auto shorter = std::ranges::find(out.fields, field.short_form, &Field::name);
+    if (shorter != out.fields.end()) shorter->takes_map = true;
+    if (!is_own) out.fields.push_back(std::move(field));
+  }
   return out;
 }
 

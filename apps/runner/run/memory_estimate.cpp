@@ -154,9 +154,9 @@ class Probe {
 // dimensions in the same way.
 int64_t state_bytes(const OptimizerConfig& config, Module& model) {
   constexpr int64_t kLeast = 16;  // elements, so that the step counter does not matter
-  const auto optimizer = build_optimizer(config, {model, config.no_decay});
+  const auto optimizer = build_optimizer(config, optimizer_site(config, model));
   std::map<int, std::vector<Tensor>> by_dim;
-  for (const Tensor& p : model.parameters()) by_dim[p.dim()].push_back(p);
+  for (const auto& [name, p] : trainable_parameters(model)) by_dim[p.dim()].push_back(p);
   int64_t total = 0, before = tensor_bytes(optimizer->state_dict(), "state.");
   if (before > 0) return before;  // the constructor of the optimizer has allocated its state
   for (const auto& [dim, params] : by_dim) {
@@ -185,7 +185,8 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
                               int64_t ranks) {
   const TrainConfig& c = config.train;
   const int64_t parts = c.shards.value_or(ranks),
-                gradients = tensor_bytes(model.named_parameters());
+                parameters = tensor_bytes(model.named_parameters()),
+                gradients = tensor_bytes(trainable_parameters(model));
   int64_t buckets = parts > 1 ? gradients : 0;
   // Each level of the tree of shards keeps one sum until its neighbor's sum is computed. With more
   // than two ranks, all_gather needs a buffer, too.
@@ -194,11 +195,11 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t op
     if (ranks > 2) buckets += gradients;
   }
   MemoryEstimate out;
-  out.add("parameters", gradients + tensor_bytes(model.named_buffers()));
+  out.add("parameters", parameters + tensor_bytes(model.named_buffers()));
   out.add("gradients", gradients);
   out.add("optimizer state",
           config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
-  if (c.ema) out.add("averages", gradients);
+  if (c.ema) out.add("averages", parameters);
   if (buckets > 0) out.add("buckets", buckets, "  for reducing gradients over ranks or shards");
   return out;
 }
@@ -211,8 +212,8 @@ MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data,
   const TrainConfig& c = config.train;
   const RunSizes sizes = run_sizes(config, data, site.ranks);
   const int64_t parts = c.shards.value_or(site.ranks);
-  const int64_t gradients = tensor_bytes(model.named_parameters()),
-                averages = c.ema ? gradients : 0;
+  const int64_t gradients = tensor_bytes(trainable_parameters(model)),
+                averages = c.ema ? tensor_bytes(model.named_parameters()) : 0;
   Probe probe(config, data, model);
   const int64_t trained = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
   const int64_t evaluated =

@@ -106,6 +106,19 @@ static Json data_metadata(const DataConfig& data) {
   return out;
 }
 
+// Returns name, size and checksum of the file of model.init, in a list. The list is empty if there
+// is no such file.
+static Json init_metadata(const RunConfig& config) {
+  Json out = Json::array();
+  const fs::path file = init_file(config.model, config.data.base);
+  std::error_code none;
+  if (!config.model.init || !fs::is_regular_file(file, none)) return out;
+  const uint32_t sum = file_crc32(file, UINT64_MAX, 0, check_stop);
+  out.push_back(
+      {{"file", *config.model.init}, {"bytes", fs::file_size(file)}, {"crc32", hex_crc32(sum)}});
+  return out;
+}
+
 std::string metadata_of_rank(const RunConfig& config) {
   const BuildInfo b = build_info();
   const Json program = {{"taper", b.version}, {"commit", b.commit}, {"compiler", b.compiler}};
@@ -113,12 +126,18 @@ std::string metadata_of_rank(const RunConfig& config) {
                           "\ndata_files: ", data_metadata(config.data).dump(), "\n");
 }
 
-void write_env(const fs::path& dir, const RunConfig& config, Device device) {
-  Json env;
+void write_env(const fs::path& dir, const RunConfig& config, Device device,
+               const fs::path& resumed) {
+  Json env, init;
+  if (resumed.empty()) init = init_metadata(config);
+  if (!resumed.empty() && fs::exists(resumed / "env.json")) {
+    init = read_json_file<Json>(resumed / "env.json", "metadata of the run").value("init", Json());
+  }
   for (const auto& [key, value] : golden::program_values(device)) env[key] = value;
   env["threads"] = get_num_threads();
   env["seed"] = config.seed;
   env["data"] = data_metadata(config.data);
+  if (!init.empty()) env["init"] = init;
   // The path is relative to the run's directory, so that both may be moved together.
   const fs::path base = config.data.base.empty() ? fs::current_path() : config.data.base;
   env["started_in"] = fs::relative(base, fs::canonical(dir)).string();
@@ -141,8 +160,8 @@ RunMetadata metadata_of_run(const fs::path& run) try {
   RunMetadata out;
   const Json env = read_json_file<Json>(run / "env.json", "metadata of the run");
   for (const auto& [key, value] : env.items()) {
-    if (key == "data") {
-      out.data = shown(value);
+    if (key == "data" || key == "init") {
+      out.data.merge(shown(value));
     } else if (key != "seed" && key != "threads" && key != "started_in" && key != "command") {
       out.program[key] = value.is_string() ? value.get<std::string>() : value.dump();
     }
@@ -152,10 +171,11 @@ RunMetadata metadata_of_run(const fs::path& run) try {
   throw InputError(concat_to_string("'", (run / "env.json").string(), "' is damaged"));
 }
 
-std::string changed_data(const fs::path& run, const RunConfig& config) {
+std::string changed_data(const fs::path& run, const RunConfig& config, bool checks_init) {
   if (!fs::exists(run / "env.json")) return "";
-  const MetadataMap then = metadata_of_run(run).data;
-  MetadataMap now = shown(data_metadata(config.data));
+  MetadataMap then = metadata_of_run(run).data, now = shown(data_metadata(config.data));
+  if (checks_init) now.merge(shown(init_metadata(config)));
+  if (!checks_init) then.erase(config.model.init.value_or(""));
   std::erase_if(now, [&](const auto& file) { return !then.contains(file.first); });
   return differences(then, now);
 }

@@ -47,16 +47,19 @@ std::string metadata_of_rank(const RunConfig& config);
 // Writes DIR/env.json. It contains versions, processor, device (golden::program_values()) and
 // threads. It also contains data files with their sizes and CRC-32, the seed, the folder where the
 // run was started, and the command line. Only these paths and arguments may identify the machine or
-// its user.
-void write_env(const fs::path& dir, const RunConfig& config, Device device);
+// its user. The file of model.init is recorded like a data file; in a run that is resumed from the
+// directory `resumed`, as it is recorded there.
+void write_env(const fs::path& dir, const RunConfig& config, Device device,
+               const fs::path& resumed = {});
 
 // Returns the contents of DIR/env.json without the run's own settings. Throws InputError if the
 // file is missing or damaged.
 RunMetadata metadata_of_run(const fs::path& dir);
 
 // Returns a line "  FILE: then | now" for each data file that differs from DIR/env.json. Returns ""
-// if all are the same, or if env.json is missing.
-std::string changed_data(const fs::path& dir, const RunConfig& config);
+// if all are the same, or if env.json is missing. checks_init: the file of model.init counts, too;
+// a run that is resumed does not need it.
+std::string changed_data(const fs::path& dir, const RunConfig& config, bool checks_init = true);
 
 // --- differences ---
 

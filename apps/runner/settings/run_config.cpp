@@ -37,6 +37,31 @@ std::optional<Task> task_of(const DataConfig& config) {
   return data_types().make(config)->learns();
 }
 
+OptimizerSite optimizer_site(const OptimizerConfig& config, Module& model) {
+  OptimizerSite site{model, config.no_decay};
+  for (const auto& [pattern, text] : config.lr_by_part) {
+    double lr = 0;
+    (void)parse_number(text, lr);
+    site.lr_by_part[pattern] = lr;
+  }
+  return site;
+}
+
+double base_lr(const optim::Optimizer& optimizer, const OptimizerConfig& config) {
+  return config.lr_by_part.empty() ? optimizer.lr() : lr_of(config);
+}
+
+std::string rates_text(const OptimizerConfig& config) {
+  if (config.lr_by_part.empty()) return "";
+  std::string out = "learning rates: ";
+  for (const auto& [pattern, text] : config.lr_by_part) {
+    double rate = 0;
+    (void)parse_number(text, rate);
+    out += concat_to_string(rate, " for ", pattern, ", ");
+  }
+  return concat_to_string(out, lr_of(config), " for all others");
+}
+
 Place place_of(const RunConfig& config, std::string path) {
   while (true) {
     const auto found = config.places.find(path);
@@ -200,6 +225,10 @@ Schema describe(RunConfig& c) {
       .of_form("f1, accuracy, balanced_accuracy or a number from 0 to 1", is_threshold);
   if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "callbacks of the run");
   v.rules = fit_rules(c, [&c] { return task_of(c.data); });
+  v.rules.push_back({"model.map", "renames the tensors of a file: give model.init, too",
+                     [&c] { return c.model.map.empty() || c.model.init; }});
+  v.rules.push_back({"model.unfreeze", "needs model.freeze, which names what is frozen at first",
+                     [&c] { return c.model.unfreeze.empty() || !c.model.freeze.empty(); }});
   return v;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/components/model_config.h"
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/yaml.h"
 #include "apps/runner/settings/config_choices.h"
@@ -53,11 +54,24 @@ std::optional<data::Task> task_of(const DataConfig& config);
 
 struct OptimizerConfig : Component {
   bool no_decay = false;
+  // Learning rates by patterns of parameters. The short form is a map as the value of `lr`.
+  std::map<std::string, std::string> lr_by_part{};
 
   template <class V> void describe(V& v) {
     v("no_decay", no_decay, "no weight decay for parameters of one dimension (biases and norms)");
+    v("lr_by_part", lr_by_part,
+      "learning rates by patterns of parameters, such as \"fc.*\"; the longest one applies, and lr "
+      "to all others; short: a map as lr, in which \"*\" is for all others")
+        .of_form("a number above 0", is_rate)
+        .with_short_form("lr");
   }
 };
+// Returns the arguments with which the config's optimizer is built for the model.
+OptimizerSite optimizer_site(const OptimizerConfig& config, Module& model);
+// Returns the learning rate of the parameters that no part names, as the schedule gets it.
+double base_lr(const optim::Optimizer& optimizer, const OptimizerConfig& config);
+// Returns one line with the learning rates if parts have their own, and otherwise "".
+std::string rates_text(const OptimizerConfig& config);
 
 struct ScheduleConfig : Component {
   // During the warmup, the rate increases linearly from lr / (warmup + 1) at step 0 to lr at step
@@ -262,7 +276,7 @@ struct RunConfig {
   int64_t threads = 0;                           // 0: all CPUs available to the process
   std::vector<std::string> include;              // empty after the files were read
   DataConfig data{data_types().first()};
-  Component model = models().first();
+  ModelConfig model{models().first()};
   Component loss = losses().first();
   OptimizerConfig optimizer{optimizers().first()};
   ScheduleConfig schedule{schedules().first()};

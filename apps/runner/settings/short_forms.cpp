@@ -48,6 +48,22 @@ Node map_of(std::string key, std::vector<Node> children) {
   return {.kind = Kind::kMap, .key = std::move(key), .children = std::move(children)};
 }
 
+// Replaces a map of learning rates as the value of `lr` by the keys lr_by_part and lr, which is the
+// rate of the pattern "*".
+void expand_rates(Node& optimizer) {
+  Node* lr = child_of(optimizer, "lr");
+  if (lr == nullptr || lr->kind != Kind::kMap) return;
+  std::erase_if(optimizer.children, [](const Node& n) { return n.key == "lr_by_part"; });
+  lr = child_of(optimizer, "lr");
+  lr->key = "lr_by_part";
+  Node* rest = child_of(*lr, "*");
+  if (rest == nullptr) return;
+  Node of_rest = *rest;
+  of_rest.key = "lr";
+  std::erase_if(lr->children, [](const Node& n) { return n.key == "*"; });
+  optimizer.children.push_back(std::move(of_rest));
+}
+
 void expand(const Schema& schema, Node& map);
 
 void expand(const Field& field, Node& value) {
@@ -232,6 +248,7 @@ void expand_sections(Node& root) {
   if (is_path) wrap(*data, "path");
   RunConfig scratch;
   expand(describe(scratch), root);
+  if (Node* optimizer = child_of(root, "optimizer")) expand_rates(*optimizer);
 }
 
 void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems) {

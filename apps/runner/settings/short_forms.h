@@ -3,6 +3,7 @@
 // config.yaml has the full forms.
 //
 //   optimizer: adam                    {type: adam}; also data, model, loss, schedule
+//   optimizer: {lr: {"fc.*": 1e-2, "*": 1e-4}}   {lr: 1e-4, lr_by_part: {"fc.*": 1e-2}}
 //   train: {early_stopping: true}      {early_stopping: {}}; false removes an optional section
 //   data: {path: titanic.csv}          with the type that the path implies
 //   model, optimizer left out          the usual ones for the type of data

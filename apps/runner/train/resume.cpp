@@ -81,7 +81,7 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
 }
 
 void check_same_data(const fs::path& run, const RunConfig& config, bool is_allowed) {
-  const std::string changed = changed_data(run, config);
+  const std::string changed = changed_data(run, config, false);
   if (changed.empty()) return;
   const std::string what = concat_to_string("the data have changed since the run in '",
                                             run.string(), "' began (then | now):\n", changed);

@@ -20,6 +20,11 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 
 using NamedTensors = std::vector<NamedTensor>;
 
+std::unique_ptr<Module> seeded_model(const RunConfig& config, const DataInfo& data, Device device) {
+  manual_seed(config.seed);
+  return build_model(config.model, data, device);
+}
+
 void add(NamedTensors& all, const std::string& prefix, const NamedTensors& part) {
   for (const auto& [name, tensor] : part) all.push_back({prefix + name, tensor});
 }
@@ -77,9 +82,9 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
 TrainingState::TrainingState(const RunConfig& config, const DataInfo& data, RunLength length,
                              const RunSizes& sizes, const distributed::Communicator& ranks,
                              const double& lr_scale)
-    : warmup_(config.schedule.warmup) {
-  manual_seed(config.seed);
-  model = build_model(config.model, data, ranks.device());
+    : model(seeded_model(config, data, ranks.device())),
+      thawing(*model, config.model),
+      warmup_(config.schedule.warmup) {
   try_model(*model, config.model, data, ranks.device());
   if (config.distributed.sync_batch_norm) {
     require<ConfigError>(
@@ -88,21 +93,52 @@ TrainingState::TrainingState(const RunConfig& config, const DataInfo& data, RunL
         "number of ranks; remove one of the two keys");
   }
   params = model->parameters();
-  optimizer = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay});
+  optimizer = build_optimizer(config.optimizer, optimizer_site(config.optimizer, *model));
   check_batches(*model, config, data, sizes, ranks.device());
   if (config.distributed.sync_batch_norm && ranks.size() > 1) sync_batch_norms(*model, ranks);
   if (config.distributed.shard_optimizer && ranks.size() > 1) shards.emplace(*optimizer, ranks);
-  const optim::Schedule given = build_schedule(config.schedule, config.schedule.warmup,
-                                               {optimizer->lr(), length.steps, length.per_epoch});
-  const auto scaled = [&lr_scale, given](int64_t t, double base) {
-    return lr_scale * given.lr(t, base);
-  };
-  schedule.emplace(*optimizer, optim::Schedule{scaled, given.base_lrs});
-  if (const auto options = plateau_of(config.schedule)) plateau.emplace(*optimizer, *options);
+  add_schedule(config, length, lr_scale);
   if (config.train.precision == Precision::kFp16) scaler.emplace();
-  if (config.train.ema) {
-    ema.emplace(model->named_parameters(), optim::EMAOptions{.decay = config.train.ema->decay});
+  add_ema(config.train);
+  thawing.go_to(1);
+}
+
+void TrainingState::add_ema(const TrainConfig& config) {
+  if (!config.ema) return;
+  ema.emplace(model->named_parameters(), optim::EMAOptions{.decay = config.ema->decay});
+}
+
+// The schedule is computed for the base rate. The rate of another group is in proportion to it, so
+// that rates in the schedule's options, such as min_lr, are scaled, too.
+void TrainingState::add_schedule(const RunConfig& config, RunLength length,
+                                 const double& lr_scale) {
+  const double base_rate = base_lr(*optimizer, config.optimizer);
+  const optim::Schedule given = build_schedule(config.schedule, config.schedule.warmup,
+                                               {base_rate, length.steps, length.per_epoch});
+  auto plateau_options = plateau_of(config.schedule);
+  std::vector<double> min_lrs;
+  std::vector<optim::Schedule> schedules;
+  for (size_t g = 0; g < optimizer->num_groups(); ++g) {
+    const double factor = optimizer->lr(g) / base_rate;
+    const auto scaled = [&lr_scale, given, factor](int64_t t, double base) {
+      return lr_scale * (factor * given.lr(t, base / factor));
+    };
+    std::vector<double> base_lrs = given.base_lrs;
+    for (double& lr : base_lrs) lr *= factor;
+    schedules.push_back({scaled, base_lrs});
+    if (plateau_options) min_lrs.push_back(plateau_options->min_lr.at(0) * factor);
   }
+  schedule.emplace(*optimizer, std::move(schedules));
+  if (!plateau_options) return;
+  plateau_options->min_lr = min_lrs;
+  plateau.emplace(*optimizer, *plateau_options);
+}
+
+void TrainingState::load_init(const RunConfig& config) {
+  if (!config.model.init) return;
+  runner::load_init(*model, config.model, config.data.base);
+  ema.reset();
+  add_ema(config.train);
 }
 
 void TrainingState::save(Checkpoint& out, bool has_begun) {

@@ -38,6 +38,9 @@ struct TrainingState {
                 const double& lr_scale);
   TrainingState& operator=(TrainingState&&) = delete;  // neither copied nor moved
 
+  // Loads the file of model.init into the model of a run that begins, and logs what was loaded.
+  void load_init(const RunConfig& config);
+
   // Sets the learning rates of the step after `steps_done` steps.
   void step_schedule(int64_t steps_done);
   // Restores the learning rates that the schedule had when last_epoch() was `epoch`.
@@ -51,6 +54,7 @@ struct TrainingState {
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);
 
   std::unique_ptr<Module> model;
+  Thawing thawing;  // of model
   std::vector<Tensor> params;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::optional<optim::StateShards> shards;  // distributed.shard_optimizer, on several ranks
@@ -60,6 +64,9 @@ struct TrainingState {
   std::optional<optim::EMA> ema;
 
  private:
+  void add_ema(const TrainConfig& config);
+  void add_schedule(const RunConfig& config, RunLength length, const double& lr_scale);
+
   const int64_t warmup_;  // steps
 };
 

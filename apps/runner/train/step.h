@@ -45,6 +45,12 @@ class Step {
   // Discards the CUDA graph and the position. Call it after anything other than a step, such as
   // loading a checkpoint, has changed weights or buffers.
   void reset();
+  // Call this after other parameters began to require gradients. Discards the CUDA graph, and tells
+  // the ranks which gradients to average. Every rank calls it, with no step's loss unread.
+  void change_trained() {
+    reset();
+    micro_batches_.begin();
+  }
   // Call this before an evaluation. After that, undo() reverts the evaluation, not the last step.
   void begin_evaluation() { buffers_.begin(); }
   // Call this after run() or an evaluation threw. Restores weights, optimizer and buffers from

@@ -165,6 +165,7 @@ void TrainingRun::load_checkpoint() {
       from_first(ranks_, from_ ? std::optional(from_->checkpoint) : std::nullopt);
   run_on_all_ranks(ranks_, [&] {
     if (checkpoint) trainer_->load(*checkpoint);
+    if (!checkpoint) trainer_->load_init();
     require<ConfigError>(trainer_->step() <= trainer_->steps(), "the checkpoint has ",
                          trainer_->step(), " steps and the run only ", trainer_->steps(),
                          ": nothing is left to train; increase train.epochs or train.steps");
@@ -203,7 +204,7 @@ void TrainingRun::write_descriptions() {
                has_changed ? from_->checkpoint.texts.at("config.yaml") : yaml, yaml);
     write_file(dir_ / "config.yaml", yaml);
     write_file(dir_ / "data.json", to_json(*data_));
-    write_env(dir_, config_, ranks_.device());
+    write_env(dir_, config_, ranks_.device(), from_ ? from_->run : fs::path());
     write_run_checksums(dir_, false);
   });
   from_.reset();

@@ -72,6 +72,9 @@ void Trainer::begin() {
   open_files();
   step_.begin();
   log_info(concat_to_string("model: ", training_.model->num_parameters(), " parameters"));
+  for (const std::string& text : {frozen_text(*training_.model), rates_text(config_.optimizer)}) {
+    if (!text.empty()) log_info(text);
+  }
   if (!data_.report.empty()) log_info(data_.report);
   log_info(
       concat_to_string("data: ", sizes_text(data_), data_.note.empty() ? "" : "; ", data_.note));
@@ -116,6 +119,7 @@ void Trainer::train_step() {
   note_begin(false);
   training_.model->train();
   if (state_.at.batch >= loader_.steps_per_epoch()) state_.at = {state_.at.epoch + 1, 0};
+  begin_epoch();
   if (step_.go_to(state_.at)) {
     log_.begin_epoch(state_.at.batch * config_.train.batch_size);
     step_.data_seconds = 0;
@@ -132,6 +136,18 @@ void Trainer::train_step() {
   begun_.reset();
   range.reset();
   if (profiler_ && state_.step >= traced->steps[1]) end_trace();
+}
+
+void Trainer::begin_epoch() {
+  const int64_t epoch = state_.at.epoch;
+  if (!training_.thawing.go_to(epoch)) return;
+  step_.change_trained();
+  const std::string thawed = training_.thawing.thawed_in(epoch);
+  if (!thawed.empty()) {
+    const std::string frozen = frozen_text(*training_.model);
+    log_info(concat_to_string("epoch ", epoch, " begins to train ", thawed, "; ",
+                              frozen.empty() ? "nothing is frozen now" : frozen));
+  }
 }
 
 void Trainer::show_progress() {
@@ -415,6 +431,7 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     default_generator().set_state(state_.random);
     const double saved_scale = std::exchange(state_.lr_scale, lr_scale.value_or(state_.lr_scale));
     training_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
+    (void)training_.thawing.go_to(state_.at.epoch);
     step_.reset();
     pending_.clear();
     missing_lines_ = 0;

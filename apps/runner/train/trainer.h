@@ -73,6 +73,9 @@ class Trainer {
 
   // --- the parts of run(), for dry_run() ---
 
+  // Loads the file of model.init, if the config has one. Call it for a run that begins, not for one
+  // that load() continues.
+  void load_init() { training_.load_init(config_); }
   void open_files() {
     on_first([this] { log_.open(state_); });
   }
@@ -113,6 +116,8 @@ class Trainer {
 
   void begin();
   TrainResult end();
+  // Begins to train parameters that the config freezes until this epoch.
+  void begin_epoch();
   void show_progress();
   Plan plan_after_step(bool stops) const;
   // Performs the actions that are due after a step: reads losses, logs, evaluates, saves a

@@ -60,7 +60,10 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   if (!losses().make(config.loss, loss_site(data)).takes_probabilities)
     skip_initialization.emplace();
   const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
-  const double lr = build_optimizer(config.optimizer, {*model, config.optimizer.no_decay})->lr();
+  load_init(*model, config.model, config.data.base);
+  const auto optimizer =
+      build_optimizer(config.optimizer, optimizer_site(config.optimizer, *model));
+  const double lr = base_lr(*optimizer, config.optimizer);
   try_model(*model, config.model, data, DeviceType::kCpu);
   const Evaluator measurable(config, data, DeviceType::kCpu);
   check_batches(*model, config, data, run_sizes(config, data, ranks), DeviceType::kCpu);
@@ -90,6 +93,7 @@ std::string dry_run(const RunConfig& asked) {
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());
+  trainer.load_init();
   trainer.open_files();
   trainer.train_step();
   trainer.train_step();
