@@ -128,43 +128,90 @@ TAPER_CLONES void add_taps(T* row, const T* part, const int64_t* from, const T* 
     row[i] += part[i] != T(0) ? term : T(0);
   }
 }
+// Computes the same for all channels of each pixel: row[i][c] += part[k][i] * x[from[k][i]][c] for
+// every tap k.
+template <class T, class Step>
+TAPER_CLONES void add_pixels(T* row, const T* part, const int64_t* from, int64_t taps, int64_t n,
+                             const T* x, int64_t pixel, Step channel, int64_t channels) {
+  for (int64_t i = 0; i < n; ++i, row += channels) {
+    for (int64_t k = 0; k < taps; ++k) {
+      const T factor = part[k * n + i];
+      const T* at = x + from[k * n + i] * pixel;
+      if (factor == T(0)) continue;
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) row[c] += factor * at[c * channel];
+    }
+  }
+}
 template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
 }
 
-template <class T>
-void resample_runs(const Tensor& out, const Tensor& in, const Axes& axes, bool transposed) {
-  const Planes<T> y(out);
-  const Planes<const T> x(in);
-  const AxisWeights<T> h(axes.h, transposed), w(axes.w, transposed);
+// Resamples the rows of images. A row is contiguous in the result: the pixels of a channel, or of
+// all channels. Rows of the input are first resampled along the width. Adjacent rows of the result
+// need mostly the same of them, which are kept.
+template <class T> struct ResampleRows {
+  const Planes<T> y;
+  const Planes<const T> x;
+  const AxisWeights<T> h, w;
+  const bool divides;
   const bool pixels = !y.channels_last;
-  const int64_t n = pixels ? y.sizes.w : y.sizes.c;
-  host::parallel_each(out.numel() / n, 2 * n * h.taps * w.taps, [&](int64_t r) {
-    const Place at = y.at(r * n);
-    T* sum = y.data + r * n;
-    std::fill_n(sum, n, T(0));
-    std::vector<T> row(n);
-    for (int64_t i = 0; i < h.taps; ++i) {
-      const T of_row = h.part[i * h.n + at.h];
-      if (of_row == T(0)) continue;
-      const T* plane = x.plane(at) + x.in_plane(h.from[i * h.n + at.h], 0);
-      std::ranges::fill(row, T(0));
-      for (int64_t k = 0; k < w.taps; ++k) {
-        const int64_t tap = k * w.n + at.w;
-        if (pixels) {
-          add_taps(row.data(), &w.part[k * n], &w.from[k * n], plane, x.strides.w, n);
-        } else if (w.part[tap] != T(0) && x.strides.c == 1) {
-          add_scaled(row.data(), w.part[tap], plane + w.from[tap] * x.strides.w, n);
-        } else if (w.part[tap] != T(0)) {
-          const T* from = plane + w.from[tap] * x.strides.w;
-          for (int64_t c = 0; c < n; ++c) row[c] += w.part[tap] * from[c * x.strides.c];
-        }
-      }
-      add_scaled(sum, of_row, row.data(), n);
+  const int64_t row_size = y.sizes.w * (pixels ? 1 : y.sizes.c);
+
+  // Writes a row of the input, which begins at `from`, resampled along the width.
+  void resample_width(T* row, const T* from) const {
+    std::fill_n(row, row_size, T(0));
+    for (int64_t k = 0; pixels && k < w.taps; ++k) {
+      add_taps(row, &w.part[k * w.n], &w.from[k * w.n], from, x.strides.w, w.n);
     }
-    if (transposed) return;
-    for (int64_t i = 0; i < n; ++i) sum[i] /= h.divisors[at.h] * w.divisors[pixels ? i : at.w];
+    if (pixels) return;
+    const auto add = [&](auto channel) {
+      add_pixels(row, w.part.data(), w.from.data(), w.taps, w.n, from, x.strides.w, channel,
+                 y.sizes.c);
+    };
+    x.strides.c == 1 ? add(One()) : add(x.strides.c);
+  }
+
+  // Writes rows of one image (of one channel, if a row has the pixels of a channel). `first` is the
+  // number of its first row.
+  void write(int64_t first, int64_t begin, int64_t end) const {
+    const T* plane = x.plane(y.at(first * row_size));
+    std::vector<T> kept(h.taps * row_size);
+    std::vector<int64_t> number(h.taps, -1);  // of each kept row
+    for (int64_t r = begin; r < end; ++r) {
+      T* sum = y.data + (first + r) * row_size;
+      std::fill_n(sum, row_size, T(0));
+      for (int64_t i = 0; i < h.taps; ++i) {
+        const T part = h.part[i * h.n + r];
+        const int64_t from = h.from[i * h.n + r], slot = from % h.taps;
+        if (part == T(0)) continue;
+        T* row = kept.data() + slot * row_size;
+        if (number[slot] != from) resample_width(row, plane + x.in_plane(from, 0));
+        number[slot] = from;
+        add_scaled(sum, part, row, row_size);
+      }
+      for (int64_t i = 0; divides && i < row_size; ++i) {
+        sum[i] /= h.divisors[r] * w.divisors[pixels ? i : i / y.sizes.c];
+      }
+    }
+  }
+};
+
+template <class T>
+void resample_rows(const Tensor& out, const Tensor& in, const Axes& axes, bool transposed) {
+  constexpr int64_t kRows = 32;  // of a task
+  const ResampleRows<T> f{out,
+                          in,
+                          {axes.h, transposed},
+                          {axes.w, transposed},
+                          !transposed && (averages(axes.h) || averages(axes.w))};
+  const int64_t height = f.h.n, images = out.numel() / f.row_size / height;
+  const int64_t blocks = (height + kRows - 1) / kRows;
+  const int64_t work = 2 * f.row_size * (f.h.taps + f.w.taps) * std::min(kRows, height);
+  host::parallel_each(images * blocks, work, [&](int64_t task) {
+    const int64_t begin = task % blocks * kRows;
+    f.write(task / blocks * height, begin, std::min(height, begin + kRows));
   });
 }
 
@@ -175,10 +222,10 @@ void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const
                                          bool transposed) {
   const DType dtype = y.dtype();
   if (dtype == kFloat32 && have_room<float>(y, x, axes, transposed)) {
-    return resample_runs<float>(y, x, axes, transposed);
+    return resample_rows<float>(y, x, axes, transposed);
   }
   if (dtype == kFloat64 && have_room<double>(y, x, axes, transposed)) {
-    return resample_runs<double>(y, x, axes, transposed);
+    return resample_rows<double>(y, x, axes, transposed);
   }
   const int64_t work = 8 * (1 + x.numel() / y.numel());
   if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
