@@ -99,6 +99,11 @@ string pad(OpWriter& w) {
   }
   return w.add("Pad", {w.in(), w.numbers(pads), w.number(value.to_double(), w.dtype())});
 }
+// Keeps one side of a diagonal, whose number is the option.
+template <int64_t kUpper> string one_side(OpWriter& w) {
+  const string diagonal = w.number(double(w.options<Shape>()[0]), kInt64);
+  return w.add("Trilu", {w.in(), diagonal}, {{"upper", kUpper}});
+}
 // Joins all inputs along the dimension in the options.
 string along(OpWriter& w) { return w.add(w.onnx, w.all_in(), {{"axis", w.options<Shape>()[0]}}); }
 
@@ -126,6 +131,8 @@ constexpr OnnxRow kRows[] = {
     {"clone", nullptr, x_of},
     {"cat", "Concat", concat},
     {"pad", nullptr, pad},
+    {"tril", nullptr, one_side<0>},
+    {"triu", nullptr, one_side<1>},
     {"index_select", "Gather", along},
     {"gather", "GatherElements", along},
     {"matmul", "MatMul"},

@@ -46,6 +46,7 @@ def rows(torch):
             out[f"{name} (dim {dim})"] = (lambda x, f=method, d=dim: f(x, dim=d), [NUMBER])
     for name in "cumsum cumprod logsumexp softmax log_softmax".split():
         out[f"{name} (dim -1)"] = (lambda x, f=getattr(torch, name): f(x, -1), [NUMBER])
+    out["tril (diagonal 0)"] = (torch.tril, [NUMBER])
     out["layer_norm (1d)"] = (lambda x: F.layer_norm(x, x.shape[-1:]), [NUMBER])
     out["cumsum (dim 0)"] = (lambda x: x.cumsum(0), [NUMBER])
     out["topk (dim -1 down values)"] = (lambda x: x.topk(2, -1)[0], [NUMBER])

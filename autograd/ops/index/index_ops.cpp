@@ -26,10 +26,9 @@ Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim
 Tensor band(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   require(x.dim() >= 2, op, ": input tensor must have at least 2 dimensions, got shape ",
           x.shape());
-  const Tensor row = arange(x.size(-2), {.device = x.device()});
-  const Tensor column = arange(x.size(-1), {.device = x.device()});
-  const Tensor edge = unsqueeze(row, 1) + std::clamp(diagonal, -x.size(-2), x.size(-1));
-  return zero_outside(x, lower ? le(column, edge) : ge(column, edge));
+  const int64_t edge = std::clamp(diagonal, -x.size(-2), x.size(-1));
+  return linear_in(x, lower ? "TrilBackward0" : "TriuBackward0", kernels::band(x, edge, lower),
+                   [=](const Tensor& dy) { return band(op, dy, edge, lower); });
 }
 
 // Moves the elements of x by one position along dim and puts `first` in front.
@@ -125,8 +124,8 @@ Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index) {
           count, " value(s)");
   Shape shape = x.shape();
   if (x.dim() > 0) shape[d] = count;
-  const Rows rows = slice_rows({"index_select", "index out of range in self"}, x, d, index);
-  Tensor y = take_rows("IndexSelectBackward0", x, rows, shape);
+  const IndexRules rules{"index_select", "index out of range in self"};
+  Tensor y = take_slices("IndexSelectBackward0", rules, x, d, index, shape);
   if (x.dim() > 0) trace("index_select", y, {x, index}, Shape{d});
   return y;
 }

@@ -18,6 +18,41 @@ Tensor stays(const Rows& rows, int64_t count) {
   return eq(kernels::take_rows(last, rows.key, 1, {n}), number);
 }
 
+// The sizes of a tensor before, along and behind a dimension.
+struct Slices {
+  int64_t outer = 1, n, width = 1;
+};
+Slices slices_of(const Shape& shape, int d) {
+  const Shape sizes = at_least_1d(shape);
+  Slices s{.n = sizes[d]};
+  for (int i = 0; i < d; ++i) s.outer *= sizes[i];
+  for (int i = d + 1; i < sizes.size(); ++i) s.width *= sizes[i];
+  return s;
+}
+
+Tensor add_slices(const Tensor& src, const Slices& s, const Tensor& key, const Shape& shape);
+
+// Returns the slices of x at the keys, as a tensor of `shape`. On the CPU.
+Tensor take_slices(const char* name, const Tensor& x, const Slices& s, const Tensor& key,
+                   const Shape& shape) {
+  Tensor y = kernels::take_slices(x, key, s.outer, s.width, shape);
+  trace(name, y, {x, key});
+  return linear_in(x, name, y, [s, key, from = x.shape()](const Tensor& dy) {
+    return add_slices(dy, s, key, from);
+  });
+}
+
+// Returns the gradient of take_slices. A single matrix of rows is added by add_rows, which uses
+// several threads for it.
+Tensor add_slices(const Tensor& src, const Slices& s, const Tensor& key, const Shape& shape) {
+  if (s.outer == 1) return add_rows({}, shape, {key, s.width}, src);
+  Tensor y = kernels::add_slices(src, key, s.outer, s.width, shape);
+  trace("index_add", y, {key, src});
+  return linear_in(src, "IndexAddBackward0", y, [s, key, from = src.shape()](const Tensor& dy) {
+    return take_slices("IndexSelectBackward0", dy, s, key, from);
+  });
+}
+
 }  // namespace
 
 bool is_index(const Tensor& index) { return index.dtype() == kInt64 || index.dtype() == kInt32; }
@@ -39,16 +74,13 @@ int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from) {
   return -1;
 }
 
-Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const Tensor& index) {
-  const Shape from = at_least_1d(x.shape());
+Rows slice_rows(const kernels::IndexRules& rules, const Shape& shape, int d, const Tensor& index) {
+  const auto [outer, n, width] = slices_of(shape, d);
   const int64_t count = index.numel();
-  int64_t outer = 1, width = 1;
-  for (int i = 0; i < d; ++i) outer *= from[i];
-  for (int i = d + 1; i < from.size(); ++i) width *= from[i];
   kernels::IndexRules named = rules;
   named.named = d;
   const Tensor all = expand(reshape(index, {1, count}), {outer, count});
-  return {kernels::row_keys(named, all, {outer, from[d]}, 1), width};
+  return {kernels::row_keys(named, all, {outer, n}, 1), width};
 }
 
 Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index, bool distinct) {
@@ -69,6 +101,16 @@ Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shap
   return linear_in(x, name, y, [rows, shape = x.shape()](const Tensor& dy) {
     return add_rows({}, shape, rows, dy);
   });
+}
+
+Tensor take_slices(const char* name, const kernels::IndexRules& rules, const Tensor& x, int d,
+                   const Tensor& index, const Shape& shape) {
+  if (!x.is_cpu()) return take_rows(name, x, slice_rows(rules, x.shape(), d, index), shape);
+  const auto [outer, n, width] = slices_of(x.shape(), d);
+  kernels::IndexRules named = rules;
+  named.named = d;
+  const Tensor key = kernels::row_keys(named, reshape(index, {index.numel()}), {n}, 0);
+  return take_slices(name, x, {outer, n, width}, key, shape);
 }
 
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src) {

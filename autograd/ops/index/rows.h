@@ -23,8 +23,8 @@ void check_elements(const char* op, const char* self, const Tensor& x, const Ten
 int dim_beyond(const Tensor& x, const Tensor& limit, int apart_from);
 // Returns the shape itself, or [1] for a tensor without dimensions.
 Shape at_least_1d(const Shape& shape);
-// Selects whole slices of x along dimension d by a 1-d index.
-Rows slice_rows(const kernels::IndexRules& rules, const Tensor& x, int d, const Tensor& index);
+// Selects whole slices of a tensor of `shape` along dimension d by a 1-d index.
+Rows slice_rows(const kernels::IndexRules& rules, const Shape& shape, int d, const Tensor& index);
 // Selects single elements of a tensor of `shape` along dimension d, by an index with its own shape.
 Rows element_rows(const char* op, const Shape& shape, int d, const Tensor& index,
                   bool distinct = false);
@@ -36,6 +36,9 @@ Tensor run_of_each(const Tensor& begins, int64_t n);
 // or to zeros if that is undefined. Each computes the gradient of the other.
 Tensor take_rows(const char* name, const Tensor& x, const Rows& rows, const Shape& shape);
 Tensor add_rows(const Tensor& base, const Shape& shape, const Rows& rows, const Tensor& src);
+// Returns the slices of x along dimension d that a 1-d index selects, as a tensor of `shape`.
+Tensor take_slices(const char* name, const kernels::IndexRules& rules, const Tensor& x, int d,
+                   const Tensor& index, const Shape& shape);
 
 // Overwrite (put) or increase (add) rows of x by the rows of src, in place. `op` is the name of the
 // in-place function in messages. If a row is selected several times, put keeps the last. src has

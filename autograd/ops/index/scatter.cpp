@@ -180,7 +180,7 @@ Tensor index_add_(const Tensor& x, IntArg dim, const Tensor& index, const Tensor
   check_slices("index_add_", x, d, index, source);
   const Scalar factor = x.is_floating_point() ? alpha : Scalar(alpha.to_int());
   const Tensor added = factor.to_double() == 1 ? source : (source * factor).to(x.dtype());
-  return add_rows_("index_add_", x, slice_rows({"index_add_"}, x, d, index), added);
+  return add_rows_("index_add_", x, slice_rows({"index_add_"}, x.shape(), d, index), added);
 }
 Tensor index_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source,
                  Scalar alpha) {
@@ -191,7 +191,7 @@ Tensor index_copy_(const Tensor& x, IntArg dim, const Tensor& index, const Tenso
   const int d = wrap_dim(dim, x.dim());
   check_long("index_copy_", index);
   check_slices("index_copy_", x, d, index, source);
-  return put_rows_("index_copy_", x, slice_rows({"index_copy_"}, x, d, index), source);
+  return put_rows_("index_copy_", x, slice_rows({"index_copy_"}, x.shape(), d, index), source);
 }
 Tensor index_copy(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& source) {
   return index_copy_(clone(x), dim, index, source);
@@ -203,7 +203,8 @@ Tensor index_fill_(const Tensor& x, IntArg dim, const Tensor& index, Scalar valu
   kernels::same_device("index_fill_", {&x, &index}, {"self", "index"});
   Shape shape = at_least_1d(x.shape());
   shape[d] = index.numel();
-  return put_rows_("index_fill_", x, slice_rows({.op = "index_fill_", .wrap = true}, x, d, index),
+  return put_rows_("index_fill_", x,
+                   slice_rows({.op = "index_fill_", .wrap = true}, x.shape(), d, index),
                    full(shape, value, options_of(x)));
 }
 Tensor index_fill(const Tensor& x, IntArg dim, const Tensor& index, Scalar value) {

@@ -7,6 +7,7 @@
 #include "autograd/ops/index/rows.h"
 #include "autograd/ops/index/scatter.h"
 #include "autograd/ops/op_helpers.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0 {
@@ -36,6 +37,13 @@ void check_sequence(const Tensor& sorted, const Tensor& x) {
       a, " and input value tensor ", b);
 }
 
+// Returns the smallest and the largest of some int64 numbers, which are dense.
+std::pair<int64_t, int64_t> range_of(const Tensor& numbers) {
+  if (numbers.is_cpu()) return kernels::range_of(numbers);
+  const std::vector<int64_t> range = read({amin(numbers), amax(numbers)});
+  return {range[0], range[1]};
+}
+
 }  // namespace
 
 Tensor count_nonzero(const Tensor& x, const Shape& dims) {
@@ -51,17 +59,20 @@ Tensor bincount(const Tensor& x, const Tensor& weights, IntArg minlength) {
             "weights should be 1-d and have the same length as input, got shapes ", weights.shape(),
             " and ", x.shape());
   }
+  kernels::same_device("bincount", {&x, &weights}, {"self", "weights"});
+  const Tensor all = kernels::packed(x, kInt64);
   int64_t bins = minlength;
   if (x.numel() > 0) {
-    const std::vector<int64_t> range = read({amin(x), amax(x)});
-    require(range[0] >= 0, kTakes);
-    bins = std::max(bins, checked_add(range[1], 1));
+    const auto [low, high] = range_of(all);
+    require(low >= 0, kTakes);
+    bins = std::max(bins, checked_add(high, 1));
   }
   const DType sums = weights.defined() && weights.dtype() == kFloat32 ? kFloat32 : kFloat64;
-  const Tensor each = weights.defined() ? weights.to(sums)
-                                        : ones(x.shape(), {.dtype = kInt64, .device = x.device()});
-  const Tensor none = zeros({bins}, {.dtype = each.dtype(), .device = x.device()});
-  return scatter_add(none, 0, x.to(kInt64), each);
+  const Tensor each = weights.defined() ? weights.to(sums) : Tensor();
+  if (x.is_cpu() && !needs_grad({each})) return kernels::count_numbers(all, each, bins);
+  const TensorOptions counts{.dtype = weights.defined() ? sums : kInt64, .device = x.device()};
+  return scatter_add(zeros({bins}, counts), 0, all,
+                     weights.defined() ? each : ones(x.shape(), counts));
 }
 
 Tensor repeat_interleave(const Tensor& x, IntArg repeats, std::optional<IntArg> dim) {

@@ -44,6 +44,22 @@ Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape&
   return y;
 }
 
+Tensor take_slices(const Tensor& x, const Tensor& key, int64_t outer, int64_t width,
+                   const Shape& shape) {
+  Tensor y = Tensor::make(shape, x.dtype(), x.device());
+  if (y.numel() > 0) cpu::take_slices(y, dense(x), key, outer, width);
+  return y;
+}
+
+Tensor add_slices(const Tensor& src, const Tensor& key, int64_t outer, int64_t width,
+                  const Shape& shape) {
+  const DType wide = accumulate_type(src.dtype());
+  const Tensor y = Tensor::make(shape, wide, src.device());
+  fill(y, 0);
+  if (src.numel() > 0) cpu::add_slices(y, packed(src, wide), key, outer, width);
+  return packed(y, src.dtype());
+}
+
 Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64_t width,
                 const Tensor& src, bool distinct) {
   Tensor y = Tensor::make(shape, src.dtype(), src.device());
@@ -77,6 +93,15 @@ Tensor nonzero(const Tensor& x) {
   dispatch(
       x.device(), [&] { places = cpu::nonzero(mask); }, [&] { places = cuda::nonzero(mask); });
   return places;
+}
+
+Tensor band(const Tensor& x, int64_t diagonal, bool lower) {
+  Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  const Tensor from = dense(x);
+  on_device<IndexKernels>(x.device(), [&](auto k) { k.band(y, from, diagonal, lower); });
+  trace(lower ? "tril" : "triu", y, {x}, Shape{diagonal});
+  return y;
 }
 
 Tensor searchsorted(const Tensor& sorted, const Tensor& x, bool right) {

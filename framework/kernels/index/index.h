@@ -2,6 +2,8 @@
 // `width` elements.
 #pragma once
 
+#include <utility>
+
 #include "framework/kernels/common/dispatch.h"
 #include "framework/tensor/tensor.h"
 
@@ -32,6 +34,15 @@ Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape
 
 // Returns the rows of x at the keys as a dense tensor of `shape`. A key of -1 gives zeros.
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape);
+// Returns the slices of x, dense as [outer, n, width], at the numbers key [count] of its middle
+// dimension, as a dense tensor of `shape`. CPU only.
+Tensor take_slices(const Tensor& x, const Tensor& key, int64_t outer, int64_t width,
+                   const Shape& shape);
+// Returns the gradient of take_slices(): dense zeros of `shape`, [outer, n, width], with each slice
+// of the floating src [outer, count, width] added at its number, in order. Half types compute in
+// float. CPU only.
+Tensor add_slices(const Tensor& src, const Tensor& key, int64_t outer, int64_t width,
+                  const Shape& shape);
 // Combines row i of src with row key[i] of y, which has src's dtype and any strides. Rows with the
 // same key are combined in the order of i, without atomics, so `put` leaves the last. Half types
 // compute in float. Keys of -1 are skipped. `distinct` asserts that no two keys are equal, which
@@ -43,6 +54,15 @@ Tensor add_rows(const Tensor& base, const Shape& shape, const Tensor& key, int64
                 const Tensor& src, bool distinct = false);
 // Returns the flat positions (int64 [n]) of the nonzero elements of x. Synchronizes.
 Tensor nonzero(const Tensor& x);
+// Returns the smallest and the largest element of x, which is int64, dense and not empty. CPU only.
+std::pair<int64_t, int64_t> range_of(const Tensor& x);
+// Returns how often each number of [0, bins) occurs in x (int64 and dense, without other numbers),
+// as int64. If `weights` of x's shape (float32 or float64) are defined, returns their sums in their
+// dtype, added in x's order. CPU only.
+Tensor count_numbers(const Tensor& x, const Tensor& weights, int64_t bins);
+// Returns x [..., n, m], dense, with zeros where column - row > diagonal, or < diagonal unless
+// `lower`.
+Tensor band(const Tensor& x, int64_t diagonal, bool lower);
 // Returns an int64 number for each element of x: how many elements of its row of `sorted` are less
 // than it, or not greater if `right`. sorted is ascending, [..., n], and x has the same leading
 // sizes [..., m]. If sorted is [n], x may have any shape. A NaN in x counts as the largest value.
@@ -56,6 +76,7 @@ template <class Backend> struct IndexKernels {
   static void require_all(const char* sentence, const Tensor& holds);
   static void row_keys(const IndexRules& rules, const Tensor& key, const Tensor& index,
                        const Shape& shape, int dim);
+  static void band(const Tensor& y, const Tensor& x, int64_t diagonal, bool lower);
   // Searches rows of n elements for rows of m elements of x. Both are float64 or int64. A single
   // sorted row is used for all rows of x.
   static void search(const Tensor& y, const Tensor& sorted, const Tensor& x, int64_t n, int64_t m,
@@ -64,6 +85,10 @@ template <class Backend> struct IndexKernels {
 
 namespace cpu {
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width);
+// y is [outer, count, width] and x is [outer, n, width].
+void take_slices(const Tensor& y, const Tensor& x, const Tensor& key, int64_t outer, int64_t width);
+void add_slices(const Tensor& y, const Tensor& src, const Tensor& key, int64_t outer,
+                int64_t width);
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src);
 Tensor nonzero(const Tensor& mask);
 }  // namespace cpu

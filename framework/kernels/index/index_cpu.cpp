@@ -13,7 +13,9 @@
 #include "framework/kernels/common/per_element_cpu.h"
 #include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
+#include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/index/index_kernels.h"
+#include "framework/profiler/trace.h"
 
 namespace taper::v0::kernels {
 
@@ -38,7 +40,69 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
   });
 }
 
+// Copies the kept part of each row and fills the rest with zeros.
+template <>
+void IndexKernels<cpu::Backend>::band(const Tensor& y, const Tensor& x, int64_t diagonal,
+                                      bool lower) {
+  const int64_t rows = x.size(-2), columns = x.size(-1), bytes = int64_t(x.element_size());
+  char* to = static_cast<char*>(y.data_ptr());
+  const char* from = static_cast<const char*>(x.data_ptr());
+  host::parallel_each(x.numel() / columns, columns, [=](int64_t r) {
+    const int64_t split = std::clamp<int64_t>(r % rows + diagonal + lower, 0, columns);
+    const int64_t begin = lower ? 0 : split, end = lower ? split : columns;
+    char* row = to + r * columns * bytes;
+    std::memset(row, 0, size_t(begin * bytes));
+    std::memcpy(row + begin * bytes, from + (r * columns + begin) * bytes,
+                size_t((end - begin) * bytes));
+    std::memset(row + end * bytes, 0, size_t((columns - end) * bytes));
+  });
+}
+
 template struct IndexKernels<cpu::Backend>;
+
+TAPER_CLONES static std::pair<int64_t, int64_t> range_of(const int64_t* x, int64_t n) {
+  int64_t low = x[0], high = x[0];
+#pragma omp simd reduction(min : low) reduction(max : high)
+  for (int64_t i = 0; i < n; ++i) {
+    low = std::min(low, x[i]);
+    high = std::max(high, x[i]);
+  }
+  return {low, high};
+}
+
+std::pair<int64_t, int64_t> range_of(const Tensor& x) {
+  note_read(x);  // its values determine a size
+  return range_of(pointer<const int64_t>(x), x.numel());
+}
+
+// An array of ones.
+struct EachOnce {
+  int64_t operator[](int64_t) const { return 1; }
+};
+// Adds weights[i] to sums[at[i]], in order. A function of its own keeps the addresses in registers.
+template <class T, class Weights>
+static void add_at(T* sums, const int64_t* at, Weights weights, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sums[at[i]] += weights[i];
+}
+
+Tensor count_numbers(const Tensor& x, const Tensor& weights, int64_t bins) {
+  Tensor y = Tensor::make({bins}, weights.defined() ? weights.dtype() : kInt64, x.device());
+  fill(y, 0);
+  const auto* at = pointer<const int64_t>(x);
+  const auto with_weights = [&]<class T>(TypeTag<T>) {
+    const Tensor each = dense(weights);
+    add_at(pointer<T>(y), at, pointer<const T>(each), x.numel());
+  };
+  if (!weights.defined()) {
+    add_at(pointer<int64_t>(y), at, EachOnce(), x.numel());
+  } else if (y.dtype() == kFloat32) {
+    with_weights(TypeTag<float>());
+  } else {
+    with_weights(TypeTag<double>());
+  }
+  trace("bincount", y, {x, weights});
+  return y;
+}
 
 namespace cpu {
 namespace {
@@ -103,13 +167,38 @@ void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, in
   });
 }
 
+// Copies n slices. A function of its own keeps the addresses in registers.
 template <class Bytes>  // an integer or an integral constant
-void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, Bytes bytes) {
+void take_run(char* to, const char* from, const int64_t* key, int64_t n, Bytes bytes) {
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * bytes, from + key[i] * bytes, size_t(bytes));
+  }
+}
+
+// Copies slices of x [outer, n, bytes] to y [outer, number of keys, bytes].
+template <class Bytes>
+void take_bytes(const Tensor& y, const Tensor& x, std::span<const int64_t> key, int64_t outer,
+                Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(x);
-  host::parallel_each(int64_t(key.size()), 2 + bytes / 8, [=](int64_t i) {
-    std::memcpy(to + i * bytes, from + key[size_t(i)] * bytes, size_t(bytes));
+  const int64_t count = int64_t(key.size()), all = int64_t(x.nbytes()) / outer;
+  parallel_for(outer * count, host::grain_of(2 + bytes / 8), [=](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t first = begin % count, n = std::min(count - first, end - begin);
+      take_run(to + begin * bytes, from + begin / count * all, key.data() + first, n, bytes);
+      begin += n;
+    }
   });
+}
+
+// Adds slices in the order of the keys.
+template <class T>
+void add_run(T* sums, const T* src, std::span<const int64_t> key, int64_t width) {
+  for (const int64_t number : key) {
+    T* sum = sums + number * width;
+    for (int64_t j = 0; j < width; ++j) sum[j] += src[j];
+    src += width;
+  }
 }
 
 // Copies rows in the order of the positions. On the CPU no key is out of range.
@@ -125,12 +214,29 @@ void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key,
 }  // namespace
 
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
-  const std::span<const int64_t> rows = elements<int64_t>(key);
+  take_slices(y, x, key, 1, width);
+}
+
+void take_slices(const Tensor& y, const Tensor& x, const Tensor& key, int64_t outer,
+                 int64_t width) {
+  const std::span<const int64_t> at = elements<int64_t>(key);
   const int64_t bytes = width * int64_t(x.element_size());
-  if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return take_bytes(y, x, rows, bytes);
+  if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return take_bytes(y, x, at, outer, bytes);
   visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) {
-    take_bytes(y, x, rows, std::integral_constant<int64_t, sizeof(Word)>());
+    take_bytes(y, x, at, outer, std::integral_constant<int64_t, sizeof(Word)>());
   });
+}
+
+void add_slices(const Tensor& y, const Tensor& src, const Tensor& key, int64_t outer,
+                int64_t width) {
+  const std::span<const int64_t> at = elements<int64_t>(key);
+  const int64_t all = y.numel() / outer, added = src.numel() / outer;
+  const auto add = [&]<class T>(TypeTag<T>) {
+    host::parallel_each(outer, 2 * added, [&](int64_t o) {
+      add_run(pointer<T>(y) + o * all, pointer<const T>(src) + o * added, at, width);
+    });
+  };
+  y.dtype() == kFloat64 ? add(TypeTag<double>()) : add(TypeTag<float>());
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {

@@ -80,6 +80,21 @@ template <class Check> struct AllHold {
   TAPER_HD void operator()(int64_t i) const { check.require(holds[i]); }
 };
 
+// Keeps one side of a diagonal of matrices [rows, columns]. T is an unsigned integer with the size
+// of an element.
+template <class T> struct Band {
+  T* y;
+  const T* x;
+  int64_t rows, columns, diagonal;
+  bool lower;
+
+  TAPER_HD void operator()(int64_t i) const {
+    const int64_t right = i % columns - i / columns % rows;
+    const bool is_kept = lower ? right <= diagonal : right >= diagonal;
+    y[i] = is_kept ? x[i] : T(0);
+  }
+};
+
 template <class T> struct Search {
   int64_t* y;
   const T *sorted, *x;
@@ -126,6 +141,16 @@ void IndexKernels<Backend>::require_all(const char* sentence, const Tensor& hold
   const auto check = Backend::check(sentence, holds);
   Backend::run("require_all", holds, holds.numel(), 1,
                AllHold<decltype(check)>{pointer<const bool>(holds), check});
+}
+
+template <class Backend>
+void IndexKernels<Backend>::band(const Tensor& y, const Tensor& x, int64_t diagonal, bool lower) {
+  visit_size(x.element_size(), [&]<class Word>(TypeTag<Word>) {
+    Backend::run(
+        "band", y, y.numel(), 4,
+        Band<Word>{static_cast<Word*>(y.data_ptr()), static_cast<const Word*>(x.data_ptr()),
+                   x.size(-2), x.size(-1), diagonal, lower});
+  });
 }
 
 template <class Backend>
