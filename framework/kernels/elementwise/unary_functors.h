@@ -241,8 +241,10 @@ struct SoftShrink : Floats {
 struct NanToNum : Floats {
   double nan, above, below;
   template <class T> TAPER_HD T operator()(T x) const {
-    const T y = is_nan(x) ? T(nan) : x;
-    return !is_inf(x) ? y : x > T(0) ? T(above) : T(below);
+    constexpr T kMax = std::numeric_limits<T>::max();
+    const T y = x > kMax ? T(above) : x;
+    const T z = x < -kMax ? T(below) : y;
+    return is_nan(x) ? T(nan) : z;
   }
 };
 // This functor is for integers only.
