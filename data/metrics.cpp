@@ -56,6 +56,16 @@ Metric mean_absolute_error(double unit) {
           .value = [unit](const MetricSums& s) { return s.sums[0] / s.count * unit; }};
 }
 
+Metric mean_absolute_scaled_error() {
+  return {.tasks = {Task::kRegression},
+          .sums =
+              [](const MetricBatch& b) {
+                const Tensor error = abs(error_of(b));
+                return b.total(b.scales.defined() ? error / b.scales : error);
+              },
+          .value = [](const MetricSums& s) { return s.sums[0] / s.count; }};
+}
+
 namespace {
 
 // Returns the share of samples that `of_sample` adds up to. The arguments are the outputs and

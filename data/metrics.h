@@ -8,6 +8,8 @@
 
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -26,6 +28,9 @@ struct MetricBatch {
   // [N] float64: the weight of the sample, which is 1 without weights. It is 0 if the target is
   // ignored, in which case its class is 0.
   Tensor counts;
+  // [N] float64, of series: the number by which mean_absolute_scaled_error() divides the error of
+  // the sample; undefined: 1.
+  Tensor scales{};
 
   // Returns the float64 sum of `each` [N], multiplied by the weights.
   Tensor total(const Tensor& each) const;
@@ -123,8 +128,17 @@ Metric root_mean_squared_error(double unit = 1);
 // counts as 2.2e-16 (sklearn.metrics.mean_absolute_percentage_error).
 Metric mean_absolute_percentage_error(double mean = 0, double std = 1);
 Metric symmetric_mean_absolute_percentage_error(double mean = 0, double std = 1);
+// The mean absolute error, each divided by the scale of its sample: the error of the naive forecast
+// in training (MASE; Hyndman and Koehler, Another look at measures of forecast accuracy, 2006).
+Metric mean_absolute_scaled_error();
 // Coefficient of determination. The result is 0 if all targets are equal, as it is then undefined.
 Metric r2_score();
+
+// The errors of a forecast that needs no model, with which a model is compared.
+struct Baseline {
+  std::string name;                                    // "last value"
+  std::vector<std::pair<std::string, double>> errors;  // by the names of metrics
+};
 
 // Accumulates a metric over batches.
 class Meter {

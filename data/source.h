@@ -14,9 +14,10 @@
 
 namespace taper::v0::data {
 
-struct CsvEncoding;    // data/tables/csv.h
-struct Standardizer;   // data/tables/standardizer.h
-struct TableEncoding;  // data/tables/table_encoding.h
+struct CsvEncoding;     // data/tables/csv.h
+struct SeriesEncoding;  // data/series/series_encoding.h
+struct Standardizer;    // data/tables/standardizer.h
+struct TableEncoding;   // data/tables/table_encoding.h
 
 // Thrown if the data do not allow the value of an option. The message gives the reason.
 struct OptionError : Error {
@@ -53,6 +54,7 @@ struct DataInfo {
   bool target_is_log = false;                      // regression: that is the original's logarithm
   std::shared_ptr<const CsvEncoding> table{};      // how columns of a CSV file become features
   std::shared_ptr<const TableEncoding> columns{};  // how the columns of a table become features
+  std::shared_ptr<const SeriesEncoding> series{};  // how the rows of a table become series
   // The last features of a sample are indices of categories. The number of indices of each.
   std::vector<int64_t> category_sizes{};
   // how each element of a sample is scaled if the data are arrays, or null
@@ -101,8 +103,8 @@ struct Splits : DataInfo {
   const DatasetPtr& evaluated() const { return validation ? validation : test; }
   const char* evaluated_name() const { return validation ? "validation" : "test"; }
   // Returns whether evaluations may choose weights, stop the run and set the learning rate. The
-  // test part of a table never does.
-  bool may_decide() const { return validation || !columns; }
+  // test part of a table or of series never does.
+  bool may_decide() const { return validation || !(columns || series); }
 };
 // Returns "100 training, 20 validation and 30 test samples".
 std::string sizes_text(const Splits& parts);

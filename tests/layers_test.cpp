@@ -47,11 +47,11 @@ const std::vector<FolderOrder> kOrders = {
     {"autograd/ops", {".", "index", "nn"}},
     {"modules", {".", "layers", "models", "distributions", "onnx"}},
     {"optim", {".", "algorithms"}},
-    {"data", {".", "images", "tables", "text"}},
+    {"data", {".", "images", "tables", "series", "text"}},
     {"data/tables", {"reading", "."}},
     {"apps/runner",
-     {"base", "config", "components", "settings", "run", "report", "train", "gate", "programs",
-      "commands", "."}},
+     {"base", "config", "components", "settings", "encodings", "run", "report", "train", "gate",
+      "programs", "commands", "."}},
 };
 
 struct Include {

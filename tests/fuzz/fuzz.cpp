@@ -24,12 +24,14 @@
 #include "data/images/cifar.h"
 #include "data/images/image_files.h"
 #include "data/images/images.h"
+#include "data/series/series.h"
 #include "data/tables/csv.h"
 #include "data/tables/dates.h"
 #include "data/tables/raw_table.h"
 #include "data/tables/reading/number_cell.h"
 #include "data/tokenizer.h"
 #include "framework/base/device.h"
+#include "framework/factory/factories.h"
 #include "framework/io/archive.h"
 #include "framework/io/input_file.h"
 #include "framework/io/json_scanner.h"
@@ -88,11 +90,11 @@ void csv(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto bits = uint8_t(bytes[0]);
   CsvFormat options;
-  options.header = CsvFormat::Header(bits % 3);
+  options.header = CsvFormat::Header::Value(bits % 3);
   options.delimiter = bits & 4 ? ";" : ",";
   options.task = bits & 8 ? Task::kRegression : Task::kClassification;
-  options.missing = CsvFormat::Missing(bits >> 4 & 1);
-  options.categories = CsvFormat::Categories(bits >> 5 & 1);
+  options.missing = CsvFormat::Missing::Value(bits >> 4 & 1);
+  options.categories = CsvFormat::Categories::Value(bits >> 5 & 1);
   bytes.remove_prefix(1);
   const size_t cut = std::min(bytes.find("%\n"), bytes.size());
   const CsvTable train = read_csv(file_of(bytes.substr(0, cut)), options);
@@ -117,7 +119,7 @@ void idx_gz(std::string_view bytes) {
 // fuzzer gets past them.
 void image(std::string_view bytes) {
   if (bytes.empty()) return;
-  const auto mode = ImageMode(uint8_t(bytes[0]) % 3);
+  const auto mode = ImageMode::Value(uint8_t(bytes[0]) % 3);
   std::string file(bytes.substr(1));
   for (size_t at = 8; file.starts_with("\x89PNG") && at + 12 <= file.size();) {
     size_t length = 0;
@@ -132,7 +134,7 @@ void image(std::string_view bytes) {
 }
 
 void cifar(std::string_view bytes) {
-  if (!bytes.empty()) (void)read_cifar(file_of(bytes.substr(1)), CifarLabels(bytes[0] & 1));
+  if (!bytes.empty()) (void)read_cifar(file_of(bytes.substr(1)), CifarLabels::Value(bytes[0] & 1));
 }
 
 void npy(std::string_view bytes) { (void)touched(load_npy(file_of(bytes))); }
@@ -226,7 +228,7 @@ void table(std::string_view bytes) {
   options.decimal = choice & 4 ? "," : ".";
   options.encoding = std::array{"utf-8", "utf-8", "latin-1", "utf-16"}[choice >> 3 & 3];
   options.skip = choice >> 5 & 1;
-  options.header = TableReadOptions::Header((choice >> 6) % 3);
+  options.header = TableReadOptions::Header::Value((choice >> 6) % 3);
   const fs::path file = file_of(bytes.substr(1));
   const RawTable read = read_table({file}, options);
   std::vector<std::string> names;
@@ -248,6 +250,31 @@ void table(std::string_view bytes) {
   }
 }
 
+// Series in a table with the columns t, y, s and k. The first byte chooses options.
+void series(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto choice = static_cast<unsigned char>(bytes[0]);
+  Series options;
+  options.path = {file_of(bytes.substr(1))};
+  options.time = "t";
+  options.target = "y";
+  if (choice & 1) options.series = {"s"};
+  if (choice & 2) options.known = {"k"};
+  options.gaps = Gaps(Gaps::Value((choice >> 2) % 3));
+  options.horizon = 1 + (choice >> 4 & 3);
+  options.past = 1 + (choice >> 6);
+  const Splits all = options.load(0);
+  for (const auto& part : {all.train, all.validation, all.test}) {
+    if (!part) continue;
+    const Batch batch = part->get(tensor({int64_t(0), part->size() - 1}));
+    if (batch.inputs.shape()[1] != all.input_shape[0]) std::abort();
+    (void)touched(batch.inputs);
+    (void)touched(batch.targets);
+  }
+  (void)data_info_from_json(to_json(all), "data.json");
+  (void)forecasts_of(*all.series, {options.path[0]});
+}
+
 struct FuzzTarget {
   const char* name;
   void (*run)(std::string_view bytes);
@@ -255,6 +282,7 @@ struct FuzzTarget {
 constexpr FuzzTarget kTargets[] = {
     {"config", config},
     {"csv", csv},
+    {"series", series},
     {"table", table},
     {"idx", idx},
     {"idx_gz", idx_gz},

@@ -130,8 +130,20 @@ def words():
     write('words.txt', ''.join(text).encode())
 
 
+def series():
+    rows = ['date,store,promo,sales']
+    for day in range(90):
+        for store in range(2):
+            promo = draw(5) == 0
+            sales = (store + 1) * (100 + 20 * (day % 7) + day + 40 * promo + draw(20))
+            rows.append('2024-%02d-%02d,%s,%d,%d' % (1 + day // 28, 1 + day % 28, 'ab'[store], promo, sales))
+    write('series.csv', lines(rows))
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
 os.chdir(sys.argv[1])
 for part in (mnist, cifar, images, tables, words, shipped_tables, shipped_texts):
     part()
 mnist('data/mnist', 512)
+# Parts that were added later draw last, so that the numbers of the others stay.
+series()

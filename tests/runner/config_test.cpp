@@ -97,10 +97,10 @@ const std::vector<WrongRow> kWrong = {
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first used in line 1"},
     {1, "", "2:1",
      "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
-     "table, csv, text, npy)"},
+     "table, csv, text, npy, series)"},
     {1, "data: {}", "1:1",
      "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, table, csv, text, "
-     "npy (the "
+     "npy, series (the "
      "path of a .csv, .tsv, .jsonl or .txt file, and that of a folder, implies it)"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
@@ -114,7 +114,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {~: 1}", "4:9", "a key must be a string"},
     // Names.
     {1, "data: {type: digit}", "1:14",
-     "expected one of digits, mnist, idx, cifar, images, table, csv, text, npy, got 'digit'; did "
+     "expected one of digits, mnist, idx, cifar, images, table, csv, text, npy, series, got "
+     "'digit'; did "
      "you mean "
      "'digits'?"},
     {2, "model: {type: MLP}", "2:15", "did you mean 'mlp'?"},
@@ -200,7 +201,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
     {1, "data: numbers", "1:7",
      "data: expected a type or a map with one: digits, mnist, idx, cifar, images, table, csv, "
-     "text, npy, "
+     "text, npy, series, "
      "got 'numbers'"},
     {1, "data: mnist", "1:1", "missing key 'root' in 'data'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",

@@ -7,6 +7,7 @@
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/run_metadata.h"
+#include "data/series/series_dataset.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -37,8 +38,9 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const std::string weights =
       run.step < 0 ? "" : concat_to_string("weights:         step ", run.step, "\n");
   const std::string decision = threshold_text(run.info.thresholds, run.config, run.info);
-  const Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
-                                   distributed::Communicator::alone(run.device));
+  Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
+                             distributed::Communicator::alone(run.device));
+  metrics.baselines = data::baselines_of(*rows);
   std::string text = concat_to_string(
       weights, decision.empty() ? "" : concat_to_string("threshold:       ", decision, "\n"),
       "samples:         ", rows->size(), "\n", to_text(metrics, "test", run.info));

@@ -10,7 +10,9 @@
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
+#include "data/series/series.h"
 #include "framework/base/cancel.h"
+#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
 
@@ -47,7 +49,7 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
   if (info.task == Task::kLanguage) return y;
   const Tensor out = losses().make(run.config.loss, loss_site(info)).prediction(y);
-  if (info.task != Task::kRegression) return out;
+  if (info.task != Task::kRegression || info.series) return out;  // a series has its own scale
   std::vector<Tensor> values;
   for (const data::TargetScale& scale : info.target_scales()) {
     const Tensor column = out.narrow(-1, std::ssize(values), 1) * scale.std + scale.mean;
@@ -109,8 +111,45 @@ static std::string prediction_text(std::span<const float> row, const DataInfo& i
   return out;
 }
 
+// Returns the next values of each series of the files, as rows of a table.
+static std::string forecast(const SavedRun& run, const std::vector<fs::path>& files) {
+  const data::SeriesEncoding& how = *run.info.series;
+  const Loss loss = losses().make(run.config.loss, loss_site(run.info));
+  std::string out;
+  for (const std::string& name : how.series) out += cell(name) + ",";
+  out += concat_to_string(cell(how.time), ",prediction\n");
+  for (const data::Forecast& f : forecasts_of(how, files)) {
+    check_stop();
+    const Tensor x = tensor_of(f.features.data(), {1, how.width()}, {.device = run.device});
+    const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
+    const Tensor host = loss.prediction(y).cpu().contiguous();
+    const data::TargetScale scale{.mean = f.scale.mean, .std = f.scale.std};
+    for (int64_t h = 0; h < how.horizon; ++h) {
+      for (const std::string& key : f.keys) out += cell(key) + ",";
+      out += concat_to_string(cell(f.times[size_t(h)]), ",",
+                              value_text(host.span<float>()[size_t(h)], scale), "\n");
+    }
+  }
+  return out;
+}
+
+// Returns the files that the series of a run are in.
+static std::vector<fs::path> files_of_run(const SavedRun& run) {
+  std::vector<fs::path> out;
+  for (const data::DataFile& file : source_of(run.config.data)->files()) {
+    out.insert(out.end(), file.parts.begin(), file.parts.end());
+  }
+  return out;
+}
+
 std::string predict(const SavedRun& run, const fs::path& file) {
   const NoGradGuard no_grad;
+  if (run.info.series) {
+    return forecast(run, file.empty() ? files_of_run(run) : std::vector<fs::path>{file});
+  }
+  require<ConfigError>(!file.empty(),
+                       "predict: name the file whose rows or images to predict; only "
+                       "a run on series can do without");
   const auto source = source_of(run.config.data);
   const data::DatasetPtr rows = source->more(run.info, file);
   const data::KeptColumns kept = source->kept(run.info, file);
@@ -143,13 +182,16 @@ Command predict_command() {
     std::string file;
     void describe(Schema& v) {
       describe_run(v);
-      v("file", file, "CSV file with rows, or IDX file with images").required();
+      v("file", file,
+        "CSV file with rows, or IDX file with images; of series, the values so far: by default "
+        "those of the run");
       describe_overrides(v);
     }
     int operator()() const { return print(predict(open(), file)); }
   };
   return command_of<Predict>("predict", "Predict rows or images, and print the predictions as CSV",
                              "taper predict runs/iris new.csv > predictions.csv\n"
+                             "taper predict runs/sales\n"
                              "taper predict runs/mnist t10k-images-idx3-ubyte.gz");
 }
 

@@ -7,6 +7,7 @@
 #include "data/images/digits.h"
 #include "data/images/image_files.h"
 #include "data/images/images.h"
+#include "data/series/series.h"
 #include "data/tables/csv.h"
 #include "data/tables/npy_dataset.h"
 #include "data/tables/table.h"
@@ -25,7 +26,7 @@ constexpr DataTypes::Entry kDataTypes[] = {
     {"idx", data_type<data::Idx>},       {"cifar", data_type<data::Cifar>},
     {"images", data_type<data::Images>}, {"table", data_type<data::Table>},
     {"csv", data_type<data::Csv>},       {"text", data_type<data::Text>},
-    {"npy", data_type<data::Npy>}};
+    {"npy", data_type<data::Npy>},       {"series", data_type<data::Series>}};
 
 template <class Options>
 constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;

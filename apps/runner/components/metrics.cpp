@@ -89,6 +89,7 @@ constexpr MetricTypes::Entry kMetrics[] = {
     {"mape", MetricTypes::of<NoOptions, metric_of_values<data::mean_absolute_percentage_error>>},
     {"smape",
      MetricTypes::of<NoOptions, metric_of_values<data::symmetric_mean_absolute_percentage_error>>},
+    {"mase", MetricTypes::of<NoOptions, plain<data::mean_absolute_scaled_error>>},
     {"perplexity", MetricTypes::of<NoOptions, plain<data::perplexity>>},
     {"bpc", MetricTypes::of<NoOptions, bpc>},
 };

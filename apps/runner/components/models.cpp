@@ -7,9 +7,11 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
 #include "autograd/node.h"
+#include "data/series/series_encoding.h"
 #include "framework/factory/factories.h"
 #include "framework/factory/generator.h"
 #include "modules/layers/containers.h"
+#include "modules/models/forecaster.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
 #include "modules/models/tabular.h"
@@ -231,6 +233,25 @@ struct TabularSpec {
   }
 };
 
+struct ForecasterSpec {
+  std::vector<int64_t> hidden = {128, 128};
+  double dropout = 0.1;
+  template <class V> void describe(V& v) {
+    v("hidden", hidden, kWidth, "widths of the hidden layers");
+    v("dropout", dropout, kBelowOne, "dropout probability after each hidden layer");
+  }
+  ModulePtr make(const ModelSite& at) const {
+    check(at.data.series != nullptr, at, "series");
+    const int64_t past = at.data.series->past;
+    return std::make_unique<Forecaster>(ForecasterOptions{.past = past,
+                                                          .others = at.data.input_shape[0] - past,
+                                                          .horizon = at.data.outputs,
+                                                          .hidden = hidden,
+                                                          .dropout = dropout,
+                                                          .device = at.device});
+  }
+};
+
 constexpr Models::Entry kModels[] = {
     {"mlp", Models::of<MlpSpec>},
     {"sequential", Models::of<SequentialSpec>},
@@ -239,6 +260,7 @@ constexpr Models::Entry kModels[] = {
     {"gpt", Models::of<GPTOptions, gpt>},
     {"lstm_classifier", Models::of<LSTMClassifierOptions, lstm_classifier>},
     {"tabular", Models::of<TabularSpec>},
+    {"forecaster", Models::of<ForecasterSpec>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,21 @@ template <class T> Custom value_in(T& out) {
   return {[&out](const Node& node) {
     Problems problems;
     take(node, out, problems);
+    return problems;
+  }};
+}
+
+// Returns a field for a list of parts. `describe` returns the schema of a part.
+template <class Part>
+Custom list_in(std::vector<Part>& parts, Schema (*describe)(std::type_identity_t<Part>&)) {
+  return {[&parts, describe](const Node& node) {
+    Problems problems;
+    if (!expect(node.kind == Node::Kind::kSequence, node, "a list", problems)) return problems;
+    parts.clear();
+    for (const Node& child : node.children) {
+      const Problems of_part = read(describe(parts.emplace_back()), child).problems;
+      problems.insert(problems.end(), of_part.begin(), of_part.end());
+    }
     return problems;
   }};
 }

@@ -11,7 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/config/json_reader.h"
-#include "apps/runner/run/table_json.h"
+#include "apps/runner/encodings/series_json.h"
+#include "apps/runner/encodings/table_json.h"
 #include "data/tables/csv.h"
 #include "data/tables/table_targets.h"
 
@@ -40,6 +41,7 @@ namespace taper::v0::runner {
 
 using data::CsvEncoding;
 using data::CsvFormat;
+using data::SeriesEncoding;
 using data::Standardizer;
 using data::TableEncoding;
 using data::Tokenizer;
@@ -127,6 +129,7 @@ struct Draft {
   std::optional<Standardizer> scale;
   std::optional<Tokenizer> tokenizer;
   std::optional<TableEncoding> columns;
+  std::optional<SeriesEncoding> series;
 };
 
 Custom tokenizer_in(Draft& d) {
@@ -171,6 +174,10 @@ bool has_its_parts(const Draft& d) {
   const size_t rank = d.input_shape.size();
   if (info.task == Task::kLanguage) return d.tokenizer && !d.table && !d.scale && rank == 1;
   if (d.tokenizer || !has_its_scale(d)) return false;
+  if (d.series) {
+    return !d.table && !d.columns && info.task == Task::kRegression &&
+           d.input_shape == std::vector<int64_t>{d.series->width()};
+  }
   if (d.columns) return !d.table && d.input_shape == std::vector<int64_t>{d.columns->width()};
   if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
   return d.table->options.task == info.task &&
@@ -191,7 +198,9 @@ bool has_its_classes(const TableEncoding& table, const std::vector<std::string>&
 bool has_its_outputs(const Draft& d) {
   const DataInfo& info = d.info;
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
-  const auto targets = d.columns ? std::ssize(d.columns->targets) : 1;
+  const auto targets = d.columns  ? std::ssize(d.columns->targets)
+                       : d.series ? d.series->horizon
+                                  : 1;
   if (info.task == Task::kRegression) return info.outputs == targets && info.class_names.empty();
   return std::ssize(info.class_names) == info.outputs &&
          (!d.table || d.table->classes == info.class_names) &&
@@ -213,6 +222,9 @@ Schema describe(Draft& d) {
   out.field("columns",
             Custom{[&d](const Node& node) { return read_table_encoding(node, d.columns); }},
             "of a table");
+  out.field("series",
+            Custom{[&d](const Node& node) { return read_series_encoding(node, d.series); }},
+            "of series");
   out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out("input_shape", "does not match the task, table, scale or tokenizer",
@@ -236,6 +248,7 @@ std::string to_json(const DataInfo& info) try {
   if (info.target_is_log) out["target_is_log"] = true;
   if (info.table) out["table"] = *info.table;
   if (info.columns) out["columns"] = json::parse(to_json(*info.columns));
+  if (info.series) out["series"] = json::parse(to_json(*info.series));
   if (info.scale) out["scale"] = *info.scale;
   if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
   return out.dump();
@@ -256,6 +269,7 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
     out.has_weights = !draft.columns->weight.empty();
     out.columns = std::make_shared<const TableEncoding>(*std::move(draft.columns));
   }
+  if (draft.series) out.series = std::make_shared<const SeriesEncoding>(*std::move(draft.series));
   if (draft.scale) out.scale = std::make_shared<const Standardizer>(*std::move(draft.scale));
   if (draft.tokenizer) {
     out.tokenizer = std::make_shared<const Tokenizer>(*std::move(draft.tokenizer));

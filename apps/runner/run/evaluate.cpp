@@ -32,6 +32,7 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
   scales_ = info.target_scales();
   labels_ = info.labels;
   thresholds_ = info.thresholds;
+  is_series_ = info.series != nullptr;
   const std::vector<std::string> names = metrics_of(config, info.task);
   for (size_t target = 0; target < num_targets(); ++target) {
     for (const std::string& name : names) add_metric(name, config, info, device, target);
@@ -81,6 +82,18 @@ template <class F> static auto call_metric(const Component& row, F f) try {
   throw;
 }
 
+// Returns each step of each sample as a sample, in the unit of the data. scales: of the samples
+// (data/series/series_dataset.h); undefined: outputs are in the unit of the data.
+MetricBatch Evaluator::batch_of_series(const Tensor& outputs, const Tensor& targets,
+                                       const Tensor& scales) const {
+  if (!scales.defined()) return data::metric_batch(outputs, targets, {});
+  const Tensor mean = scales.narrow(1, 0, 1), std = scales.narrow(1, 1, 1);
+  const auto value = [&](const Tensor& x) { return x.to(kFloat64) * std + mean; };
+  MetricBatch out = data::metric_batch(value(outputs), value(targets), {});
+  out.scales = scales.narrow(1, 2, 1).expand(outputs.shape()).reshape({-1});
+  return out;
+}
+
 // Returns the outputs and targets of one target, in the unit of the data if they are logarithms. Of
 // a label, the outputs are the logits of 0 and 1.
 MetricBatch Evaluator::batch_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
@@ -117,10 +130,11 @@ MetricBatch Evaluator::decided(const MetricBatch& batch, const Tensor& outputs,
 Evaluator::Views Evaluator::views_of(const Tensor& outputs, const Tensor& targets,
                                      const Tensor& weights, size_t target) const {
   Views out;
-  out.weighted = batch_of(outputs, targets, weights, target);
+  out.weighted = is_series_ ? batch_of_series(outputs, targets, weights)
+                            : batch_of(outputs, targets, weights, target);
   out.decided = decided(out.weighted, outputs, target);
   out.counted = out.decided;
-  if (weights.defined()) out.counted.counts = ones_like(out.decided.counts);
+  if (weights.defined() && !is_series_) out.counted.counts = ones_like(out.decided.counts);
   return out;
 }
 
@@ -133,14 +147,15 @@ static Tensor filled_up(const Tensor& rows, int64_t count) {
 }
 
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples,
-                          const Tensor& weights) {
+                          const Tensor& others) {
   const NoGradGuard no_grad;
   const Tensor x = outputs.to(kFloat32);
   std::vector<Views> views;
   for (size_t target = 0; target < num_targets(); ++target) {
-    views.push_back(views_of(x, targets, weights, target));
+    views.push_back(views_of(x, targets, others, target));
   }
   const Tensor count = sum(views[0].weighted.counts);
+  const Tensor weights = is_series_ ? Tensor() : others;
   const Tensor loss = run_mean_loss(loss_, loss_config_, x, targets, weights);
   std::vector<Tensor> all = {stack({count, loss.to(kFloat64) * count})};
   std::vector<Tensor> rows;
@@ -336,9 +351,9 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
     if (evaluator.can_use_blocks(model, batch->inputs.numel())) {
       return evaluator.sums_by_blocks(model, config.model, batch->inputs, batch->targets);
     }
-    const bool is_weighted = info.has_weights && !batch->others.empty();
+    const bool has_others = (info.has_weights || info.series) && !batch->others.empty();
     return evaluator.sums_of(run_model(model, config.model, info, batch->inputs), batch->targets,
-                             samples, is_weighted ? batch->others[0] : Tensor());
+                             samples, has_others ? batch->others[0] : Tensor());
   };
   const auto end_batch = [&, measured = int64_t(0)]() mutable {
     if (after_batch) return after_batch(++measured);
@@ -403,8 +418,18 @@ std::string to_text(const Metrics& metrics, const std::string& split, const Data
     const bool is_share = kind != "loss" && metric(kind).is_percentage;
     const std::string key = concat_to_string(split, " ", name, ":");
     const size_t width = split == "test" ? 16 : 21;
-    out += is_share ? fmt::format("{:<{}} {:.2f} %\n", key, width, 100 * value)
-                    : fmt::format("{:<{}} {:.4f}\n", key, width, value);
+    const auto number = [is_share](double x) {
+      return is_share ? fmt::format("{:.2f} %", 100 * x) : fmt::format("{:.4f}", x);
+    };
+    out += fmt::format("{:<{}} {}", key, width, number(value));
+    std::string others;
+    for (const data::Baseline& baseline : metrics.baselines) {
+      for (const auto& [of, error] : baseline.errors) {
+        if (of != name) continue;
+        others += concat_to_string(others.empty() ? "" : ", ", baseline.name, " ", number(error));
+      }
+    }
+    out += others.empty() ? "\n" : concat_to_string("  (", others, ")\n");
   }
   if (metrics.confusion.empty() || info.class_names.empty()) return out;
   return concat_to_string(out, "\n", confusion_text(metrics.confusion, info.class_names), "\n",

@@ -27,6 +27,9 @@ struct Metrics {
   // For each class, the number of samples that are predicted to belong to it. Empty if there are
   // more than 1000 classes. Not stored in checkpoints.
   std::vector<int64_t> predicted{};
+  // Of series: the errors of forecasts without a model, on the same part. Not stored in
+  // checkpoints.
+  std::vector<data::Baseline> baselines{};
 
   // Returns a value by its name. Throws ConfigError, which lists the names, if it was not measured.
   double operator[](const std::string& name) const;
@@ -46,16 +49,16 @@ class Evaluator {
   // Adds a metric to those of the config. target: the number of the target that it measures.
   void add_metric(std::string name, Metric metric, size_t target);
 
-  // Adds a batch. weights: of the samples [N], or undefined. Records no gradients and does not wait
-  // for the device.
-  void add(const Tensor& outputs, const Tensor& targets, const Tensor& weights = {}) {
-    add(sums_of(outputs, targets, 0, weights));
+  // Adds a batch. others: of the samples, an undefined tensor or one of Batch::others: weights [N],
+  // or scales of series [N, 3]. Records no gradients and does not wait for the device.
+  void add(const Tensor& outputs, const Tensor& targets, const Tensor& others = {}) {
+    add(sums_of(outputs, targets, 0, others));
   }
   // Returns the sums of a batch, [n] float64. The evaluator of another rank may add them. If a
   // metric keeps a row for each sample, the size depends on the number of samples; then `samples`,
   // if not 0, is the number up to which rows are filled.
   Tensor sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples = 0,
-                 const Tensor& weights = {});
+                 const Tensor& others = {});
   // Returns whether no metric needs the model's outputs, and the model can compute its loss without
   // storing all logits of this many tokens.
   bool can_use_blocks(const Module& model, int64_t tokens) const;
@@ -92,6 +95,8 @@ class Evaluator {
   };
   Views views_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
                  size_t target) const;
+  data::MetricBatch batch_of_series(const Tensor& outputs, const Tensor& targets,
+                                    const Tensor& scales) const;
   data::MetricBatch batch_of(const Tensor& outputs, const Tensor& targets, const Tensor& weights,
                              size_t target) const;
   data::MetricBatch decided(const data::MetricBatch& batch, const Tensor& outputs,
@@ -107,7 +112,8 @@ class Evaluator {
   std::vector<data::Label> labels_;        // of DataInfo
   std::vector<std::string> means_;         // names of the means over all labels
   std::vector<double> thresholds_;         // of DataInfo
-  int64_t counted_classes_ = 0;            // classes whose predictions are counted; 0: none
+  bool is_series_ = false;
+  int64_t counted_classes_ = 0;  // classes whose predictions are counted; 0: none
 };
 
 // Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in

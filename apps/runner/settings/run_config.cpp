@@ -74,6 +74,7 @@ Place place_of(const RunConfig& config, std::string path) {
 
 std::vector<std::string> metrics_of(const RunConfig& config, Task task) {
   if (!config.metrics.empty()) return config.metrics;
+  if (config.data.type == "series") return {"mae", "smape", "mase"};
   switch (task) {
     case Task::kClassification: return {"accuracy"};
     case Task::kRegression: return {"mae", "rmse", "r2"};
@@ -141,8 +142,8 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
        fits_task([&c](Task known) { return fits(c.loss, known); })},
       {"metrics",
        "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
-       "mape "
-       "and smape for values ('task: regression'); perplexity and bpc for text; all others for "
+       "mape, smape "
+       "and mase for values ('task: regression'); perplexity and bpc for text; all others for "
        "classes",
        fits_task([&c](Task known) {
          return std::ranges::all_of(c.metrics, [known](const std::string& name) {
@@ -186,6 +187,11 @@ void require_fit(const RunConfig& config, const data::DataInfo& data) {
                                  "`balance: oversample`")));
   }
   if (!data.labels.empty()) require_labels_fit(config);
+  if (data.series == nullptr && std::ranges::count(config.metrics, "mase") > 0) {
+    throw ConfigError(located(place_of(config, "metrics"),
+                              "metrics: mase is for series, whose errors it compares with those of "
+                              "a naive forecast"));
+  }
   for (const Rule& rule : fit_rules(config, [&] { return std::optional(data.task); })) {
     if (rule.holds()) continue;
     throw ConfigError(
@@ -209,7 +215,8 @@ Schema describe(RunConfig& c) {
   v("include", c.include, kPath, "base files; values in this file override theirs");
   v("data", c.data, data_types(), "training and test data").required().implied_by_path();
   v("model", c.model, models(),
-    "model to train; default: gpt for text, cnn for images, otherwise mlp");
+    "model to train; default: gpt for text, cnn for images, tabular for tables, forecaster for "
+    "series, otherwise mlp");
   v("loss", c.loss, losses(), "training objective");
   v("optimizer", c.optimizer, optimizers(), "optimizer; default: adamw");
   v("schedule", c.schedule, schedules(), "learning rate schedule");

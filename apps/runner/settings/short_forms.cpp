@@ -114,19 +114,29 @@ Node training_of_table(const Node& data) {
                           map_of("early_stopping", {entry("patience", is_small ? "20" : "5")})});
 }
 
+// Returns the default of `train` for series.
+Node training_of_series() {
+  return map_of("train", {entry("epochs", "50"), entry("batch_size", "64"),
+                          map_of("early_stopping", {entry("patience", "8")})});
+}
+
 // Returns the default sections of a type of data.
 std::vector<Node> default_sections(const std::string& data_type, const Node& data) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
   const bool is_table = data_type == "table";
+  const bool is_series = data_type == "series";
   const std::string model = is_table                                     ? "tabular"
+                            : is_series                                  ? "forecaster"
                             : data_type == "text"                        ? "gpt"
                             : std::ranges::count(kImages, data_type) > 0 ? "cnn"
                                                                          : "mlp";
   std::vector<Node> out = {map_of("model", {entry("type", model)}),
                            map_of("optimizer", {entry("type", "adamw")})};
-  if (!is_table) return out;
+  if (!is_table && !is_series) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
-  out.push_back(training_of_table(data));
+  out.push_back(is_table ? training_of_table(data) : training_of_series());
+  // Few large errors, as of a holiday, must not determine the weights.
+  if (is_series) out.push_back(map_of("loss", {entry("type", "huber")}));
   return out;
 }
 
@@ -228,7 +238,8 @@ void replace_old_keys(Node& data, std::vector<Problem>& problems) {
 void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
   const std::vector<std::string> paths = paths_of(data);
-  const std::string type = paths.empty() ? "" : data_type_of(paths[0]);
+  std::string type = paths.empty() ? "" : data_type_of(paths[0]);
+  if (type == "table" && data.find("horizon") != nullptr) type = "series";
   const bool has_path = data.find("path") != nullptr;
   if (type.empty() || (!has_path && type != "table")) return;
   if (type == "images") child_of(data, "path")->key = "root";

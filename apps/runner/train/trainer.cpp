@@ -12,6 +12,7 @@
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/resume.h"
+#include "data/series/series_dataset.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
@@ -104,7 +105,9 @@ TrainResult Trainer::end() {
                      .best_step = state_.best.step,
                      .best = state_.best.value.value_or(NAN)};
   step_.share_buffers();
+  result.metrics.baselines = data::baselines_of(*data_.evaluated());
   on_first([&] { save_model(result); });
+  result.saved_metrics.baselines = result.metrics.baselines;
   if (data_.validation) test_saved_model(result);
   if (is_first_) log_memory();
   return result;
@@ -387,6 +390,7 @@ void Trainer::test_saved_model(TrainResult& result) {
   DataLoader batches = test_batches(config_, data_, ranks_);
   result.test_metrics =
       runner::evaluate(*training_.model, batches, 0, config_, info, ranks_, stop_check());
+  result.test_metrics.baselines = data::baselines_of(*data_.test);
   log_.evaluation(result.saved_step, result.saved_epoch, "test", result.test_metrics);
   if (observer_) observer_->on_eval(result.saved_step, "test", result.test_metrics);
 }

@@ -1,4 +1,4 @@
-#include "apps/runner/run/table_json.h"
+#include "apps/runner/encodings/table_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -85,20 +85,6 @@ Schema describe(TargetColumn& t) {
   return out;
 }
 
-// Returns a field for a list of parts, each of which has describe().
-template <class Part> Custom list_in(std::vector<Part>& parts) {
-  return {[&parts](const Node& node) {
-    Problems problems;
-    if (!expect(node.kind == Node::Kind::kSequence, node, "a list", problems)) return problems;
-    parts.clear();
-    for (const Node& child : node.children) {
-      std::ranges::copy(read(describe(parts.emplace_back()), child).problems,
-                        std::back_inserter(problems));
-    }
-    return problems;
-  }};
-}
-
 Schema describe(TableEncoding& e) {
   constexpr Range kLines{0, 1'000'000};
   Schema out;
@@ -108,8 +94,8 @@ Schema describe(TableEncoding& e) {
   out("skip", e.skip, kLines, "lines that are not read").required();
   out("has_header", e.has_header, "of the training file").required();
   out.field("column_names", value_in(e.column_names), "of the training file").required();
-  out.field("features", list_in(e.features), "columns of features").required();
-  out.field("targets", list_in(e.targets), "columns of targets").required();
+  out.field("features", list_in(e.features, describe), "columns of features").required();
+  out.field("targets", list_in(e.targets, describe), "columns of targets").required();
   out.field("keep", value_in(e.keep), "columns that predictions repeat").required();
   out("weight", e.weight, "column of the rows' weights");
   out("refuses_unknown", e.refuses_unknown, "unknown words are errors").required();
