@@ -105,6 +105,16 @@ def shipped_tables():
         write('data/optdigits.' + name, lines(rows))
 
 
+def counts_and_labels():
+    counts, labels = ['a,b,count'], ['a,b,first,second']
+    for _ in range(80):
+        a, b = draw(1000) / 100, draw(1000) / 100
+        counts.append('%.2f,%.2f,%d' % (a, b, (a + draw(300) / 100) // 2))
+        labels.append('%.2f,%.2f,%s,%s' % (a, b, 'yes' if a > b else 'no', 'yes' if a + b > 9 else 'no'))
+    write('counts.csv', lines(counts))
+    write('labels.csv', lines(labels))
+
+
 def lines(rows):
     return ('\n'.join(rows) + '\n').encode()
 
@@ -145,5 +155,8 @@ os.chdir(sys.argv[1])
 for part in (mnist, cifar, images, tables, words, shipped_tables, shipped_texts):
     part()
 mnist('data/mnist', 512)
-# Parts that were added later draw last, so that the numbers of the others stay.
+# Parts that were added later draw last, or restore the state, so that the numbers of the others stay.
+before = state
+counts_and_labels()
+state = before
 series()

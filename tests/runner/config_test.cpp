@@ -236,7 +236,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {steps: 2}\nmetrics: {accuracy: true}", "5:10", "got a map"},
     {4, "train: {steps: 2}\nloss: {type: mse}", "5:8", "loss.type: does not fit the data"},
     {4, "train: {steps: 2}\nloss: {type: l1}", "5:8",
-     "bce and bce_with_logits are for classes, mse, l1 and huber for 'task: regression'"},
+     "mse, l1, huber and poisson_nll are for 'task: regression'"},
     {4, "train: {steps: 2}\nloss: mse", "5:7", "loss.type: does not fit the data"},
     {4, "train: {steps: 2}\nloss: [mse]", "5:7", "loss: expected a type or a map with one: "},
     {4, "train: {steps: 2, early_stopping: yes}", "4:35", "expected a map with the keys metric"},

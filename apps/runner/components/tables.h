@@ -64,6 +64,7 @@ struct LossSite {
   std::vector<double> class_weights{};  // of DataInfo
   bool is_multi_label = false;          // targets are 0 or 1 for each output, [N, outputs] float32
   Device device{};                      // of the outputs
+  bool scales_targets = false;          // targets are not in the unit of the data
 };
 // Returns the site of a loss without weights of classes.
 LossSite loss_site(const DataInfo& data, bool is_evaluation = false);

@@ -137,9 +137,11 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
   constexpr const char* kMeasured = "is not measured; add it to 'metrics'";
   return {
       {"loss.type",
-       "does not fit the data: cross_entropy is for classes and text, bce and bce_with_logits are "
-       "for classes, mse, l1 and huber for 'task: regression'",
-       fits_task([&c](Task known) { return fits(c.loss, known); })},
+       "does not fit the data: cross_entropy is for classes and text; bce, bce_with_logits, "
+       "multi_margin and soft_margin are for classes; multilabel_margin and "
+       "multilabel_soft_margin are for several labels; mse, l1, huber and poisson_nll are for "
+       "'task: regression'",
+       fits_task([&c](Task known) { return fits(c.loss, known) || fits(c.loss, known, true); })},
       {"metrics",
        "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
        "mape, smape "
@@ -174,19 +176,35 @@ static void require_labels_fit(const RunConfig& config) {
   throw ConfigError(located(place_of(config, "loss.type"),
                             concat_to_string("loss.type: ", config.loss.type,
                                              " is for one target; several labels take "
-                                             "bce_with_logits or bce")));
+                                             "bce_with_logits, bce, soft_margin, multilabel_margin "
+                                             "or multilabel_soft_margin")));
+}
+
+// Throws ConfigError if the loss is for several labels only.
+static void require_one_target_fits(const RunConfig& config) {
+  constexpr Task kTask = Task::kClassification;
+  if (fits(config.loss, kTask) || !fits(config.loss, kTask, true)) return;
+  throw ConfigError(located(place_of(config, "loss.type"),
+                            concat_to_string("loss.type: ", config.loss.type,
+                                             " is for several labels; one target takes "
+                                             "cross_entropy, multi_margin or soft_margin")));
 }
 
 void require_fit(const RunConfig& config, const data::DataInfo& data) {
-  const bool takes_weights = config.loss.type == "auto" || config.loss.type == "cross_entropy";
+  constexpr std::string_view kWeighted[] = {"auto", "cross_entropy", "multi_margin"};
+  const bool takes_weights = std::ranges::count(kWeighted, config.loss.type) > 0;
   if (!data.class_weights.empty() && !takes_weights) {
-    throw ConfigError(
-        located(place_of(config, "loss.type"),
-                concat_to_string("loss.type: ", config.loss.type,
-                                 " takes no weights of classes; use cross_entropy, or "
-                                 "`balance: oversample`")));
+    throw ConfigError(located(
+        place_of(config, "loss.type"),
+        concat_to_string("loss.type: ", config.loss.type,
+                         " takes no weights of classes; use cross_entropy or multi_margin, or "
+                         "`balance: oversample`")));
   }
-  if (!data.labels.empty()) require_labels_fit(config);
+  if (!data.labels.empty()) {
+    require_labels_fit(config);
+  } else if (data.task == Task::kClassification) {
+    require_one_target_fits(config);
+  }
   if (data.series == nullptr && std::ranges::count(config.metrics, "mase") > 0) {
     throw ConfigError(located(place_of(config, "metrics"),
                               "metrics: mase is for series, whose errors it compares with those of "
