@@ -362,13 +362,24 @@ template <class D, class Base = Module> class Cloneable : public Base {
 //   };
 //   const auto [y, g] = net(x, context);
 // Arguments may be in braces: net(x, {h, c}). A forward() of one tensor with another result type
-// takes it by value, forward(Tensor x), because forward(const Tensor&) is Module's.
+// takes it by value, forward(Tensor x), because forward(const Tensor&) is Module's. An argument
+// that forward() changes, such as a cache, is a reference; hooks do not see its tensors.
 template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<ModuleOf<D>, D> {
  public:
   using BracedCalls<ModuleOf<D>, D>::operator();
-  template <class... Args> auto operator()(const Args&... arguments) {
-    return this->call_with_hooks(
-        [this](const auto&... a) { return static_cast<D&>(*this).forward(a...); }, arguments...);
+  template <class... Args> auto operator()(Args&&... arguments) {
+    const auto body = [this](const auto&... a) { return static_cast<D&>(*this).forward(a...); };
+    if constexpr (requires(D & d, const std::remove_reference_t<Args>&... a) { d.forward(a...); }) {
+      return this->call_with_hooks(body, arguments...);
+    } else {
+      constexpr bool is_call = requires(D & d) {
+        d.forward(detail::as_reference<Args>(arguments)...);
+      };
+      static_assert(is_call, "forward() of this module does not take these arguments");
+      if constexpr (is_call) {
+        return this->call_with_hooks(body, detail::as_reference<Args>(arguments)...);
+      }
+    }
   }
 
  private:

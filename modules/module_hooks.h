@@ -95,4 +95,20 @@ using HeldArgument =
     std::conditional_t<std::is_convertible_v<const T&, const Tensor&>, Tensor,
                        std::conditional_t<std::is_copy_constructible_v<T>, T, const T&>>;
 
+namespace detail {
+
+// Returns a std::reference_wrapper of an argument that a function may change, and any other
+// argument as a constant. T is deduced by a T&& parameter.
+template <class T> decltype(auto) as_reference(std::remove_reference_t<T>& argument) {
+  constexpr bool kMayChange = std::is_lvalue_reference_v<T> &&
+                              !std::is_const_v<std::remove_reference_t<T>> &&
+                              !std::is_convertible_v<T, const Tensor&>;
+  if constexpr (kMayChange) {
+    return std::ref(argument);
+  } else {
+    return std::as_const(argument);
+  }
+}
+
+}  // namespace detail
 }  // namespace taper::v0

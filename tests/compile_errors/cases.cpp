@@ -120,6 +120,20 @@ void print(const Module& net) { std::cout << net.parameters(); }
 //! AChildTakesTheCallsOfItsModule: no call of this Child's module takes these arguments
 void f(Child<Linear>& layer, const Tensor& x) { layer(x, "relu", 3); }
 
+//! AModuleTakesTheArgumentsOfItsForward: forward\(\) of this module does not take these arguments
+struct Net : ModuleOf<Net> {
+  using Module::forward;
+  Tensor forward(const Tensor& x, const Tensor& mask) { return x * mask; }
+};
+Tensor y(Net& net, const Tensor& x) { return net(x, "causal", 3); }
+
+//! AReferenceOfForwardNeedsAVariable: forward\(\) of this module does not take these arguments
+struct Net : ModuleOf<Net> {
+  using Module::forward;
+  Tensor forward(const Tensor& x, std::vector<Tensor>& cache) { return cache.emplace_back(x); }
+};
+Tensor y(Net& net, const Tensor& x) { return net(x, std::vector<Tensor>()); }
+
 //! AChildTakesTheBracesOfItsModule: (no match for call to|no matching function for call to)
 void f(Child<MultiheadAttention>& mha, const Tensor& x) { mha(x, x, x, {.need_wieghts = false}); }
 

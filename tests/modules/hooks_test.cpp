@@ -195,6 +195,46 @@ TEST(ModuleHooks, SeeTheTensorsOfAUsersOwnTypes) {
       "Module [Matcher] is missing the required \"forward\" function"));
 }
 
+// Appends its input to a cache that the caller owns, and returns the sum of the cache.
+struct Remembering : ModuleOf<Remembering> {
+  Child<Linear> scale{*this, "scale", 2, 2};
+  using Module::forward;
+  Tensor forward(const Tensor& x, std::vector<Tensor>& cache, int64_t& calls) {
+    cache.push_back(scale(x));
+    ++calls;
+    return stack(cache).sum({0});
+  }
+};
+struct Outer : ModuleOf<Outer> {
+  Child<Remembering> inner{*this, "inner"};
+  using Module::forward;
+  Tensor forward(const Tensor& x, std::vector<Tensor>& cache, int64_t& calls) {
+    return inner(x, cache, calls);
+  }
+};
+
+TEST(ModuleCalls, PassReferencesToWhatForwardChanges) {
+  Outer net;
+  std::vector<Tensor> cache;
+  int64_t calls = 0;
+  const Tensor x = ones({1, 2});
+  const Tensor once = net(x, cache, calls), twice = net(x, cache, calls);
+  EXPECT_EQ(cache.size(), 2u);
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(same_bits(twice.detach(), (once * 2).detach()));
+  // Hooks see the input, and the caller's cache is changed as without them.
+  int64_t seen = 0;
+  net.inner->register_forward_pre_hook([&](Module&, const std::vector<Tensor>& inputs) {
+    seen += std::ssize(inputs);
+    return std::vector<Tensor>{inputs[0] * 3};
+  });
+  const Tensor hooked = net(x, cache, calls);
+  EXPECT_EQ(seen, 1);
+  EXPECT_EQ(cache.size(), 3u);
+  EXPECT_EQ(calls, 3);
+  EXPECT_TRUE(close(hooked, twice + net.inner->scale(x * 3), 1e-6));
+}
+
 TEST(Summary, CountsModulesThatReturnMoreThanATensor) {
   Sequential net{LSTMClassifier({.vocab_size = 5, .num_classes = 3, .hidden_size = 8})};
   const std::vector<ModuleSummary> rows = summarize(net, ones({2, 4}, {.dtype = kInt64}));
