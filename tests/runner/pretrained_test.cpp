@@ -1,6 +1,7 @@
 // Runs that start from a file of weights, freeze parts of the model, and have learning rates by
 // part.
 #include <algorithm>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/train.h"
+#include "framework/distributed/communicator.h"
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
 #include "modules/models/resnet.h"
@@ -147,6 +149,23 @@ TEST_F(PretrainedRuns, ThawingSurvivesResumeWithTheSameBits) {
   for (size_t i = 0; i < before.size(); ++i) {
     const bool is_frozen = before[i].name.starts_with("1.");
     EXPECT_EQ(test::same_bits(before[i].tensor, after[i].tensor), is_frozen) << before[i].name;
+  }
+}
+
+TEST_F(PretrainedRuns, RanksThawTogether) {
+  if (!distributed::Communicator::unavailable_reason().empty() ||
+      std::system("command -v mpirun >/dev/null") != 0) {
+    GTEST_SKIP() << "needs MPI: " << distributed::Communicator::unavailable_reason();
+  }
+  write("ranks", concat_to_string("model: {", kModel,
+                                  ", freeze: [\"0-4\"], unfreeze: {\"3-4\": 2, \"0\": 3}}\n"
+                                  "train: {epochs: 4, batch_size: 20, shards: 2}\n"));
+  ASSERT_EQ(at_.taper({"train", "ranks.yaml", "--out", "one"}).code, 0);
+  for (const std::string sharded : {"false", "true"}) {
+    const auto two = at_.taper({"train", "ranks.yaml", "--out", "two" + sharded, "--ranks", "2",
+                                "distributed.shard_optimizer=" + sharded});
+    ASSERT_EQ(two.code, 0) << two.err;
+    expect_same("one", "two" + sharded);
   }
 }
 

@@ -435,8 +435,8 @@ void Trainer::load(const Checkpoint& checkpoint, std::optional<double> lr_scale)
     default_generator().set_state(state_.random);
     const double saved_scale = std::exchange(state_.lr_scale, lr_scale.value_or(state_.lr_scale));
     training_.load(checkpoint, state_.step > 0, state_.lr_scale / saved_scale);
-    (void)training_.thawing.go_to(state_.at.epoch);
-    step_.reset();
+    const bool has_changed = training_.thawing.go_to(state_.at.epoch);
+    has_changed ? step_.change_trained() : step_.reset();
     pending_.clear();
     missing_lines_ = 0;
     // If the step is unfinished, its checkpoint is written again after the evaluation.
