@@ -5,8 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include <utf8proc.h>
-
+#include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
 #include "framework/io/input_file.h"
@@ -128,47 +127,56 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 
 }  // namespace
 
-CharClass class_of(uint32_t code_point) {
-  const utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(code_point));
-  const auto is_in = [=](auto first, auto last) { return category >= first && category <= last; };
-  if (is_in(UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO)) return CharClass::kLetter;
-  if (is_in(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO)) return CharClass::kNumber;
-  const bool is_blank = is_in(UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZP);
-  const bool is_break = (code_point >= '\t' && code_point <= '\r') || code_point == 0x85;
-  return is_blank || is_break ? CharClass::kSpace : CharClass::kOther;
-}
-
 Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
-  const bool is_gpt2 = parts_.kind == TokenKind::kGpt2;
-  if (parts_.kind == TokenKind::kBytes) parts_ = {.kind = TokenKind::kBytes, .tokens = all_bytes()};
+  const bool is_words = parts_.kind == TokenKind::kWordTokens;
+  if (parts_.kind == TokenKind::kBytes) parts_.tokens = all_bytes();
   if (parts_.tokens.empty()) throw ValueError("a vocabulary without tokens");
   for (const std::string& token : parts_.tokens) {
-    const bool is_token = !token.empty() && (!is_gpt2 || unspelled(token));
+    const bool is_token = !token.empty() && (!has_pairs() || unspelled(token));
     if (!is_token) throw ValueError("no token: ", in_quotes(token));
     const bool is_new = ids_.emplace(token, std::ssize(ids_)).second;
     if (!is_new) throw ValueError("the vocabulary has a token twice");
   }
   for (const std::string& byte : all_bytes()) {
-    if (!is_gpt2 || ids_.contains(spelled(byte))) continue;
+    if (!has_pairs() || ids_.contains(spelled(byte))) continue;
     throw ValueError("no token for the byte ", spelled(byte));
   }
+  const std::set<std::string> special(parts_.special.begin(), parts_.special.end());
+  require<ValueError>(special.size() == parts_.special.size() && !special.contains(""),
+                      "the vocabulary has a special token twice, or one without a name");
+  unknown_ = special_id(kUnknown);
+  require<ValueError>(!is_words || unknown_, "a vocabulary of words needs the special token ",
+                      kUnknown);
   for (const auto& [left, right] : std::exchange(parts_.merges, {})) {
     if (add_merge(left, right)) continue;
     throw ValueError("tokens ", left, " and ", right, " make no third, or are merged twice");
   }
 }
 
-Tokenizer Tokenizer::chars(std::string_view text) {
-  std::set<std::string> seen;  // UTF-8 sorts in the order of code points
-  for (size_t done = 0; !text.empty(); ++done) {
-    if (done % 4096 == 0) check_stop();
-    const CodePoint c = first_code_point(text);
-    require<ValueError>(c.value != CodePoint::kInvalid,
-                        "the text is not UTF-8: take `tokenizer: bytes`");
-    seen.emplace(text.substr(0, c.length));
-    text.remove_prefix(c.length);
+std::optional<int64_t> Tokenizer::special_id(std::string_view name) const {
+  const auto found = std::ranges::find(parts_.special, name);
+  if (found == parts_.special.end()) return std::nullopt;
+  return std::ssize(parts_.tokens) + (found - parts_.special.begin());
+}
+
+Tokenizer Tokenizer::with_special(const std::vector<std::string>& names) const {
+  Parts parts = parts_;
+  for (const std::string& name : names) {
+    if (!special_id(name)) parts.special.push_back(name);
   }
-  return of({.kind = TokenKind::kChars, .tokens = {seen.begin(), seen.end()}});
+  return of(std::move(parts));
+}
+
+Tokenizer Tokenizer::words(std::vector<std::string> words) {
+  return of({.kind = TokenKind::kWordTokens,
+             .tokens = std::move(words),
+             .special = {kPadding, kUnknown}});
+}
+
+Tokenizer Tokenizer::chars(std::string_view text) {
+  CharacterSet found;
+  found.add(text);
+  return of({.kind = TokenKind::kChars, .tokens = found.characters()});
 }
 
 Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
@@ -209,7 +217,8 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
 }
 
 bool Tokenizer::add_merge(int64_t left, int64_t right) {
-  if (left < 0 || left >= size() || right < 0 || right >= size()) return false;
+  const auto count = std::ssize(parts_.tokens);
+  if (left < 0 || left >= count || right < 0 || right >= count) return false;
   const auto made = ids_.find(parts_.tokens[size_t(left)] + parts_.tokens[size_t(right)]);
   if (made == ids_.end()) return false;
   const Merge merge{std::ssize(parts_.merges), made->second};
@@ -219,8 +228,9 @@ bool Tokenizer::add_merge(int64_t left, int64_t right) {
 }
 
 int64_t Tokenizer::id_of(std::string_view token) const {
-  const auto found = ids_.find(std::string(token));
+  const auto found = ids_.find(token);
   if (found != ids_.end()) return found->second;
+  if (unknown_) return *unknown_;
   throw ValueError("the vocabulary of ", size(), " characters does not have ", in_quotes(token),
                    ": it was made of the training text");
 }
@@ -254,11 +264,16 @@ void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) c
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> out;
+  if (parts_.kind == TokenKind::kWordTokens) {
+    check_stop();
+    each_word(text, [&](std::string_view word) { out.push_back(id_of(word)); });
+    return out;
+  }
   std::unordered_map<std::string_view, std::vector<int64_t>> known;  // caches the ids of words,
                                                                      // which often repeat
   for (size_t done = 0; !text.empty(); ++done) {
     if (done % 4096 == 0) check_stop();
-    if (parts_.kind == TokenKind::kGpt2) {
+    if (has_pairs()) {
       const std::string_view word = text.substr(0, word_length(text));
       auto [found, is_new] = known.try_emplace(word);
       if (is_new) append_pairs(word, found->second);
@@ -275,11 +290,18 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
 
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::string out;
+  const auto count = std::ssize(parts_.tokens);
   for (const int64_t id : ids) {
     require<ValueError>(id >= 0 && id < size(), "no token ", id, ": the vocabulary has ", size());
-    out += parts_.tokens[size_t(id)];
+    if (parts_.kind == TokenKind::kWordTokens && !out.empty()) out += ' ';
+    if (id >= count) {
+      out += parts_.special[size_t(id - count)];
+    } else {
+      const std::string& token = parts_.tokens[size_t(id)];
+      out += has_pairs() ? unspelled(token).value() : token;
+    }
   }
-  return parts_.kind == TokenKind::kGpt2 ? unspelled(out).value() : out;
+  return out;
 }
 
 }  // namespace taper::v0::data

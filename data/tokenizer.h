@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,24 +12,21 @@
 #include <utility>
 #include <vector>
 
+#include "data/tokenizers/words.h"
 #include "framework/base/namespace.h"
 #include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
 
-// Classes of characters: the general categories L* and N*, and the property White_Space, in the
-// Unicode version of utf8proc.
-enum class CharClass : uint8_t { kOther, kLetter, kNumber, kSpace };
-CharClass class_of(uint32_t code_point);
-
 // A vocabulary, and the rules by which text is split into its tokens. Immutable.
 class Tokenizer {
  public:
   struct TokenKindValues {
-    enum class Value : uint8_t { kChars, kBytes, kGpt2 };
-    static constexpr Value kChars = Value::kChars, kBytes = Value::kBytes, kGpt2 = Value::kGpt2;
+    enum class Value : uint8_t { kChars, kBytes, kGpt2, kWordTokens, kBpe };
+    static constexpr Value kChars = Value::kChars, kBytes = Value::kBytes, kGpt2 = Value::kGpt2,
+                           kWordTokens = Value::kWordTokens, kBpe = Value::kBpe;
     static constexpr const char* kOption = "tokenizer";
-    static constexpr const char* kWords[] = {"chars", "bytes", "gpt2"};
+    static constexpr const char* kWords[] = {"chars", "bytes", "gpt2", "words", "bpe"};
   };
   using TokenKind = TextEnum<TokenKindValues>;
 
@@ -36,31 +35,45 @@ class Tokenizer {
     TokenKind kind = TokenKind::kChars;
     std::vector<std::string>
         tokens{};  // the spelling of each id, as in GPT-2's files; for kBytes, bytes
-    std::vector<std::pair<int64_t, int64_t>> merges{};  // kGpt2: by rank
+    std::vector<std::pair<int64_t, int64_t>> merges{};  // kGpt2, kBpe: by rank
+    // Tokens that no text contains, such as kPadding. Their ids follow those of `tokens`.
+    std::vector<std::string> special{};
   };
+  static constexpr const char* kPadding = "<pad>";      // fills up short texts
+  static constexpr const char* kUnknown = "<unk>";      // in place of tokens without an id
+  static constexpr const char* kEnd = "<|endoftext|>";  // between documents
 
   // Returns a tokenizer of the characters (Unicode code points) in the text, sorted. Throws
   // ValueError if the text is empty or not UTF-8.
   static Tokenizer chars(std::string_view text);
   // Returns the tokenizer of the 256 bytes.
   static Tokenizer bytes() { return of({.kind = TokenKind::kBytes}); }
+  // Returns a tokenizer of words (each_word()), with kPadding and kUnknown. Throws ValueError if
+  // there are none.
+  static Tokenizer words(std::vector<std::string> words);
   // Reads GPT-2's byte-pair encoding (https://github.com/openai/gpt-2/blob/master/src/encoder.py)
   // from encoder.json and vocab.bpe in a directory. Throws InputError if a file is missing or
   // damaged.
   static Tokenizer gpt2(const std::filesystem::path& directory);
-  // Builds a tokenizer from its parts. For kBytes the kind is sufficient. Throws ValueError if
-  // there are no tokens, a token is repeated or misspelled, a byte is missing for kGpt2, or a
-  // merged pair is not a token.
+  // Builds a tokenizer from its parts. For kBytes no tokens are needed. Throws ValueError if there
+  // are no tokens, a token is repeated or misspelled, a byte is missing for kGpt2 or kBpe, a merged
+  // pair is not a token, or words have no kUnknown.
   static Tokenizer of(Parts parts) { return Tokenizer(std::move(parts)); }
   const Parts& parts() const { return parts_; }  // of() builds an equal tokenizer from these
 
   // Converts a text to token ids. In GPT-2's encoding, "<|endoftext|>" in a text is not treated as
-  // a special token. Throws ValueError for a character that is not in the vocabulary.
+  // a special token. A character or word that is not in the vocabulary becomes kUnknown. Throws
+  // ValueError if there is no such token.
   std::vector<int64_t> encode(std::string_view text) const;
-  // Returns the bytes, which may be invalid UTF-8 if the ids were cut off. Throws ValueError for an
-  // invalid id.
+  // Returns the bytes, which may be invalid UTF-8 if the ids were cut off. Words are joined with
+  // blanks. Special tokens are written by name. Throws ValueError for an invalid id.
   std::string decode(std::span<const int64_t> ids) const;
-  int64_t size() const { return std::ssize(parts_.tokens); }  // number of tokens; ids are below it
+  // Returns the number of tokens, special ones included. Ids are below it.
+  int64_t size() const { return std::ssize(parts_.tokens) + std::ssize(parts_.special); }
+  // Returns the id of a special token, or std::nullopt if the tokenizer does not have it.
+  std::optional<int64_t> special_id(std::string_view name) const;
+  // Returns a tokenizer that has these special tokens, too.
+  Tokenizer with_special(const std::vector<std::string>& names) const;
 
  private:
   struct Merge {
@@ -68,13 +81,17 @@ class Tokenizer {
   };
 
   explicit Tokenizer(Parts parts);
+  bool has_pairs() const {
+    return parts_.kind == TokenKind::kGpt2 || parts_.kind == TokenKind::kBpe;
+  }
   // Returns false if a token is missing, the merged pair is not a token, or the pair is repeated.
   bool add_merge(int64_t left, int64_t right);
   int64_t id_of(std::string_view token) const;
   void append_pairs(std::string_view word, std::vector<int64_t>& out) const;
 
   Parts parts_;
-  std::unordered_map<std::string, int64_t> ids_;
+  std::unordered_map<std::string, int64_t, TextHash, std::equal_to<>> ids_;
+  std::optional<int64_t> unknown_;
   std::unordered_map<uint64_t, Merge> merges_;  // the key is left << 32 | right
 };
 

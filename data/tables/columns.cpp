@@ -286,7 +286,7 @@ std::optional<ColumnKind> given_kind(const TableRequest& request, const std::str
   const auto exact = request.columns.find(name);
   if (exact != request.columns.end()) return exact->second;
   for (const auto& [pattern, kind] : request.columns) {
-    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) return kind;
+    if (matches_column(pattern, name)) return kind;
   }
   return std::nullopt;
 }
@@ -343,9 +343,8 @@ void require_known(const RawTable& table, const TableRequest& request) {
   std::vector<std::string> names;
   for (const RawColumn& column : table.columns) names.push_back(column.name);
   for (const auto& [pattern, kind] : request.columns) {
-    const bool is_known = std::ranges::any_of(names, [&](const std::string& name) {
-      return name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-    });
+    const bool is_known = std::ranges::any_of(
+        names, [&](const std::string& name) { return matches_column(pattern, name); });
     if (is_known) continue;
     throw OptionError("columns",
                       concat_to_string(table.files[0].path, " has no column ", in_quotes(pattern),
@@ -427,6 +426,10 @@ std::vector<ColumnSummary> understand_columns(const RawTable& table, const Table
   }
   require_one_weight(out);
   return out;
+}
+
+bool matches_column(const std::string& pattern, const std::string& name) {
+  return name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 double date_in_cell(const RawColumn& column, int64_t row, DateForm form, DateOrder order) {

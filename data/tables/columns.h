@@ -88,6 +88,9 @@ std::vector<std::string> usual_missing_words();
 // several columns of weights.
 std::vector<ColumnSummary> understand_columns(const RawTable& table, const TableRequest& request);
 
+// Returns whether a name or pattern in TableRequest::columns matches the name of a column.
+bool matches_column(const std::string& pattern, const std::string& name);
+
 // Returns the index of the column that `name` names: by its name, or by its index.
 int64_t find_column(const RawTable& table, const std::string& name);
 

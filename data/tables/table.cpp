@@ -33,14 +33,7 @@ std::optional<std::string> file_of(const std::optional<std::string>& part) {
   return part && !TableSplit::fraction_of(*part) ? part : std::nullopt;
 }
 
-TableReadOptions read_options(const ReadOptions& o) {
-  return {.delimiter = o.delimiter,
-          .decimal = o.decimal,
-          .encoding = o.encoding,
-          .skip = o.skip,
-          .header = o.header};
-}
-
+// Returns what the options say about the columns.
 TableRequest request_of(const Table& t) {
   TableRequest out{.targets = t.target, .columns = {}, .missing = t.missing.values, .group = {}};
   if (out.missing.empty()) out.missing = usual_missing_words();
@@ -52,60 +45,27 @@ TableRequest request_of(const Table& t) {
   return out;
 }
 
-// Loads a table in steps that share what was found before.
-class TableLoader {
- public:
-  explicit TableLoader(const Table& options) : o_(options) {}
+}  // namespace
 
-  Splits load() {
-    read();
-    columns_ = understand_columns(table_, request_of(o_));
-    find_task();
-    drop_rows();
-    divide();
-    fit();
-    balance();
-    return encode();
-  }
-  Task task() {
-    read();
-    columns_ = understand_columns(table_, request_of(o_));
-    find_task();
-    return task_;
-  }
+TableLoader::TableLoader(const Table& options) : o_(options) {}
+TableLoader::~TableLoader() = default;
 
- private:
-  void read();
-  void find_task();
-  void drop_rows();
-  void divide();
-  void fit();
-  void balance();
-  std::vector<double> weights_of_classes() const;
-  void refuse_gaps() const;
-  void check_target() const;
-  void check_width() const;
-  Splits encode();
+Splits TableLoader::load() {
+  read();
+  columns_ = understand_columns(table_, request());
+  find_task();
+  drop_rows();
+  divide();
+  fit();
+  balance();
+  return encode();
+}
 
-  const ColumnSummary& summary_of(const std::string& name) const {
-    return columns_[size_t(find_column(table_, name))];
-  }
-  const ColumnSummary& target() const { return summary_of(o_.target[0]); }
-  std::vector<TargetColumn> fit_targets(std::span<const int64_t> rows,
-                                        std::span<const int64_t> all_rows) const;
-  DatasetPtr dataset_of(const std::vector<int64_t>& rows, std::span<const double> class_weights);
-  // Returns the rows of the files from number `first` on, and removes them from `rows`.
-  std::vector<int64_t> take_rows_of_file(size_t first);
+TableRequest TableLoader::request() const { return request_of(o_); }
 
-  const Table& o_;
-  RawTable table_;
-  size_t training_files_ = 0;
-  std::vector<ColumnSummary> columns_;
-  Task task_ = Task::kClassification;
-  std::vector<int64_t> rows_;  // with a target
-  RowParts parts_;
-  TableEncoding encoding_;
-};
+const ColumnSummary& TableLoader::summary_of(const std::string& name) const {
+  return columns_[size_t(find_column(table_, name))];
+}
 
 void TableLoader::read() {
   std::vector<fs::path> files = paths_of(o_.path);
@@ -113,14 +73,18 @@ void TableLoader::read() {
   for (const auto& part : {file_of(o_.split.validation), file_of(o_.split.test)}) {
     if (part) files.emplace_back(*part);
   }
+  table_ = read_files(files);
+}
+
+RawTable TableLoader::read_files(const std::vector<fs::path>& files) const {
   std::vector<std::string> kept;
   for (const auto& [name, kind] : o_.columns) {
     if (kind == "keep") kept.push_back(name);
   }
-  TableReadOptions options = read_options(o_.read);
+  TableReadOptions options = o_.read.for_reader();
   options.expected_columns = o_.target;
   for (const auto& [name, kind] : o_.columns) options.expected_columns.push_back(name);
-  table_ = read_table(files, options, kept);
+  return read_table(files, options, kept);
 }
 
 void TableLoader::find_task() {
@@ -232,16 +196,26 @@ void TableLoader::fit() {
     if (column.kind == ColumnKind::kKeep) encoding_.keep.push_back(column.name);
     if (column.kind == ColumnKind::kWeight) encoding_.weight = column.name;
   }
-  encoding_.features =
-      fit_features(table_, columns_, parts_.train,
-                   {.rare = o_.rare, .text_words = o_.text_words, .standardize = o_.standardize});
+  fit_inputs();
   std::vector<int64_t> all = parts_.train;
   for (const auto* part : {&parts_.validation, &parts_.test}) {
     all.insert(all.end(), part->begin(), part->end());
   }
   encoding_.targets = fit_targets(parts_.train, all);
-  refuse_gaps();
+  if (encoding_.text.empty()) check_features();
   check_target();
+}
+
+void TableLoader::fit_inputs() {
+  encoding_.features =
+      fit_features(table_, columns_, parts_.train,
+                   {.rare = o_.rare, .text_words = o_.text_words, .standardize = o_.standardize});
+}
+
+void TableLoader::check_features() const {
+  refuse_gaps();
+  require<DataError>(!encoding_.features.empty(), table_.files[0].path, ": no column is left to ",
+                     "learn from; say with `columns` what they are");
   check_width();
 }
 
@@ -298,8 +272,6 @@ std::vector<double> TableLoader::weights_of_classes() const {
 
 void TableLoader::check_target() const {
   const std::string& file = table_.files[0].path;
-  require<DataError>(!encoding_.features.empty(), file, ": no column is left to learn from; say ",
-                     "with `columns` what they are");
   for (const TargetColumn& each : encoding_.targets) {
     require<DataError>(encoding_.targets.size() == 1 || each.classes.size() <= 2, file, ": column ",
                        in_quotes(each.name), " has ", each.classes.size(),
@@ -338,8 +310,8 @@ void TableLoader::check_width() const {
 // Returns a part of the data. class_weights: by which the weights of rows are multiplied, or empty.
 DatasetPtr TableLoader::dataset_of(const std::vector<int64_t>& rows,
                                    std::span<const double> class_weights) {
-  Batch out{encode_features(encoding_, table_, rows), encode_targets(encoding_, table_, rows)};
-  if (encoding_.weight.empty()) return std::make_shared<TensorDataset>(std::move(out));
+  Batch out{{}, encode_targets(encoding_, table_, rows)};
+  if (encoding_.weight.empty()) return with_inputs(rows, std::move(out));
   Tensor weights = encode_weights(encoding_, table_, rows);
   for (size_t i = 0; !class_weights.empty() && i < rows.size(); ++i) {
     const auto target = size_t(out.targets.data<int64_t>()[i]);
@@ -350,7 +322,17 @@ DatasetPtr TableLoader::dataset_of(const std::vector<int64_t>& rows,
                      ": column ", in_quotes(encoding_.weight), " is 0 in all ", all.size(),
                      " rows of one of the parts, so they have no weight");
   out.others = {std::move(weights)};
-  return std::make_shared<TensorDataset>(std::move(out));
+  return with_inputs(rows, std::move(out));
+}
+
+DatasetPtr TableLoader::with_inputs(const std::vector<int64_t>& rows, Batch rest) const {
+  rest.inputs = encode_features(encoding_, table_, rows);
+  return std::make_shared<TensorDataset>(std::move(rest));
+}
+
+void TableLoader::describe_inputs(DataInfo& out) const {
+  out.input_shape = {encoding_.width()};
+  out.category_sizes = encoding_.category_sizes();
 }
 
 Splits TableLoader::encode() {
@@ -361,8 +343,7 @@ Splits TableLoader::encode() {
   out.report = report_of(view);
   for (const std::string& text : warnings_about(view, o_.split)) warn(text);
   out.task = task_;
-  out.input_shape = {encoding_.width()};
-  out.category_sizes = encoding_.category_sizes();
+  describe_inputs(out);
   const TargetColumn& first = encoding_.targets[0];
   const bool is_regression = task_ == Task::kRegression;
   out.outputs = is_regression ? std::ssize(encoding_.targets) : std::ssize(first.classes);
@@ -390,23 +371,29 @@ Splits TableLoader::encode() {
   return out;
 }
 
-std::vector<int64_t> all_rows(const RawTable& table) {
+static std::vector<int64_t> all_rows(const RawTable& table) {
   std::vector<int64_t> out(static_cast<size_t>(table.rows));
   std::iota(out.begin(), out.end(), int64_t(0));
   return out;
 }
 
-const TableEncoding& encoding_of(const DataInfo& info, const fs::path& file) {
+static const TableEncoding& encoding_of(const DataInfo& info, const fs::path& file) {
   if (!info.columns) throw InputError(file.string(), ": the training data were no table");
   return *info.columns;
 }
-
-}  // namespace
 
 bool ReadOptions::is_delimiter(const std::string& text) {
   if (text == "auto" || text == "blanks") return true;
   return text.size() == 1 && std::isalnum(static_cast<unsigned char>(text[0])) == 0 &&
          std::string_view("\"\n\r.+-_").find(text) == std::string_view::npos;
+}
+
+TableReadOptions ReadOptions::for_reader() const {
+  return {.delimiter = delimiter,
+          .decimal = decimal,
+          .encoding = encoding,
+          .skip = skip,
+          .header = header};
 }
 
 std::vector<std::string> Table::column_kinds() { return {std::begin(kKinds), std::end(kKinds)}; }
@@ -433,28 +420,23 @@ std::vector<DataFile> Table::files() const {
   return out;
 }
 
-DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
-  const TableEncoding& encoding = encoding_of(info, file);
-  const RawTable table = read_table_like(encoding, file, false);
+Batch encode_targets_if_any(const TableEncoding& encoding, const RawTable& table) {
+  Batch out;
   const std::vector<int64_t> rows = all_rows(table);
-  Batch out{encode_features(encoding, table, rows), {}};
   const bool has_targets = std::ranges::all_of(
       encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
-  if (has_targets) out.targets = encode_targets(encoding, table, rows);
-  if (has_targets && !encoding.weight.empty()) {
-    if (table.find(encoding.weight) >= 0) out.others = {encode_weights(encoding, table, rows)};
-    if (out.others.empty()) {
-      warn(concat_to_string(file.string(), ": it has no column ", in_quotes(encoding.weight),
-                            " of weights, so all rows have the same weight"));
-    }
+  if (!has_targets) return out;
+  out.targets = encode_targets(encoding, table, rows);
+  if (encoding.weight.empty()) return out;
+  if (table.find(encoding.weight) >= 0) out.others = {encode_weights(encoding, table, rows)};
+  if (out.others.empty()) {
+    warn(concat_to_string(table.files[0].path, ": it has no column ", in_quotes(encoding.weight),
+                          " of weights, so all rows have the same weight"));
   }
-  return std::make_shared<TensorDataset>(std::move(out));
+  return out;
 }
 
-KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {
-  const TableEncoding& encoding = encoding_of(info, file);
-  if (encoding.keep.empty()) return {};
-  const RawTable table = read_table_like(encoding, file, false);
+KeptColumns kept_columns(const TableEncoding& encoding, const RawTable& table) {
   KeptColumns out;
   for (const std::string& name : encoding.keep) {
     const int64_t at = table.find(name);
@@ -466,6 +448,20 @@ KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {
     }
   }
   return out;
+}
+
+DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
+  const TableEncoding& encoding = encoding_of(info, file);
+  const RawTable table = read_table_like(encoding, file, false);
+  Batch out = encode_targets_if_any(encoding, table);
+  out.inputs = encode_features(encoding, table, all_rows(table));
+  return std::make_shared<TensorDataset>(std::move(out));
+}
+
+KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {
+  const TableEncoding& encoding = encoding_of(info, file);
+  if (encoding.keep.empty()) return {};
+  return kept_columns(encoding, read_table_like(encoding, file, false));
 }
 
 }  // namespace taper::v0::data

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ struct ReadOptions {
     v("header", header, "whether the first line contains column names");
   }
   static bool is_delimiter(const std::string& text);
+  // Returns the options for read_table().
+  TableReadOptions for_reader() const;
 };
 
 // The data type `table`.
@@ -166,6 +169,67 @@ struct Table {
 
   static std::vector<std::string> column_kinds();
   static bool is_weight(const std::string& text);
+};
+
+// Returns the targets and weights of all rows of a further file, as far as it has their columns, as
+// a batch without inputs. Warns if it lacks the column of weights.
+Batch encode_targets_if_any(const TableEncoding& encoding, const RawTable& table);
+// Returns the columns that predictions repeat, as far as the table has them.
+KeptColumns kept_columns(const TableEncoding& encoding, const RawTable& table);
+
+// Loads a table in steps that share what earlier steps found. A type of data whose inputs are not
+// the features of columns overrides the virtual steps.
+class TableLoader {
+ public:
+  explicit TableLoader(const Table& options);
+  virtual ~TableLoader();
+  TableLoader& operator=(TableLoader&&) = delete;
+  Splits load();
+
+ protected:
+  // Reads all files and joins their rows.
+  virtual RawTable read_files(const std::vector<std::filesystem::path>& files) const;
+  // Returns what the options say about the columns.
+  virtual TableRequest request() const;
+  // Fits the part of encoding_ that describes inputs, on parts_.train.
+  virtual void fit_inputs();
+  // Returns the data set of these rows. `rest` has everything but the inputs.
+  virtual DatasetPtr with_inputs(const std::vector<int64_t>& rows, Batch rest) const;
+  // Sets the shape of the inputs.
+  virtual void describe_inputs(DataInfo& out) const;
+
+  const ColumnSummary& summary_of(const std::string& name) const;
+
+  const Table& o_;
+  RawTable table_;
+  std::vector<ColumnSummary> columns_;
+  RowParts parts_;
+  TableEncoding encoding_;
+
+ private:
+  void read();
+  void find_task();
+  void drop_rows();
+  void divide();
+  void fit();
+  void balance();
+  std::vector<double> weights_of_classes() const;
+  void check_features() const;
+  void refuse_gaps() const;
+  void check_target() const;
+  void check_width() const;
+  Splits encode();
+  const ColumnSummary& target() const { return summary_of(o_.target[0]); }
+  std::vector<TargetColumn> fit_targets(std::span<const int64_t> rows,
+                                        std::span<const int64_t> all_rows) const;
+  // class_weights: by which the weights of rows are multiplied, or empty.
+  DatasetPtr dataset_of(const std::vector<int64_t>& rows, std::span<const double> class_weights);
+  // Returns the rows of the files from number `first` on, and removes them from rows_.
+  std::vector<int64_t> take_rows_of_file(size_t first);
+
+  size_t training_files_ = 0;
+  data::Task task_ = data::Task::kClassification;
+  std::vector<int64_t> rows_;  // with a target
 };
 
 }  // namespace taper::v0::data

@@ -315,10 +315,13 @@ RawTable read_table_like(const TableEncoding& encoding, const std::filesystem::p
                            .encoding = encoding.encoding,
                            .skip = encoding.skip,
                            .header = encoding.has_header ? Header::kPresent : Header::kAbsent};
-  RawTable table = read_table(expand_wildcards({file}), options, encoding.keep);
+  std::vector<std::string> words = encoding.keep;
+  if (!encoding.text.empty()) words.push_back(encoding.text);
+  RawTable table = read_table(expand_wildcards({file}), options, words);
   if (!encoding.has_header) name_columns(encoding, table, file);
   std::vector<std::string> needed;
   for (const FeatureColumn& f : encoding.features) needed.push_back(f.name);
+  if (!encoding.text.empty()) needed.push_back(encoding.text);
   for (const TargetColumn& target : encoding.targets) {
     if (needs_targets) needed.push_back(target.name);
   }

@@ -56,6 +56,7 @@ struct TableEncoding {
   std::vector<std::string> column_names{};  // of the training file
 
   std::vector<FeatureColumn> features{};
+  std::string text{};  // the column of the texts whose tokens are the inputs; empty: features are
   std::vector<TargetColumn> targets{};
   std::vector<std::string> keep{};  // columns that predictions repeat
   std::string weight{};             // the column of the rows' weights; empty: none

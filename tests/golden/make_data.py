@@ -115,6 +115,17 @@ def counts_and_labels():
     write('labels.csv', lines(labels))
 
 
+def reviews():
+    kinds = {'good': ('good', 'great', 'warm'), 'bad': ('bad', 'poor', 'dull')}
+    rows = ['review,kind']
+    for i in range(120):
+        kind = ('good', 'bad')[i % 2]
+        words = [('the', 'film', 'was', 'and', 'with', 'music')[draw(6)] for _ in range(2 + draw(12))]
+        words.insert(draw(len(words)), kinds[kind][draw(3)])
+        rows.append('%s.,%s' % (' '.join(words), kind))
+    write('reviews.csv', lines(rows))
+
+
 def lines(rows):
     return ('\n'.join(rows) + '\n').encode()
 
@@ -160,3 +171,5 @@ before = state
 counts_and_labels()
 state = before
 series()
+state = before
+reviews()

@@ -477,6 +477,12 @@ TEST_F(Onnx, RuntimeComputesModels) {
                              .num_layers = 2,
                              .dim_feedforward = 12});
   cases.add("encoder_classifier", encoder, tokens({5, 8}, 20));
+  BagClassifier padded_bag({.vocab_size = 20, .num_classes = 3, .padding_idx = 1});
+  cases.add("padded_bag_classifier", padded_bag, tokens({5, 8}, 20));
+  LSTMClassifier padded_lstm({.vocab_size = 20, .num_classes = 3, .padding_idx = 1});
+  cases.add("padded_lstm_classifier", padded_lstm, tokens({5, 8}, 20));
+  EncoderClassifier padded_encoder({.vocab_size = 20, .num_classes = 3, .padding_idx = 1});
+  cases.add("padded_encoder_classifier", padded_encoder, tokens({5, 8}, 20));
   cases.run_all();
 }
 

@@ -56,7 +56,7 @@ Command eval_command() {
     void describe(Schema& v) {
       describe_run(v);
       describe_overrides(v);
-      v("--data", data, "CSV file with labels to use instead of the run's test data");
+      v("--data", data, "file or folder with labels to use instead of the run's test data");
     }
     int operator()() const { return print(evaluate_run(open(), data)); }
   };

@@ -149,7 +149,7 @@ std::string write_onnx(const SavedRun& run, const fs::path& file) {
     return each;
   };
   OnnxOptions options;
-  if (info.columns) {
+  if (info.columns && !info.tokenizer) {
     options.columns = onnx_columns(*info.columns);
     options.metadata["columns"] = names_of(options.columns).dump();
   }

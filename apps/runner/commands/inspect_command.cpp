@@ -33,7 +33,7 @@ nlohmann::json kinds_of(const data::TableEncoding& encoding) {
 std::string inspect_data(const std::string& file, const std::vector<std::string>& overrides) {
   const RunConfig config = load_config(file, overrides);
   const data::Outline found = source_of(config.data)->outline(config.seed);
-  require<ConfigError>(found.columns != nullptr, file,
+  require<ConfigError>(found.columns && !found.tokenizer, file,
                        ": only tables can be inspected; `taper train ", file,
                        " --validate` describes other data");
   log_info(found.report);

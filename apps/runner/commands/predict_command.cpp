@@ -183,8 +183,8 @@ Command predict_command() {
     void describe(Schema& v) {
       describe_run(v);
       v("file", file,
-        "CSV file with rows, or IDX file with images; of series, the values so far: by default "
-        "those of the run");
+        "table with rows, IDX file with images, or .txt file or folder with texts; of series, the "
+        "values so far: by default those of the run");
       describe_overrides(v);
     }
     int operator()() const { return print(predict(open(), file)); }

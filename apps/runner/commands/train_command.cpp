@@ -9,6 +9,7 @@
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_metadata.h"
+#include "apps/runner/settings/short_forms.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "framework/base/log.h"
@@ -87,8 +88,9 @@ struct Train : TrainOptions {
   RunConfig load() const {
     const LogGuard once([](LogLevel, const std::string&) { return !is_later_rank(); });
     RunConfig config;
-    run_on_all_ranks(config.distributed.timeout,
-                     [&] { config = load_run_config(file, overrides); });
+    run_on_all_ranks(config.distributed.timeout, [&] {
+      config = is_data_path(file) ? load_config(file, overrides) : load_run_config(file, overrides);
+    });
     return config;
   }
 

@@ -11,6 +11,7 @@
 #include "data/tables/csv.h"
 #include "data/tables/npy_dataset.h"
 #include "data/tables/table.h"
+#include "data/text/labeled_text.h"
 #include "data/text/text_dataset.h"
 #include "data/transforms.h"
 
@@ -21,12 +22,17 @@ namespace fs = std::filesystem;
 
 template <class Options> constexpr auto data_type = DataTypes::of<Options, make_source<Options>>;
 
-constexpr DataTypes::Entry kDataTypes[] = {
-    {"digits", data_type<data::Digits>}, {"mnist", data_type<data::Mnist>},
-    {"idx", data_type<data::Idx>},       {"cifar", data_type<data::Cifar>},
-    {"images", data_type<data::Images>}, {"table", data_type<data::Table>},
-    {"csv", data_type<data::Csv>},       {"text", data_type<data::Text>},
-    {"npy", data_type<data::Npy>},       {"series", data_type<data::Series>}};
+constexpr DataTypes::Entry kDataTypes[] = {{"digits", data_type<data::Digits>},
+                                           {"mnist", data_type<data::Mnist>},
+                                           {"idx", data_type<data::Idx>},
+                                           {"cifar", data_type<data::Cifar>},
+                                           {"images", data_type<data::Images>},
+                                           {"table", data_type<data::Table>},
+                                           {"csv", data_type<data::Csv>},
+                                           {"text", data_type<data::Text>},
+                                           {"npy", data_type<data::Npy>},
+                                           {"series", data_type<data::Series>},
+                                           {"labeled_text", data_type<data::LabeledText>}};
 
 template <class Options>
 constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;

@@ -194,13 +194,16 @@ ModulePtr gpt(GPTOptions o, const ModelSite& at) {
   return std::make_unique<GPT>(o);
 }
 
-ModulePtr lstm_classifier(LSTMClassifierOptions o, const ModelSite& at) {
+// Builds a classifier of texts, or a model of one or several values of each text.
+template <class M, class Options> ModulePtr text_classifier(Options o, const ModelSite& at) {
   const Shape out = at.data.output_shape();
-  check(are_tokens(at.data) && out.size() == 1, at, "tokens with a class for each text");
+  check(are_tokens(at.data) && out.size() == 1, at, "tokens with a class or value for each text");
   o.vocab_size = at.data.vocab_size();
   o.num_classes = out[0];
+  o.padding_idx = at.data.tokenizer->special_id(data::Tokenizer::kPadding);
+  if constexpr (requires { o.max_len; }) o.max_len = at.data.input_shape[0];
   o.device = at.device;
-  return std::make_unique<LSTMClassifier>(o);
+  return std::make_unique<M>(o);
 }
 
 struct TabularSpec {
@@ -258,7 +261,13 @@ constexpr Models::Entry kModels[] = {
     {"cnn", Models::of<CnnSpec>},
     {"resnet18", Models::of<ResNetOptions, resnet18_of>},
     {"gpt", Models::of<GPTOptions, gpt>},
-    {"lstm_classifier", Models::of<LSTMClassifierOptions, lstm_classifier>},
+    {"bag_classifier",
+     Models::of<BagClassifierOptions, text_classifier<BagClassifier, BagClassifierOptions>>},
+    {"lstm_classifier",
+     Models::of<LSTMClassifierOptions, text_classifier<LSTMClassifier, LSTMClassifierOptions>>},
+    {"encoder_classifier",
+     Models::of<EncoderClassifierOptions,
+                text_classifier<EncoderClassifier, EncoderClassifierOptions>>},
     {"tabular", Models::of<TabularSpec>},
     {"forecaster", Models::of<ForecasterSpec>},
 };
@@ -267,9 +276,12 @@ constexpr Models::Entry kModels[] = {
 
 Models& models() { return Models::registry("model", {kModels}); }
 
+template <class... Types> static bool is_one_of(const Module& model) {
+  return (... || (dynamic_cast<const Types*>(&model) != nullptr));
+}
+
 bool takes_any_length(const Module& model) {
-  return dynamic_cast<const GPT*>(&model) != nullptr ||
-         dynamic_cast<const LSTMClassifier*>(&model) != nullptr;
+  return is_one_of<GPT, BagClassifier, LSTMClassifier, EncoderClassifier>(model);
 }
 
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device) {

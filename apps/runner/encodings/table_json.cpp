@@ -24,7 +24,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FeatureColumn, name, kind, missing, date_form
                                    first_date, fill, has_gap_feature, mean, std, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TargetColumn, name, missing, classes, is_log, mean, std)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableEncoding, delimiter, decimal, encoding, skip, has_header,
-                                   column_names, features, targets, keep, weight, refuses_unknown)
+                                   column_names, features, text, targets, keep, weight,
+                                   refuses_unknown)
 
 }  // namespace taper::v0::data
 
@@ -95,18 +96,24 @@ Schema describe(TableEncoding& e) {
   out("has_header", e.has_header, "of the training file").required();
   out.field("column_names", value_in(e.column_names), "of the training file").required();
   out.field("features", list_in(e.features, describe), "columns of features").required();
+  out("text", e.text, "column of texts whose tokens are the inputs");
   out.field("targets", list_in(e.targets, describe), "columns of targets").required();
   out.field("keep", value_in(e.keep), "columns that predictions repeat").required();
   out("weight", e.weight, "column of the rows' weights");
   out("refuses_unknown", e.refuses_unknown, "unknown words are errors").required();
-  out("features", "must not be empty", [&e] { return !e.features.empty(); });
+  out("features", "must be given, or a column of text",
+      [&e] { return e.features.empty() != e.text.empty(); });
   out("targets", "must not be empty", [&e] { return !e.targets.empty(); });
   return out;
 }
 
 }  // namespace
 
-std::string to_json(const TableEncoding& encoding) { return nlohmann::json(encoding).dump(); }
+std::string to_json(const TableEncoding& encoding) {
+  nlohmann::json out = encoding;
+  if (encoding.text.empty()) out.erase("text");
+  return out.dump();
+}
 
 std::vector<Problem> read_table_encoding(const Node& node, std::optional<TableEncoding>& out) {
   TableEncoding encoding;

@@ -139,6 +139,7 @@ Custom tokenizer_in(Draft& d) {
     schema("type", parts.kind, "kind of tokens").required();
     schema.field("tokens", value_in(parts.tokens), "of each id");
     schema.field("merges", value_in(parts.merges), "by rank");
+    schema.field("special", value_in(parts.special), "tokens that no text contains");
     std::vector<Problem> problems = read(schema, node).problems;
     try {
       if (problems.empty()) d.tokenizer = Tokenizer::of(parts);
@@ -153,7 +154,8 @@ json json_of(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
   json out = {{"type", parts.kind.word()}};
   if (parts.kind != Tokenizer::TokenKind::kBytes) out["tokens"] = parts.tokens;
-  if (parts.kind == Tokenizer::TokenKind::kGpt2) out["merges"] = parts.merges;
+  if (!parts.merges.empty()) out["merges"] = parts.merges;
+  if (!parts.special.empty()) out["special"] = parts.special;
   return out;
 }
 
@@ -173,11 +175,15 @@ bool has_its_parts(const Draft& d) {
   const DataInfo& info = d.info;
   const size_t rank = d.input_shape.size();
   if (info.task == Task::kLanguage) return d.tokenizer && !d.table && !d.scale && rank == 1;
-  if (d.tokenizer || !has_its_scale(d)) return false;
+  if (d.tokenizer) {
+    return d.columns && !d.columns->text.empty() && !d.table && !d.scale && rank == 1;
+  }
+  if (!has_its_scale(d)) return false;
   if (d.series) {
     return !d.table && !d.columns && info.task == Task::kRegression &&
            d.input_shape == std::vector<int64_t>{d.series->width()};
   }
+  if (d.columns && !d.columns->text.empty()) return false;
   if (d.columns) return !d.table && d.input_shape == std::vector<int64_t>{d.columns->width()};
   if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
   return d.table->options.task == info.task &&

@@ -115,7 +115,7 @@ class Probe {
     if (n.tokens > 0) part.input_shape = {n.tokens};
     const Tensor x = sample_batch(part, n.samples, DeviceType::kCpu);
     const bool has_classes = info_.task != Task::kRegression && info_.labels.empty();
-    const Shape shape = n.tokens > 0                        ? Shape{n.samples, n.tokens}
+    const Shape shape = info_.task == Task::kLanguage       ? Shape{n.samples, n.tokens}
                         : !has_classes && info_.outputs > 1 ? Shape{n.samples, info_.outputs}
                                                             : Shape{n.samples};
     const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});

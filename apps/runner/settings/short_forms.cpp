@@ -120,21 +120,40 @@ Node training_of_series() {
                           map_of("early_stopping", {entry("patience", "8")})});
 }
 
+// Returns the default of `train` for texts with a class or value each. Their words are soon learned
+// by heart.
+Node training_of_texts() {
+  return map_of("train", {entry("epochs", "30"), entry("batch_size", "32"),
+                          map_of("early_stopping", {entry("patience", "5")})});
+}
+
+// Returns whether the config leaves the optimizer to the default, or gives options of that one.
+bool has_adamw(const Node& root) {
+  const Node* given = root.find("optimizer");
+  const Node* type = given == nullptr ? nullptr : given->find("type");
+  return type == nullptr || type->text == "adamw";
+}
+
 // Returns the default sections of a type of data.
-std::vector<Node> default_sections(const std::string& data_type, const Node& data) {
+std::vector<Node> default_sections(const std::string& data_type, const Node& data,
+                                   const Node& root) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
-  const bool is_table = data_type == "table";
-  const bool is_series = data_type == "series";
+  const bool is_table = data_type == "table", is_series = data_type == "series",
+             is_text = data_type == "labeled_text";
   const std::string model = is_table                                     ? "tabular"
                             : is_series                                  ? "forecaster"
+                            : is_text                                    ? "bag_classifier"
                             : data_type == "text"                        ? "gpt"
                             : std::ranges::count(kImages, data_type) > 0 ? "cnn"
                                                                          : "mlp";
   std::vector<Node> out = {map_of("model", {entry("type", model)}),
                            map_of("optimizer", {entry("type", "adamw")})};
-  if (!is_table && !is_series) return out;
+  if (is_text && has_adamw(root)) out.back().children.push_back(entry("lr", "0.005"));
+  if (!is_table && !is_series && !is_text) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
-  out.push_back(is_table ? training_of_table(data) : training_of_series());
+  out.push_back(is_table    ? training_of_table(data)
+                : is_series ? training_of_series()
+                            : training_of_texts());
   // Few large errors, as of a holiday, must not determine the weights.
   if (is_series) out.push_back(map_of("loss", {entry("type", "huber")}));
   return out;
@@ -240,6 +259,7 @@ void infer_type(Node& data) {
   const std::vector<std::string> paths = paths_of(data);
   std::string type = paths.empty() ? "" : data_type_of(paths[0]);
   if (type == "table" && data.find("horizon") != nullptr) type = "series";
+  if (type == "table" && data.find("text") != nullptr) type = "labeled_text";
   const bool has_path = data.find("path") != nullptr;
   if (type.empty() || (!has_path && type != "table")) return;
   if (type == "images") child_of(data, "path")->key = "root";
@@ -270,9 +290,29 @@ void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems
   const Node* type = data->find("type");
   if (type == nullptr) return;
   if (type->text == "table") replace_old_keys(*data, problems);
-  for (Node& section : default_sections(type->text, *data)) {
+  for (Node& section : default_sections(type->text, *data, root)) {
     add_default(root, std::move(section), adds_types);
   }
+}
+
+// Returns whether the first file in a folder, or in the first folders below it, is a text.
+static bool has_texts(const fs::path& folder) {
+  constexpr int kMostLevels = 3;
+  std::error_code none;
+  fs::path here = folder;
+  for (int level = 0; level < kMostLevels; ++level) {
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::directory_iterator(here, none)) {
+      const std::string name = entry.path().filename().string();
+      if (entry.is_directory(none)) folders.push_back(entry.path());
+      if (!entry.is_directory(none) && !name.starts_with('.') && level > 0) {
+        return folded(name).ends_with(".txt");
+      }
+    }
+    if (folders.empty()) return false;
+    here = *std::ranges::min_element(folders);
+  }
+  return false;
 }
 
 std::string data_type_of(const fs::path& path) {
@@ -285,7 +325,8 @@ std::string data_type_of(const fs::path& path) {
   if (std::ranges::any_of(kTables, ends_name)) return "table";
   if (name.ends_with(".txt")) return "text";
   std::error_code none;
-  return fs::is_directory(path, none) ? "images" : "";
+  if (!fs::is_directory(path, none)) return "";
+  return has_texts(path) ? "labeled_text" : "images";
 }
 
 bool is_data_path(const fs::path& path) {

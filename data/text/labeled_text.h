@@ -1,0 +1,75 @@
+// Texts that have a class or a value each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/tables/table.h"
+#include "data/tokenizer.h"
+
+namespace taper::v0::data {
+
+// The data type `labeled_text`: a table with a column of texts, or a folder with a folder of .txt
+// files for each class. A folder may have such folders in `train`, `test` and, if it likes,
+// `validation`. The inputs of a model are the first `length` tokens of a text, [length] int32.
+// Shorter texts are filled up with Tokenizer::kPadding. Everything else is as in a table, of which
+// the other columns are not used.
+struct LabeledText : Table {
+  using Tokens = Tokenizer::TokenKind;
+
+  std::string text{};  // the column of texts
+  Tokens tokenizer = Tokens::kWordTokens;
+  std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
+  int64_t vocabulary_size = 20'000;         // kWordTokens
+  int64_t length = 0;                       // 0: chosen from the training texts
+
+  template <class V> void describe(V& v) {
+    v("path", path, kPath,
+      "files with the rows, joined by column name, or a folder with a folder of .txt files for "
+      "each class")
+        .required();
+    v("text", text, "column of the texts; not needed for a folder");
+    v("target", target,
+      "columns to predict: names or indices; several are values, or labels of two values each; not "
+      "needed for a folder");
+    v("task", task,
+      "kind of the target; auto: classes, unless it has numbers other than a few integers");
+    v("tokenizer", tokenizer,
+      "tokens of the texts; words: the most frequent ones of the training texts, in lower case");
+    v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
+        .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
+    v("vocabulary_size", vocabulary_size, {1, 10'000'000}, "most words of the vocabulary");
+    v("length", length, {0, 1'000'000},
+      "tokens of a text that are used, from its beginning; 0: enough for 95 % of the training "
+      "texts, at most 256");
+    v("columns", columns, {"keep", "weight", "ignore"},
+      "columns that predictions repeat, and the weight of a row, by name or pattern");
+    v("missing", missing, "missing values");
+    v("read", read, "how the files are read");
+    v("split", split, "training, validation and test part");
+    v("scale_target", scale_target,
+      "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
+    v("log_target", log_target, "values: train on the logarithm of the target");
+    v("balance", balance,
+      "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
+      "classes have as many training rows");
+    v("class_weights", class_weights,
+      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for others")
+        .of_form("a number above 0", is_weight);
+  }
+  template <class V> void rules(V& v) {
+    Table::rules(v);
+    v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
+      [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
+  }
+
+  Splits load(uint64_t seed) const;
+  std::vector<DataFile> files() const;
+  // A table's columns are found by name. The file may also be a folder or a .txt file.
+  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;
+  DType raw_dtype(const DataInfo&) const { return kInt64; }
+};
+
+}  // namespace taper::v0::data
