@@ -96,6 +96,34 @@ Tensor stacked(const std::vector<Tensor>& parts, bool pinned, std::span<const in
   return out;
 }
 
+// Returns the windows of `block` tokens that begin at `rows` + `shift`, [rows, block] int64. Reads
+// through the stride of the tokens. Does not use the thread pool.
+template <class T>
+Tensor windows_in(const Tensor& tokens, std::span<const int64_t> rows, int64_t block, int64_t shift,
+                  bool pinned) {
+  const int64_t places = tokens.size(0) - block, stride = tokens.stride(0);
+  const Tensor out = Tensor::make({std::ssize(rows), block}, kInt64, Device(), pinned);
+  const T* from = static_cast<const T*>(tokens.data_ptr());
+  int64_t* to = out.data<int64_t>();
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= places)
+      throw IndexError("no row ", row, " of ", std::max<int64_t>(places, 0));
+    const T* at = from + (row + shift) * stride;
+    for (int64_t k = 0; k < block; ++k) *to++ = int64_t(at[k * stride]);
+  }
+  return out;
+}
+
+auto windows_of_dtype(DType dtype) {
+  switch (dtype) {
+    case kUInt8: return windows_in<uint8_t>;
+    case kInt8: return windows_in<int8_t>;
+    case kInt16: return windows_in<uint16_t>;
+    case kInt32: return windows_in<int32_t>;
+    default: return windows_in<int64_t>;
+  }
+}
+
 template <class... Kinds> bool is_exactly_one_of(const Error& error) {
   return ((typeid(error) == typeid(Kinds)) || ...);
 }
@@ -192,6 +220,9 @@ WindowDataset::WindowDataset(Tensor tokens, int64_t block)
     : tokens_(std::move(tokens)), block_(block) {
   require<ValueError>(tokens_.dim() == 1, "WindowDataset: expected tokens [N], got the shape ",
                       tokens_.shape());
+  const bool are_integers = !tokens_.is_floating_point() && tokens_.dtype() != kBool;
+  require<ValueError>(are_integers, "WindowDataset: expected integer tokens, got ",
+                      tokens_.dtype());
   require<ValueError>(block_ >= 1, "WindowDataset: expected a block of at least 1 token, got ",
                       block_);
 }
@@ -199,18 +230,16 @@ WindowDataset::WindowDataset(Tensor tokens, int64_t block)
 Batch WindowDataset::get(const Tensor& rows, bool pinned) const {
   if (tokens_.is_cpu()) {
     const Tensor dense = rows.contiguous();
-    // Reads through the strides of the tokens, which may be a part of a longer text
-    // (`text.narrow(0, 0, n)`).
-    const auto from = [&](int64_t first) {
-      const int64_t stride = tokens_.stride(0);
-      const Tensor windows = view_as(tokens_, {std::max<int64_t>(places(), 0), block_},
-                                     {stride, stride}, tokens_.storage_offset() + first * stride);
-      return rows_of(windows, dense.span<int64_t>(), pinned);
-    };
-    return {from(0), from(1)};
+    const auto read = windows_of_dtype(tokens_.dtype());
+    const std::span<const int64_t> firsts = dense.span<int64_t>();
+    return {read(tokens_, firsts, block_, 0, pinned), read(tokens_, firsts, block_, 1, pinned)};
   }
   const Tensor at = rows.unsqueeze(1) + arange(block_, {.device = rows.device()});
-  return {embedding(tokens_, at), embedding(tokens_, at + 1)};
+  const auto widened = [](const Tensor& x) {
+    const Tensor out = x.to(kInt64);
+    return x.dtype() == kInt16 ? remainder(out, 1 << 16) : out;
+  };
+  return {widened(embedding(tokens_, at)), widened(embedding(tokens_, at + 1))};
 }
 
 std::unique_ptr<Sampler> WindowDataset::sampler(const DataLoaderOptions& o, uint64_t seed) const {

@@ -132,10 +132,11 @@ class TensorDataset : public Dataset {
 // one token. Row i is the window that starts at token i, so windows overlap. An epoch has as many
 // windows as fit next to each other. They are read in sequence, or at random offsets with
 // replacement as in nanoGPT, where all batches are full. The text is not copied and may be a view,
-// such as text.narrow(0, 0, n).
+// such as text.narrow(0, 0, n), or mapped from a file. Batches are int64.
 class WindowDataset : public Dataset {
  public:
-  // Throws ValueError if tokens are not [N], or for a block below 1.
+  // Tokens of any integer dtype; int16 is read as unsigned, for vocabularies of up to 65,536
+  // tokens. Throws ValueError if tokens are not integers [N], or for a block below 1.
   WindowDataset(Tensor tokens, int64_t block);
 
   int64_t size() const override { return (tokens_.size(0) - 1) / block_; }
@@ -147,7 +148,7 @@ class WindowDataset : public Dataset {
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override { return tokens_.nbytes(); }
 
-  const Tensor& tokens() const { return tokens_; }  // [N] int64
+  const Tensor& tokens() const { return tokens_; }  // [N]
 
  private:
   Tensor tokens_;

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/tokenizers/bpe.h"
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
@@ -55,37 +56,6 @@ std::optional<std::string> unspelled(std::string_view text) {
     text.remove_prefix(length);
   }
   return out;
-}
-
-CharClass class_at(std::string_view text, size_t at) {
-  return class_of(first_code_point(text.substr(at)).value);
-}
-
-// Returns the end of the run of characters of that class that starts at `at`.
-size_t end_of_run(std::string_view text, size_t at, CharClass one) {
-  while (at < text.size() && class_at(text, at) == one) {
-    at += first_code_point(text.substr(at)).length;
-  }
-  return at;
-}
-
-// Returns the length of the first word according to GPT-2's regular expression
-//
-//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//
-// The last two alternatives match all blanks before a word except the last one.
-size_t word_length(std::string_view text) {
-  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
-    if (text.starts_with(ending)) return ending.size();
-  }
-  const size_t start = text[0] == ' ' && text.size() > 1 ? 1 : 0;
-  const CharClass one = class_at(text, start);
-  if (one != CharClass::kSpace) return end_of_run(text, start, one);
-  const size_t end = end_of_run(text, 0, CharClass::kSpace);
-  if (end == text.size()) return end;
-  size_t last = end - 1;
-  while (is_continuation(text[last])) --last;
-  return last > 0 ? last : end;
 }
 
 // Returns "FILE:LINE:COLUMN", where columns count characters from 1.
@@ -145,6 +115,14 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
   require<ValueError>(special.size() == parts_.special.size() && !special.contains(""),
                       "the vocabulary has a special token twice, or one without a name");
   unknown_ = special_id(kUnknown);
+  merges_ = std::make_shared<MergeTable>();
+  for (size_t c = 0; c < ascii_ids_.size(); ++c) {
+    const auto found = ids_.find(std::string(1, char(c)));
+    ascii_ids_[c] = found == ids_.end() ? -1 : found->second;
+  }
+  for (size_t b = 0; has_pairs() && b < byte_ids_.size(); ++b) {
+    byte_ids_[b] = uint32_t(ids_.at(spelled(std::string(1, char(b)))));
+  }
   require<ValueError>(!is_words || unknown_, "a vocabulary of words needs the special token ",
                       kUnknown);
   for (const auto& [left, right] : std::exchange(parts_.merges, {})) {
@@ -155,7 +133,10 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
 
 std::optional<int64_t> Tokenizer::special_id(std::string_view name) const {
   const auto found = std::ranges::find(parts_.special, name);
-  if (found == parts_.special.end()) return std::nullopt;
+  if (found == parts_.special.end()) {  // GPT-2's vocabulary has kEnd among its tokens
+    const auto own = has_pairs() && name == kEnd ? ids_.find(name) : ids_.end();
+    return own == ids_.end() ? std::nullopt : std::optional(own->second);
+  }
   return std::ssize(parts_.tokens) + (found - parts_.special.begin());
 }
 
@@ -221,8 +202,8 @@ bool Tokenizer::add_merge(int64_t left, int64_t right) {
   if (left < 0 || left >= count || right < 0 || right >= count) return false;
   const auto made = ids_.find(parts_.tokens[size_t(left)] + parts_.tokens[size_t(right)]);
   if (made == ids_.end()) return false;
-  const Merge merge{std::ssize(parts_.merges), made->second};
-  if (!merges_.emplace(uint64_t(left) << 32 | uint64_t(right), merge).second) return false;
+  const MergeTable::Merge merge{uint32_t(parts_.merges.size()), uint32_t(made->second)};
+  if (!merges_->add(Token(left), Token(right), merge)) return false;
   parts_.merges.emplace_back(left, right);
   return true;
 }
@@ -235,57 +216,77 @@ int64_t Tokenizer::id_of(std::string_view token) const {
                    ": it was made of the training text");
 }
 
-void Tokenizer::append_pairs(std::string_view word, std::vector<int64_t>& out) const {
-  const size_t first = out.size();
-  for (const char byte : word) out.push_back(id_of(spelled({&byte, 1})));
-  const auto merge_at = [&](size_t i) {
-    return merges_.find(uint64_t(out[i]) << 32 | uint64_t(out[i + 1]));
-  };
-  while (true) {
-    check_stop();  // a word may be as long as the text
-    auto best = merges_.end();
-    for (size_t i = first; i + 1 < out.size(); ++i) {
-      const auto found = merge_at(i);
-      if (found == merges_.end()) continue;
-      if (best == merges_.end() || found->second.rank < best->second.rank) best = found;
-    }
-    if (best == merges_.end()) return;
-    // `end` is the end of the output. One pass makes all merges of the same rank, to keep long
-    // words fast.
-    size_t end = first;
-    for (size_t i = first; i < out.size(); ++i) {
-      const bool is_pair = i + 1 < out.size() && merge_at(i) == best;
-      out[end++] = is_pair ? best->second.id : out[i];
-      i += is_pair;
-    }
-    out.resize(end);
+Tokenizer Tokenizer::bpe(const std::vector<std::pair<int64_t, int64_t>>& merges) {
+  Parts parts{.kind = TokenKind::kBpe, .merges = merges};
+  for (const std::string& byte : all_bytes()) parts.tokens.push_back(spelled(byte));
+  for (const auto& [left, right] : merges) {
+    const auto count = std::ssize(parts.tokens);
+    require<ValueError>(left >= 0 && left < count && right >= 0 && right < count, "tokens ", left,
+                        " and ", right, " do not exist before they are merged");
+    parts.tokens.push_back(parts.tokens[size_t(left)] + parts.tokens[size_t(right)]);
   }
+  return of(std::move(parts));
 }
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
-  std::vector<int64_t> out;
-  if (parts_.kind == TokenKind::kWordTokens) {
-    check_stop();
-    each_word(text, [&](std::string_view word) { out.push_back(id_of(word)); });
-    return out;
+  std::vector<uint32_t> ids;
+  TokenEncoder(*this).append(text, ids);
+  return {ids.begin(), ids.end()};
+}
+
+// --- encoding ---
+
+// The number of words or characters between two calls of check_stop().
+constexpr size_t kEncodedAtOnce = 4096;
+
+TokenEncoder::TokenEncoder(const Tokenizer& tokenizer)
+    : tokenizer_(tokenizer), cache_(std::make_unique<WordCache>()) {}
+TokenEncoder::~TokenEncoder() = default;
+
+void TokenEncoder::append(std::string_view text, std::vector<uint32_t>& out) {
+  using enum Tokenizer::TokenKindValues::Value;
+  check_stop();
+  switch (tokenizer_.parts().kind) {
+    case kBytes:
+      for (const char c : text) out.push_back(static_cast<unsigned char>(c));
+      return;
+    case kWordTokens:
+      each_word(text,
+                [&](std::string_view word) { out.push_back(uint32_t(tokenizer_.id_of(word))); });
+      return;
+    case kChars: return append_chars(text, out);
+    default: return append_pairs(text, out);
   }
-  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // caches the ids of words,
-                                                                     // which often repeat
+}
+
+void TokenEncoder::append_chars(std::string_view text, std::vector<uint32_t>& out) {
   for (size_t done = 0; !text.empty(); ++done) {
-    if (done % 4096 == 0) check_stop();
-    if (has_pairs()) {
-      const std::string_view word = text.substr(0, word_length(text));
-      auto [found, is_new] = known.try_emplace(word);
-      if (is_new) append_pairs(word, found->second);
-      out.insert(out.end(), found->second.begin(), found->second.end());
-      text.remove_prefix(word.size());
-    } else {
-      const size_t length = parts_.kind == TokenKind::kBytes ? 1 : first_code_point(text).length;
-      out.push_back(id_of(text.substr(0, length)));
-      text.remove_prefix(length);
-    }
+    if (done % kEncodedAtOnce == 0) check_stop();
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const size_t length = byte < 0x80 ? 1 : first_code_point(text).length;
+    const int64_t known = byte < 0x80 ? tokenizer_.ascii_ids_[byte] : -1;
+    out.push_back(uint32_t(known >= 0 ? known : tokenizer_.id_of(text.substr(0, length))));
+    text.remove_prefix(length);
   }
-  return out;
+}
+
+void TokenEncoder::append_pairs(std::string_view text, std::vector<uint32_t>& out) {
+  for (size_t done = 0; !text.empty(); ++done) {
+    if (done % kEncodedAtOnce == 0) check_stop();
+    const std::string_view word = text.substr(0, gpt2_word_length(text));
+    const uint64_t hash = WordCache::hash_of(word);
+    std::span<const Token> ids = cache_->find(word, hash);
+    if (ids.empty()) {
+      word_.clear();
+      for (const char c : word)
+        word_.push_back(tokenizer_.byte_ids_[static_cast<unsigned char>(c)]);
+      merge_pairs(*tokenizer_.merges_, word_);
+      cache_->add(word, hash, word_);
+      ids = word_;
+    }
+    out.insert(out.end(), ids.begin(), ids.end());
+    text.remove_prefix(word.size());
+  }
 }
 
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {

@@ -1,9 +1,11 @@
 // Conversion of text to token ids and back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,9 @@
 #include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
+
+class MergeTable;  // data/tokenizers/bpe.h
+class WordCache;
 
 // A vocabulary, and the rules by which text is split into its tokens. Immutable.
 class Tokenizer {
@@ -55,6 +60,9 @@ class Tokenizer {
   // from encoder.json and vocab.bpe in a directory. Throws InputError if a file is missing or
   // damaged.
   static Tokenizer gpt2(const std::filesystem::path& directory);
+  // Returns a tokenizer of the 256 bytes and the tokens that these merges make of them
+  // (BpeTrainer::merges()). Words are divided as in GPT-2. Throws the errors of of().
+  static Tokenizer bpe(const std::vector<std::pair<int64_t, int64_t>>& merges);
   // Builds a tokenizer from its parts. For kBytes no tokens are needed. Throws ValueError if there
   // are no tokens, a token is repeated or misspelled, a byte is missing for kGpt2 or kBpe, a merged
   // pair is not a token, or words have no kUnknown.
@@ -76,9 +84,7 @@ class Tokenizer {
   Tokenizer with_special(const std::vector<std::string>& names) const;
 
  private:
-  struct Merge {
-    int64_t rank, id;  // pairs of lower rank are merged first; id: the token of the merged pair
-  };
+  friend class TokenEncoder;
 
   explicit Tokenizer(Parts parts);
   bool has_pairs() const {
@@ -87,12 +93,32 @@ class Tokenizer {
   // Returns false if a token is missing, the merged pair is not a token, or the pair is repeated.
   bool add_merge(int64_t left, int64_t right);
   int64_t id_of(std::string_view token) const;
-  void append_pairs(std::string_view word, std::vector<int64_t>& out) const;
 
   Parts parts_;
   std::unordered_map<std::string, int64_t, TextHash, std::equal_to<>> ids_;
   std::optional<int64_t> unknown_;
-  std::unordered_map<uint64_t, Merge> merges_;  // the key is left << 32 | right
+  std::array<int64_t, 128> ascii_ids_{};  // kChars: of the first characters; -1: has none
+  std::array<uint32_t, 256> byte_ids_{};  // kGpt2, kBpe: of each byte
+  std::shared_ptr<MergeTable> merges_;    // kGpt2, kBpe; shared by copies, which do not change it
+};
+
+// Encodes texts one after another, and remembers the tokens of words between them. Used by one
+// thread at a time.
+class TokenEncoder {
+ public:
+  explicit TokenEncoder(const Tokenizer& tokenizer);  // which must outlive it
+  ~TokenEncoder();
+  TokenEncoder& operator=(TokenEncoder&&) = delete;
+  // Appends the ids of a text to `out`. Throws the errors of Tokenizer::encode().
+  void append(std::string_view text, std::vector<uint32_t>& out);
+
+ private:
+  void append_pairs(std::string_view text, std::vector<uint32_t>& out);
+  void append_chars(std::string_view text, std::vector<uint32_t>& out);
+
+  const Tokenizer& tokenizer_;
+  const std::unique_ptr<WordCache> cache_;
+  std::vector<uint32_t> word_;
 };
 
 }  // namespace taper::v0::data

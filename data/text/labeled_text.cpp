@@ -8,6 +8,7 @@
 #include "data/folders.h"
 #include "data/tables/table_report.h"
 #include "data/text/text_folder.h"
+#include "data/tokenizers/bpe.h"
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
@@ -146,6 +147,11 @@ Tokenizer LabeledTextLoader::make_tokenizer() {
   if (t_.tokenizer == Tokens::kWordTokens) return make_words();
   if (t_.tokenizer == Tokens::kGpt2) return Tokenizer::gpt2(t_.vocabulary.value_or(""));
   if (t_.tokenizer == Tokens::kBytes) return Tokenizer::bytes();
+  if (t_.tokenizer == Tokens::kBpe) {
+    BpeTrainer trainer;
+    for (const int64_t row : parts_.train) trainer.add(texts().text(row));
+    return Tokenizer::bpe(trainer.merges(t_.vocabulary_size - 256));
+  }
   CharacterSet characters;
   for (const int64_t row : parts_.train) characters.add(texts().text(row));
   return Tokenizer::of({.kind = Tokenizer::TokenKind::kChars, .tokens = characters.characters()});

@@ -21,7 +21,7 @@ struct LabeledText : Table {
   std::string text{};  // the column of texts
   Tokens tokenizer = Tokens::kWordTokens;
   std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
-  int64_t vocabulary_size = 20'000;         // kWordTokens
+  int64_t vocabulary_size = 20'000;         // kWordTokens, kBpe
   int64_t length = 0;                       // 0: chosen from the training texts
 
   template <class V> void describe(V& v) {
@@ -36,10 +36,12 @@ struct LabeledText : Table {
     v("task", task,
       "kind of the target; auto: classes, unless it has numbers other than a few integers");
     v("tokenizer", tokenizer,
-      "tokens of the texts; words: the most frequent ones of the training texts, in lower case");
+      "tokens of the texts; words: the most frequent ones of the training texts, in lower case; "
+      "bpe: learned from the training texts");
     v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
         .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
-    v("vocabulary_size", vocabulary_size, {1, 10'000'000}, "most words of the vocabulary");
+    v("vocabulary_size", vocabulary_size, {1, 10'000'000},
+      "words, bpe: most tokens of the vocabulary");
     v("length", length, {0, 1'000'000},
       "tokens of a text that are used, from its beginning; 0: enough for 95 % of the training "
       "texts, at most 256");
@@ -60,6 +62,8 @@ struct LabeledText : Table {
   }
   template <class V> void rules(V& v) {
     Table::rules(v);
+    v("vocabulary_size", "must be at least 257 for bpe: the bytes and a merge",
+      [this] { return tokenizer != Tokens::kBpe || vocabulary_size > 256; });
     v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
       [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
   }

@@ -252,7 +252,7 @@ TEST_F(TextFiles, ATextThatIsTooShortOrNotUtf8IsRefused) {
                 "data.block_size + 1 = 5: lower block_size, or take more text");
   const std::string latin = write("u", "caf\xe9 and more");
   EXPECT_EQ(refusal_of<InputError>([&] { text_of(latin, 4).load(1); }),
-            latin + ": the text is not UTF-8: take `tokenizer: bytes`");
+            latin + ":1: the text is not UTF-8: take `tokenizer: bytes`");
 }
 
 TEST_F(TextFiles, TheCutIsNotWithinACharacter) {

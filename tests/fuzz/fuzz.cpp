@@ -29,7 +29,9 @@
 #include "data/tables/dates.h"
 #include "data/tables/raw_table.h"
 #include "data/tables/reading/number_cell.h"
+#include "data/text/token_files.h"
 #include "data/tokenizer.h"
+#include "data/tokenizers/bpe.h"
 #include "framework/base/device.h"
 #include "framework/factory/factories.h"
 #include "framework/io/archive.h"
@@ -200,6 +202,22 @@ void tokenizer(std::string_view bytes) {
   (void)made.decode(made.encode(bytes));
 }
 
+// Texts for a language model. The first byte chooses the format and the tokens.
+void text(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto choice = static_cast<unsigned char>(bytes[0]);
+  const fs::path file = file_of(bytes.substr(1), choice & 1 ? "input.jsonl" : "input.txt");
+  BpeTrainer trainer;
+  trainer.add(bytes);
+  const Tokenizer pairs = Tokenizer::bpe(trainer.merges(choice >> 2));
+  const Tokenizer made = (choice & 2 ? pairs : Tokenizer::bytes()).with_special({Tokenizer::kEnd});
+  if (pairs.decode(pairs.encode(bytes)) != bytes) std::abort();
+  const uint64_t size = bytes.size() - 1, half = size / 2;
+  const TextLayout layout{.keeps_words = (choice & 2) != 0};
+  (void)touched(encode_spans({{file, 0, half}, {file, half, size}}, layout, made, true));
+  (void)touched(read_token_files({file_of(bytes.substr(1))}, choice & 2 ? 2 : 4, 300));
+}
+
 void recording(std::string_view bytes) {
   const Recording read = load_recording(file_of(bytes));
   (void)compare(read, read, {});
@@ -295,6 +313,7 @@ constexpr FuzzTarget kTargets[] = {
     {"data", data},
     {"report", report},
     {"tokenizer", tokenizer},
+    {"text", text},
     {"json", json},
     {"recording", recording},
     {"device", device},

@@ -39,8 +39,7 @@ TEST(TextClassifiers, PaddingDoesNotChangeTheLogits) {
     for (const std::vector<int64_t>& text : texts) {
       const Tensor alone = (*model)(filled_up(text, std::ssize(text)));
       const Tensor padded = (*model)(filled_up(text, 9));
-      EXPECT_TRUE(allclose(padded, alone, 1e-5, 1e-6))
-          << model->type_name();
+      EXPECT_TRUE(allclose(padded, alone, 1e-5, 1e-6)) << model->type_name();
     }
   }
 }

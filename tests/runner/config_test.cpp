@@ -97,10 +97,10 @@ const std::vector<WrongRow> kWrong = {
     {4, "data: {type: digits}", "4:1", "duplicate key 'data', first used in line 1"},
     {1, "", "2:1",
      "missing key 'data' (training and test data, with a type: digits, mnist, idx, cifar, images, "
-     "table, csv, text, npy, series)"},
+     "table, csv, text, npy, series, labeled_text)"},
     {1, "data: {}", "1:1",
      "missing key 'type' in 'data'; one of digits, mnist, idx, cifar, images, table, csv, text, "
-     "npy, series (the "
+     "npy, series, labeled_text (the "
      "path of a .csv, .tsv, .jsonl or .txt file, and that of a folder, implies it)"},
     {1, "data: {type: mnist}", "1:1", "missing key 'root' in 'data'"},
     {1, "data: {type: digits, root: x}", "1:22",
@@ -114,7 +114,8 @@ const std::vector<WrongRow> kWrong = {
     {4, "train: {~: 1}", "4:9", "a key must be a string"},
     // Names.
     {1, "data: {type: digit}", "1:14",
-     "expected one of digits, mnist, idx, cifar, images, table, csv, text, npy, series, got "
+     "expected one of digits, mnist, idx, cifar, images, table, csv, text, npy, series, "
+     "labeled_text, got "
      "'digit'; did "
      "you mean "
      "'digits'?"},
@@ -201,7 +202,7 @@ const std::vector<WrongRow> kWrong = {
     {4, "train:\n  epochs:3", "5:3", "put a space after ':'"},
     {1, "data: numbers", "1:7",
      "data: expected a type or a map with one: digits, mnist, idx, cifar, images, table, csv, "
-     "text, npy, series, "
+     "text, npy, series, labeled_text, "
      "got 'numbers'"},
     {1, "data: mnist", "1:1", "missing key 'root' in 'data'"},
     {3, "optimizer: {type: sgd, nesterov: true}", "3:24",
@@ -328,7 +329,8 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "'batch_size'?; known keys: epochs, steps, batch_size, shuffle, drop_last, accumulate, "
       "shards, "
       "clip_norm, "
-      "clip_value, precision, ema, log_every, eval_every, eval_batches, eval_batch_size, "
+      "clip_value, precision, ema, log_every, eval_every, eval_batches, sample_every, "
+      "eval_batch_size, "
       "early_stopping, best, time_limit, on_nan, graph, profile, tensorboard");
 }
 
@@ -682,7 +684,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "train:\n  epochs: 2\n  batch_size: 128\n  shuffle: true\n  drop_last: false\n  "
             "accumulate: 1\n"
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
-            "  eval_batches: 0\n"
+            "  eval_batches: 0\n  sample_every: 0\n"
             "  on_nan: stop\n  graph: auto\n  "
             "tensorboard: false\n"
             "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"

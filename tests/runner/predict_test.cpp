@@ -11,6 +11,7 @@
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/inplace.h"
 #include "autograd/ops/reduce_ops.h"
+#include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "tests/data_files.h"
 
@@ -207,6 +208,53 @@ TEST_F(TextRunTest, WritesWhatItLearned) {
             std::string::npos);
   EXPECT_NE(refusal_of<InputError>([&] { (void)predict(run, "text.txt"); }).find("prompt"),
             std::string::npos);
+}
+
+TEST_F(TextRunTest, StopsDrawsFromTheNucleusAndWritesSeveralSamples) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.\n";
+  const SavedRun run = run_of(gpt(write("text.txt", text), 60));
+  GenerateOptions o{.prompt = "ab", .tokens = 16, .temperature = 0, .stop = {"xx", "d.\na", "a"}};
+  EXPECT_EQ(generate(run, o), "\n");  // a stop text in the prompt
+  o.stop = {"xx", "d.\na"};
+  EXPECT_EQ(generate(run, o), "abc\n");
+  o.stop = {"z"};
+  EXPECT_EQ(generate(run, o), "abcd.\nabcd.\nabcd.\n");
+  o = {.prompt = "ab", .tokens = 4, .temperature = 5, .top_p = 1e-9, .samples = 2};
+  EXPECT_EQ(generate(run, o), "sample 1:\nabcd.\nsample 2:\nabcd.\n");
+  o = {.prompt = "", .tokens = 2, .temperature = 0, .start = "b"};
+  EXPECT_EQ(generate(run, o), "cd\n");
+  o.start = "bc";
+  EXPECT_NE(refusal_of<ConfigError>([&] { (void)generate(run, o); }).find("one token"),
+            std::string::npos);
+}
+
+TEST_F(TextRunTest, DocumentsEndAndAnotherTextIsMeasured) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "{\"text\": \"abcd\"}\n";
+  const SavedRun run = run_of(gpt(write("text.jsonl", text), 60));
+  EXPECT_EQ(generate(run, {.prompt = "", .tokens = 16, .temperature = 0}), "abcd\n");
+  EXPECT_NE(evaluate_run(run, write("other.jsonl", text)).find("samples:         124\n"),
+            std::string::npos)
+      << evaluate_run(run, write("other.jsonl", text));
+}
+
+TEST_F(TextRunTest, SamplesAreLoggedDuringTheTraining) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcd.\n";
+  std::string config = gpt(write("text.txt", text), 4), said;
+  config.replace(config.find("train: {"), 8, "train: {sample_every: 2, ");
+  const std::vector<float> plain =
+      run_of(gpt(write("text.txt", text), 4)).model->parameters()[0].to_floats();
+  fs::remove_all(directory_ / "run");
+  const LogGuard guard([&](LogLevel, const std::string& line) {
+    said += line;
+    return false;
+  });
+  const SavedRun run = run_of(config);
+  EXPECT_NE(said.find("sample after step 2:\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("sample after step 4:\n"), std::string::npos) << said;
+  EXPECT_EQ(run.model->parameters()[0].to_floats(), plain);
 }
 
 TEST_F(TextRunTest, BeginsWithATokenOfTheVocabularyWhereNoLineEnds) {

@@ -1,4 +1,5 @@
 // Runs on texts: from a file or folder alone to predictions.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,10 @@ class TextRun : public ::testing::Test {
       for (int k = 0; k < i % 9; ++k) text += concat_to_string(" ", others[(i + k) % 5]);
       rows += concat_to_string(i, ",\"", text, ".\",", kind ? "pos" : "neg", ",",
                                kind * 4 + i % 5 * 0.1, "\n");
-      write_bytes(at_ / (i % 5 == 0 ? "d/test/" : "d/train/") / (kind ? "pos" : "neg") /
-                      concat_to_string(i, ".txt"),
-                  text);
+      const std::filesystem::path folder =
+          at_ / concat_to_string("d/", i % 5 == 0 ? "test/" : "train/", kind ? "pos" : "neg");
+      std::filesystem::create_directories(folder);
+      write_bytes(folder / concat_to_string(i, ".txt"), text);
     }
     write_bytes(at_ / "t.csv", rows);
   }

@@ -9,6 +9,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/commands/command.h"
 #include "apps/runner/commands/saved_run.h"
+#include "apps/runner/run/generate.h"
 
 namespace taper::v0::runner {
 
@@ -34,13 +35,6 @@ std::string predict(const SavedRun& run, const fs::path& file);
 // other data, and the errors of load_config() and Table::load().
 std::string inspect_data(const std::string& file, const std::vector<std::string>& overrides);
 
-struct GenerateOptions {
-  std::string prompt;
-  int64_t tokens = 200;
-  double temperature = 1;  // 0: always the most likely token
-  int64_t top_k = 0;       // draw from the k most likely tokens; 0: from all
-  uint64_t seed = 0;
-};
 // Returns the prompt followed by the text that the model generates. Throws ConfigError if the run's
 // model is not a language model, or if the vocabulary cannot encode the prompt.
 std::string generate(const SavedRun& run, const GenerateOptions& options);

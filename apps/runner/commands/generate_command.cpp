@@ -1,78 +1,27 @@
 // `taper generate`.
-#include <algorithm>
-
 #include "apps/runner/commands/commands.h"
-#include "apps/runner/components/components.h"
-#include "autograd/node.h"
-#include "autograd/ops/binary_ops.h"
-#include "autograd/ops/index/index_ops.h"
-#include "autograd/ops/random_ops.h"
-#include "autograd/ops/reduce_ops.h"
 #include "framework/base/cancel.h"
 #include "framework/base/describe.h"
-#include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
-namespace {
 
-// Draws the next token after `context`. If the context is longer than the model's input, the model
-// receives only its last tokens.
-int64_t next_token(const SavedRun& run, std::span<const int64_t> context, const GenerateOptions& o,
-                   Generator& generator) {
-  const size_t seen = std::min(context.size(), size_t(run.info.input_shape[0]));
-  const Tensor tokens =
-      tensor_of(context.last(seen).data(), {1, int64_t(seen)}, {.device = run.device});
-  Tensor logits = run_model(*run.model, run.config.model, run.info, tokens)
-                      .select(1, -1)
-                      .squeeze(0)
-                      .to(kFloat32);
-  if (!all(lt(logits, kInfinity)).item<bool>()) {
-    throw DataError(run.dir.string(),
-                    ": the model returns nan or inf for the next token, because its training "
-                    "diverged; train again with a smaller learning rate");
-  }
-  if (o.temperature == 0) return argmax(logits).item<int64_t>();
-  logits = logits / o.temperature;
-  if (o.top_k > 0 && o.top_k < logits.numel()) {
-    const Tensor least = amin(topk(logits, o.top_k).values);
-    logits = masked_fill(logits, lt(logits, least), -kInfinity);
-  }
-  return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
-}
-
-std::vector<int64_t> encode(const data::Tokenizer& tokenizer, const std::string& prompt) {
-  return failing_as<ConfigError>("the prompt: ", [&] { return tokenizer.encode(prompt); });
-}
-
-// Returns the token that precedes the first generated one: a newline, or the first token if the
-// vocabulary has no newline.
-int64_t first_token(const data::Tokenizer& tokenizer) try {
-  return tokenizer.encode("\n").at(0);
-} catch (const Error&) {
-  return 0;
-}
-
-}  // namespace
-
-std::string generate(const SavedRun& run, const GenerateOptions& o) {
-  if (!run.info.tokenizer)
+// Writes the text in pieces as it is generated.
+static void generate_pieces(const SavedRun& run, const GenerateOptions& options,
+                            const std::function<void(std::string_view)>& write) {
+  if (run.info.task != Task::kLanguage)
     throw ConfigError("the model of this run is not a language model, so it cannot generate text");
-  const NoGradGuard no_grad;
-  const data::Tokenizer& tokenizer = *run.info.tokenizer;
-  Generator generator(o.seed);
-  std::vector<int64_t> written = encode(tokenizer, o.prompt), context = written;
-  // A model that was trained on separate lines saw a newline before each line.
-  const int64_t start = first_token(tokenizer);
-  if (run.info.lines || context.empty()) context.insert(context.begin(), start);
-  for (int64_t i = 0; i < o.tokens; ++i) {
-    check_stop();
-    const int64_t token = next_token(run, context, o, generator);
-    written.push_back(token);
-    if (run.info.lines && token == start) context.clear();
-    context.push_back(token);
+  try {
+    generate_text({*run.model, run.config.model, run.info, run.device}, options, write, check_stop);
+  } catch (DataError& error) {
+    error.add_prefix(concat_to_string(run.dir.string(), ": "));
+    throw;
   }
-  const std::string text = tokenizer.decode(written);
-  return text.ends_with('\n') ? text : text + "\n";
+}
+
+std::string generate(const SavedRun& run, const GenerateOptions& options) {
+  std::string out;
+  generate_pieces(run, options, [&](std::string_view piece) { out += piece; });
+  return out;
 }
 
 Command generate_command() {
@@ -81,19 +30,29 @@ Command generate_command() {
       describe_run(v);
       describe_overrides(v);
       v("--prompt", prompt,
-        "beginning of the text; default: a newline, or the first token of the vocabulary");
+        "beginning of the text; default: the end of a document, a newline, or the first token of "
+        "the vocabulary, which is not printed");
+      v("--start", start, "token before the prompt, such as <|endoftext|>; it is not printed");
       v("--tokens", tokens, Range{1, 1'000'000}, "number of tokens to generate; default: 200");
+      v("--samples", samples, Range{1, 1'000'000}, "number of texts to generate; default: 1");
+      v("--stop", stop, "end the text before this one; can be repeated");
       v("--temperature", temperature, kNonNegative,
         "1: sample from the model's probabilities (the default); 0: always the most likely token");
       v("--top-k", top_k, kNonNegative,
         "sample from the k most likely tokens only; 0: from all (the default)");
+      v("--top-p", top_p, Range{0, 1, true, false},
+        "sample from the most likely tokens that have this probability together; default: 1");
       v("--seed", seed, "seed of the sampling; default: 0");
     }
-    int operator()() const { return print(generate(open(), *this)); }
+    int operator()() const {
+      generate_pieces(open(), *this, [](std::string_view piece) { print(std::string(piece)); });
+      return kExitOk;
+    }
   };
   return command_of<Generate>(
       "generate", "Generate text with a language model",
-      "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8");
+      "taper generate runs/gpt --prompt 'ROMEO:' --tokens 200 --temperature 0.8\n"
+      "taper generate runs/gpt --top-p 0.9 --samples 3 --stop '\\n\\n'");
 }
 
 }  // namespace taper::v0::runner

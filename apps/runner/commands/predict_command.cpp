@@ -143,6 +143,9 @@ static std::vector<fs::path> files_of_run(const SavedRun& run) {
 }
 
 std::string predict(const SavedRun& run, const fs::path& file) {
+  require<InputError>(run.info.task != Task::kLanguage,
+                      "a model of text takes a prompt, not a file of samples: `taper generate`; "
+                      "`taper eval --data FILE` measures it on another text");
   const NoGradGuard no_grad;
   if (run.info.series) {
     return forecast(run, file.empty() ? files_of_run(run) : std::vector<fs::path>{file});

@@ -205,6 +205,10 @@ void require_fit(const RunConfig& config, const data::DataInfo& data) {
   } else if (data.task == Task::kClassification) {
     require_one_target_fits(config);
   }
+  if (config.train.sample_every > 0 && data.task != data::Task::kLanguage) {
+    throw ConfigError(located(place_of(config, "train.sample_every"),
+                              "train.sample_every: only language models generate text"));
+  }
   if (data.series == nullptr && std::ranges::count(config.metrics, "mase") > 0) {
     throw ConfigError(located(place_of(config, "metrics"),
                               "metrics: mase is for series, whose errors it compares with those of "

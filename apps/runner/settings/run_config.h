@@ -135,7 +135,7 @@ struct TrainConfig {
   std::optional<EmaConfig> ema;
   int64_t log_every = 1;
   int64_t eval_every = 0;
-  int64_t eval_batches = 0;
+  int64_t eval_batches = 0, sample_every = 0;
   std::optional<int64_t> eval_batch_size;  // always set in the config of a run that has started
   std::optional<EarlyStoppingConfig> early_stopping;
   std::optional<GoalConfig> best;
@@ -164,6 +164,7 @@ struct TrainConfig {
     v("eval_every", eval_every, kCountOrNone, "steps between two evaluations; 0: after each epoch");
     v("eval_batches", eval_batches, kCountOrNone,
       "number of random batches in an evaluation; 0: the whole split");
+    v("sample_every", sample_every, kCountOrNone, "text: steps between generated samples; 0: none");
     v("eval_batch_size", eval_batch_size, kSamples,
       "samples in a batch of an evaluation; default: batch_size for text, otherwise the largest "
       "power of two up to 1024 that fits in half of the device's memory");

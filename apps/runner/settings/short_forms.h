@@ -28,7 +28,8 @@ void expand_sections(Node& root);
 // If the new key is given, too, adds a problem.
 void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems);
 
-// Returns the type of data in a file or folder: "table", "text", "labeled_text" or "images". Returns
+// Returns the type of data in a file or folder: "table", "text", "labeled_text" or "images".
+// Returns
 // "" if its name does not show the type.
 std::string data_type_of(const std::filesystem::path& path);
 

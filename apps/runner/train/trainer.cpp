@@ -8,6 +8,7 @@
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
+#include "apps/runner/run/generate.h"
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
@@ -167,13 +168,14 @@ Trainer::Plan Trainer::plan_after_step(bool stops) const {
   const bool is_due = c.eval_every > 0 ? state_.step % c.eval_every == 0 : plan.epoch_ends;
   plan.evaluates = plan.run_ends || is_due;
   plan.saves = plan.run_ends || save_is_due(plan.epoch_ends);
+  plan.samples = c.sample_every > 0 && state_.step % c.sample_every == 0;
   return plan;
 }
 
 void Trainer::after_step(bool stops) {
   const Plan plan = plan_after_step(stops);
-  const bool is_planned = observer_ || plan.epoch_ends || plan.evaluates || plan.saves || stops ||
-                          std::ssize(pending_) == kWindow;
+  const bool is_planned = observer_ || plan.epoch_ends || plan.evaluates || plan.saves ||
+                          plan.samples || stops || std::ssize(pending_) == kWindow;
   if (ranks_.size() > 1 && !is_planned && state_.step < exchange_at_) return;
   const LoopControl control = loop_control();
   if (is_planned || control.requests_anything()) finish_step(plan, control);
@@ -187,11 +189,31 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
     log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
   }
   const bool is_best = plan.evaluates && evaluate_and_log();
+  if (plan.samples) log_sample();
   state_.is_unfinished = false;
   const bool is_regular = plan.saves || control.saves;
   const bool saves = is_regular || control.ends_run() || plan.stops || is_best || has_ended();
   if (saves) save(is_best, !is_regular && !is_best);
   end_if_requested(plan, control);
+}
+
+// Logs text that the model generates. It has draws of its own, and changes nothing.
+void Trainer::log_sample() {
+  std::optional<optim::EMA::Guard> averaged;
+  if (training_.ema) averaged.emplace(*training_.ema);
+  step_.share_buffers();
+  if (!is_first_) return;
+  training_.model->eval();
+  std::string text;
+  try {
+    generate_text(
+        {*training_.model, config_.model, data_, ranks_.device()}, {.prompt = "", .tokens = 100},
+        [&](std::string_view piece) { text += piece; }, [] {});
+  } catch (const DataError& error) {  // the step itself will be judged by its loss
+    text = error.what();
+  }
+  training_.model->train();
+  log_info(concat_to_string("sample after step ", state_.step, ":\n", text));
 }
 
 // Ends the run if that is requested. At this point the step is saved. A signal throws Interrupted,

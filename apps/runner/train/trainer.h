@@ -93,7 +93,7 @@ class Trainer {
  private:
   // The actions that the config requires after a step.
   struct Plan {
-    bool epoch_ends = false, run_ends = false, evaluates = false, saves = false;
+    bool epoch_ends = false, run_ends = false, evaluates = false, saves = false, samples = false;
     bool stops = false;  // the step is `stop_at`
   };
   // A step whose loss has not been read from the device. The fields hold the state from which the
@@ -123,6 +123,7 @@ class Trainer {
   // Performs the actions that are due after a step: reads losses, logs, evaluates, saves a
   // checkpoint, ends the run.
   void after_step(bool stops);
+  void log_sample();
   void finish_step(const Plan& plan, const LoopControl& control);
   void end_if_requested(const Plan& plan, const LoopControl& control);
   // Ends the run after this step. Everything that ends a run early calls this, except for
