@@ -368,18 +368,8 @@ template <class D> class ModuleOf : public Cloneable<D>, public BracedCalls<Modu
  public:
   using BracedCalls<ModuleOf<D>, D>::operator();
   template <class... Args> auto operator()(Args&&... arguments) {
-    const auto body = [this](const auto&... a) { return static_cast<D&>(*this).forward(a...); };
-    if constexpr (requires(D & d, const std::remove_reference_t<Args>&... a) { d.forward(a...); }) {
-      return this->call_with_hooks(body, arguments...);
-    } else {
-      constexpr bool is_call = requires(D & d) {
-        d.forward(detail::as_reference<Args>(arguments)...);
-      };
-      static_assert(is_call, "forward() of this module does not take these arguments");
-      if constexpr (is_call) {
-        return this->call_with_hooks(body, detail::as_reference<Args>(arguments)...);
-      }
-    }
+    const auto call = [this](const auto&... a) { return this->call_with_hooks(a...); };
+    return detail::call_forward<Args...>(static_cast<D&>(*this), call, arguments...);
   }
 
  private:

@@ -110,5 +110,19 @@ template <class T> decltype(auto) as_reference(std::remove_reference_t<T>& argum
   }
 }
 
+// Calls call(forward, arguments...) for the forward() of a module. The arguments are constants if
+// forward() takes them so, and otherwise references. Args are deduced by Args&&... parameters.
+template <class... Args, class D, class Call>
+auto call_forward(D& module, const Call& call, std::remove_reference_t<Args>&... arguments) {
+  const auto forward = [&module](const auto&... a) { return module.forward(a...); };
+  if constexpr (requires(D & d, const std::remove_reference_t<Args>&... a) { d.forward(a...); }) {
+    return call(forward, std::as_const(arguments)...);
+  } else {
+    constexpr bool is_call = requires(D & d) { d.forward(as_reference<Args>(arguments)...); };
+    static_assert(is_call, "forward() of this module does not take these arguments");
+    if constexpr (is_call) return call(forward, as_reference<Args>(arguments)...);
+  }
+}
+
 }  // namespace detail
 }  // namespace taper::v0
