@@ -135,8 +135,7 @@ class TensorDataset : public Dataset {
 // such as text.narrow(0, 0, n), or mapped from a file. Batches are int64.
 class WindowDataset : public Dataset {
  public:
-  // Tokens of any integer dtype; int16 is read as unsigned, for vocabularies of up to 65,536
-  // tokens. Throws ValueError if tokens are not integers [N], or for a block below 1.
+  // Reads int16 as unsigned. Throws ValueError for tokens that are not integers [N], or block < 1.
   WindowDataset(Tensor tokens, int64_t block);
 
   int64_t size() const override { return (tokens_.size(0) - 1) / block_; }

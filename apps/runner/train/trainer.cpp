@@ -181,6 +181,24 @@ void Trainer::after_step(bool stops) {
   if (is_planned || control.requests_anything()) finish_step(plan, control);
 }
 
+// Logs text that the model generates after a step. Draws numbers of its own, and changes nothing.
+static void log_sample(TrainingState& training, const RunConfig& config, const DataInfo& data,
+                       Device device, int64_t step) {
+  std::optional<optim::EMA::Guard> averaged;
+  if (training.ema) averaged.emplace(*training.ema);
+  training.model->eval();
+  std::string text;
+  try {
+    generate_text(
+        {*training.model, config.model, data, device}, {.prompt = "", .tokens = 100},
+        [&](std::string_view piece) { text += piece; }, [] {});
+  } catch (const DataError& error) {  // the step itself will be judged by its loss
+    text = error.what();
+  }
+  training.model->train();
+  log_info(concat_to_string("sample after step ", step, ":\n", text));
+}
+
 void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   if (!read_losses()) return;  // rolled back
   if (has_ended()) return save_ended_by_observer();
@@ -189,31 +207,15 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
     log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
   }
   const bool is_best = plan.evaluates && evaluate_and_log();
-  if (plan.samples) log_sample();
+  if (plan.samples) {
+    step_.share_buffers();
+    if (is_first_) log_sample(training_, config_, data_, ranks_.device(), state_.step);
+  }
   state_.is_unfinished = false;
   const bool is_regular = plan.saves || control.saves;
   const bool saves = is_regular || control.ends_run() || plan.stops || is_best || has_ended();
   if (saves) save(is_best, !is_regular && !is_best);
   end_if_requested(plan, control);
-}
-
-// Logs text that the model generates. It has draws of its own, and changes nothing.
-void Trainer::log_sample() {
-  std::optional<optim::EMA::Guard> averaged;
-  if (training_.ema) averaged.emplace(*training_.ema);
-  step_.share_buffers();
-  if (!is_first_) return;
-  training_.model->eval();
-  std::string text;
-  try {
-    generate_text(
-        {*training_.model, config_.model, data_, ranks_.device()}, {.prompt = "", .tokens = 100},
-        [&](std::string_view piece) { text += piece; }, [] {});
-  } catch (const DataError& error) {  // the step itself will be judged by its loss
-    text = error.what();
-  }
-  training_.model->train();
-  log_info(concat_to_string("sample after step ", state_.step, ":\n", text));
 }
 
 // Ends the run if that is requested. At this point the step is saved. A signal throws Interrupted,

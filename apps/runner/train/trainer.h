@@ -123,7 +123,6 @@ class Trainer {
   // Performs the actions that are due after a step: reads losses, logs, evaluates, saves a
   // checkpoint, ends the run.
   void after_step(bool stops);
-  void log_sample();
   void finish_step(const Plan& plan, const LoopControl& control);
   void end_if_requested(const Plan& plan, const LoopControl& control);
   // Ends the run after this step. Everything that ends a run early calls this, except for
