@@ -24,6 +24,8 @@ class SkippedFiles {
   // Returns for example "left out: 3 .webp, 1 .txt, 2 hidden", the most frequent kinds first; empty
   // if nothing was skipped.
   std::string to_text() const;
+  // Returns the number of entries of each kind.
+  const std::map<std::string, int64_t>& counts() const { return counts_; }
 
  private:
   std::map<std::string, int64_t> counts_;

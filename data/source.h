@@ -15,6 +15,7 @@
 namespace taper::v0::data {
 
 struct CsvEncoding;     // data/tables/csv.h
+struct ImageEncoding;   // data/images/image_encoding.h
 struct SeriesEncoding;  // data/series/series_encoding.h
 struct Standardizer;    // data/tables/standardizer.h
 struct TableEncoding;   // data/tables/table_encoding.h
@@ -55,6 +56,7 @@ struct DataInfo {
   std::shared_ptr<const CsvEncoding> table{};      // how columns of a CSV file become features
   std::shared_ptr<const TableEncoding> columns{};  // how the columns of a table become features
   std::shared_ptr<const SeriesEncoding> series{};  // how the rows of a table become series
+  std::shared_ptr<const ImageEncoding> images{};   // how image files become samples
   // The last features of a sample are indices of categories. The number of indices of each.
   std::vector<int64_t> category_sizes{};
   // how each element of a sample is scaled if the data are arrays, or null
@@ -103,8 +105,8 @@ struct Splits : DataInfo {
   const DatasetPtr& evaluated() const { return validation ? validation : test; }
   const char* evaluated_name() const { return validation ? "validation" : "test"; }
   // Returns whether evaluations may choose weights, stop the run and set the learning rate. The
-  // test part of a table or of series never does.
-  bool may_decide() const { return validation || !(columns || series); }
+  // test part of a table, of series or of image files never does.
+  bool may_decide() const { return validation || !(columns || series || images); }
 };
 // Returns "100 training, 20 validation and 30 test samples".
 std::string sizes_text(const Splits& parts);

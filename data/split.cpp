@@ -125,4 +125,23 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<do
   return out;
 }
 
+std::vector<std::vector<int64_t>> divide_rows(int64_t count, const std::vector<double>& lengths,
+                                              const std::vector<int64_t>& classes, uint64_t seed) {
+  const auto items = std::make_shared<TensorDataset>(Batch{arange(count)});
+  const Tensor strata =
+      classes.empty() ? Tensor() : tensor_of(classes.data(), {std::ssize(classes)});
+  std::vector<double> given;
+  for (const double length : lengths) {
+    if (length != 0) given.push_back(length);
+  }
+  const std::vector<DatasetPtr> parts = random_split(items, given, seed, strata);
+  std::vector<std::vector<int64_t>> out(lengths.size());
+  for (size_t k = 0, next = 0; k < lengths.size(); ++k) {
+    if (lengths[k] == 0) continue;
+    out[k] = dynamic_cast<const Subset&>(*parts[next++]).rows().to_vector<int64_t>();
+    std::ranges::sort(out[k]);
+  }
+  return out;
+}
+
 }  // namespace taper::v0::data

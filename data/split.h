@@ -52,4 +52,9 @@ class ConcatDataset : public Dataset {
 std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<double>& lengths,
                                      uint64_t seed = 0, const Tensor& stratify = {});
 
+// Divides the numbers from 0 to count - 1 in the same way, into parts of these lengths, each
+// sorted. A part of length 0 is empty and does not change the others. classes: [count], or empty.
+std::vector<std::vector<int64_t>> divide_rows(int64_t count, const std::vector<double>& lengths,
+                                              const std::vector<int64_t>& classes, uint64_t seed);
+
 }  // namespace taper::v0::data

@@ -38,6 +38,8 @@ const std::set<std::string> kNoChoices = {
     "UnaryRule",
     "UpdateRole",
     "CollectiveKind",
+    // the part of a set of images, found from folders
+    "Part",
     // state that a function returns, or that a class keeps
     "State",
     "TensorRole",

@@ -47,7 +47,7 @@ const std::vector<FolderOrder> kOrders = {
     {"autograd/ops", {".", "index", "nn"}},
     {"modules", {".", "layers", "models", "distributions", "onnx"}},
     {"optim", {".", "algorithms"}},
-    {"data", {"tokenizers", ".", "images", "tables", "series", "text"}},
+    {"data", {"tokenizers", ".", "tables", "images", "series", "text"}},
     {"data/tables", {"reading", "."}},
     {"apps/runner",
      {"base", "config", "components", "settings", "encodings", "run", "report", "train", "gate",

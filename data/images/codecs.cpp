@@ -20,12 +20,13 @@ namespace {
 // the maximum number of pixels of an image.
 constexpr int64_t kMostPacked = 4096, kMostPixels = int64_t(1) << 28;
 
-void allocate(Pixels& out, std::string_view file, const std::string& name) {
+// denominator: by which the size in the header was divided.
+void allocate(Pixels& out, std::string_view file, const std::string& name, int denominator = 1) {
   const int64_t pixels = out.height * out.width;  // each below 2^31
   require<InputError>(
       pixels <= kMostPixels && pixels * out.channels <= kMostPacked * std::ssize(file), name,
-      ": the header claims ", out.width, "x", out.height, " pixels, more than a file of ",
-      file.size(), " bytes can hold");
+      ": the header claims ", denominator > 1 ? "about " : "", out.width * denominator, "x",
+      out.height * denominator, " pixels, more than a file of ", file.size(), " bytes can hold");
   out.bytes.resize(size_t(pixels * out.channels));
 }
 
@@ -122,7 +123,7 @@ void on_jpeg_message(j_common_ptr jpeg, int level) {
   }
 }
 
-void read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
+void read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode, int denominator) {
   jpeg_create_decompress(&r.jpeg);
   jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(file.data()),
                static_cast<unsigned long>(file.size()));
@@ -130,6 +131,8 @@ void read_jpeg_header(JpegReader& r, std::string_view file, ImageMode mode) {
   const int channels = r.jpeg.num_components;
   const bool is_grey = mode == ImageMode::kGray || (mode == ImageMode::kUnchanged && channels == 1);
   r.jpeg.out_color_space = channels == 4 ? JCS_CMYK : is_grey ? JCS_GRAYSCALE : JCS_RGB;
+  r.jpeg.scale_num = 1;
+  r.jpeg.scale_denom = unsigned(denominator);
   jpeg_calc_output_dimensions(&r.jpeg);
 }
 
@@ -167,15 +170,16 @@ Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name
   return mode == ImageMode::kGray ? grey_of(out) : out;
 }
 
-Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name) {
+Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name,
+                   int denominator) {
   JpegReader r{{"JPEG", name}};
   r.jpeg.err = jpeg_std_error(&r.errors);
   r.errors.error_exit = on_jpeg_error;
   r.errors.emit_message = on_jpeg_message;
   r.jpeg.client_data = &r;
-  attempt(r, [&] { read_jpeg_header(r, file, mode); });
+  attempt(r, [&] { read_jpeg_header(r, file, mode, denominator); });
   Pixels out{r.jpeg.output_height, r.jpeg.output_width, r.jpeg.output_components};
-  allocate(out, file, name);
+  allocate(out, file, name, denominator);
   attempt(r, [&] {
     jpeg_start_decompress(&r.jpeg);
     while (r.jpeg.output_scanline < r.jpeg.output_height) {
@@ -216,7 +220,7 @@ namespace {
 }  // namespace
 
 Pixels decode_png(std::string_view, ImageMode, const std::string& name) { refuse(name); }
-Pixels decode_jpeg(std::string_view, ImageMode, const std::string& name) { refuse(name); }
+Pixels decode_jpeg(std::string_view, ImageMode, const std::string& name, int) { refuse(name); }
 std::string encode_png(const Pixels&) { refuse("write_png"); }
 
 #endif

@@ -16,9 +16,12 @@ struct Pixels {
 };
 
 // Decodes an image. `name` is the file's name, for messages. Throws InputError if the file is
-// damaged, truncated, or claims an implausible size.
+// damaged, truncated, or claims an implausible size. A JPEG is decoded at 1 / `denominator` (1, 2,
+// 4 or 8) of its height and width, rounded up, which needs only that fraction of the memory, and
+// less time.
 Pixels decode_png(std::string_view file, ImageMode mode, const std::string& name);
-Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name);
+Pixels decode_jpeg(std::string_view file, ImageMode mode, const std::string& name,
+                   int denominator = 1);
 std::string encode_png(const Pixels& pixels);
 
 }  // namespace taper::v0::data

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset.h"
 #include "data/folders.h"
-#include "data/images/images.h"
 #include "framework/base/text_enum.h"
 
 namespace taper::v0::data {
@@ -28,6 +28,9 @@ using ImageMode = TextEnum<ImageModeValues>;
 // Throws InputError if the file is missing, of another format, damaged or truncated, or if its
 // header claims more pixels than the file can hold.
 Tensor read_image(const std::filesystem::path& file, ImageMode mode = ImageMode::kUnchanged);
+
+// Returns whether the name ends in .png, .jpg or .jpeg, in upper or lower case.
+bool has_image_name(const std::filesystem::path& file);
 
 // Writes uint8 [C, H, W] with 1 to 4 channels from the CPU (torchvision.io.write_png). Throws
 // ValueError for any other tensor, and Error if the file cannot be written.
@@ -69,42 +72,6 @@ class ImageFolder : public MapDataset {
   std::vector<std::filesystem::path> files_;
   Tensor targets_;
   SkippedFiles left_out_;
-};
-
-// An image folder as a data source, with samples float32 [C, size, size]. If the root has the
-// folder train/ and one of test/, val/, valid/ and validation/ (the first that exists), these two
-// are the parts, and each has a folder per class. Otherwise the root has the class folders, and a
-// share of each class is the test set. Throws the errors of ImageFolder, InputError if the test set
-// has other classes, and DataError if there is only one class.
-struct Images {
-  std::string root;
-  std::optional<std::string> test_root{};
-  double test_fraction = 0.2;
-  int64_t size = 64;
-  bool grey = false;
-
-  template <class V> void describe(V& v) {
-    v("root", root, kPath,
-      "directory with a folder of PNG and JPEG files for each class, or with such directories "
-      "named train/ and test/ (or val/)")
-        .required();
-    v("test_root", test_root, kPath, "directory with the same classes for testing");
-    v("test_fraction", test_fraction, kBetweenZeroAndOne,
-      "fraction of each class's images for testing")
-        .idle_when("a test_root is given", [this] { return test_root.has_value(); });
-    v("size", size, {1, 1 << 14}, "height and width to which images are resized");
-    v("grey", grey, "one channel instead of three");
-  }
-
-  Splits load(uint64_t seed) const;
-  std::vector<DataFile> files() const;
-  // Reads a further image, or a directory of images.
-  DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
-  static constexpr DType raw_dtype = kUInt8;
-  Tensor prepared(const DataInfo&, const Tensor& raw) const { return scaled_pixels(raw); }
-
- private:
-  ImageFolderOptions reading() const { return {grey ? ImageMode::kGray : ImageMode::kRgb, size}; }
 };
 
 }  // namespace taper::v0::data

@@ -272,15 +272,8 @@ std::vector<double> TableLoader::weights_of_classes() const {
 
 void TableLoader::check_target() const {
   const std::string& file = table_.files[0].path;
+  require_learnable(encoding_, file);
   for (const TargetColumn& each : encoding_.targets) {
-    require<DataError>(encoding_.targets.size() == 1 || each.classes.size() <= 2, file, ": column ",
-                       in_quotes(each.name), " has ", each.classes.size(),
-                       " classes; several targets of classes must have two each");
-  }
-  for (const TargetColumn& each : encoding_.targets) {
-    require<DataError>(
-        each.classes.size() != 1, file, ": column ", in_quotes(each.name), " has the one value ",
-        each.classes.empty() ? "" : in_quotes(each.classes[0]), ": there is nothing to learn");
     const auto count = std::ssize(each.classes);
     if (task_ != Task::kClassification || count <= 20 || 2 * count <= std::ssize(rows_)) continue;
     warn(concat_to_string(file, ": column ", in_quotes(each.name), " has ", count,
@@ -342,28 +335,13 @@ Splits TableLoader::encode() {
   Splits out;
   out.report = report_of(view);
   for (const std::string& text : warnings_about(view, o_.split)) warn(text);
-  out.task = task_;
   describe_inputs(out);
-  const TargetColumn& first = encoding_.targets[0];
-  const bool is_regression = task_ == Task::kRegression;
-  out.outputs = is_regression ? std::ssize(encoding_.targets) : std::ssize(first.classes);
-  out.class_names = first.classes;
-  out.labels = labels_of(encoding_);
-  if (!out.labels.empty()) {
-    out.outputs = std::ssize(out.labels);
-    out.class_names.clear();
-    for (const Label& label : out.labels) out.class_names.push_back(label.name);
-  }
+  describe_targets(out, task_, encoding_);
   out.has_weights = !encoding_.weight.empty();
   std::vector<double> of_rows;  // weights of classes that are part of those of the rows
-  if (!is_regression && out.labels.empty()) out.class_weights = weights_of_classes();
+  if (task_ == Task::kClassification && out.labels.empty())
+    out.class_weights = weights_of_classes();
   if (out.has_weights) of_rows = std::exchange(out.class_weights, {});
-  if (is_regression) {
-    out.target_mean = first.mean;
-    out.target_std = first.std;
-    out.target_is_log = first.is_log;
-    out.several_targets = scales_of_several(encoding_);
-  }
   out.train = dataset_of(parts_.train, of_rows);
   out.test = dataset_of(parts_.test, {});
   if (!parts_.validation.empty()) out.validation = dataset_of(parts_.validation, {});

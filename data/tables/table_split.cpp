@@ -39,20 +39,6 @@ Fractions fractions_of(const TableSplit& split, int64_t rows) {
   return out;
 }
 
-// Divides `count` items at random. If `classes` is not empty, each part has the same share of each.
-std::vector<std::vector<int64_t>> divide(int64_t count, const std::vector<double>& fractions,
-                                         const std::vector<int64_t>& classes, uint64_t seed) {
-  const auto items = std::make_shared<TensorDataset>(Batch{arange(count)});
-  const Tensor strata =
-      classes.empty() ? Tensor() : tensor_of(classes.data(), {std::ssize(classes)});
-  std::vector<std::vector<int64_t>> out;
-  for (const DatasetPtr& part : random_split(items, fractions, seed, strata)) {
-    out.push_back(dynamic_cast<const Subset&>(*part).rows().to_vector<int64_t>());
-    std::ranges::sort(out.back());
-  }
-  return out;
-}
-
 // Returns which of three parts each of `count` items is in: 0 training, 1 validation, 2 test.
 std::vector<int> random_parts(int64_t count, const Fractions& fractions,
                               const std::vector<int64_t>& classes, const TableSplit& split) {
@@ -60,15 +46,15 @@ std::vector<int> random_parts(int64_t count, const Fractions& fractions,
   if (split.folds == 0) {
     const double test = std::round(double(count) * fractions.test),
                  validation = std::round(double(count) * fractions.validation);
-    const auto parts =
-        divide(count, {double(count) - test - validation, validation, test}, classes, split.seed);
+    const auto parts = divide_rows(count, {double(count) - test - validation, validation, test},
+                                   classes, split.seed);
     for (int part : {1, 2}) {
       for (const int64_t i : parts[size_t(part)]) out[size_t(i)] = part;
     }
     return out;
   }
-  const auto folds =
-      divide(count, std::vector<double>(size_t(split.folds), fractions.test), classes, split.seed);
+  const auto folds = divide_rows(count, std::vector<double>(size_t(split.folds), fractions.test),
+                                 classes, split.seed);
   std::vector<int64_t> rest, rest_classes;
   for (size_t fold = 0; fold < folds.size(); ++fold) {
     for (const int64_t i : folds[fold]) {
@@ -81,7 +67,8 @@ std::vector<int> random_parts(int64_t count, const Fractions& fractions,
     if (!classes.empty()) rest_classes.push_back(classes[size_t(i)]);
   }
   const double share = fractions.validation / (1 - fractions.test);
-  const auto parts = divide(std::ssize(rest), {1 - share, share}, rest_classes, split.seed + 1);
+  const auto parts =
+      divide_rows(std::ssize(rest), {1 - share, share}, rest_classes, split.seed + 1);
   for (const int64_t i : parts[1]) out[size_t(rest[size_t(i)])] = 1;
   return out;
 }

@@ -147,10 +147,10 @@ Tensor encode_weights(const TableEncoding& encoding, const RawTable& table,
   return tensor_of(out.data(), {std::ssize(out)});
 }
 
-std::vector<Label> labels_of(const TableEncoding& encoding) {
+std::vector<Label> labels_of(const std::vector<TargetColumn>& targets) {
   std::vector<Label> out;
-  if (encoding.targets.size() == 1 || encoding.targets[0].classes.empty()) return out;
-  for (const TargetColumn& target : encoding.targets) out.push_back({target.name, target.classes});
+  if (targets.size() == 1 || targets[0].classes.empty()) return out;
+  for (const TargetColumn& target : targets) out.push_back({target.name, target.classes});
   return out;
 }
 
@@ -175,10 +175,41 @@ std::vector<int64_t> strata_of(const TableEncoding& encoding, const RawTable& ta
   return out;
 }
 
-std::vector<TargetScale> scales_of_several(const TableEncoding& encoding) {
+void require_learnable(const TableEncoding& encoding, const std::string& file) {
+  for (const TargetColumn& each : encoding.targets) {
+    require<DataError>(encoding.targets.size() == 1 || each.classes.size() <= 2, file, ": column ",
+                       in_quotes(each.name), " has ", each.classes.size(),
+                       " classes; several targets of classes must have two each");
+  }
+  for (const TargetColumn& each : encoding.targets) {
+    require<DataError>(
+        each.classes.size() != 1, file, ": column ", in_quotes(each.name), " has the one value ",
+        each.classes.empty() ? "" : in_quotes(each.classes[0]), ": there is nothing to learn");
+  }
+}
+
+void describe_targets(DataInfo& info, Task task, const TableEncoding& encoding) {
+  const TargetColumn& first = encoding.targets[0];
+  info.task = task;
+  if (task == Task::kRegression) {
+    info.outputs = std::ssize(encoding.targets);
+    info.target_mean = first.mean;
+    info.target_std = first.std;
+    info.target_is_log = first.is_log;
+    info.several_targets = scales_of_several(encoding.targets);
+    return;
+  }
+  info.labels = labels_of(encoding.targets);
+  info.class_names = first.classes;
+  if (!info.labels.empty()) info.class_names.clear();
+  for (const Label& label : info.labels) info.class_names.push_back(label.name);
+  info.outputs = std::ssize(info.class_names);
+}
+
+std::vector<TargetScale> scales_of_several(const std::vector<TargetColumn>& targets) {
   std::vector<TargetScale> out;
-  if (encoding.targets.size() == 1 || !encoding.targets[0].classes.empty()) return out;
-  for (const TargetColumn& target : encoding.targets) {
+  if (targets.size() == 1 || !targets[0].classes.empty()) return out;
+  for (const TargetColumn& target : targets) {
     out.push_back({target.name, target.mean, target.std, target.is_log});
   }
   return out;

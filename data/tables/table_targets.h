@@ -27,11 +27,18 @@ Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
 Tensor encode_weights(const TableEncoding& encoding, const RawTable& table,
                       std::span<const int64_t> rows);
 
+// Throws DataError if a target of classes has one class only, or one of several has more than two.
+// file: for messages.
+void require_learnable(const TableEncoding& encoding, const std::string& file);
+
+// Sets the task, outputs, names of classes, labels and scales of `info` by the targets.
+void describe_targets(DataInfo& info, Task task, const TableEncoding& encoding);
+
 // Returns the scales of several targets of values; an empty list for one target or classes.
-std::vector<TargetScale> scales_of_several(const TableEncoding& encoding);
+std::vector<TargetScale> scales_of_several(const std::vector<TargetColumn>& targets);
 
 // Returns the labels of several targets of classes; an empty list for one target or values.
-std::vector<Label> labels_of(const TableEncoding& encoding);
+std::vector<Label> labels_of(const std::vector<TargetColumn>& targets);
 
 // Returns a class of each row [n] for a stratified division: the class of one target, or the
 // combination of several labels, where rare combinations count as one.

@@ -2,7 +2,7 @@
 // must not cause warnings.
 #include <taper/data/images/cifar.h>
 #include <taper/data/images/digits.h>
-#include <taper/data/images/image_files.h>
+#include <taper/data/images/image_source.h>
 #include <taper/data/loader.h>
 #include <taper/data/metrics.h>
 #include <taper/data/split.h>
@@ -68,8 +68,8 @@ int64_t samples() {
                       .test_labels = "test-labels"};
   const data::Mnist mnist{.root = "mnist"};
   const data::Cifar cifar{.root = "cifar"};
-  const data::Images images{.root = "images", .size = 32};
-  return digits.train_size + images.size + std::ssize(idx.train_images + mnist.root + cifar.root);
+  const data::Images images{.path = "images", .size = "32"};
+  return digits.train_size + std::ssize(images.size + idx.train_images + mnist.root + cifar.root);
 }
 
 test::Metrics trained(uint64_t seed) {

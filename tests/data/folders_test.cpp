@@ -9,8 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "data/images/image_files.h"
+#include "data/images/image_source.h"
 #include "data/text/text_dataset.h"
+#include "framework/factory/factories.h"
 #include "tests/data_files.h"
+#include "tests/text.h"
 
 namespace taper::v0::data {
 namespace {
@@ -18,12 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-// Images are found by name and read only when they are needed, so these files need no valid
-// content.
 class FolderRules : public DataFiles {
  protected:
   void put(const Names& names) const {
     for (const std::string& name : names) write(name, "x");
+  }
+  // Writes images of 2x2 pixels under the names of PNG files, and other files as put() does.
+  void put_images(const Names& names) const {
+    put(names);
+    for (const std::string& name : names) {
+      if (!name.ends_with(".png")) continue;
+      write_png(zeros({3, 2, 2}, {.dtype = kUInt8}), directory_ / name);
+    }
   }
   void link(const std::string& to, const std::string& name) const {
     fs::create_symlink(to, directory_ / name);
@@ -35,8 +44,8 @@ class FolderRules : public DataFiles {
   }
   Images images(const std::string& root) const {
     Images out;
-    out.root = directory_ / root;
-    out.test_fraction = 0.5;
+    out.path = directory_ / root;
+    out.split = {.validation = "0", .test = "0.5", .seed = 1};
     return out;
   }
 };
@@ -82,18 +91,27 @@ TEST_F(FolderRules, APictureInALinkedFolderIsASampleOfItsClass) {
   EXPECT_EQ(set.left_out().to_text(), "left out: 2 .bmp, 1 .gif, 1 .png, 1 repeated folder link");
 }
 
+#ifdef TAPER_WITH_IMAGES
+
 TEST_F(FolderRules, OfARootTrainAndTestAreTheParts) {
   const struct {
     Names folders;
     std::string note;
     Names classes;
     int64_t train, test;
+    bool has_validation = false;
   } rows[] = {
       {{"train", "val", "test"},
        "train/ to train, test/ to test, not used: val/",
        {"a", "b"},
        2,
        3},
+      {{"train", "val", "test"},
+       "train/ to train, val/ to validate, test/ to test",
+       {"a", "b"},
+       2,
+       3,
+       true},
       {{"train", "test", "raw"},
        "train/ to train, test/ to test, not used: raw/",
        {"a", "b"},
@@ -108,49 +126,61 @@ TEST_F(FolderRules, OfARootTrainAndTestAreTheParts) {
   for (const auto& row : rows) {
     fs::remove_all(directory_ / "set");
     for (const std::string& part : row.folders) {
-      put({concat_to_string("set/", part, "/a/1.png"), concat_to_string("set/", part, "/b/2.png")});
-      if (part != "train") put({concat_to_string("set/", part, "/b/3.png")});
+      put_images(
+          {concat_to_string("set/", part, "/a/1.png"), concat_to_string("set/", part, "/b/2.png")});
+      if (part != "train") put_images({concat_to_string("set/", part, "/b/3.png")});
     }
-    const Images config = images("set");
-    const Splits data = config.load(1);
+    Images config = images("set");
     const bool has_parts = !row.note.empty();
-    EXPECT_EQ(data.note, row.note);
+    if (has_parts) config.split.test.reset();
+    if (row.has_validation) config.split.validation.reset();
+    const Splits data = config.load(1);
+    EXPECT_EQ(contains(data.report, "parts: " + row.note + "\n"), has_parts) << data.report;
     EXPECT_EQ(data.class_names, row.classes) << row.note;
     EXPECT_EQ(data.train->size(), row.train) << row.note;
     EXPECT_EQ(data.test->size(), row.test) << row.note;
-    EXPECT_EQ(config.files().size(), has_parts ? 2u : 1u) << row.note;
-    EXPECT_EQ(config.more(data, config.root)->size(), has_parts ? row.test : row.train + row.test);
+    EXPECT_EQ(data.validation != nullptr, row.has_validation) << row.note;
+    EXPECT_EQ(data.validation ? data.validation->size() : 0, row.has_validation ? 3 : 0);
+    EXPECT_EQ(config.files().size(), has_parts ? 2u + row.has_validation : 1u) << row.note;
+    EXPECT_EQ(config.more(data, config.path)->size(), has_parts ? row.test : row.train + row.test);
   }
 }
 
-TEST_F(FolderRules, ATestRootGoesBeforeTheRootsOwnTest) {
-  put({"set/train/a/1.png", "set/train/b/2.png", "set/test/a/3.png", "set/test/b/4.png",
-       "other/a/5.png", "other/b/6.png", "other/b/7.png", "other/b/8.tif"});
+TEST_F(FolderRules, ATestFolderInTheConfigGoesBeforeTheRootsOwnTest) {
+  put_images({"set/train/a/1.png", "set/train/b/2.png", "set/test/a/3.png", "set/test/b/4.png",
+              "other/a/5.png", "other/b/6.png", "other/b/7.png", "other/b/8.tif"});
   Images config = images("set");
-  config.test_root = directory_ / "other";
+  config.split.test = directory_ / "other";
   const Splits data = config.load(1);
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_EQ(data.test->size(), 3);
-  EXPECT_EQ(data.note, "left out: 1 .tif");
-  config.root = config.test_root.value();  // all images of the root are also the test set
+  EXPECT_TRUE(contains(data.report, "left out: 1 .tif")) << data.report;
+  EXPECT_FALSE(contains(data.report, "parts: ")) << data.report;
+  config.path = *config.split.test;  // all images of the root are also the test set
   EXPECT_EQ(config.load(1).test->size(), 3);
+  put_images({"other/c/9.png"});
+  config.path = directory_ / "set";
+  EXPECT_TRUE(contains(refusal_of<InputError>([&] { (void)config.load(1); }),
+                       "other: class 'c' is not one of the 2 classes of the training images"));
 }
 
 TEST_F(FolderRules, ANameThatIsNoUtf8IsShownEscaped) {
-  put({"set/a/1.png", "set/caf\xe9/2.png", "set/back\\slash/3.png", "test/a/4.png",
-       "test/caf\xe9/5.png", "test/back\\slash/6.png"});
+  put_images({"set/a/1.png", "set/caf\xe9/2.png", "set/back\\slash/3.png", "test/a/4.png",
+              "test/caf\xe9/5.png", "test/back\\slash/6.png"});
   EXPECT_EQ(name_of("caf\xe9\\\xc3\xa9"), "caf\\xe9\\\\\xc3\xa9");
   Images config = images("set");
-  config.test_root = directory_ / "test";
+  config.split.test = directory_ / "test";
   const Splits data = config.load(1);
   EXPECT_EQ(data.class_names, (Names{"a", "back\\slash", "caf\\xe9"}));
   EXPECT_EQ(data.test->size(), 3);
-  put({"set/caf\\xe9/7.png"});
+  put_images({"set/caf\\xe9/7.png"});
   EXPECT_NE(refusal_of<InputError>([&] {
               (void)config.load(1);
             }).find("set: two class folders are shown as 'caf\\xe9'"),
             std::string::npos);
 }
+
+#endif
 
 TEST_F(FolderRules, TextsFollowTheSameRule) {
   put({"texts/a.txt", "texts/.b.txt", "texts/.git/c.txt", "store/d.md"});

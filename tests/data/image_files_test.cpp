@@ -6,13 +6,14 @@
 
 #include "autograd/ops/binary_ops.h"
 #include "data/images/cifar.h"
+#include "data/images/image_source.h"
 #include "data/loader.h"
 #include "framework/factory/factories.h"
 #include "framework/io/input_file.h"
 #include "tests/data_files.h"
+#include "tests/image_bytes.h"
 
 #ifdef TAPER_WITH_IMAGES
-#include <jpeglib.h>
 #include <png.h>
 #endif
 
@@ -156,34 +157,6 @@ TEST_F(ImageFiles, PngsOfEveryKindBecomeBytes) {
             (Ints{97, 98, 99, 100, 101, 102, 103, 104, 105}));
 }
 
-std::string jpeg_of(const Tensor& x, J_COLOR_SPACE space) {
-  const Tensor rows = x.permute({1, 2, 0}).contiguous();
-  jpeg_compress_struct jpeg{};
-  jpeg_error_mgr errors{};
-  jpeg.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&jpeg);
-  unsigned char* out = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&jpeg, &out, &size);
-  jpeg.image_height = JDIMENSION(rows.size(0));
-  jpeg.image_width = JDIMENSION(rows.size(1));
-  jpeg.input_components = int(rows.size(2));
-  jpeg.in_color_space = space;
-  jpeg_set_defaults(&jpeg);
-  jpeg_set_quality(&jpeg, 100, TRUE);
-  jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor = 1;
-  jpeg_start_compress(&jpeg, TRUE);
-  while (jpeg.next_scanline < jpeg.image_height) {
-    JSAMPROW row = rows.data<uint8_t>() + jpeg.next_scanline * size_t(rows.size(1) * rows.size(2));
-    jpeg_write_scanlines(&jpeg, &row, 1);
-  }
-  jpeg_finish_compress(&jpeg);
-  jpeg_destroy_compress(&jpeg);
-  std::string file(reinterpret_cast<char*>(out), size);
-  std::free(out);
-  return file;
-}
-
 Tensor smooth(int64_t channels) {
   const Tensor at = arange(16).unsqueeze(1) * 6 + arange(20) * 4;
   const Tensor c = (arange(channels) * 40).reshape({channels, 1, 1});
@@ -213,7 +186,10 @@ TEST_F(ImageFiles, AJpegIsReadNearlyAsItWas) {
 
 TEST_F(ImageFiles, WhatIsNoWholeImageIsRefused) {
   EXPECT_EQ(refusal(""), ": the file is empty");
-  EXPECT_EQ(refusal("GIF89a"), ": neither PNG nor JPEG");
+  EXPECT_EQ(refusal("text"), ": neither PNG nor JPEG");
+  EXPECT_EQ(refusal("GIF89a"),
+            ": a GIF image, while Taper reads PNG and JPEG; `apt install imagemagick; mogrify "
+            "-format png *.gif` converts such files");
   EXPECT_NE(refusal_of<InputError>([&] { (void)read_image(directory_); }).find("directory"),
             std::string::npos);
   write_png(picture(3, 40, 30), path("x.png"));
@@ -294,8 +270,9 @@ TEST_F(Folders, AreATypeOfData) {
     put(concat_to_string("set/b/", i, ".png"), 100 + i);
   }
   Images config{};
-  config.root = path("set");
-  config.size = 4;
+  config.path = path("set");
+  config.size = "4";
+  config.normalize = Images::Normalize::kNone;
   const Splits data = config.load(1);
   EXPECT_EQ(data.input_shape, (Shape{3, 4, 4}));
   EXPECT_EQ(data.class_names, (std::vector<std::string>{"a", "b"}));
@@ -307,10 +284,10 @@ TEST_F(Folders, AreATypeOfData) {
   const DatasetPtr one = config.more(data, directory_ / "set/b/7.png");
   EXPECT_EQ(one->fields(), std::vector<std::string>{"inputs"});
   EXPECT_EQ(one->get(tensor({0})).inputs.shape(), (Shape{1, 3, 4, 4}));
-  config.test_root = path("set/a");
+  config.split.test = path("set/a");
   EXPECT_THROW(config.load(1), InputError);
   config.grey = true;
-  config.test_root = path("set");
+  config.split.test = path("set");
   EXPECT_EQ(config.load(1).test->get(tensor({0})).inputs.shape(), (Shape{1, 1, 4, 4}));
 }
 

@@ -1,4 +1,6 @@
 // Transforms of images compared with plain loops that draw the same random numbers.
+#include "data/images/image_transforms.h"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -205,6 +207,65 @@ TEST(ImageTransforms, MixupDrawsFromBeta) {
     EXPECT_GE(amin(part).item<double>(), 0);
     EXPECT_LE(amax(part).item<double>(), 1);
   }
+}
+
+TEST(ImageTransforms, RandomRotationIsAnAffineMap) {
+  SampleRng first = draws_on("cpu"), second = draws_on("cpu");
+  EXPECT_EQ(RandomRotation{.degrees = 30}(images(), first).to_floats(),
+            RandomAffine{.degrees = 30}(images(), second).to_floats());
+}
+
+// The part has the drawn area and aspect ratio, and lies within the image.
+TEST(ImageTransforms, RandomResizedCropScalesAPart) {
+  const At at(images());
+  const RandomResizedCrop crop{.scale = {0.2, 0.9}, .ratio = {0.5, 2}};
+  const std::vector<float> u = numbers(4);
+  const auto clamped = [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+    return at(b, c, std::clamp<int64_t>(i, 0, H - 1), std::clamp<int64_t>(j, 0, W - 1));
+  };
+  expect_pixels(
+      crop, images(),
+      [&](int64_t b, int64_t c, int64_t i, int64_t j) {
+        const float* draw = &u[size_t(4 * b)];
+        const double area = (0.2 + 0.7 * double(draw[0])) * H * W;
+        const double aspect = std::exp(std::log(0.5) + std::log(4) * double(draw[1]));
+        const double height = std::clamp<double>(std::sqrt(area / aspect), 1, H),
+                     width = std::clamp<double>(std::sqrt(area * aspect), 1, W);
+        const double y = (H - height) * double(draw[2]) + (double(i) + 0.5) / H * height - 0.5,
+                     x = (W - width) * double(draw[3]) + (double(j) + 0.5) / W * width - 0.5;
+        const auto y0 = int64_t(std::floor(y)), x0 = int64_t(std::floor(x));
+        const double dy = y - double(y0), dx = x - double(x0);
+        return (1 - dy) * ((1 - dx) * clamped(b, c, y0, x0) + dx * clamped(b, c, y0, x0 + 1)) +
+               dy * ((1 - dx) * clamped(b, c, y0 + 1, x0) + dx * clamped(b, c, y0 + 1, x0 + 1));
+      },
+      1e-4);
+}
+
+TEST(ImageTransforms, AutoDependsOnTheChannels) {
+  for (const int64_t channels : {1, 3}) {
+    SampleRng draws = draws_on("cpu"), again = draws_on("cpu");
+    const Tensor x = images(channels), y = AutoTransform{}(x, draws);
+    EXPECT_EQ(y.shape(), x.shape());
+    EXPECT_NE(y.to_floats(), x.to_floats());
+    EXPECT_EQ(y.to_floats(), AutoTransform{}(x, again).to_floats());
+    EXPECT_GE(amin(y).item<float>(), 0);
+    EXPECT_LE(amax(y).item<float>(), 1);
+  }
+}
+
+TEST(ImageTransforms, NormalizedSamplesKeepTheirTargets) {
+  const NormalizeOptions by{{0.1, 0.2, 0.3}, {0.5, 1, 2}};
+  const auto plain = std::make_shared<TensorDataset>(Batch{images(), tensor({5, 4, 3, 2, 1, 0})});
+  const DatasetPtr set = normalized_dataset(plain, by);
+  const Batch b = set->get(tensor({2, 0}));
+  SampleRng draws = draws_on("cpu");
+  const Tensor wanted = Normalize{by.mean, by.std}(images(), draws);
+  EXPECT_EQ(b.inputs[1].to_floats(), wanted[0].to_floats());
+  EXPECT_EQ(b.targets.to_vector<int64_t>(), (std::vector<int64_t>{3, 5}));
+  EXPECT_EQ(set->size(), B);
+  const std::vector<float> back = denormalize_channels(wanted, by).to_floats();
+  for (size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back[i], images().to_floats()[i], 1e-6);
+  EXPECT_THROW((void)normalize_channels(images(1), by), ValueError);
 }
 
 TEST(ImageTransforms, AreComposedForALoader) {

@@ -22,7 +22,9 @@
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/settings/run_config.h"
 #include "data/images/cifar.h"
+#include "data/images/image_encoding.h"
 #include "data/images/image_files.h"
+#include "data/images/image_header.h"
 #include "data/images/images.h"
 #include "data/series/series.h"
 #include "data/tables/csv.h"
@@ -117,11 +119,12 @@ void idx_gz(std::string_view bytes) {
   (void)read_idx(file);
 }
 
-// The first byte selects the image mode. The checksums of PNG chunks are corrected, so that the
-// fuzzer gets past them.
+// The first byte selects the image mode and how the image becomes a sample. The checksums of PNG
+// chunks are corrected, so that the fuzzer gets past them.
 void image(std::string_view bytes) {
   if (bytes.empty()) return;
-  const auto mode = ImageMode::Value(uint8_t(bytes[0]) % 3);
+  const auto choice = uint8_t(bytes[0]);
+  const ImageMode mode = ImageMode::Value(choice % 3);
   std::string file(bytes.substr(1));
   for (size_t at = 8; file.starts_with("\x89PNG") && at + 12 <= file.size();) {
     size_t length = 0;
@@ -132,7 +135,17 @@ void image(std::string_view bytes) {
     for (size_t i = 0; i < 4; ++i) file[at + 8 + length + i] = char(sum >> (24 - 8 * i));
     at += 12 + length;
   }
-  (void)touched(read_image(file_of(file), mode));
+  const std::string name = file_of(file);
+  const ImageEncoding encoding{.channels = choice & 4 ? 1 : 3,
+                               .height = choice & 8 ? 5 : 40,
+                               .width = choice & 16 ? 3 : 50,
+                               .fit = ImageFit::Value(choice / 32 % 3)};
+  try {
+    (void)touched(read_sample_image(name, encoding));
+    (void)read_image_header(name);  // a file that can be decoded has a header
+  } catch (const InputError&) {
+  }
+  (void)touched(read_image(name, mode));
 }
 
 void cifar(std::string_view bytes) {

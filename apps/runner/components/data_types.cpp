@@ -5,7 +5,8 @@
 #include "apps/runner/components/components.h"
 #include "data/images/cifar.h"
 #include "data/images/digits.h"
-#include "data/images/image_files.h"
+#include "data/images/image_source.h"
+#include "data/images/image_transforms.h"
 #include "data/images/images.h"
 #include "data/series/series.h"
 #include "data/tables/csv.h"
@@ -37,12 +38,23 @@ constexpr DataTypes::Entry kDataTypes[] = {{"digits", data_type<data::Digits>},
 template <class Options>
 constexpr auto transform = ImageTransforms::of<Options, make_transform<Options>>;
 
+// Entries that no function of images alone can compute. Batches applies `mixup`, which changes
+// targets, too. The source applies `normalize` to all images (normalized_source.h).
+template <class Options> ImageTransform make_nothing(const Options&) { return {}; }
+template <class Options>
+constexpr auto special = ImageTransforms::of<Options, make_nothing<Options>>;
+
 constexpr ImageTransforms::Entry kTransforms[] = {
+    {"auto", transform<data::AutoTransform>},
     {"random_crop", transform<data::RandomCrop>},
     {"random_horizontal_flip", transform<data::RandomHorizontalFlip>},
     {"random_affine", transform<data::RandomAffine>},
+    {"random_rotation", transform<data::RandomRotation>},
+    {"random_resized_crop", transform<data::RandomResizedCrop>},
     {"color_jitter", transform<data::ColorJitter>},
-    {"cutout", transform<data::Cutout>}};
+    {"cutout", transform<data::Cutout>},
+    {"mixup", special<data::MixupOptions>},
+    {"normalize", special<data::NormalizeOptions>}};
 
 void find_below(const fs::path& base, std::string& path) {
   if (path.empty()) return;

@@ -33,7 +33,9 @@ Loss cross_entropy_loss(const LossSite& at, double label_smoothing) {
   const bool has_weights = !at.is_evaluation && !at.class_weights.empty();
   return {
       [smoothing, weights = class_weights_of(at)](const Tensor& x, const Tensor& y, Reduction r) {
-        return cross_entropy(x.reshape({-1, x.size(-1)}), y.reshape({-1}),
+        // Targets that were mixed (mixup) are probabilities [N, classes].
+        return cross_entropy(x.reshape({-1, x.size(-1)}),
+                             y.is_floating_point() ? y : y.reshape({-1}),
                              {.weight = weights.defined() ? weights.to(x.dtype()) : weights,
                               .ignore_index = data::kIgnoredTarget,
                               .reduction = r,
@@ -56,9 +58,10 @@ Tensor bce(const Tensor& x, const Tensor& wanted, Reduction r) try {
       ": bce takes probabilities; end the model with a sigmoid layer or use bce_with_logits"));
 }
 
-// Returns the targets of losses that rate each class or label separately: 1 and 0, in x's shape.
+// Returns the targets of losses that rate each class or label separately, in x's shape: 1 and 0, or
+// probabilities that mixup has made.
 Tensor labels_for(const Tensor& x, const Tensor& y, bool has_labels) {
-  return (has_labels ? y : one_hot(y, x.size(-1))).to(x.dtype());
+  return (has_labels || y.is_floating_point() ? y : one_hot(y, x.size(-1))).to(x.dtype());
 }
 
 // Computes the binary cross-entropy of each class or label independently, from logits or from

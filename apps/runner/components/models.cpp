@@ -175,6 +175,44 @@ struct CnnSpec {
   }
 };
 
+// Halves the image until its shorter side is below 8, with two convolutions at each size, and
+// averages over what remains.
+struct ConvNetSpec {
+  int64_t width = 32;
+  double dropout = 0.2;
+  template <class V> void describe(V& v) {
+    v("width", width, {1, 1 << 12},
+      "channels at the full size; each halving doubles them, up to 8 times as many");
+    v("dropout", dropout, kBelowOne, "dropout probability before the last layer");
+  }
+  ModulePtr make(const ModelSite& at) const {
+    constexpr int64_t kLarge = 96, kLeast = 8;
+    check(at.data.input_shape.size() == 3, at, "images");
+    int64_t side = std::min(at.data.input_shape[1], at.data.input_shape[2]), channels = width;
+    std::vector<Component> all;
+    const auto add_convolution = [&](int64_t stride) {
+      all.push_back(layer_of("conv2d", channels, 3, stride, 1));
+      all.push_back(layer_of("batch_norm2d"));
+      all.push_back(layer_of("relu"));
+    };
+    const int64_t first_stride = side > kLarge ? 2 : 1;
+    add_convolution(first_stride);
+    side /= first_stride;
+    do {
+      if (side >= kLeast) all.push_back(layer_of("max_pool2d", 2));
+      side /= 2;
+      channels = std::min(2 * channels, 8 * width);
+      add_convolution(1);
+      add_convolution(1);
+    } while (side >= kLeast);
+    all.push_back(layer_of("adaptive_avg_pool2d", 1));
+    all.push_back(layer_of("flatten"));
+    add_dropout(all, dropout);
+    all.push_back(layer_of("linear", at.data.outputs));
+    return build_sequential(all, at);
+  }
+};
+
 ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
   const Shape in = at.data.input_shape, out = at.data.output_shape();
   check(in.size() == 3 && out.size() == 1, at, "images");
@@ -259,6 +297,7 @@ constexpr Models::Entry kModels[] = {
     {"mlp", Models::of<MlpSpec>},
     {"sequential", Models::of<SequentialSpec>},
     {"cnn", Models::of<CnnSpec>},
+    {"convnet", Models::of<ConvNetSpec>},
     {"resnet18", Models::of<ResNetOptions, resnet18_of>},
     {"gpt", Models::of<GPTOptions, gpt>},
     {"bag_classifier",

@@ -27,12 +27,18 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableEncoding, delimiter, decimal, encoding, 
                                    column_names, features, text, targets, keep, weight,
                                    refuses_unknown)
 
+void to_json(nlohmann::json& to, ImageFit fit) { to = fit.word(); }
+void from_json(const nlohmann::json& from, ImageFit& fit) { fit = from.get<std::string>(); }
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageEncoding, channels, height, width, fit, mean, std,
+                                   path_column, suffix, targets)
+
 }  // namespace taper::v0::data
 
 namespace taper::v0::runner {
 
 using data::ColumnKind;
 using data::FeatureColumn;
+using data::ImageEncoding;
 using data::MissingCells;
 using data::TableEncoding;
 using data::TargetColumn;
@@ -107,7 +113,40 @@ Schema describe(TableEncoding& e) {
   return out;
 }
 
+Schema describe(ImageEncoding& e) {
+  constexpr Range kSide{1, 1 << 14};
+  Schema out;
+  out("channels", e.channels, {1, 3}, "1 or 3").required();
+  out("height", e.height, kSide, "of a sample").required();
+  out("width", e.width, kSide, "of a sample").required();
+  out("fit", e.fit, "of images of another aspect ratio").required();
+  out.field("mean", value_in(e.mean), "of each channel").required();
+  out.field("std", value_in(e.std), "of each channel").required();
+  out("path_column", e.path_column, "of the file names").required();
+  out("suffix", e.suffix, "of the file names").required();
+  out.field("targets", list_in(e.targets, describe), "columns of targets").required();
+  out("channels", "must be 1 or 3", [&e] { return e.channels != 2; });
+  const auto fits = [&e](const std::vector<double>& list) {
+    return list.empty() || std::ssize(list) == e.channels;
+  };
+  out("mean", "must have a number for each channel", [&e, fits] { return fits(e.mean); });
+  out("std", "must have a number above 0 for each channel", [&e, fits] {
+    return fits(e.std) && e.mean.size() == e.std.size() &&
+           std::ranges::all_of(e.std, [](double x) { return x > 0; });
+  });
+  return out;
+}
+
 }  // namespace
+
+std::string to_json(const ImageEncoding& encoding) { return nlohmann::json(encoding).dump(); }
+
+std::vector<Problem> read_image_encoding(const Node& node, std::optional<ImageEncoding>& out) {
+  ImageEncoding encoding;
+  std::vector<Problem> problems = read(describe(encoding), node).problems;
+  if (problems.empty()) out = std::move(encoding);
+  return problems;
+}
 
 std::string to_json(const TableEncoding& encoding) {
   nlohmann::json out = encoding;

@@ -1,4 +1,4 @@
-// Reads and writes the encoding of a table, a part of a run's data.json.
+// Reads and writes the encodings of tables and images, parts of a run's data.json.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/runner/config/yaml.h"
+#include "data/images/image_encoding.h"
 #include "data/tables/table_encoding.h"
 
 namespace taper::v0::runner {
@@ -13,5 +14,8 @@ namespace taper::v0::runner {
 std::string to_json(const data::TableEncoding& encoding);
 // Returns the problems of the node. Sets `out` if there are none.
 std::vector<Problem> read_table_encoding(const Node& node, std::optional<data::TableEncoding>& out);
+
+std::string to_json(const data::ImageEncoding& encoding);
+std::vector<Problem> read_image_encoding(const Node& node, std::optional<data::ImageEncoding>& out);
 
 }  // namespace taper::v0::runner

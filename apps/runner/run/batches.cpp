@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/components/normalized_source.h"
+#include "data/images/image_encoding.h"
+#include "data/images/image_transforms.h"
 #include "data/sampler.h"
 #include "data/transforms.h"
 #include "framework/factory/factories.h"
@@ -13,33 +16,74 @@ namespace taper::v0::runner {
 
 using distributed::Communicator;
 
-static data::DataLoaderOptions whole_batches(const RunConfig& c, const Shape& sample) {
+namespace {
+
+// Returns the function of an entry of data.transforms.
+data::Transform transform_of(const Component& row, const DataInfo& data) {
+  if (const auto* mixup = row.get_if<data::MixupOptions>()) {
+    return data::Mixup{.num_classes = data.outputs, .alpha = mixup->alpha};
+  }
+  return data::compose(image_transforms().make(row));
+}
+
+// The transforms of training images in their order. `before` are those of images in [0, 1], and
+// `after` those of normalized images.
+struct TrainTransforms {
+  using Steps = std::vector<std::pair<Component, data::Transform>>;
+
+  Steps before{}, after{};
+  data::NormalizeOptions normalize{};  // empty: no normalization
+
+  Batch operator()(const Batch& batch, data::SampleRng& draws) const {
+    Batch out = batch;
+    const bool is_undone = !normalize.mean.empty() && !before.empty();
+    if (is_undone) out.inputs = data::denormalize_channels(out.inputs, normalize);
+    out = applied(before, std::move(out), draws);
+    if (is_undone) out.inputs = data::normalize_channels(out.inputs, normalize);
+    return applied(after, std::move(out), draws);
+  }
+
+ private:
+  static Batch applied(const Steps& steps, Batch batch, data::SampleRng& draws) {
+    for (const auto& [row, step] : steps) {
+      try {
+        batch = step(batch, draws);
+      } catch (const std::exception& error) {
+        image_transforms().refuse_call(row, error);
+        throw;
+      }
+    }
+    return batch;
+  }
+};
+
+TrainTransforms train_transforms(const std::vector<Component>& rows, const DataInfo& data) {
+  TrainTransforms out;
+  const size_t at = find_normalize(rows);
+  if (at < rows.size()) out.normalize = *rows[at].get_if<data::NormalizeOptions>();
+  if (data.images) out.normalize = {data.images->mean, data.images->std};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i == at) continue;
+    (i < at ? out.before : out.after).emplace_back(rows[i], transform_of(rows[i], data));
+  }
+  return out;
+}
+
+data::DataLoaderOptions whole_batches(const RunConfig& c, const DataInfo& data) {
   data::DataLoaderOptions out{.batch_size = c.train.batch_size,
                               .shuffle = c.train.shuffle,
                               .workers = c.data.workers,
                               .on_device = c.data.on_device,
                               .drop_last = c.train.drop_last};
   if (c.data.transforms.empty()) return out;
-  require<ConfigError>(sample.size() == 3,
-                       "data.transforms: expected images [C, H, W], got samples of shape ", sample);
-  std::vector<std::pair<Component, ImageTransform>> steps;
-  for (const Component& row : c.data.transforms) {
-    steps.emplace_back(row, image_transforms().make(row));
-  }
-  out.transform = data::compose([steps](const Tensor& images, data::SampleRng& draws) {
-    Tensor x = images;
-    for (const auto& [row, step] : steps) {
-      try {
-        x = step(x, draws);
-      } catch (const std::exception& error) {
-        image_transforms().refuse_call(row, error);
-        throw;
-      }
-    }
-    return x;
-  });
+  require<ConfigError>(data.input_shape.size() == 3,
+                       "data.transforms: expected images [C, H, W], got samples of shape ",
+                       data.input_shape);
+  out.transform = train_transforms(c.data.transforms, data);
   return out;
 }
+
+}  // namespace
 
 int64_t eval_batch_size_of(const RunConfig& config, const DataInfo& data, int64_t ranks) {
   constexpr int64_t kMost = 1024;
@@ -73,7 +117,7 @@ RunSizes run_sizes(const RunConfig& config, const data::Splits& data, int64_t ra
 Batches::Batches(const RunConfig& config, const data::Splits& data, const Communicator& ranks)
     : batch_size_(config.train.batch_size),
       samples_(run_sizes(config, data, ranks.size()).train_samples) {
-  data::DataLoaderOptions options = whole_batches(config, data.input_shape);
+  data::DataLoaderOptions options = whole_batches(config, data);
   const int n = ranks.size();
   require<ConfigError>(batch_size_ % n == 0, "train.batch_size: ", batch_size_,
                        " is divided among all ranks, but is not a multiple of the ", n,

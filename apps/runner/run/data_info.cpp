@@ -130,6 +130,13 @@ struct Draft {
   std::optional<Tokenizer> tokenizer;
   std::optional<TableEncoding> columns;
   std::optional<SeriesEncoding> series;
+  std::optional<data::ImageEncoding> images;
+
+  // Returns the targets of a table or of a table of labels; empty for other data.
+  std::vector<data::TargetColumn> targets() const {
+    if (columns) return columns->targets;
+    return images ? images->targets : std::vector<data::TargetColumn>();
+  }
 };
 
 Custom tokenizer_in(Draft& d) {
@@ -169,6 +176,11 @@ bool has_its_scale(const Draft& d) {
   return !d.table && fits(d.scale->fill) && fits(d.scale->mean) && fits(d.scale->std);
 }
 
+bool has_its_images(const Draft& d) {
+  const data::ImageEncoding& e = *d.images;
+  return d.input_shape == std::vector<int64_t>{e.channels, e.height, e.width};
+}
+
 // Returns whether the optional parts that are present are exactly those that this kind of data
 // needs.
 bool has_its_parts(const Draft& d) {
@@ -185,17 +197,19 @@ bool has_its_parts(const Draft& d) {
   }
   if (d.columns && !d.columns->text.empty()) return false;
   if (d.columns) return !d.table && d.input_shape == std::vector<int64_t>{d.columns->width()};
+  if (d.images && (d.table || !has_its_images(d))) return false;
   if (!d.table) return rank > 0 && rank < size_t(kMaxDims);
   return d.table->options.task == info.task &&
          d.input_shape == std::vector<int64_t>{d.table->width};
 }
 
-// Returns whether the names are the classes of the table's target, or the names of its labels, each
+// Returns whether the names are the classes of the only target, or the names of its labels, each
 // of which has two classes.
-bool has_its_classes(const TableEncoding& table, const std::vector<std::string>& names) {
-  if (table.targets.size() == 1) return table.targets[0].classes == names;
+bool has_its_classes(const std::vector<data::TargetColumn>& targets,
+                     const std::vector<std::string>& names) {
+  if (targets.size() == 1) return targets[0].classes == names;
   std::vector<std::string> found;
-  for (const data::TargetColumn& target : table.targets) {
+  for (const data::TargetColumn& target : targets) {
     if (target.classes.size() == 2) found.push_back(target.name);
   }
   return found == names;
@@ -204,13 +218,14 @@ bool has_its_classes(const TableEncoding& table, const std::vector<std::string>&
 bool has_its_outputs(const Draft& d) {
   const DataInfo& info = d.info;
   if (info.task == Task::kLanguage) return info.outputs == d.tokenizer->size();
-  const auto targets = d.columns  ? std::ssize(d.columns->targets)
-                       : d.series ? d.series->horizon
-                                  : 1;
-  if (info.task == Task::kRegression) return info.outputs == targets && info.class_names.empty();
+  const std::vector<data::TargetColumn> targets = d.targets();
+  if (info.task == Task::kRegression) {
+    const int64_t wanted = d.series ? d.series->horizon : std::max<int64_t>(1, std::ssize(targets));
+    return info.outputs == wanted && info.class_names.empty();
+  }
   return std::ssize(info.class_names) == info.outputs &&
          (!d.table || d.table->classes == info.class_names) &&
-         (!d.columns || has_its_classes(*d.columns, info.class_names));
+         (targets.empty() || has_its_classes(targets, info.class_names));
 }
 
 Schema describe(Draft& d) {
@@ -231,6 +246,9 @@ Schema describe(Draft& d) {
   out.field("series",
             Custom{[&d](const Node& node) { return read_series_encoding(node, d.series); }},
             "of series");
+  out.field("images",
+            Custom{[&d](const Node& node) { return read_image_encoding(node, d.images); }},
+            "of image files");
   out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out("input_shape", "does not match the task, table, scale or tokenizer",
@@ -255,6 +273,7 @@ std::string to_json(const DataInfo& info) try {
   if (info.table) out["table"] = *info.table;
   if (info.columns) out["columns"] = json::parse(to_json(*info.columns));
   if (info.series) out["series"] = json::parse(to_json(*info.series));
+  if (info.images) out["images"] = json::parse(to_json(*info.images));
   if (info.scale) out["scale"] = *info.scale;
   if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
   return out.dump();
@@ -268,10 +287,16 @@ DataInfo data_info_from_json(std::string_view text, const std::string& name) {
   DataInfo& out = draft.info;
   out.input_shape = Shape(draft.input_shape.begin(), draft.input_shape.end());
   if (draft.table) out.table = std::make_shared<const CsvEncoding>(*std::move(draft.table));
+  const std::vector<data::TargetColumn> targets = draft.targets();
+  if (!targets.empty()) {
+    out.several_targets = data::scales_of_several(targets);
+    out.labels = data::labels_of(targets);
+  }
+  if (draft.images) {
+    out.images = std::make_shared<const data::ImageEncoding>(*std::move(draft.images));
+  }
   if (draft.columns) {
     out.category_sizes = draft.columns->category_sizes();
-    out.several_targets = data::scales_of_several(*draft.columns);
-    out.labels = data::labels_of(*draft.columns);
     out.has_weights = !draft.columns->weight.empty();
     out.columns = std::make_shared<const TableEncoding>(*std::move(draft.columns));
   }
@@ -307,6 +332,10 @@ json names_of(const DataInfo& info) {
   json out = json::parse(to_json(info));
   for (const char* key : {"target_mean", "target_std", "scale"}) out.erase(key);
   if (out.contains("table")) out["table"].erase("scale");
+  if (out.contains("images")) {
+    out["images"].erase("mean");
+    out["images"].erase("std");
+  }
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/components/normalized_source.h"
 #include "framework/cuda/cuda.h"
 
 namespace taper::v0::runner {
@@ -30,7 +31,7 @@ bool is_device(const std::string& text) try {
 }  // namespace
 
 std::unique_ptr<data::Source> source_of(const DataConfig& config) {
-  return build_source(config, config.base);
+  return with_normalization(build_source(config, config.base), config.transforms);
 }
 
 std::optional<Task> task_of(const DataConfig& config) {
@@ -237,8 +238,8 @@ Schema describe(RunConfig& c) {
   v("include", c.include, kPath, "base files; values in this file override theirs");
   v("data", c.data, data_types(), "training and test data").required().implied_by_path();
   v("model", c.model, models(),
-    "model to train; default: gpt for text, cnn for images, tabular for tables, forecaster for "
-    "series, otherwise mlp");
+    "model to train; default: gpt for text, tabular for tables, forecaster for series, convnet for "
+    "image files, cnn for other images, otherwise mlp");
   v("loss", c.loss, losses(), "training objective");
   v("optimizer", c.optimizer, optimizers(), "optimizer; default: adamw");
   v("schedule", c.schedule, schedules(), "learning rate schedule");

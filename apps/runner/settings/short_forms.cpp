@@ -134,13 +134,23 @@ bool has_adamw(const Node& root) {
   return type == nullptr || type->text == "adamw";
 }
 
+// Images with the keys of earlier versions. They have the default model of that time.
+constexpr const char* kOldImages = "images with data.root";
+
+// Returns the default of `train` for folders of images.
+Node training_of_images() {
+  return map_of("train", {entry("epochs", "30"), entry("batch_size", "32"),
+                          map_of("early_stopping", {entry("patience", "10")})});
+}
+
 // Returns the default sections of a type of data.
 std::vector<Node> default_sections(const std::string& data_type, const Node& data,
                                    const Node& root) {
-  constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", "images"};
+  constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", kOldImages};
   const bool is_table = data_type == "table", is_series = data_type == "series",
-             is_text = data_type == "labeled_text";
+             is_text = data_type == "labeled_text", is_folder = data_type == "images";
   const std::string model = is_table                                     ? "tabular"
+                            : is_folder                                  ? "convnet"
                             : is_series                                  ? "forecaster"
                             : is_text                                    ? "bag_classifier"
                             : data_type == "text"                        ? "gpt"
@@ -149,11 +159,12 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
   std::vector<Node> out = {map_of("model", {entry("type", model)}),
                            map_of("optimizer", {entry("type", "adamw")})};
   if (is_text && has_adamw(root)) out.back().children.push_back(entry("lr", "0.005"));
-  if (!is_table && !is_series && !is_text) return out;
+  if (!is_table && !is_series && !is_text && !is_folder) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
   out.push_back(is_table    ? training_of_table(data)
                 : is_series ? training_of_series()
-                            : training_of_texts());
+                : is_text   ? training_of_texts()
+                            : training_of_images());
   // Few large errors, as of a holiday, must not determine the weights.
   if (is_series) out.push_back(map_of("loss", {entry("type", "huber")}));
   return out;
@@ -253,6 +264,52 @@ void replace_old_keys(Node& data, std::vector<Problem>& problems) {
   replace_values(data);
 }
 
+// Replaces `root` of images, which earlier versions had instead of `path`. They are divided and
+// read as they were then, so that saved runs keep their test part.
+bool replace_old_images(Node& root, Node& data, std::vector<Problem>& problems) {
+  if (child_of(data, "root") == nullptr) return false;
+  constexpr OldKey kKeys[] = {
+      {"root", "path"}, {"test_root", "split.test"}, {"test_fraction", "split.test"}};
+  for (const OldKey& key : kKeys) replace_key(data, key, problems);
+  const Node* seed = root.find("seed");
+  Node split = map_of("split", {entry("validation", "0"), entry("seed", seed ? seed->text : "0")});
+  const Node defaults =
+      map_of("data", {entry("size", "64"), entry("grey", "false"), entry("fit", "squash"),
+                      entry("normalize", "none"), entry("broken", "0"), std::move(split)});
+  add_missing(data, defaults, false);
+  return true;
+}
+
+// Returns whether the section has every key, as in the config.yaml of a run. There, a list that is
+// missing is empty.
+bool is_complete(const Node& data) {
+  return data.find("workers") != nullptr && data.find("on_device") != nullptr &&
+         data.find("in_memory") != nullptr;
+}
+
+// Replaces `transforms: auto` by a list of one, and removes `transforms: none`, null and []. Image
+// files have `auto` if nothing is given.
+void complete_transforms(Node& data, bool are_image_files) {
+  Node* found = child_of(data, "transforms");
+  if (found == nullptr) {
+    if (!are_image_files || is_complete(data)) return;
+    data.children.push_back(entry("transforms", "auto"));
+    found = &data.children.back();
+  }
+  const bool is_empty = found->kind == Kind::kNull || is_word(*found, "none") ||
+                        (found->kind == Kind::kSequence && found->children.empty());
+  if (is_empty) {
+    std::erase_if(data.children, [](const Node& n) { return n.key == "transforms"; });
+    return;
+  }
+  if (found->kind != Kind::kScalar) return;
+  Node item = *found;
+  item.key.clear();
+  found->kind = Kind::kSequence;
+  found->text.clear();
+  found->children = {std::move(item)};
+}
+
 // Adds the type that the path implies.
 void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
@@ -262,7 +319,6 @@ void infer_type(Node& data) {
   if (type == "table" && data.find("text") != nullptr) type = "labeled_text";
   const bool has_path = data.find("path") != nullptr;
   if (type.empty() || (!has_path && type != "table")) return;
-  if (type == "images") child_of(data, "path")->key = "root";
   Node added = entry("type", type);
   added.place = data.place;
   added.key_place = data.key_place;
@@ -289,8 +345,11 @@ void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems
   infer_type(*data);
   const Node* type = data->find("type");
   if (type == nullptr) return;
-  if (type->text == "table") replace_old_keys(*data, problems);
-  for (Node& section : default_sections(type->text, *data, root)) {
+  std::string kind = type->text;  // a copy, because replacements move the nodes
+  if (kind == "table") replace_old_keys(*data, problems);
+  if (kind == "images" && replace_old_images(root, *data, problems)) kind = kOldImages;
+  complete_transforms(*data, kind == "images");
+  for (Node& section : default_sections(kind, *data, root)) {
     add_default(root, std::move(section), adds_types);
   }
 }
@@ -331,7 +390,8 @@ std::string data_type_of(const fs::path& path) {
 
 bool is_data_path(const fs::path& path) {
   std::error_code none;
-  return !data_type_of(path).empty() && !fs::exists(path / "config.yaml", none);
+  const bool is_nothing = fs::is_directory(path, none) && fs::is_empty(path, none);
+  return !data_type_of(path).empty() && !is_nothing && !fs::exists(path / "config.yaml", none);
 }
 
 std::string name_of_data(const fs::path& path) {

@@ -74,7 +74,8 @@ void warn_without_validation(const RunConfig& config, const data::Splits& data) 
                             : metric_of(config.schedule) ? "the plateau schedule"
                                                          : nullptr;
   if (data.may_decide() || asked == nullptr) return;
-  warn(concat_to_string("the table has no validation part, which ", asked,
+  warn(concat_to_string(data.columns ? "the table has" : "the data have",
+                        " no validation part, which ", asked,
                         " needs: the run trains to its end and saves the last weights; for a "
                         "validation part, set data.split.validation, such as 0.1"));
 }

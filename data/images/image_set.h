@@ -1,0 +1,48 @@
+// The samples of image files, decoded when they are requested or kept in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/images/image_encoding.h"
+
+namespace taper::v0::data {
+
+// What decoding every file once has found.
+struct DecodedImages {
+  Tensor pixels{};                 // uint8 [n, C, H, W] of all files, or undefined
+  std::vector<std::string> why{};  // for each file why it is broken; empty if it is not
+  std::vector<int64_t> sums{};     // [n, C]: sums of the pixels of each file
+  std::vector<double> squares{};   // [n, C]: sums of their squares
+};
+
+// Decodes the files on all threads. keeps: whether the pixels are returned. Calls check_stop().
+DecodedImages decode_images(const std::vector<std::filesystem::path>& files,
+                            const ImageEncoding& encoding, bool keeps);
+
+// A data set of image files. Samples are float32 [C, H, W].
+class ImageSet : public Dataset {
+ public:
+  // pixels: uint8 [n, C, H, W] of the files, or undefined to decode them at each request.
+  // targets: [n, ...], or undefined.
+  ImageSet(std::vector<std::filesystem::path> files, Tensor pixels, Tensor targets,
+           std::shared_ptr<const ImageEncoding> encoding);
+
+  int64_t size() const override { return std::ssize(files_); }
+  Batch get(const Tensor& rows, bool pinned = false) const override;
+  std::vector<std::string> fields() const override;
+  Device device() const override { return pixels_.defined() ? pixels_.device() : Device(); }
+  DatasetPtr to(Device device) const override;
+  size_t nbytes() const override;
+
+ private:
+  std::vector<std::filesystem::path> files_;
+  Tensor pixels_, targets_;
+  std::shared_ptr<const ImageEncoding> encoding_;
+};
+
+}  // namespace taper::v0::data
