@@ -12,6 +12,7 @@
 #   fuzz       each reader of files and the random programs for FUZZ_SECONDS
 # Steps that need a GPU (scripts/gpu.sh, which installs nothing):
 #   gpu_tests     all tests of a build with the CUDA part
+#   gpu_golden    the trainings of tests/golden on the GPU
 #   gpu_ranks     the tests of several ranks on 2, 3 and 4 GPUs
 #   gpu_sanitize  the four tools of compute-sanitizer (or SANITIZE_TOOLS) on the test programs
 # A step that cannot run on this machine is skipped, and the table says why. A step that passed on the
@@ -26,7 +27,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cpu_steps=(tsan asan consumers clang opinfo fuzz)
-gpu_steps=(gpu_tests gpu_ranks gpu_sanitize)
+gpu_steps=(gpu_tests gpu_golden gpu_ranks gpu_sanitize)
 export JOBS=${JOBS:-$(nproc)}
 cannot_run=77 # the exit code of a step that this machine cannot run
 
@@ -102,6 +103,10 @@ step_fuzz() {
 
 step_gpu_tests() {
   need_gpu && LOGS=$state/gpu "$root/scripts/gpu.sh" test
+}
+
+step_gpu_golden() {
+  need_gpu && LOGS=$state/gpu "$root/scripts/gpu.sh" golden
 }
 
 step_gpu_sanitize() {
