@@ -76,6 +76,9 @@ struct Train : TrainOptions {
       "checkpoint, or no (the default)");
     v("--allow-changed-data", allow_changed_data,
       "with --resume: continue although the data files have changed");
+    v("--stop-after-epochs", stop_after_epochs, Range{1},
+      "evaluate, save and end the run after this many epochs; --resume continues it");
+    v("--stop-after-steps", stop_after_steps, Range{1}, "the same after this many steps");
     v("--ranks", ranks, {0, 4096},
       "start this many processes on this host; each computes a part of every batch");
     v("--print-config", prints_config, "print every setting and its source, and exit");

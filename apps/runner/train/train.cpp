@@ -167,6 +167,7 @@ void TrainingRun::load_checkpoint() {
   run_on_all_ranks(ranks_, [&] {
     if (checkpoint) trainer_->load(*checkpoint);
     if (!checkpoint) trainer_->load_init();
+    trainer_->set_options(options_);
     require<ConfigError>(trainer_->step() <= trainer_->steps(), "the checkpoint has ",
                          trainer_->step(), " steps and the run only ", trainer_->steps(),
                          ": nothing is left to train; increase train.epochs or train.steps");
@@ -183,7 +184,7 @@ void TrainingRun::make_directory() {
 
 TrainResult TrainingRun::run_and_seal(int64_t& steps_done) try {
   write_descriptions();
-  TrainResult result = trainer_->run(options_.stop_at, options_.stop);
+  TrainResult result = trainer_->run();
   result.is_first_rank = is_first_;
   seal(result);
   steps_done = result.steps;
@@ -238,6 +239,9 @@ void TrainingRun::seal(TrainResult& result) {
 
 TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOptions& options) {
   check_config(asked);
+  require<ConfigError>(options.stop_after_steps == 0 || options.stop_after_epochs == 0,
+                       "give either ", for_caller("--stop-after-steps", "stop_after_steps"), " or ",
+                       for_caller("--stop-after-epochs", "stop_after_epochs"), ", not both");
   RunConfig config = asked;
   if (config.name.empty()) config.name = "run";
   std::optional<SignalGuard> signals;

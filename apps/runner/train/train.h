@@ -14,6 +14,9 @@ namespace taper::v0::runner {
 
 struct TrainResult;
 
+// Why a run has ended that TrainOptions::stop_after_steps or stop_after_epochs stopped.
+inline constexpr const char* kPaused = "stopped as requested";
+
 // Base class of objects whose functions are called during a training run. The gate, tests and user
 // programs derive from it. A config can name a registered observer as a callback (`callbacks:
 // [tell: {every: 10}]`):
@@ -45,6 +48,10 @@ struct TrainOptions {
   std::string resume = "no";
   bool allow_changed_data = false;  // resumes although the data files have changed
   int64_t stop_at = -1;             // saves and ends the run after this step; -1: off
+  // Evaluates, saves and ends the run after this many steps or epochs; 0: off. At most one of them
+  // may be given. If the run is resumed with a larger number or without one, it goes on to the same
+  // numbers as a run that was not stopped.
+  int64_t stop_after_steps = 0, stop_after_epochs = 0;
   Observer* observer = nullptr;
   std::stop_token stop{};  // when a stop is requested, the run is saved and ends
 };

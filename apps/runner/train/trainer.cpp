@@ -52,21 +52,38 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
 
 // --- the loop ---
 
-TrainResult Trainer::run(int64_t stop_at, std::stop_token stop) try {
-  stop_ = std::move(stop);
+TrainResult Trainer::run() try {
   begin();
-  if (state_.is_unfinished) after_step(state_.step == stop_at);
+  if (state_.is_unfinished) {
+    after_step();
+  } else if (state_.step == pause_at_) {
+    evaluate_and_end(kPaused);
+  }
   state_.is_unfinished = false;
   while (state_.step < length_.steps && !has_ended()) {
     train_step();
     show_progress();
-    after_step(state_.step == stop_at);
+    after_step();
     state_.is_unfinished = false;
   }
   return end();
 } catch (...) {
   rescue(std::current_exception());
   throw;
+}
+
+void Trainer::set_options(const TrainOptions& options) {
+  stop_ = options.stop;
+  stop_at_ = options.stop_at;
+  if (options.stop_after_epochs > 0) pause_at_ = options.stop_after_epochs * length_.per_epoch;
+  if (options.stop_after_steps > 0) pause_at_ = options.stop_after_steps;
+  const bool is_past = pause_at_ > 0 && state_.step > pause_at_;
+  require<ConfigError>(!is_past, "the checkpoint has ", state_.step,
+                       " steps, and the run is to stop after ", pause_at_, "; increase ",
+                       options.stop_after_steps > 0
+                           ? for_caller("--stop-after-steps", "TrainOptions.stop_after_steps")
+                           : for_caller("--stop-after-epochs", "TrainOptions.stop_after_epochs"),
+                       ", or leave it out");
 }
 
 void Trainer::begin() {
@@ -160,11 +177,12 @@ void Trainer::show_progress() {
   log_.show(state_, length_.steps, evaluations, lr());
 }
 
-Trainer::Plan Trainer::plan_after_step(bool stops) const {
+Trainer::Plan Trainer::plan_after_step() const {
   const TrainConfig& c = config_.train;
   Plan plan{.epoch_ends = state_.at.batch >= loader_.steps_per_epoch(),
             .run_ends = state_.step >= length_.steps,
-            .stops = stops};
+            .stops = state_.step == stop_at_,
+            .pauses = state_.step == pause_at_};
   const bool is_due = c.eval_every > 0 ? state_.step % c.eval_every == 0 : plan.epoch_ends;
   plan.evaluates = plan.run_ends || is_due;
   plan.saves = plan.run_ends || save_is_due(plan.epoch_ends);
@@ -172,10 +190,11 @@ Trainer::Plan Trainer::plan_after_step(bool stops) const {
   return plan;
 }
 
-void Trainer::after_step(bool stops) {
-  const Plan plan = plan_after_step(stops);
+void Trainer::after_step() {
+  const Plan plan = plan_after_step();
   const bool is_planned = observer_ || plan.epoch_ends || plan.evaluates || plan.saves ||
-                          plan.samples || stops || std::ssize(pending_) == kWindow;
+                          plan.samples || plan.stops || plan.pauses ||
+                          std::ssize(pending_) == kWindow;
   if (ranks_.size() > 1 && !is_planned && state_.step < exchange_at_) return;
   const LoopControl control = loop_control();
   if (is_planned || control.requests_anything()) finish_step(plan, control);
@@ -213,7 +232,8 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   }
   state_.is_unfinished = false;
   const bool is_regular = plan.saves || control.saves;
-  const bool saves = is_regular || control.ends_run() || plan.stops || is_best || has_ended();
+  const bool ends = control.ends_run() || plan.stops || plan.pauses || has_ended();
+  const bool saves = is_regular || ends || is_best;
   if (saves) save(is_best, !is_regular && !is_best);
   end_if_requested(plan, control);
 }
@@ -225,10 +245,14 @@ void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
                        " at step ", state_.step, " of ", length_.steps,
                        ", which is saved; continue with ", resume_auto());
   if (plan.stops && !has_ended()) end_early("another config");
-  if (!control.is_late || plan.run_ends || has_ended()) return;
-  // The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
-  if (!plan.evaluates) evaluate_and_log();
-  end_early("time limit");
+  if (!(control.is_late || plan.pauses) || plan.run_ends || has_ended()) return;
+  evaluate_and_end(plan.pauses ? kPaused : "time limit");
+}
+
+// The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
+void Trainer::evaluate_and_end(const char* reason) {
+  if (state_.evaluated_step != state_.step) evaluate_and_log();
+  end_early(reason);
 }
 
 // --- losses ---

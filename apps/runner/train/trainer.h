@@ -16,7 +16,8 @@
 //
 // How a run ends:
 //
-//   after its last step, or by end_early()        observer, early stopping, stop_at, time limit
+//   after its last step, or by end_early()        observer, early stopping, time limit, stop_at,
+//                                                 stop_after_steps, stop_after_epochs
 //   Interrupted, once the step is saved           signal, stop token
 //   Diverged                                      a loss or gradient is not finite
 //   any other exception                           rescue.cpp saves the last whole step
@@ -66,10 +67,12 @@ class Trainer {
   double lr() const { return training_.optimizer->lr(); }
 
   // Trains until the last step, or until the run ends early: by early stopping, at the time limit,
-  // after step `stop_at`, or by the observer. A signal or `stop` also ends it and throws
-  // Interrupted. If run() throws, it first saves the last whole step if possible. A warning names
-  // the checkpoint, or the reason why there is none.
-  TrainResult run(int64_t stop_at, std::stop_token stop);
+  // where the options say, or by the observer. A signal or TrainOptions::stop also ends it and
+  // throws Interrupted. If run() throws, it first saves the last whole step if possible. A warning
+  // names the checkpoint, or the reason why there is none.
+  TrainResult run();
+  // Sets where run() ends. Throws ConfigError if the loaded checkpoint has more steps.
+  void set_options(const TrainOptions& options);
 
   // --- the parts of run(), for dry_run() ---
 
@@ -94,7 +97,8 @@ class Trainer {
   // The actions that the config requires after a step.
   struct Plan {
     bool epoch_ends = false, run_ends = false, evaluates = false, saves = false, samples = false;
-    bool stops = false;  // the step is `stop_at`
+    bool stops = false;   // the step is TrainOptions::stop_at
+    bool pauses = false;  // the step is the one of stop_after_steps or stop_after_epochs
   };
   // A step whose loss has not been read from the device. The fields hold the state from which the
   // step can be repeated.
@@ -119,15 +123,16 @@ class Trainer {
   // Begins to train parameters that the config freezes until this epoch.
   void begin_epoch();
   void show_progress();
-  Plan plan_after_step(bool stops) const;
+  Plan plan_after_step() const;
   // Performs the actions that are due after a step: reads losses, logs, evaluates, saves a
   // checkpoint, ends the run.
-  void after_step(bool stops);
+  void after_step();
   void finish_step(const Plan& plan, const LoopControl& control);
   void end_if_requested(const Plan& plan, const LoopControl& control);
   // Ends the run after this step. Everything that ends a run early calls this, except for
   // exceptions.
   void end_early(const char* reason) { state_.reason = reason; }
+  void evaluate_and_end(const char* reason);
   bool has_ended() const { return !state_.reason.empty(); }
   // Evaluates and logs the metrics. Returns whether this is the best evaluation so far.
   bool evaluate_and_log();
@@ -215,6 +220,7 @@ class Trainer {
   bool is_saving_ = false;
   int64_t saved_step_ = -1;  // the step of the newest checkpoint
   int64_t exchange_at_ = 0;  // the step after which the ranks exchange their requests again
+  int64_t stop_at_ = -1, pause_at_ = -1;  // the steps of Plan::stops and Plan::pauses; -1: none
   std::stop_token stop_;
   Clock::time_point read_{}, saved_{};  // when losses were last read and when the last checkpoint
                                         // was written
