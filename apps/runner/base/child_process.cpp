@@ -25,44 +25,6 @@ constexpr std::chrono::milliseconds kPollInterval{1};
 // How long a program may take to end after SIGTERM before it is killed.
 constexpr std::chrono::seconds kEndTime{5};
 
-// A child process and its group. The destructor ends them if they still run.
-class ProgramProcess {
- public:
-  explicit ProgramProcess(const ProgramCall& call) : pid_(::fork()) {
-    if (pid_ == 0) become_program(call);
-    if (pid_ < 0) {
-      throw RunError(kExitMemory,
-                     concat_to_string("cannot start ", call.words[0], ": ", std::strerror(errno)));
-    }
-  }
-  ~ProgramProcess() {
-    if (has_ended()) return;
-    signal_group(SIGTERM);
-    const auto deadline = std::chrono::steady_clock::now() + kEndTime;
-    while (!has_ended() && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(kPollInterval);
-    signal_group(SIGKILL);
-    while (!has_ended()) std::this_thread::sleep_for(kPollInterval);
-  }
-  ProgramProcess& operator=(ProgramProcess&&) = delete;  // neither copied nor moved
-
-  bool has_ended() {
-    if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
-    return ended_;
-  }
-  int code() const { return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_); }
-
- private:
-  void signal_group(int number) const {
-    ::kill(-pid_, number);
-    ::kill(pid_, number);  // the child may not have created its group yet
-  }
-
-  const pid_t pid_;
-  int status_ = 0;
-  bool ended_ = false;
-};
-
 }  // namespace
 
 void become_program(const ProgramCall& call) {
@@ -84,14 +46,51 @@ void become_program(const ProgramCall& call) {
   ::_exit(127);
 }
 
-ProgramEnd run_program(const ProgramCall& call) {
+static pid_t start(const ProgramCall& call) {
   if (!std::ofstream(call.log)) cannot_write(call.log);
+  const pid_t pid = ::fork();
+  if (pid == 0) become_program(call);
+  if (pid < 0) {
+    throw RunError(kExitMemory,
+                   concat_to_string("cannot start ", call.words[0], ": ", std::strerror(errno)));
+  }
+  return pid;
+}
+
+ProgramProcess::ProgramProcess(ProgramCall call) : call_(std::move(call)), pid_(start(call_)) {}
+
+ProgramProcess::~ProgramProcess() {
+  if (has_ended()) return;
+  terminate();
+  const auto deadline = std::chrono::steady_clock::now() + kEndTime;
+  while (!has_ended() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPollInterval);
+  signal_group(SIGKILL);
+  while (!has_ended()) std::this_thread::sleep_for(kPollInterval);
+}
+
+bool ProgramProcess::has_ended() {
+  if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
+  return ended_;
+}
+
+ProgramEnd ProgramProcess::end() const {
+  const int code = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+  return {code, read_file(call_.log, "output of the program")};
+}
+
+void ProgramProcess::signal_group(int number) const {
+  ::kill(-pid_, number);
+  ::kill(pid_, number);  // the child may not have created its group yet
+}
+
+ProgramEnd run_program(const ProgramCall& call) {
   ProgramProcess process(call);
   while (!process.has_ended()) {
     check_stop();
     std::this_thread::sleep_for(kPollInterval);
   }
-  return {process.code(), read_file(call.log, "output of the program")};
+  return process.end();
 }
 
 }  // namespace taper::v0::runner

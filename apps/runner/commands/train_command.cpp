@@ -6,6 +6,8 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/commands/default_directory.h"
+#include "apps/runner/many/spread.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_metadata.h"
@@ -16,12 +18,6 @@
 
 namespace taper::v0::runner {
 namespace {
-
-// Returns runs/NAME/20260131-235959-1a2b.
-std::string default_directory(const std::string& name) {
-  return fmt::format("runs/{}/{:%Y%m%d-%H%M%S}-{:04x}", name, fmt::gmtime(std::time(nullptr)),
-                     std::random_device()() & 0xffff);
-}
 
 // Writes samples.txt for the report: text that the run's language model generates.
 void write_samples(const fs::path& dir) try {
@@ -65,6 +61,7 @@ struct Train : TrainOptions {
   std::string file, out;
   std::vector<std::string> overrides;
   int64_t ranks = 0;
+  SpreadOptions spread{};
   bool prints_config = false, validates = false, is_dry = false;
 
   void describe(Schema& v) {
@@ -81,6 +78,14 @@ struct Train : TrainOptions {
     v("--stop-after-steps", stop_after_steps, Range{1}, "the same after this many steps");
     v("--ranks", ranks, {0, 4096},
       "start this many processes on this host; each computes a part of every batch");
+    v("--seeds", spread.seeds, Range{2, 1000},
+      "train this many runs, with the config's seed and those after it, in --out/seed-0, ...; "
+      "print the mean and the spread of their metrics");
+    v("--folds", spread.folds, Range{2, 1000},
+      "divide the rows of the table into this many folds, and train a run for each as the test");
+    v("--jobs", spread.jobs, Range{1, 1024},
+      "with --seeds or --folds: runs to train at the same time; default: one for each core, or for "
+      "each GPU");
     v("--print-config", prints_config, "print every setting and its source, and exit");
     v("--validate", validates,
       "print shapes, parameters, memory and steps, and exit; needs no GPU");
@@ -97,9 +102,26 @@ struct Train : TrainOptions {
     return config;
   }
 
+  int train_several(const std::string& dir) const {
+    require<ConfigError>(resume == "no" || resume == "auto",
+                         "with --seeds or --folds, --resume is no or auto");
+    require<ConfigError>(stop_after_steps == 0 && stop_after_epochs == 0 && !allow_changed_data,
+                         "--stop-after-steps, --stop-after-epochs and --allow-changed-data do not "
+                         "go with --seeds or --folds");
+    SpreadOptions options = spread;
+    options.resumes = resume == "auto";
+    const SpreadResult result = train_spread(file, overrides, dir, options);
+    print(result.text);
+    return result.code;
+  }
+
   int operator()() const {
     const bool is_alone = prints_config || validates || is_dry;
     if (is_alone && is_later_rank()) return kExitOk;
+    const bool is_set = spread.seeds > 0 || spread.folds > 0;
+    require<ConfigError>(!is_set || (ranks == 0 && !is_alone),
+                         "--seeds and --folds train several runs of one rank each; leave out "
+                         "--ranks, --print-config, --validate and --dry-run");
     const RunConfig config = load();
     if (ranks > 0 && !is_alone) launch(ranks);  // after the config was found valid
     if (prints_config) return print(to_yaml_with_origins(config));
@@ -109,6 +131,8 @@ struct Train : TrainOptions {
         resume == "no" || !out.empty(),
         "--resume continues the run in a directory; pass the directory with --out");
     const std::string dir = out.empty() ? default_directory(config.name) : out;
+    if (is_set) return train_several(dir);
+    require<ConfigError>(spread.jobs == 0, "--jobs needs --seeds or --folds");
     const TrainResult result = train(config, dir, *this);
     if (!result.is_first_rank) return kExitOk;
     if (task_of(config.data) == std::optional(Task::kLanguage)) write_samples(dir);
@@ -118,11 +142,17 @@ struct Train : TrainOptions {
 
 }  // namespace
 
+std::string default_directory(const std::string& name) {
+  return fmt::format("runs/{}/{:%Y%m%d-%H%M%S}-{:04x}", name, fmt::gmtime(std::time(nullptr)),
+                     std::random_device()() & 0xffff);
+}
+
 Command train_command() {
   return command_of<Train>("train", "Train a model as described in a YAML file",
                            "taper train digits.yaml\n"
                            "taper train digits.yaml train.epochs=3 optimizer.lr=0.05 --out runs/d\n"
                            "taper train digits.yaml --out runs/d --resume auto\n"
+                           "taper train digits.yaml --seeds 5\n"
                            "taper train digits.yaml --validate");
 }
 

@@ -14,6 +14,7 @@
 #include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
+#include "apps/runner/many/visible_gpus.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/gate/curves.h"
@@ -197,20 +198,6 @@ class Children {
   std::vector<int> used_;  // the number of child processes on each of jobs_.gpus
   int64_t done_ = 0;
 };
-
-// Returns the values of CUDA_VISIBLE_DEVICES that show one GPU each. If the config names one GPU
-// ("cuda:1"), only that one.
-std::vector<std::string> visible_gpus(const std::string& device) {
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> out;
-  for (int i = 0; i < cuda::device_count(); ++i) out.push_back(concat_to_string(i));
-  if (visible != nullptr) {
-    const std::vector<std::string> names = lines_of(visible, ',');
-    for (size_t i = 0; i < std::min(out.size(), names.size()); ++i) out[i] = names[i];
-  }
-  const Device chosen(device == "auto" ? "cuda" : device);
-  return chosen.has_index() ? std::vector{out.at(size_t(chosen.index()))} : out;
-}
 
 std::vector<Rows> train_in_turn(const std::vector<Repetition>& repetitions,
                                 const RecordOptions& options) {

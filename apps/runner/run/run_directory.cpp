@@ -99,6 +99,11 @@ RunLock::~RunLock() {
   if (file_ >= 0) (void)!::ftruncate(file_, 0);
 }
 
+bool is_locked(const fs::path& dir) {
+  const Descriptor file(::open((dir / kLock).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  return file >= 0 && ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 // --- the directory ---
 
 std::optional<RunLock> lock_earlier_run(const fs::path& dir) {

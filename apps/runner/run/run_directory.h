@@ -36,6 +36,9 @@ class RunLock {
   Descriptor file_;
 };
 
+// Returns whether a process holds the lock of a run's directory. Does not change the directory.
+bool is_locked(const fs::path& dir);
+
 // Checks that a run can write to `dir`: the path does not exist, or is an empty directory, or is
 // the directory of an earlier run, whose lock is then returned. Throws InputError otherwise.
 std::optional<RunLock> lock_earlier_run(const fs::path& dir);

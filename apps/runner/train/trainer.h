@@ -16,8 +16,7 @@
 //
 // How a run ends:
 //
-//   after its last step, or by end_early()        observer, early stopping, time limit, stop_at,
-//                                                 stop_after_steps, stop_after_epochs
+//   after its last step, or by end_early()        observer, early stopping, limits of TrainOptions
 //   Interrupted, once the step is saved           signal, stop token
 //   Diverged                                      a loss or gradient is not finite
 //   any other exception                           rescue.cpp saves the last whole step
@@ -66,10 +65,9 @@ class Trainer {
   int64_t steps() const { return length_.steps; }  // of the whole run
   double lr() const { return training_.optimizer->lr(); }
 
-  // Trains until the last step, or until the run ends early: by early stopping, at the time limit,
-  // where the options say, or by the observer. A signal or TrainOptions::stop also ends it and
-  // throws Interrupted. If run() throws, it first saves the last whole step if possible. A warning
-  // names the checkpoint, or the reason why there is none.
+  // Trains until the last step, or until the run ends early. A signal or TrainOptions::stop throws
+  // Interrupted. If run() throws, it first saves the last whole step if possible. A warning names
+  // the checkpoint, or the reason why there is none.
   TrainResult run();
   // Sets where run() ends. Throws ConfigError if the loaded checkpoint has more steps.
   void set_options(const TrainOptions& options);
@@ -167,8 +165,7 @@ class Trainer {
   // are no others, because an uninterrupted run would not have written them.
   void save(bool is_best = false, bool is_extra = false);
   void save_ended_by_observer();
-  // Returns a checkpoint made from this rank's state alone. Must not be called if the optimizer's
-  // state is sharded.
+  // Returns a checkpoint of this rank's state alone. Not for a sharded optimizer's state.
   Checkpoint checkpoint_of_rank();
   // Writes model.safetensors. It gets the best weights if the config asks for them or the data have
   // a validation part, and otherwise the last weights. If averages of the weights exist, the
