@@ -127,9 +127,10 @@ std::string data(const std::string& text) {
 
 // --- the command line ---
 
-const std::vector<std::string> kCommands = {
-    "train", "eval", "predict", "generate",  "info",   "record", "check",  "bless", "coverage",
-    "trace", "diff", "report",  "reproduce", "schema", "verify", "export", "bisect"};
+const std::vector<std::string> kCommands = {"train",  "eval",   "predict",   "generate", "info",
+                                            "record", "check",  "bless",     "coverage", "trace",
+                                            "diff",   "report", "reproduce", "schema",   "verify",
+                                            "export", "bisect", "sweep",     "list"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});
@@ -186,29 +187,48 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
     double low, high;
   };
   const Option options[] = {
-      {"generate", "--tokens", true, 1, 1e6},    {"generate", "--temperature", false, 0, 1e99},
-      {"generate", "--top-k", true, 0, 1e99},    {"generate", "--seed", true, 0, 1e99},
-      {"record", "--steps", true, 1, 1e99},      {"record", "--state-every", true, 1, 1e99},
-      {"record", "--tolerance", false, 0, 1e99}, {"check", "--tolerance", false, 0, 1e99},
-      {"train", "--ranks", true, 0, 4096},       {"record", "--seeds", true, 0, 1000},
-      {"check", "--seeds", true, 0, 1000},       {"check", "--detect", false, 0.01, 1000},
-      {"check", "--alpha", false, 1e-6, 0.5},    {"trace", "--step", true, 1, 1e99},
-      {"record", "--jobs", true, 1, 1024},       {"check", "--jobs", true, 1, 1024},
-      {"record", "--pairs", true, 5, 10'000},    {"check", "--pairs", true, 5, 10'000},
-      {"check", "--slower", false, 0, 1e6},      {"check", "--more-memory", false, 0, 1e6},
+      {"generate", "--tokens", true, 1, 1e6},
+      {"generate", "--temperature", false, 0, 1e99},
+      {"generate", "--top-k", true, 0, 1e99},
+      {"generate", "--seed", true, 0, 1e99},
+      {"record", "--steps", true, 1, 1e99},
+      {"record", "--state-every", true, 1, 1e99},
+      {"record", "--tolerance", false, 0, 1e99},
+      {"check", "--tolerance", false, 0, 1e99},
+      {"train", "--ranks", true, 0, 4096},
+      {"record", "--seeds", true, 0, 1000},
+      {"check", "--seeds", true, 0, 1000},
+      {"check", "--detect", false, 0.01, 1000},
+      {"check", "--alpha", false, 1e-6, 0.5},
+      {"trace", "--step", true, 1, 1e99},
+      {"record", "--jobs", true, 1, 1024},
+      {"check", "--jobs", true, 1, 1024},
+      {"record", "--pairs", true, 5, 10'000},
+      {"check", "--pairs", true, 5, 10'000},
+      {"check", "--slower", false, 0, 1e6},
+      {"check", "--more-memory", false, 0, 1e6},
       {"check", "--steps", true, 1, 1e99},
+      {"train", "--seeds", true, 2, 1000},
+      {"train", "--folds", true, 2, 1000},
+      {"train", "--jobs", true, 1, 1024},
+      {"train", "--stop-after-steps", true, 1, 1e99},
+      {"train", "--stop-after-epochs", true, 1, 1e99},
+      {"sweep", "--trials", true, 1, 1e5},
+      {"sweep", "--seed", true, 0, 1e99},
+      {"sweep", "--jobs", true, 1, 1024},
   };
   // Every option that the help calls a number is in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 19);
+  EXPECT_EQ(numbers, 27);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));
       std::vector<std::string> words{o.verb, "r", concat_to_string(o.name, "=", word)};
       const bool writes = o.verb == std::string("record") || o.verb == std::string("trace");
       if (writes) words.insert(words.end(), {"--to", "g.json"});
+      if (o.verb == std::string("sweep")) words.emplace_back("seed=1|2");
       if (o.verb == std::string("check")) words.insert(words.end(), {"--against", "g.json"});
       return taper(words);
     };
@@ -222,7 +242,8 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
                      {o.name + 2, "expected ", concat_to_string("got '", word, "'")});
     }
     // Correct numbers are accepted; the error is then that the run is missing.
-    const int missing = o.verb == std::string("train") ? 2 : 66;
+    const bool takes_config = o.verb == std::string("train") || o.verb == std::string("sweep");
+    const int missing = takes_config ? 2 : 66;
     for (const char* word : {"1", "2", "0.1"}) {
       const double value = std::atof(word);
       if (value > o.high || value < o.low || (o.is_whole && value < 1)) continue;

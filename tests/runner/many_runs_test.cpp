@@ -389,7 +389,7 @@ TEST_F(ManyRuns, TheListShowsStatesAndSortsByMetrics) {
   at_.wait(child);
   EXPECT_EQ(states, (std::map<std::string, std::string>{{"good", "finished"},
                                                         {"bad", "finished"},
-                                                        {"paused", "stopped as requested"},
+                                                        {"paused", "stopped"},
                                                         {"diverged", "failed"},
                                                         {"damaged", "damaged"},
                                                         {"live", "running"}}));

@@ -5,6 +5,7 @@
 
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/table.h"
+#include "apps/runner/config/variables.h"
 #include "framework/base/error.h"
 
 namespace taper::v0::runner {
@@ -31,6 +32,8 @@ std::string text_of(const Range& range) {
 // The words for the alternatives of Scalar, in their order.
 constexpr const char* kScalars[] = {"true or false", "an integer", "an integer of 0 or more",
                                     "a number",      "a string",   ""};
+
+std::string text_of_word(const std::string& word) { return yaml_text(without_variables(word)); }
 
 bool is_written(const Field& field) {
   if (field.is_idle && field.is_idle()) return false;
@@ -81,7 +84,7 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
     }
     if (const auto* map = std::get_if<WordMap>(&f.target)) {
       for (const auto& [key, word] : *map->words) {
-        line(concat_to_string(inner, yaml_text(key), ": ", yaml_text(word)), here);
+        line(concat_to_string(inner, yaml_text(key), ": ", text_of_word(word)), here);
       }
     }
     const auto* list = std::get_if<TypedSectionList>(&f.target);
@@ -121,7 +124,7 @@ std::string expected(const Field& field, const char* or_same) {
 static std::string map_text(const std::map<std::string, std::string>& words) {
   std::string out;
   for (const auto& [key, word] : words) {
-    out += concat_to_string(out.empty() ? "" : ", ", yaml_text(key), ": ", yaml_text(word));
+    out += concat_to_string(out.empty() ? "" : ", ", yaml_text(key), ": ", text_of_word(word));
   }
   return out.empty() ? "" : concat_to_string("{", out, "}");
 }
@@ -135,7 +138,7 @@ std::string value_text(const Field& field) {
   std::vector<std::string> words;
   for (const Scalar& each : v->scalars({})) {
     words.push_back(std::visit(Overloaded{[&](const Choice& c) { return field.names[c.get()]; },
-                                          [](const std::string* p) { return yaml_text(*p); },
+                                          [](const std::string* p) { return text_of_word(*p); },
                                           [](const auto* p) { return concat_to_string(*p); }},
                                each));
   }

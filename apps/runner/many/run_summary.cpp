@@ -19,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kStopped = "stopped";
+
 // The "eval" lines of metrics.jsonl, and the step and the epoch of the last line.
 struct Evaluations {
   std::vector<Json> rows{};
@@ -95,7 +97,7 @@ void read_end(const fs::path& file, RunSummary& out) {
   out.code = end.value("code", -1);
   const std::string reason = end.value("reason", "");
   if (out.code == kExitOk) {
-    out.state = reason;
+    out.state = reason == kPaused ? kStopped : reason;
   } else {
     out.state = out.code == kExitInterrupted ? "interrupted" : "failed";
     out.message = reason;
@@ -122,7 +124,7 @@ std::chrono::system_clock::time_point written_at(const fs::path& file) {
 }  // namespace
 
 bool RunSummary::is_complete() const { return code == kExitOk && !is_paused(); }
-bool RunSummary::is_paused() const { return code == kExitOk && state == kPaused; }
+bool RunSummary::is_paused() const { return code == kExitOk && state == kStopped; }
 
 const double* RunSummary::find(const std::string& metric) const {
   const auto found = std::ranges::find(metrics, metric, &std::pair<std::string, double>::first);

@@ -14,7 +14,8 @@ namespace taper::v0::runner {
 struct RunSummary {
   fs::path dir{};
   // "running" while a process holds the run's lock; otherwise why the run has ended: "finished",
-  // "early stopping", "interrupted", "failed", or "killed" if its process could not say.
+  // "early stopping", "time limit", "stopped" (as requested), "interrupted", "failed", or "killed"
+  // if its process could not say.
   std::string state{};
   int code = -1;                 // the exit code of the process; -1: none was recorded
   std::string message{};         // of the error, if the run has failed

@@ -11,6 +11,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/schema.h"
+#include "apps/runner/config/variables.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/settings/short_forms.h"
 
@@ -30,6 +31,9 @@ the file: `train.epochs=3`, `model.layers.0.linear=64`, `optimizer={type: adam, 
 - `include: base.yaml` (or a list) names base files, relative to the file that includes them. Maps are
   merged key by key, unless their `type` differs. All other values replace those of the base file.
 - `null` removes an optional value.
+- `${data.block_size}` is the value at that path, as the file or an override gives it, and `${env:NAME}` is an
+  environment variable. Quote them within `{}`: `{path: "${env:HOME}/photos"}`. `$${` is the text `${`. A
+  run's `config.yaml` has the values.
 - Short forms: `optimizer: adam` for `{type: adam}`, one number for a list of one (`hidden: 128`),
   `early_stopping: true` for its defaults and `false` for null, and `data: {path: FILE}` without a type,
   which follows from the name of the file or folder. A run's `config.yaml` has the full forms.
@@ -207,6 +211,10 @@ static RunConfig config_of(std::optional<Node> root, std::vector<Problem> proble
   if (const Node* include = root->find("include")) {
     problems.push_back({include->key_place, "include can only be used in a file"});
   }
+  const std::size_t known = problems.size();
+  replace_variables(*root, problems);
+  // The values that could not be replaced would only lead to misleading problems.
+  if (problems.size() > known) throw ConfigError(report(std::move(problems)));
   complete_config(*root, is_data, problems);
   RunConfig config;
   config.name = name;

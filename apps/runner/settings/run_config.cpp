@@ -88,6 +88,12 @@ bool GoalConfig::is_max() const {
   return is_better_when_greater(metric);
 }
 
+std::vector<GoalConfig> EarlyStoppingConfig::goals_to_watch() const {
+  std::vector<GoalConfig> out = {*this};
+  for (const std::string& name : also) out.push_back({.metric = name});
+  return out;
+}
+
 GoalConfig best_goal(const TrainConfig& c) {
   if (c.best) return *c.best;
   return c.early_stopping ? GoalConfig(*c.early_stopping) : GoalConfig();
@@ -157,6 +163,13 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
        is_measured([&c] { return c.train.best.value_or(GoalConfig()).metric; })},
       {"train.early_stopping.metric", kMeasured, is_measured([&c] {
          return c.train.early_stopping ? c.train.early_stopping->metric : std::string("loss");
+       })},
+      {"train.early_stopping.also", kMeasured, fits_task([&c](Task known) {
+         const std::vector<std::string> all = metrics_of(c, known);
+         return !c.train.early_stopping ||
+                std::ranges::all_of(c.train.early_stopping->also, [&](const std::string& name) {
+                  return name == "loss" || std::ranges::count(all, name) > 0;
+                });
        })},
       {"schedule.metric", kMeasured,
        is_measured([&c] { return metric_of(c.schedule).value_or("loss"); })}};

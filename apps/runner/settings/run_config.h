@@ -97,12 +97,19 @@ struct GoalConfig {
 };
 
 struct EarlyStoppingConfig : GoalConfig {
-  int64_t patience = 5;
+  std::vector<std::string> also{};
+  int64_t patience = 5, start_after = 0;
 
   template <class V> void describe(V& v) {
     GoalConfig::describe(v);
+    v("also", also, goals(),
+      "other metrics: the run stops if none of them improves, nor `metric`, which alone chooses "
+      "the weights to save");
     v("patience", patience, kCount, "evaluations without improvement that are tolerated");
+    v("start_after", start_after, kCountOrNone, "first evaluations that do not count");
   }
+  // Returns the goals of `metric` and of `also`.
+  std::vector<GoalConfig> goals_to_watch() const;
 };
 
 struct EmaConfig {

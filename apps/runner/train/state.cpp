@@ -188,7 +188,22 @@ bool RunState::update_best(Best& so_far, const GoalConfig& goal) const {
   return ++so_far.misses, false;
 }
 
+bool RunState::update_stopping(const EarlyStoppingConfig& config) {
+  const std::vector<GoalConfig> goals = config.goals_to_watch();
+  stopping.resize(goals.size());
+  const int64_t misses = stopping[0].misses;
+  bool has_improved = false;
+  for (size_t i = 0; i < goals.size(); ++i)
+    has_improved = update_best(stopping[i], goals[i]) || has_improved;
+  const bool counts = ++evaluations > config.start_after && !has_improved;
+  stopping[0].misses = counts ? misses + 1 : 0;
+  return stopping[0].misses >= config.patience;
+}
+
 std::string to_json(const RunState& s) {
+  const Best first = s.stopping.empty() ? Best() : s.stopping[0];
+  Json also = Json::array();
+  for (size_t i = 1; i < s.stopping.size(); ++i) also.push_back(json_of(s.stopping[i]));
   Json metrics = Json::object();
   for (const auto& [name, x] : s.metrics.values) metrics[name] = x;
   return Json{{"step", s.step},
@@ -198,7 +213,9 @@ std::string to_json(const RunState& s) {
               {"metrics_bytes", s.metrics_bytes},
               {"metrics_crc32", s.metrics_crc.value_or(0)},
               {"best", json_of(s.best)},
-              {"early_stopping", json_of(s.stopping)},
+              {"early_stopping", json_of(first)},
+              {"early_stopping_also", also},
+              {"evaluations", s.evaluations},
               {"metrics", metrics},
               {"confusion", s.metrics.confusion},
               {"lr_scale", s.lr_scale},
@@ -223,7 +240,10 @@ RunState state_from_json(const std::string& text, int64_t batches_per_epoch) try
     s.metrics_crc = uint32_t(count(json, "metrics_crc32", 0, UINT32_MAX));
   }
   s.best = best_of(json.at("best"));
-  s.stopping = best_of(json.at("early_stopping"));
+  s.stopping = {best_of(json.at("early_stopping"))};
+  for (const Json& each : json.value("early_stopping_also", Json::array()))
+    s.stopping.push_back(best_of(each));
+  s.evaluations = json.contains("evaluations") ? count(json, "evaluations") : 0;
   for (const auto& [name, x] : json.at("metrics").items()) {
     s.metrics.values.push_back({name, number_of(x)});
   }

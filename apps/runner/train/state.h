@@ -90,11 +90,14 @@ struct RunState {
   PhiloxKey random{};
   uint64_t metrics_bytes = 0;             // size of metrics.jsonl
   std::optional<uint32_t> metrics_crc{};  // CRC-32 of these bytes
-  Best best{}, stopping{};
-  Metrics metrics{};           // of the last evaluation
-  int64_t evaluated_step = 0;  // the step of the last evaluation; 0: there was none, or it is not
-                               // known
-  double lr_scale = 1;         // halved by every rollback to a checkpoint
+  Best best{};
+  std::vector<Best> stopping{};  // of each goal of early stopping; the first one's `misses` is the
+                                 // number of evaluations in which none has improved
+  int64_t evaluations = 0;       // that early stopping has seen
+  Metrics metrics{};             // of the last evaluation
+  int64_t evaluated_step = 0;    // the step of the last evaluation; 0: there was none, or it is not
+                                 // known
+  double lr_scale = 1;           // halved by every rollback to a checkpoint
   int64_t rollbacks = 0, skipped = 0;
   std::string reason{};   // why the run ended before its last step; empty: it did not
   bool is_extra = false;  // a rollback uses the checkpoint only if all others are extra, too
@@ -105,6 +108,9 @@ struct RunState {
   // Compares the last evaluation with the best one so far. If it is better, stores it in `so_far`
   // and returns true. Otherwise, or if the value is NaN, counts an evaluation without improvement.
   bool update_best(Best& so_far, const GoalConfig& goal) const;
+  // Compares the last evaluation with the best ones for early stopping. Returns whether it is time
+  // to stop.
+  bool update_stopping(const EarlyStoppingConfig& config);
 };
 
 inline constexpr const char* kState = "state.json";

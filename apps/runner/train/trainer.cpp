@@ -353,10 +353,8 @@ bool Trainer::evaluate_and_log() {
   if (observer_) observer_->on_eval(state_.step, data_.evaluated_name(), state_.metrics);
   begun_.reset();
   const bool may_decide = data_.may_decide();
-  if (may_decide && c.early_stopping && !state_.update_best(state_.stopping, *c.early_stopping) &&
-      state_.stopping.misses >= c.early_stopping->patience) {
+  if (may_decide && c.early_stopping && state_.update_stopping(*c.early_stopping))
     end_early("early stopping");
-  }
   if (may_decide && training_.plateau && state_.step > config_.schedule.warmup) {
     training_.plateau->step(state_.metrics[metric_of(config_.schedule).value()]);
   }
