@@ -24,11 +24,12 @@ using Words = std::vector<std::string>;
 
 // Returns the built-in commands in the order of `taper --help`.
 std::vector<Command> own_commands() {
-  return {train_command(),     eval_command(),     verify_command(), predict_command(),
-          generate_command(),  inspect_command(),  info_command(),   sweep_command(),
-          list_command(),      record_command(),   check_command(),  bless_command(),
-          diff_command(),      bisect_command(),   trace_command(),  report_command(),
-          reproduce_command(), coverage_command(), export_command(), schema_command()};
+  return {train_command(),    eval_command(),      verify_command(),   predict_command(),
+          generate_command(), inspect_command(),   info_command(),     sweep_command(),
+          lr_find_command(),  list_command(),      record_command(),   check_command(),
+          bless_command(),    diff_command(),      bisect_command(),   trace_command(),
+          report_command(),   reproduce_command(), coverage_command(), export_command(),
+          schema_command()};
 }
 
 CLI::Option* add_words(CLI::App& app, const Field& field) {

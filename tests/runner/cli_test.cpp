@@ -130,7 +130,7 @@ std::string data(const std::string& text) {
 const std::vector<std::string> kCommands = {"train",  "eval",   "predict",   "generate", "info",
                                             "record", "check",  "bless",     "coverage", "trace",
                                             "diff",   "report", "reproduce", "schema",   "verify",
-                                            "export", "bisect", "sweep",     "list"};
+                                            "export", "bisect", "sweep",     "list",     "lr-find"};
 
 TEST_F(Cli, EveryCommandHasHelpWithExamples) {
   const Outcome outcome = taper({"--help"});
@@ -216,12 +216,15 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"sweep", "--trials", true, 1, 1e5},
       {"sweep", "--seed", true, 0, 1e99},
       {"sweep", "--jobs", true, 1, 1024},
+      {"lr-find", "--steps", true, 10, 1e5},
+      {"lr-find", "--low", false, 1e-12, 1e6},
+      {"lr-find", "--high", false, 1e-12, 1e6},
   };
   // Every option that the help calls a number is in the table.
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 27);
+  EXPECT_EQ(numbers, 30);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));
@@ -242,7 +245,7 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
                      {o.name + 2, "expected ", concat_to_string("got '", word, "'")});
     }
     // Correct numbers are accepted; the error is then that the run is missing.
-    const bool takes_config = o.verb == std::string("train") || o.verb == std::string("sweep");
+    const bool takes_config = std::set<std::string>{"train", "sweep", "lr-find"}.contains(o.verb);
     const int missing = takes_config ? 2 : 66;
     for (const char* word : {"1", "2", "0.1"}) {
       const double value = std::atof(word);

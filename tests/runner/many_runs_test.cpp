@@ -11,11 +11,15 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/many/lr_find.h"
 #include "apps/runner/many/run_list.h"
 #include "apps/runner/many/run_summary.h"
 #include "apps/runner/many/search_space.h"
 #include "apps/runner/many/sweep.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/train/train.h"
+#include "framework/base/log.h"
+#include "framework/io/text_utils.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
 #include "tests/text.h"
@@ -90,6 +94,31 @@ TEST_F(ManyRuns, AStoppedRunGoesOnToTheSameNumbers) {
   expect_same_numbers("whole", "parts");
   expect_says(taper({"train", "t.yaml", "--stop-after-steps", "3", "--stop-after-epochs", "3"}),
               kExitConfig, {"give either --stop-after-steps or --stop-after-epochs"});
+}
+
+// --- long steps ---
+
+struct Sleeper : Observer {
+  bool on_step(int64_t step, double, double) override {
+    if (step == 1) std::this_thread::sleep_for(std::chrono::milliseconds(10'100));
+    return step < 3;
+  }
+};
+
+TEST_F(ManyRuns, ALongStepIsWarnedOfOnce) {
+  std::vector<std::string> warnings;
+  const LogGuard log([&](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarning) warnings.push_back(text);
+    return false;
+  });
+  Sleeper sleeper;
+  RunConfig config = load_config_text(
+      "device: cpu\ndata: {type: digits, train_size: 64, test_size: 16}\n"
+      "train: {steps: 9, batch_size: 8}\n");
+  train(config, at_ / "slow", {.observer = &sleeper});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0], "a step takes 10 s, and the remaining 7 steps about 0.0 hours"))
+      << warnings[0];
 }
 
 // --- seeds and folds ---
@@ -358,6 +387,57 @@ TEST_F(ManyRuns, TrialsThatDivergeComeLast) {
   expect_says(taper({"sweep", "t.yaml", "optimizer.rate=1..2", "--out", "f"}), kExitConfig,
               {"optimizer.rate"});
   expect_says(taper({"sweep", "t.yaml", "train.epochs=2"}), kExitConfig, {"nothing to search"});
+}
+
+// --- the learning rate ---
+
+TEST_F(ManyRuns, LrFindProposesARateThatTrains) {
+  const std::string text = out_of({"lr-find", "t.yaml", "--out", "rates", "--steps", "60"});
+  EXPECT_TRUE(contains(text, "proposed: optimizer.lr=")) << text;
+  const Json found = json("rates/lr_find.json");
+  const double rate = found["proposed"].get<double>();
+  EXPECT_GT(rate, 1e-5);
+  EXPECT_LT(rate, 10.0);
+  EXPECT_LE(rate, found["lowest"].get<double>());
+  // The points are the steps of the run, with their rates.
+  std::vector<Json> steps;
+  for (const std::string& line : detail::lines_of(bytes("rates/metrics.jsonl"))) {
+    const Json row = Json::parse(line);
+    if (row["kind"] == "train") steps.push_back(row);
+  }
+  ASSERT_GE(steps.size(), found["points"].size());
+  for (size_t i = 0; i < found["points"].size(); ++i) {
+    const double lr = found["points"][i]["lr"].get<double>();
+    EXPECT_NEAR(steps[i]["lr"].get<double>(), lr, 1e-6 * lr);
+    EXPECT_NEAR(steps[i]["loss"].get<double>(), found["points"][i]["loss"].get<double>(), 1e-5);
+  }
+  out_of({"report", "rates", "--to", "report.html"});
+  EXPECT_TRUE(contains(bytes("report.html"), "Loss by learning rate"));
+  // The proposed rate is better than one that is a thousand times smaller.
+  const auto loss_with = [&](double lr) {
+    const std::string dir = concat_to_string("lr", lr);
+    out_of({"train", "t.yaml", "--out", dir, concat_to_string("optimizer.lr=", lr)});
+    return *summarize_run(at_ / dir).find("validation.loss");
+  };
+  EXPECT_LT(loss_with(rate), loss_with(rate / 1000));
+  expect_says(taper({"lr-find", "t.yaml", "--low", "1", "--high", "0.1"}), kExitConfig,
+              {"--low must be below --high"});
+}
+
+TEST(LrFind, ProposesTheSteepestDescent) {
+  std::vector<RatePoint> points;
+  for (int i = 0; i < 50; ++i) {
+    const double x = -7 + 0.16 * i;  // the loss falls around 1e-3 and grows from 1e-1 on
+    const double loss = 2 - 1.5 / (1 + std::exp(-3 * (x + 3))) + (x > -1 ? (x + 1) * (x + 1) : 0);
+    points.push_back({std::pow(10, x), loss, loss});
+  }
+  const LrFindResult result = propose_rate(points);
+  EXPECT_NEAR(std::log10(result.proposed), -3, 0.17);
+  EXPECT_GT(result.lowest, result.proposed);
+  std::vector<RatePoint> rising;
+  for (int i = 1; i < 9; ++i) rising.push_back({1e-3 * i, 1.0 * i, 1.0 * i});
+  EXPECT_THROW(propose_rate(rising), Diverged);
+  EXPECT_THROW(propose_rate({}), Diverged);
 }
 
 // --- the list ---

@@ -15,7 +15,7 @@ namespace taper::v0::runner {
 
 Command train_command(), eval_command(), verify_command(), predict_command(), generate_command(),
     info_command(), schema_command(), report_command(), export_command(), inspect_command(),
-    sweep_command(), list_command();
+    sweep_command(), lr_find_command(), list_command();
 // Commands of the gate (apps/runner/gate/gate.h).
 Command record_command(), check_command(), bless_command(), trace_command(), coverage_command(),
     reproduce_command(), diff_command(), bisect_command();

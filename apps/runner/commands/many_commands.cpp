@@ -1,6 +1,7 @@
-// `taper sweep` and `taper list`.
+// `taper sweep`, `taper lr-find` and `taper list`.
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/commands/default_directory.h"
+#include "apps/runner/many/lr_find.h"
 #include "apps/runner/many/run_list.h"
 #include "apps/runner/many/sweep.h"
 #include "apps/runner/run/run_metadata.h"
@@ -37,6 +38,24 @@ struct SweepCommand : SweepOptions {
   }
 };
 
+struct LrFindCommand : LrFindOptions {
+  std::string file, out;
+  std::vector<std::string> overrides;
+
+  void describe(Schema& v) {
+    v("config", file, "YAML file that describes the run").required();
+    v("overrides", overrides, "settings that replace those of the file");
+    v("--low", low, Range{1e-12, 1e6}, "learning rate of the first step; default: 1e-7");
+    v("--high", high, Range{1e-12, 1e6}, "learning rate of the last step; default: 10");
+    v("--steps", steps, Range{10, 100'000}, "number of steps; default: 100");
+    v("--out", out, "directory of the run; default: runs/NAME/DATE-ID");
+  }
+  int operator()() const {
+    const std::string dir = out.empty() ? default_directory(load_run_config(file, {}).name) : out;
+    return print(to_text(find_rate(file, overrides, dir, *this)) + "run: " + dir + "\n");
+  }
+};
+
 struct ListCommand {
   std::string folder = "runs", sort = "age";
   bool is_json = false;
@@ -63,6 +82,12 @@ Command sweep_command() {
       "taper sweep digits.yaml optimizer.lr=1e-4..1e-2:log 'model.hidden=[64]|[128,64]'\n"
       "taper sweep digits.yaml optimizer.lr=1e-4..1e-2:log --trials 27 --halving --out runs/s\n"
       "taper sweep digits.yaml optimizer.lr=1e-4..1e-2:log --trials 40 --out runs/s --resume auto");
+}
+
+Command lr_find_command() {
+  return command_of<LrFindCommand>("lr-find", "Propose a learning rate by a short run",
+                                   "taper lr-find digits.yaml\n"
+                                   "taper lr-find digits.yaml --steps 200 --out runs/rates");
 }
 
 Command list_command() {

@@ -22,6 +22,7 @@ struct RunFiles {
   std::string name;
   std::vector<Json> metrics, timing;
   Json env, data, end;  // {} if the file is missing
+  Json rates;           // lr_find.json
   std::string config, samples;
 };
 
@@ -72,6 +73,7 @@ RunFiles read_run(const fs::path& dir) {
           read_metadata(dir / "env.json"),
           read_metadata(dir / "data.json"),
           read_metadata(dir / "exit.json"),
+          read_metadata(dir / "lr_find.json"),
           read_text(dir / "config.yaml"),
           read_text(dir / "samples.txt")};
 }
@@ -121,6 +123,26 @@ std::vector<Chart> charts_of(const std::vector<RunFiles>& runs) {
     }
   }
   return charts;
+}
+
+// Returns the chart of `taper lr-find`, without series if no run has its points.
+Chart rate_chart(const std::vector<RunFiles>& runs) {
+  Chart chart{.title = "Loss by learning rate", .x_name = "learning rate", .is_x_log = true};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].rates.contains("points") || !runs[i].rates["points"].is_array()) continue;
+    Series loss{.label = runs[i].name, .color = int(i % 8)};
+    Series average{.label = concat_to_string(runs[i].name, " (average)"),
+                   .color = loss.color,
+                   .is_sparse = true};
+    for (const Json& point : runs[i].rates["points"]) {
+      for (const auto& [series, key] : {std::pair(&loss, "loss"), {&average, "average"}}) {
+        series->x.push_back(point.value("lr", 0.0));
+        series->y.push_back(point.value(key, 0.0));
+      }
+    }
+    chart.series.insert(chart.series.end(), {loss, average});
+  }
+  return chart;
 }
 
 std::string shown_value(const Json& value) {
@@ -254,6 +276,7 @@ void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   std::string page = concat_to_string(
       kHead, "<h1>Training runs</h1>\n", table(runs, summary),
       "<p>Full lines: training. Dashed with marks: evaluation.</p>\n<div class=\"charts\">\n");
+  page += svg(rate_chart(runs));
   for (const Chart& chart : charts_of(runs)) page += svg(chart);
   page += "</div>\n";
   for (const RunFiles& run : runs)

@@ -75,7 +75,7 @@ struct Frame {
   double top(double v) const { return kHeight - kBottom - y.place(v) * (kHeight - kTop - kBottom); }
 };
 
-std::string grid(const Frame& frame) {
+std::string grid(const Frame& frame, const std::string& x_name) {
   const double bottom = kHeight - kBottom, right = kWidth - kRight;
   std::string out =
       fmt::format(R"(<path class="axis" d="M{} {}V{}H{}"/>)", kLeft, kTop, bottom, right);
@@ -92,7 +92,8 @@ std::string grid(const Frame& frame) {
     const double left = frame.left(v);
     mark(fmt::format("M{:.1f} {}v4", left, bottom).c_str(), "x", left, bottom + 18, v);
   }
-  return out + fmt::format(R"(<text class="x" x="{}" y="{}">step</text>)", kWidth / 2, kHeight - 6);
+  return out + fmt::format(R"(<text class="x" x="{}" y="{}">{}</text>)", kWidth / 2, kHeight - 6,
+                           escaped(x_name));
 }
 
 // Returns the indices of the points to draw. A long series is reduced to the lowest and the highest
@@ -142,7 +143,7 @@ std::string svg(const Chart& chart) {
     }
   }
   if (frame.x.low > frame.x.high) return "";
-  frame.x.choose_scale(false);
+  frame.x.choose_scale(chart.is_x_log);
   frame.y.choose_scale(chart.may_be_log);
   std::string lines, above, legend;
   for (const Series& s : chart.series) {
@@ -154,8 +155,8 @@ std::string svg(const Chart& chart) {
       "<figure><figcaption>{0}{1}</figcaption><div class=\"legend\">{6}</div>\n"
       R"(<svg viewBox="0 0 {2} {3}" role="img" aria-label="{0}">{4}{5}</svg></figure>)"
       "\n",
-      escaped(chart.title), frame.y.is_log ? " (log)" : "", kWidth, kHeight, grid(frame),
-      lines + above, legend);
+      escaped(chart.title), frame.y.is_log ? " (log)" : "", kWidth, kHeight,
+      grid(frame, chart.x_name), lines + above, legend);
 }
 
 std::string escaped(const std::string& text) {

@@ -18,11 +18,14 @@ struct Series {
 struct Chart {
   std::string title;
   bool may_be_log = true;
+  std::string x_name = "step";
+  bool is_x_log = false;
   std::vector<Series> series{};
 };
 
-// Draws the chart over steps. Both axes span the finite points. The vertical axis is logarithmic if
-// may_be_log is set, all values are above zero, and the largest is more than 30 times the smallest.
+// Draws the chart. Both axes span the finite points. The vertical axis is logarithmic if may_be_log
+// is set, all values are above zero, and the largest is more than 30 times the smallest; so is the
+// horizontal axis if is_x_log is set.
 // Returns "" for a chart without points.
 std::string svg(const Chart& chart);
 

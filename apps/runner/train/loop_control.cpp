@@ -1,5 +1,6 @@
-// Requests from outside the training loop: signals, the caller's stop token, the time limit, and
-// the interval of checkpoints. With several ranks, all ranks act on a request after the same step.
+// Requests from outside the training loop: signals, the caller's stop token and options, the time
+// limit, and the interval of checkpoints. With several ranks, all ranks act on a request after the
+// same step.
 #include <algorithm>
 #include <cmath>
 #include <locale>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/base/process.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/trainer.h"
@@ -76,6 +78,37 @@ LoopControl Trainer::loop_control() {
   own.reads = true;
   own.signal = signal_of(signals, ranks_);
   return own;
+}
+
+void Trainer::set_options(const TrainOptions& options) {
+  stop_ = options.stop;
+  stop_at_ = options.stop_at;
+  if (options.stop_after_epochs > 0) pause_at_ = options.stop_after_epochs * length_.per_epoch;
+  if (options.stop_after_steps > 0) pause_at_ = options.stop_after_steps;
+  const bool is_past = pause_at_ > 0 && state_.step > pause_at_;
+  require<ConfigError>(!is_past, "the checkpoint has ", state_.step,
+                       " steps, and the run is to stop after ", pause_at_, "; increase ",
+                       options.stop_after_steps > 0
+                           ? for_caller("--stop-after-steps", "TrainOptions.stop_after_steps")
+                           : for_caller("--stop-after-epochs", "TrainOptions.stop_after_epochs"),
+                       ", or leave it out");
+}
+
+// Ends the run if that is requested. At this point the step is saved. A signal throws Interrupted,
+// because the run is to be resumed. Other requests end the run as if this had been its last step.
+void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
+  require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
+                       " at step ", state_.step, " of ", length_.steps,
+                       ", which is saved; continue with ", resume_auto());
+  if (plan.stops && !has_ended()) end_early("another config");
+  if (!(control.is_late || plan.pauses) || plan.run_ends || has_ended()) return;
+  evaluate_and_end(plan.pauses ? kPaused : "time limit");
+}
+
+// The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
+void Trainer::evaluate_and_end(const char* reason) {
+  if (state_.evaluated_step != state_.step) evaluate_and_log();
+  end_early(reason);
 }
 
 }  // namespace taper::v0::runner

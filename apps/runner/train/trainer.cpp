@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
@@ -23,6 +25,7 @@ namespace taper::v0::runner {
 namespace {
 
 constexpr int64_t kMaxRollbacks = 5;
+constexpr double kLongStep = 10;  // seconds
 constexpr const char* kPlan = "stopping after this step";
 constexpr const char* kAdvice =
     ": lower optimizer.lr, set train.clip_norm, or check the data for extreme values; with "
@@ -70,20 +73,6 @@ TrainResult Trainer::run() try {
 } catch (...) {
   rescue(std::current_exception());
   throw;
-}
-
-void Trainer::set_options(const TrainOptions& options) {
-  stop_ = options.stop;
-  stop_at_ = options.stop_at;
-  if (options.stop_after_epochs > 0) pause_at_ = options.stop_after_epochs * length_.per_epoch;
-  if (options.stop_after_steps > 0) pause_at_ = options.stop_after_steps;
-  const bool is_past = pause_at_ > 0 && state_.step > pause_at_;
-  require<ConfigError>(!is_past, "the checkpoint has ", state_.step,
-                       " steps, and the run is to stop after ", pause_at_, "; increase ",
-                       options.stop_after_steps > 0
-                           ? for_caller("--stop-after-steps", "TrainOptions.stop_after_steps")
-                           : for_caller("--stop-after-epochs", "TrainOptions.stop_after_epochs"),
-                       ", or leave it out");
 }
 
 void Trainer::begin() {
@@ -238,24 +227,21 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   end_if_requested(plan, control);
 }
 
-// Ends the run if that is requested. At this point the step is saved. A signal throws Interrupted,
-// because the run is to be resumed. Other requests end the run as if this had been its last step.
-void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
-  require<Interrupted>(control.signal.empty() || plan.run_ends, "ended by ", control.signal,
-                       " at step ", state_.step, " of ", length_.steps,
-                       ", which is saved; continue with ", resume_auto());
-  if (plan.stops && !has_ended()) end_early("another config");
-  if (!(control.is_late || plan.pauses) || plan.run_ends || has_ended()) return;
-  evaluate_and_end(plan.pauses ? kPaused : "time limit");
-}
-
-// The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
-void Trainer::evaluate_and_end(const char* reason) {
-  if (state_.evaluated_step != state_.step) evaluate_and_log();
-  end_early(reason);
-}
-
 // --- losses ---
+
+// Users of a slow machine should not wait for an hour before they learn that a run takes a week.
+void Trainer::warn_of_long_steps(int64_t steps) {
+  const double trained = log_.timings.training();
+  const double each = (trained - std::exchange(trained_, trained)) / double(steps);
+  if (each < kLongStep || has_warned_of_long_steps_) return;
+  has_warned_of_long_steps_ = true;
+  const int64_t left = length_.steps - state_.step;
+  report(
+      fmt::format("a step takes {:.0f} s, and the remaining {} steps about {:.1f} hours; a "
+                  "smaller train.batch_size, a smaller model, train.precision=bf16 or a GPU "
+                  "makes steps shorter",
+                  each, left, each * double(left) / 3600));
+}
 
 bool Trainer::read_losses() {
   read_ = Clock::now();
@@ -264,6 +250,7 @@ bool Trainer::read_losses() {
   if (done.empty()) return true;
   const std::vector<float> read =
       waiting_for(*training_.model, config_.model, [&] { return window_.cpu().to_floats(); });
+  warn_of_long_steps(std::ssize(done));
   ranks_.check();  // if a rank has failed, the numbers of the last step are wrong
   step_.allow_updates();
   int64_t step = state_.step - std::ssize(done);

@@ -138,6 +138,8 @@ class Trainer {
   // Calls f on the first rank, which writes the files. If f throws, all ranks throw.
   void on_first(const std::function<void()>& f);
 
+  void warn_of_long_steps(int64_t steps);
+
   // --- losses that are not finite ---
 
   bool is_overflow(float loss) const;
@@ -221,6 +223,8 @@ class Trainer {
   std::stop_token stop_;
   Clock::time_point read_{}, saved_{};  // when losses were last read and when the last checkpoint
                                         // was written
+  double trained_ = 0;                  // seconds of training when losses were last read
+  bool has_warned_of_long_steps_ = false;
   std::optional<Profiler> profiler_;
 };
 
