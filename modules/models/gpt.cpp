@@ -1,8 +1,10 @@
 #include "modules/models/gpt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
+#include "autograd/activation_checkpoint.h"
 #include "autograd/autocast.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/matmul_ops.h"
@@ -26,6 +28,13 @@ Tensor for_product(LayerNorm& norm, const Tensor& x) {
 Tensor dropped_onto(Dropout& dropout, const Tensor& x, const Tensor& residual) {
   if (dropout.has_hooks()) return residual + dropout(x);
   return dropout_add(x, dropout.p, dropout.is_training(), residual);
+}
+
+// Returns whether a module below this one has hooks.
+bool has_hooks_below(const Module& module) {
+  return std::ranges::any_of(module.children(), [](const auto& child) {
+    return child.second->has_hooks() || has_hooks_below(*child.second);
+  });
 }
 
 }  // namespace
@@ -88,6 +97,11 @@ GPTBlock::GPTBlock(const GPTOptions& o)
       mlp(*this, "mlp", o) {}
 
 Tensor GPTBlock::forward(const Tensor& x) {
+  if (!recompute || has_hooks_below(*this)) return compute(x);
+  return checkpoint([this](const std::vector<Tensor>& inputs) { return compute(inputs[0]); }, {x});
+}
+
+Tensor GPTBlock::compute(const Tensor& x) {
   if (attn->has_hooks() || mlp->has_hooks()) {
     const Tensor attended = x + attn(ln_1(x));
     return attended + mlp(ln_2(attended));

@@ -87,6 +87,13 @@ class GPTBlock : public Cloneable<GPTBlock> {
   Child<CausalSelfAttention> attn;
   Child<LayerNorm> ln_2;
   Child<GPTMLP> mlp;
+  // If true, the block keeps only its input for the backward pass, which computes the block again
+  // (checkpoint()). Results and gradients keep their bits. Ignored while a module of the block has
+  // hooks, which would otherwise run twice.
+  bool recompute = false;
+
+ private:
+  Tensor compute(const Tensor& x);
 };
 
 // The model without its head. Maps tokens [B, T] to [B, T, n_embd].

@@ -331,7 +331,7 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnceInTheOrderOfTheFile) {
       "clip_norm, "
       "clip_value, precision, ema, log_every, eval_every, eval_batches, sample_every, "
       "eval_batch_size, "
-      "early_stopping, best, time_limit, on_nan, graph, profile, tensorboard");
+      "early_stopping, best, time_limit, on_nan, graph, recompute, profile, tensorboard");
 }
 
 TEST_F(ConfigTest, LongLinesAreCutAroundTheCaret) {
@@ -685,8 +685,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "accumulate: 1\n"
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
             "  eval_batches: 0\n  sample_every: 0\n"
-            "  on_nan: stop\n  graph: auto\n  "
-            "tensorboard: false\n"
+            "  on_nan: stop\n  graph: auto\n  recompute: none\n  tensorboard: false\n"
             "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
             "log:\n  level: info\n  console: true\n  file: log.txt\n  format: text\n"
             "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"

@@ -36,6 +36,11 @@ constexpr GraphCase kGraphCases[] = {
      "schedule: {type: plateau, patience: 0, warmup: 3}\n"
      "train: {steps: 40, batch_size: 8, eval_every: 9, eval_batches: 2, precision: bf16,\n"
      "        best: {metric: loss}, log_every: 2}\n"},
+    {"recomputed",
+     "data: {type: text, path: text.txt, block_size: 16}\n"
+     "model: {type: gpt, n_layer: 2, n_head: 2, n_embd: 16, dropout: 0.1}\n"
+     "optimizer: {type: adamw, lr: 0.01}\n"
+     "train: {steps: 20, batch_size: 8, precision: bf16, recompute: block}\n"},
     {"rows",
      "data: {type: csv, path: rows.csv, task: regression, on_device: never}\n"
      "model: {type: mlp, hidden: [64], dropout: 0.1}\n"

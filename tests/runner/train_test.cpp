@@ -235,6 +235,7 @@ TEST_F(Train, MemoryIsWhatValidateForetells) {
       {"rows", "model={type: mlp, hidden: [400, 400]}"},
       {"text"},
       {"text", "train.precision=bf16", "train.batch_size=16"},
+      {"text", "train.recompute=block", "model.n_layer=6", "train.batch_size=16"},
   };
   for (const Words& c : cases) {
     expect_trains(c[0], "r", {c.begin() + 1, c.end()});

@@ -15,6 +15,7 @@
 #include "apps/runner/run/batches.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/training_model.h"
 #include "autograd/node.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
@@ -259,7 +260,7 @@ void MemoryEstimate::add(const char* name, int64_t bytes, const std::string& not
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks) {
   const EstimateGuard guard;
-  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
+  const std::unique_ptr<Module> model = build_training_model(config, data, DeviceType::kCpu);
   const EstimateSite site{holds_data, ranks.device().is_cuda(), ranks.size()};
   return estimate_parts(config, data, *model, site).total;
 }
@@ -285,7 +286,7 @@ int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
   if (config.train.eval_batch_size || info.vocab_size() > 0) return usual;
   const EstimateGuard guard;
   try {
-    const std::unique_ptr<Module> model = build_model(config.model, info, DeviceType::kCpu);
+    const std::unique_ptr<Module> model = build_training_model(config, info, DeviceType::kCpu);
     return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
                                    [&] { return total_memory(ranks.device()); });
   } catch (const std::exception&) {

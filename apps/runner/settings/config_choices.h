@@ -32,6 +32,15 @@ struct GraphValues {
 };
 using Graph = TextEnum<GraphValues>;
 
+// What the backward pass computes again instead of keeping it from the forward pass.
+struct RecomputeValues {
+  enum class Value : uint8_t { kNone, kBlock };
+  static constexpr Value kNone = Value::kNone, kBlock = Value::kBlock;
+  static constexpr const char* kOption = "recompute";
+  static constexpr const char* kWords[] = {"none", "block"};
+};
+using Recompute = TextEnum<RecomputeValues>;
+
 struct ReduceValues {
   enum class Value : uint8_t { kFp32, kBf16 };
   static constexpr Value kFp32 = Value::kFp32, kBf16 = Value::kBf16;

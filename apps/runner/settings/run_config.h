@@ -149,6 +149,7 @@ struct TrainConfig {
   std::optional<std::string> time_limit;  // in the form that seconds_of() reads
   OnNan on_nan = OnNan::kStop;
   Graph graph = Graph::kAuto;
+  Recompute recompute = Recompute::kNone;
   std::optional<ProfileConfig> profile;
   bool tensorboard = false;
 
@@ -184,6 +185,9 @@ struct TrainConfig {
     v("graph", graph,
       "replay steps as a CUDA graph; auto: on a GPU, unless your program registered the model; its "
       "forward must do the same in each step");
+    v("recompute", recompute,
+      "block: save memory by keeping only the inputs of a gpt's blocks for the backward pass, "
+      "which computes the blocks again");
     v("profile", profile,
       "trace some steps, without a CUDA graph, into trace.json for ui.perfetto.dev");
     v("tensorboard", tensorboard, "also write an event file for TensorBoard");

@@ -8,6 +8,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/json_reader.h"
+#include "apps/runner/settings/training_model.h"
 #include "apps/runner/train/preflight.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/norm_layers.h"
@@ -22,7 +23,7 @@ using NamedTensors = std::vector<NamedTensor>;
 
 std::unique_ptr<Module> seeded_model(const RunConfig& config, const DataInfo& data, Device device) {
   manual_seed(config.seed);
-  return build_model(config.model, data, device);
+  return build_training_model(config, data, device);
 }
 
 void add(NamedTensors& all, const std::string& prefix, const NamedTensors& part) {

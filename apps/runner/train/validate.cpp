@@ -14,6 +14,7 @@
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/training_model.h"
 #include "apps/runner/train/preflight.h"
 #include "apps/runner/train/state.h"
 #include "apps/runner/train/trainer.h"
@@ -59,7 +60,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   std::optional<kernels::SkipDrawsGuard> skip_initialization;
   if (!losses().make(config.loss, loss_site(data)).takes_probabilities)
     skip_initialization.emplace();
-  const std::unique_ptr<Module> model = build_model(config.model, data, DeviceType::kCpu);
+  const std::unique_ptr<Module> model = build_training_model(config, data, DeviceType::kCpu);
   load_init(*model, config.model, config.data.base);
   const auto optimizer =
       build_optimizer(config.optimizer, optimizer_site(config.optimizer, *model));
