@@ -6,6 +6,7 @@
 #include <cctype>
 #include <ranges>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/base/error.h"
@@ -26,6 +27,12 @@ inline std::string folded(std::string text) {
 // Returns "a.b" for "a" and "b"; the key alone if the path is empty.
 inline std::string join_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : concat_to_string(path, ".", key);
+}
+
+// Returns whether the path of a key is `section` or is below it.
+inline bool is_in_section(const std::string& path, std::string_view section) {
+  return path.starts_with(section) &&
+         (path.size() == section.size() || path[section.size()] == '.');
 }
 
 // The first line in which two texts differ. `a` or `b` is empty if that text has no such line.

@@ -46,7 +46,7 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw) {
   const bool fits = raw.dtype() == dtype || (raw.is_floating_point() && is_floating_point(dtype));
   require<TypeError>(fits, "predict(): expected raw samples of ", dtype, ", but got ", raw.dtype());
   const Tensor x = source->prepared(info, raw.to(run.device, dtype));
-  const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(kFloat32);
+  const Tensor y = run_model(*run.model, run.config.model, run.info, x).to(run.device, kFloat32);
   if (info.task == Task::kLanguage) return y;
   const Tensor out = losses().make(run.config.loss, loss_site(info)).prediction(y);
   if (info.task != Task::kRegression || info.series) return out;  // a series has its own scale

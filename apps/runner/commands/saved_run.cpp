@@ -11,6 +11,7 @@
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
+#include "apps/runner/settings/placement.h"
 #include "framework/base/log.h"
 #include "framework/kernels/random/random.h"
 
@@ -167,7 +168,7 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
   require_room_for(run.info, state, data);
   {
     const kernels::SkipDrawsGuard uninitialized;  // the weights are loaded from the file below
-    run.model = build_model(run.config.model, run.info, run.device);
+    run.model = build_placed_model(run.config, run.info, run.device);
   }
   failing_as<InputError>(
       concat_to_string(weights.string(), ": ", other_model(dir, overrides, run.config)),

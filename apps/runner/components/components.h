@@ -80,9 +80,10 @@ struct Loss {
     return value(outputs, targets, reduction);
   }
 };
-// Returns loss(outputs, targets, reduction) for the loss that `config` names. If the loss rejects
-// the outputs or targets, throws ConfigError with the position of `config`, or ForeignError if the
-// user's program registered the loss.
+// Returns loss(outputs, targets, reduction) for the loss that `config` names, computed on the
+// device of the outputs, to which the targets are moved. If the loss rejects the outputs or
+// targets, throws ConfigError with the position of `config`, or ForeignError if the user's program
+// registered the loss.
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction);
 // Returns the mean loss of the samples. With weights [N] it is sum(w * l) / sum(w), where l is the

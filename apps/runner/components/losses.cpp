@@ -198,7 +198,7 @@ Losses& losses() { return Losses::registry("loss", {kLosses}); }
 
 Tensor run_loss(const Loss& loss, const Component& config, const Tensor& outputs,
                 const Tensor& targets, Reduction reduction) try {
-  return loss(outputs, targets, reduction);
+  return loss(outputs, targets.to(outputs.device()), reduction);
 } catch (const std::exception& error) {
   losses().refuse_call(config, error);
   throw;
@@ -216,7 +216,8 @@ Tensor run_mean_loss(const Loss& loss, const Component& config, const Tensor& ou
   }
   if (each.dim() > 1) each = mean(each.flatten(1), {1});
   constexpr double kTiny = 1e-30;  // all weights of a batch may be 0
-  return sum(each * weights) / clamp(sum(weights), kTiny);
+  const Tensor w = weights.to(each.device());
+  return sum(each * w) / clamp(sum(w), kTiny);
 }
 
 bool fits(const Component& loss, Task task, bool is_multi_label) {

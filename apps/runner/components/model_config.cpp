@@ -89,6 +89,12 @@ bool is_epoch(const std::string& text) {
   return parse_number(text, epoch) == std::errc() && epoch >= 1 && epoch <= 1'000'000'000;
 }
 
+bool is_device_name(const std::string& text) try {
+  return !to_string(Device(text)).empty();
+} catch (const Error&) {
+  return false;
+}
+
 bool is_rate(const std::string& text) {
   double rate = 0;
   return parse_number(text, rate) == std::errc() && rate > 0 && rate < 1e9;

@@ -1,5 +1,5 @@
-// The model of a config: its type, the file from which its weights start, and the parameters that
-// are frozen (docs/pretrained.md).
+// The model of a config: its type, the file from which its weights start, the parameters that are
+// frozen (docs/pretrained.md), and the devices of its parts (docs/placement.md).
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,15 @@ namespace taper::v0::runner {
 bool is_epoch(const std::string& text);
 // A learning rate above 0 as config maps contain it: "1e-2".
 bool is_rate(const std::string& text);
+// Returns whether the text names a device: "cpu", "cuda", "cpu:1", "cuda:1".
+bool is_device_name(const std::string& text);
 
 struct ModelConfig : Component {
   std::optional<std::string> init{};
   std::map<std::string, std::string> map{};  // patterns of the file's names and their new names
   std::vector<std::string> freeze{};         // patterns of parameters
-  std::map<std::string, std::string> unfreeze{};  // patterns of frozen parameters, and epochs
+  std::map<std::string, std::string> unfreeze{};   // patterns of frozen parameters, and epochs
+  std::map<std::string, std::string> placement{};  // patterns of modules, and devices
 
   // Chooses a model, which starts from the same file as before.
   ModelConfig& operator=(const Component& model) {
@@ -40,6 +43,12 @@ struct ModelConfig : Component {
     v("freeze", freeze, "patterns of parameters that are not trained, such as \"layer1.*\"");
     v("unfreeze", unfreeze, "patterns of frozen parameters, and the epochs that train them again")
         .of_form("the number of an epoch, at least 1", is_epoch);
+    v("placement", placement,
+      "devices of parts of the model, such as {transformer.h.6-11: cuda:1}; the rest is on "
+      "`device`")
+        .of_form(
+            concat_to_string("cpu, cuda, cpu:N or cuda:N with N from 0 to ", Device::kMaxIndex),
+            is_device_name);
   }
 };
 

@@ -6,9 +6,10 @@
 namespace taper::v0::runner {
 namespace {
 
-// The settings on which numbers do not depend.
+// The keys and sections on which numbers do not depend.
 const std::set<std::string> kIrrelevant = {"name",
                                            "device",
+                                           "model.placement",
                                            "visible_devices",
                                            "threads",
                                            "data.workers",
@@ -31,7 +32,9 @@ std::string titled(const char* head, const std::string& lines) {
 std::string relevant_differences(const std::string& a, const std::string& b) {
   std::string out;
   for (const std::string& line : lines_of(config_differences(with_defaults(a), with_defaults(b)))) {
-    if (!kIrrelevant.contains(line.substr(2, line.find(": ") - 2))) out += line + "\n";
+    const std::string key = line.substr(2, line.find(": ") - 2);
+    const auto has_it = [&](const std::string& section) { return is_in_section(key, section); };
+    if (std::ranges::none_of(kIrrelevant, has_it)) out += line + "\n";
   }
   return out;
 }

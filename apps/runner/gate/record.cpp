@@ -46,8 +46,10 @@ void add_devices(std::vector<Repetition>& out, const std::vector<Phase>& phases)
         concat_to_string("--cover device needs a GPU: ", cuda::unavailable_reason()));
   }
   for (const char* device : {"cpu", "cuda"}) {
-    out.push_back(changed(phases, concat_to_string("device ", device),
-                          [&](RunConfig& c) { c.device = device; }));
+    out.push_back(changed(phases, concat_to_string("device ", device), [&](RunConfig& c) {
+      c.device = device;
+      c.model.placement.clear();
+    }));
   }
 }
 

@@ -266,6 +266,7 @@ Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int
   const auto device = metadata.program.find("device");
   const std::string name = device == metadata.program.end() ? "" : device->second;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return {};
+  if (!phases.at(0).config.model.placement.empty()) return {};  // it needs all of its devices
   if (name == "cpu") return {count > 0 ? count : get_num_threads()};
   if (!name.starts_with("cuda") || phases.size() > 1 || !owns_process()) return {};
   cuda::empty_cache();  // the child processes need the memory that this process has cached

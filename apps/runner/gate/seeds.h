@@ -39,8 +39,9 @@ std::vector<std::vector<Recording::Row>> train_all(const std::vector<Repetition>
 
 // Returns how to train repetitions of a run that has this metadata. `count`: how many at the same
 // time; 0: on the CPU as many as there are threads for a kernel, on GPUs one for each GPU that is
-// visible. Repetitions on several ranks are trained one after the other. On GPUs, so are those of a
-// run whose config has changed, and those of a host program, which has no command `record`.
+// visible. Repetitions on several ranks, or on the devices of model.placement, are trained one
+// after the other. On GPUs, so are those of a run whose config has changed, and those of a host
+// program, which has no command `record`.
 Jobs jobs_for(const RunMetadata& metadata, const std::vector<Phase>& phases, int64_t count);
 
 // Combines the rows of one recording for each seed. Throws Diverged if a value is not finite, and

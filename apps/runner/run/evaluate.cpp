@@ -9,6 +9,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/run/batches.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/placement.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/reduce_ops.h"
@@ -149,14 +150,15 @@ static Tensor filled_up(const Tensor& rows, int64_t count) {
 Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t samples,
                           const Tensor& others) {
   const NoGradGuard no_grad;
-  const Tensor x = outputs.to(kFloat32);
+  const Tensor x = outputs.to(kFloat32), y = targets.to(x.device());
+  const Tensor o = others.defined() ? others.to(x.device()) : others;
   std::vector<Views> views;
   for (size_t target = 0; target < num_targets(); ++target) {
-    views.push_back(views_of(x, targets, others, target));
+    views.push_back(views_of(x, y, o, target));
   }
   const Tensor count = sum(views[0].weighted.counts);
-  const Tensor weights = is_series_ ? Tensor() : others;
-  const Tensor loss = run_mean_loss(loss_, loss_config_, x, targets, weights);
+  const Tensor weights = is_series_ ? Tensor() : o;
+  const Tensor loss = run_mean_loss(loss_, loss_config_, x, y, weights);
   std::vector<Tensor> all = {stack({count, loss.to(kFloat64) * count})};
   std::vector<Tensor> rows;
   for (Measured& m : measured_) {
@@ -184,10 +186,10 @@ bool Evaluator::can_use_blocks(const Module& model, int64_t tokens) const {
 Tensor Evaluator::sums_by_blocks(Module& model, const Component& config, const Tensor& tokens,
                                  const Tensor& targets) {
   const NoGradGuard no_grad;
-  const Tensor y = targets.flatten();
+  const Tensor loss = run_loss_in_blocks(model, config, loss_, tokens, targets);
+  const Tensor y = targets.flatten().to(loss.device());
   const MetricBatch batch{{}, clamp(y, 0), ge(y, zeros_like(y)).to(kFloat64)};
   const Tensor count = sum(batch.counts);
-  const Tensor loss = run_loss_in_blocks(model, config, loss_, tokens, targets);
   std::vector<Tensor> all = {stack({count, loss.to(kFloat64) * count})};
   for (Measured& m : measured_) {
     if (!m.metric.sums) continue;
@@ -332,14 +334,14 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t)>& after_batch) {
   return evaluate(model, batches, epoch, config, info, ranks, after_batch,
-                  Evaluator(config, info, ranks.device()));
+                  Evaluator(config, info, output_device(model, config, info, ranks.device())));
 }
 
 Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunConfig& config,
                  const DataInfo& info, const Communicator& ranks,
                  const std::function<void(int64_t)>& after_batch, Evaluator evaluator) {
   const NoGradGuard no_grad;
-  const AutocastGuard half = autocast_of(config.train.precision, ranks.device().type());
+  const AutocastGuard half = autocast_of(config, ranks.device().type());
   const bool was_training = model.is_training();
   model.eval();
   batches.start(epoch);
@@ -364,7 +366,9 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   if (!is_alone) measure_on_ranks(evaluator, next, end_batch, batches.steps_per_epoch(), ranks);
   model.train(was_training);
   return waiting_for(model, config.model, [&] {
-    return is_alone ? evaluator.read() : metrics_of_first(evaluator, ranks);
+    const Metrics out = is_alone ? evaluator.read() : metrics_of_first(evaluator, ranks);
+    synchronize_others(model, ranks.device());
+    return out;
   });
 }
 

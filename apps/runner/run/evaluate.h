@@ -43,7 +43,8 @@ std::string to_text(const Metrics& metrics, const std::string& split, const Data
 //   Metrics metrics = evaluator.read();
 class Evaluator {
  public:
-  // Throws ConfigError for a confusion matrix of more than 1000 classes.
+  // `device` is that of the outputs; targets are moved to it. Throws ConfigError for a confusion
+  // matrix of more than 1000 classes.
   Evaluator(const RunConfig& config, const DataInfo& info, Device device);
 
   // Adds a metric to those of the config. target: the number of the target that it measures.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "apps/runner/run/batches.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/settings/training_model.h"
 #include "autograd/node.h"
 #include "framework/cuda/cuda.h"
@@ -29,14 +31,31 @@
 namespace taper::v0::runner {
 namespace {
 
-int64_t bytes_in_use() { return int64_t(cpu::memory_stats().allocated); }
+// Estimates are made on CPU devices that stand for the devices of the run: "cpu" for the first one,
+// "cpu:1" for the second, and so on. Returns the number of such a device.
+size_t number_of(Device device) { return device.has_index() ? size_t(device.index()) : 0; }
 
-int64_t tensor_bytes(const std::vector<NamedTensor>& tensors, const std::string& prefix = "") {
-  int64_t bytes = 0;
+DeviceBytes nothing_on(size_t devices) { return {std::vector<int64_t>(devices)}; }
+
+DeviceBytes bytes_in_use(size_t devices) {
+  DeviceBytes out = nothing_on(devices);
+  for (size_t i = 0; i < devices; ++i) out.each[i] = int64_t(cpu::allocated_on(int(i)));
+  return out;
+}
+
+DeviceBytes tensor_bytes(size_t devices, const std::vector<NamedTensor>& tensors,
+                         const std::string& prefix = "") {
+  DeviceBytes out = nothing_on(devices);
   for (const NamedTensor& t : tensors) {
-    if (t.name.starts_with(prefix)) bytes += int64_t(t.tensor.nbytes());
+    if (!t.name.starts_with(prefix)) continue;
+    out.each[number_of(t.tensor.device())] += int64_t(t.tensor.nbytes());
   }
-  return bytes;
+  return out;
+}
+
+DeviceBytes largest(DeviceBytes a, const DeviceBytes& b) {
+  for (size_t i = 0; i < a.each.size(); ++i) a.each[i] = std::max(a.each[i], b.each[i]);
+  return a;
 }
 
 std::string mib(int64_t bytes) {
@@ -53,24 +72,51 @@ struct BatchSize {
 // batch, so that two small batches are enough to compute the memory of a large one.
 class Probe {
  public:
-  Probe(const RunConfig& config, const DataInfo& info, Module& model)
+  // devices: the number of devices of the model.
+  Probe(const RunConfig& config, const DataInfo& info, Module& model, size_t devices)
       : config_(config),
         info_(info),
         model_(model),
+        devices_(devices),
         loss_(losses().make(config.loss, loss_site(info))) {}
 
   // Returns the peak memory in bytes of a batch of `samples` samples, in training (a forward and a
   // backward pass) or in an evaluation.
-  int64_t peak(int64_t samples, bool trains, bool on_gpu) {
+  DeviceBytes peak(int64_t samples, bool trains, bool on_gpu) {
     const auto [tokens, probed] = tokens_of_sample(on_gpu);
     const int64_t text = info_.vocab_size() > 0 ? probed : 0;
     const double times = double(samples * tokens) / double(2 * probed) - 1;
     const uint64_t copies = low_precision_changes();
     const bool in_blocks = uses_blocks(samples * tokens, trains);
-    std::vector<int64_t> a = run({2, text}, trains, in_blocks);
+    std::vector<std::vector<int64_t>> a = run({2, text}, trains, in_blocks);
     // The first step creates low-precision copies of the weights, and later steps reuse them.
     if (low_precision_changes() != copies) a = run({2, text}, trains, in_blocks);
-    std::vector<int64_t> b = run({4, text}, trains, in_blocks);
+    const std::vector<std::vector<int64_t>> b = run({4, text}, trains, in_blocks);
+    DeviceBytes out = nothing_on(devices_);
+    for (size_t i = 0; i < devices_; ++i) out.each[i] = peak_of(a[i], b[i], times);
+    if (in_blocks) {
+      const Device last = output_device(model_, config_, info_, DeviceType::kCpu);
+      out.each[number_of(last)] += bytes_of_head(trains);
+    }
+    return out;
+  }
+
+ private:
+  // Returns the bytes that a loss in blocks takes: a block of logits and, in training, its gradient
+  // and that of the head's weight in float32.
+  int64_t bytes_of_head(bool trains) const {
+    int64_t weight = 0;
+    for (const Tensor& p : model_.parameters()) weight = std::max(weight, p.numel());
+    return trains ? 2 * kLossBlockBytes + weight * 4 : kLossBlockBytes;
+  }
+  bool uses_blocks(int64_t tokens, bool trains) const {
+    if (trains) return computes_loss_in_blocks(model_, loss_, tokens);
+    return Evaluator(config_, info_, DeviceType::kCpu).can_use_blocks(model_, tokens);
+  }
+
+  // Returns the peak of a batch from the memory after each op of two smaller batches.
+  static int64_t peak_of(std::vector<int64_t> a, std::vector<int64_t> b, double times) {
+    if (a.empty() || b.empty()) return 0;
     if (a.size() != b.size()) {  // the model calls other ops for this batch size
       a = {std::ranges::max(a)};
       b = {std::ranges::max(b)};
@@ -79,20 +125,7 @@ class Probe {
     for (size_t i = 0; i < a.size(); ++i) {
       most = std::max(most, double(a[i]) + double(b[i] - a[i]) * times);
     }
-    return int64_t(most) + (in_blocks ? bytes_of_head(trains) : 0);
-  }
-
- private:
-  // Returns the bytes that a loss in blocks takes: a block of logits and, in training, its gradient
-  // and that of the head's weight in float32.
-  int64_t bytes_of_head(bool trains) const {
-    int64_t largest = 0;
-    for (const Tensor& p : model_.parameters()) largest = std::max(largest, p.numel());
-    return trains ? 2 * kLossBlockBytes + largest * 4 : kLossBlockBytes;
-  }
-  bool uses_blocks(int64_t tokens, bool trains) const {
-    if (trains) return computes_loss_in_blocks(model_, loss_, tokens);
-    return Evaluator(config_, info_, DeviceType::kCpu).can_use_blocks(model_, tokens);
+    return int64_t(most);
   }
 
   // Returns the number of tokens in a whole sample and in the samples that are measured. Returns 1
@@ -108,9 +141,9 @@ class Probe {
     return {block, is_whole ? block : std::min(kTokens, block)};
   }
 
-  // Runs a batch and returns the bytes that are allocated after each op, less those allocated
-  // before the batch.
-  std::vector<int64_t> run(BatchSize n, bool trains, bool in_blocks) {
+  // Runs a batch and returns, for each device, the bytes that are allocated after each of its ops,
+  // less those allocated before the batch.
+  std::vector<std::vector<int64_t>> run(BatchSize n, bool trains, bool in_blocks) {
     model_.train(trains);
     DataInfo part = info_;
     if (n.tokens > 0) part.input_shape = {n.tokens};
@@ -122,44 +155,51 @@ class Probe {
     const Tensor y = zeros(shape, {.dtype = has_classes ? kInt64 : kFloat32});
     const Tensor weights = info_.has_weights ? ones({n.samples}) : Tensor();
     const size_t of_weights = weights.defined() ? weights.nbytes() : 0;
-    const int64_t before = bytes_in_use() - int64_t(x.nbytes() + y.nbytes() + of_weights);
+    DeviceBytes before = bytes_in_use(devices_);
+    before.each[0] -= int64_t(x.nbytes() + y.nbytes() + of_weights);
     const AutoGradMode mode(trains);
+    Evaluator evaluator(config_, info_, output_device(model_, config_, info_, DeviceType::kCpu));
     Profiler profiler;
-    Evaluator evaluator(config_, info_, DeviceType::kCpu);
     Tensor loss;
     {
       const AutocastGuard half = autocast_of(config_.train.precision, DeviceType::kCpu);
       if (in_blocks) {
-        loss = run_before_head(model_, config_.model, x);
+        loss = run_before_head(model_, config_.model, x).cpu();
       } else {
         const Tensor outputs = run_model(model_, config_.model, info_, x);
-        if (trains) loss = run_mean_loss(loss_, config_.loss, outputs, y, weights);
+        if (trains) loss = run_mean_loss(loss_, config_.loss, outputs, y, weights).cpu();
         if (!trains) evaluator.add(outputs, y, weights);
       }
     }
     if (trains) loss.backward();
-    std::vector<int64_t> bytes = profiler.allocated_bytes();
-    for (int64_t& b : bytes) b -= before;
+    std::vector<std::vector<int64_t>> out(devices_);
+    for (const auto& [device, bytes] : profiler.allocations()) {
+      const size_t i = number_of(device);
+      out[i].push_back(bytes - before.each[i]);
+    }
     model_.zero_grad();
-    return bytes;
+    return out;
   }
 
   const RunConfig& config_;
   const DataInfo& info_;
   Module& model_;
+  const size_t devices_;
   const Loss loss_;
 };
 
 // Returns the bytes of the optimizer's state after a step. Takes a step with one parameter for each
 // number of dimensions that occurs, because an optimizer treats parameters with the same number of
 // dimensions in the same way.
-int64_t state_bytes(const OptimizerConfig& config, Module& model) {
+DeviceBytes state_bytes(const OptimizerConfig& config, Module& model, size_t devices) {
   constexpr int64_t kLeast = 16;  // elements, so that the step counter does not matter
   const auto optimizer = build_optimizer(config, optimizer_site(config, model));
   std::map<int, std::vector<Tensor>> by_dim;
   for (const auto& [name, p] : trainable_parameters(model)) by_dim[p.dim()].push_back(p);
-  int64_t total = 0, before = tensor_bytes(optimizer->state_dict(), "state.");
-  if (before > 0) return before;  // the constructor of the optimizer has allocated its state
+  const auto now = [&] { return tensor_bytes(devices, optimizer->state_dict(), "state."); };
+  DeviceBytes out = now();
+  int64_t before = out.total();
+  if (before > 0) return out;  // the constructor of the optimizer has allocated its state
   for (const auto& [dim, params] : by_dim) {
     const auto size = [](const Tensor& p) {
       return p.numel() < kLeast ? int64_t(1) << 62 : p.numel();
@@ -168,72 +208,81 @@ int64_t state_bytes(const OptimizerConfig& config, Module& model) {
     p.set_grad(zeros_like(p));
     optimizer->step();
     p.set_grad({});
-    const int64_t now = tensor_bytes(optimizer->state_dict(), "state.");
-    const int64_t each = (now - std::exchange(before, now)) / int64_t(p.nbytes());
-    for (const Tensor& q : params) total += each * int64_t(q.nbytes());
+    const int64_t all = now().total();
+    const int64_t each = (all - std::exchange(before, all)) / int64_t(p.nbytes());
+    for (const Tensor& q : params) {
+      out.each[number_of(q.device())] += each * int64_t(q.nbytes());
+    }
   }
-  return total;
+  return out;
 }
 
 // The inputs of an estimate.
 struct EstimateSite {
   bool holds_data, on_gpu;
   int64_t ranks;
+  std::vector<Device> devices;
 };
 
 // Estimates the memory that is allocated during the whole run, except for the data.
-MemoryEstimate estimate_state(const RunConfig& config, Module& model, int64_t optimizer_state,
-                              int64_t ranks) {
+MemoryEstimate estimate_state(const RunConfig& config, Module& model,
+                              const DeviceBytes& optimizer_state, int64_t ranks,
+                              const std::vector<Device>& devices) {
   const TrainConfig& c = config.train;
-  const int64_t parts = c.shards.value_or(ranks),
-                parameters = tensor_bytes(model.named_parameters()),
-                gradients = tensor_bytes(trainable_parameters(model));
-  int64_t buckets = parts > 1 ? gradients : 0;
+  const size_t n = devices.size();
+  const int64_t parts = c.shards.value_or(ranks);
+  const DeviceBytes parameters = tensor_bytes(n, model.named_parameters()),
+                    gradients = tensor_bytes(n, trainable_parameters(model));
+  int64_t buckets = parts > 1 ? 1 : 0;  // in units of all gradients
   // Each level of the tree of shards keeps one sum until its neighbor's sum is computed. With more
   // than two ranks, all_gather needs a buffer, too.
   if (c.shards) {
-    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) buckets += gradients;
-    if (ranks > 2) buckets += gradients;
+    for (int64_t leaves = parts / ranks; leaves > 1; leaves /= 2) ++buckets;
+    if (ranks > 2) ++buckets;
   }
-  MemoryEstimate out;
-  out.add("parameters", parameters + tensor_bytes(model.named_buffers()));
+  MemoryEstimate out{devices};
+  out.add("parameters", parameters + tensor_bytes(n, model.named_buffers()));
   out.add("gradients", gradients);
   out.add("optimizer state",
           config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
   if (c.ema) out.add("averages", parameters);
-  if (buckets > 0) out.add("buckets", buckets, "  for reducing gradients over ranks or shards");
+  if (buckets > 0)
+    out.add("buckets", gradients * buckets, "  for reducing gradients over ranks or shards");
   return out;
 }
 
-// Estimates all parts. The model must be on the CPU; its gradients are freed. Only the largest use
-// of temporary memory is counted: the activations and temporary memory of a backward pass, or an
-// evaluation, or a checkpoint.
+// Estimates all parts. The model must be on CPU devices; its gradients are freed. Only the largest
+// use of temporary memory is counted: the activations and temporary memory of a backward pass, or
+// an evaluation, or a checkpoint.
 MemoryEstimate estimate_parts(const RunConfig& config, const data::Splits& data, Module& model,
                               const EstimateSite& site) {
   const TrainConfig& c = config.train;
   const RunSizes sizes = run_sizes(config, data, site.ranks);
   const int64_t parts = c.shards.value_or(site.ranks);
-  const int64_t gradients = tensor_bytes(trainable_parameters(model)),
-                averages = c.ema ? tensor_bytes(model.named_parameters()) : 0;
-  Probe probe(config, data, model);
+  const size_t devices = site.devices.size();
+  const DeviceBytes gradients = tensor_bytes(devices, trainable_parameters(model)),
+                    averages = tensor_bytes(devices, model.named_parameters()) * (c.ema ? 1 : 0);
+  Probe probe(config, data, model, devices);
   const int64_t trained = (std::min(c.batch_size, sizes.train_samples) + parts - 1) / parts;
   const int64_t evaluated =
       std::min(sizes.eval_batch_size, std::max(sizes.eval_samples, sizes.test_samples));
-  int64_t step = probe.peak(trained, true, site.on_gpu);
-  if (c.accumulate == 1) step -= gradients;
-  const int64_t evaluation = probe.peak(evaluated, false, site.on_gpu) + averages;
+  DeviceBytes step = probe.peak(trained, true, site.on_gpu);
+  if (c.accumulate == 1) step = step - gradients;
+  const DeviceBytes evaluation = probe.peak(evaluated, false, site.on_gpu) + averages;
   // state_bytes() changes the weights, so it is called after the probes.
-  MemoryEstimate out =
-      estimate_state(config, model, state_bytes(config.optimizer, model), site.ranks);
+  MemoryEstimate out = estimate_state(config, model, state_bytes(config.optimizer, model, devices),
+                                      site.ranks, site.devices);
   // While a checkpoint is written, averages and weights are swapped, and copies of both are held.
-  const int64_t saved = 3 * averages;
-  out.add("activations", std::max({step, evaluation, saved, int64_t(0)}),
-          concat_to_string("  of ", trained, " samples in training (", mib(step), ") or ",
-                           evaluated, " in evaluation (", mib(evaluation), ")"));
+  const DeviceBytes saved = averages * 3;
+  out.add("activations", largest(largest(step, evaluation), largest(saved, nothing_on(devices))),
+          concat_to_string("  of ", trained, " samples in training (", mib(step.total()), ") or ",
+                           evaluated, " in evaluation (", mib(evaluation.total()), ")"));
   const size_t validation = data.validation ? data.validation->nbytes() : 0;
-  out.add("data",
-          site.holds_data ? int64_t(data.train->nbytes() + validation + data.test->nbytes()) : 0,
-          concat_to_string("  of ", sizes_text(data)));
+  DeviceBytes samples = nothing_on(devices);
+  if (site.holds_data) {
+    samples.each[0] = int64_t(data.train->nbytes() + validation + data.test->nbytes());
+  }
+  out.add("data", samples, concat_to_string("  of ", sizes_text(data)));
   return out;
 }
 
@@ -245,33 +294,122 @@ struct EstimateGuard {
   kernels::SkipDrawsGuard skip_initialization{};
 };
 
+// Returns the size of a device's memory.
 int64_t total_memory(Device device) {
   if (device.is_cuda()) return int64_t(cuda::get_device_properties(device.index()).total_memory);
   return int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
 }
 
+// Returns the device of that name with its number: "cuda" is the first GPU.
+Device numbered(const std::string& name) {
+  const Device device(name);
+  if (device.is_cuda()) return Device(DeviceType::kCuda, std::max(device.index(), 0));
+  return device.index() > 0 ? device : Device();
+}
+
+// Returns the devices of a run, its own first.
+std::vector<Device> devices_of_run(const RunConfig& config, Device own) {
+  std::vector<Device> out{own};
+  for (const auto& [pattern, name] : config.model.placement) {
+    if (std::ranges::count(out, numbered(name)) == 0) out.push_back(numbered(name));
+  }
+  return out;
+}
+
+// Puts a model on the CPU devices that stand for the devices of a run, and back on the CPU at the
+// end of the scope.
+class StandInGuard {
+ public:
+  StandInGuard(const RunConfig& config, const std::vector<Device>& devices, Module& model)
+      : model_(model) {
+    std::vector<PlacementRule> rules;
+    for (const auto& [pattern, name] : config.model.placement) {
+      const auto at = std::ranges::find(devices, numbered(name)) - devices.begin();
+      rules.push_back({pattern, Device(DeviceType::kCpu, at)});
+    }
+    if (!rules.empty()) model.place(rules, DeviceType::kCpu);
+  }
+  ~StandInGuard() {
+    if (model_.is_placed()) model_.to(DeviceType::kCpu);
+  }
+  StandInGuard& operator=(StandInGuard&&) = delete;  // neither copied nor moved
+
+ private:
+  Module& model_;
+};
+
+// Estimates all parts for a model on the CPU.
+MemoryEstimate estimate(const RunConfig& config, const data::Splits& data, Module& model,
+                        EstimateSite site) {
+  const StandInGuard guard(config, site.devices, model);
+  return estimate_parts(config, data, model, site);
+}
+
+bool has_gpu(const std::vector<Device>& devices) {
+  return std::ranges::any_of(devices, [](Device device) { return device.is_cuda(); });
+}
+
+// Returns the size of the memory of all devices of a run.
+int64_t memory_of_run(const RunConfig& config, Device own) {
+  int64_t total = 0;
+  for (const Device device : distinct_memories(devices_of_run(config, own))) {
+    total += total_memory(device);
+  }
+  return total;
+}
+
+DeviceBytes combined(DeviceBytes a, const DeviceBytes& b, int64_t sign) {
+  for (size_t i = 0; i < a.each.size(); ++i) a.each[i] += sign * b.each[i];
+  return a;
+}
+
 }  // namespace
 
-void MemoryEstimate::add(const char* name, int64_t bytes, const std::string& note) {
-  lines += fmt::format("{:<18}{:>12.2f} MiB{}\n", name, double(bytes) / (1 << 20), note);
-  total += bytes;
+int64_t DeviceBytes::total() const { return std::accumulate(each.begin(), each.end(), int64_t(0)); }
+DeviceBytes DeviceBytes::operator+(const DeviceBytes& other) const {
+  return combined(*this, other, 1);
+}
+DeviceBytes DeviceBytes::operator-(const DeviceBytes& other) const {
+  return combined(*this, other, -1);
+}
+DeviceBytes DeviceBytes::operator*(int64_t factor) const {
+  DeviceBytes out = *this;
+  for (int64_t& bytes : out.each) bytes *= factor;
+  return out;
+}
+DeviceBytes DeviceBytes::operator/(int64_t divisor) const {
+  DeviceBytes out = *this;
+  for (int64_t& bytes : out.each) bytes /= divisor;
+  return out;
+}
+
+void MemoryEstimate::add(const char* name, const DeviceBytes& bytes, const std::string& note) {
+  lines += fmt::format("{:<18}{:>12.2f} MiB{}", name, double(bytes.total()) / (1 << 20), note);
+  for (size_t i = 0; devices.size() > 1 && i < devices.size(); ++i) {
+    lines += concat_to_string(i == 0 ? "  on " : ", ", devices[i], " ", mib(bytes.each[i]));
+  }
+  lines += "\n";
+  sum = sum + bytes;
 }
 
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks) {
   const EstimateGuard guard;
   const std::unique_ptr<Module> model = build_training_model(config, data, DeviceType::kCpu);
-  const EstimateSite site{holds_data, ranks.device().is_cuda(), ranks.size()};
-  return estimate_parts(config, data, *model, site).total;
+  const std::vector<Device> devices = devices_of_run(config, ranks.device());
+  return estimate(config, data, *model, {holds_data, has_gpu(devices), ranks.size(), devices})
+      .sum.total();
 }
 
 int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, Module& model,
                                 bool on_gpu, const std::function<int64_t()>& total) {
   constexpr int64_t kMost = 1024, kAlwaysFree = int64_t(1) << 30;
-  Probe probe(config, info, model);
-  const int64_t one = probe.peak(1, false, on_gpu), two = probe.peak(2, false, on_gpu);
+  Probe probe(config, info, model, 1);
+  const int64_t one = probe.peak(1, false, on_gpu).total();
+  const int64_t two = probe.peak(2, false, on_gpu).total();
   const int64_t fixed =
-      estimate_state(config, model, state_bytes(config.optimizer, model), 1).total;
+      estimate_state(config, model, state_bytes(config.optimizer, model, 1), 1, {Device()})
+          .sum.total();
   const auto needed = [&](int64_t samples) { return fixed + one + (samples - 1) * (two - one); };
   if (needed(kMost) <= kAlwaysFree) return kMost;
   const int64_t room = total() / 2;
@@ -288,7 +426,7 @@ int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
   try {
     const std::unique_ptr<Module> model = build_training_model(config, info, DeviceType::kCpu);
     return fitting_eval_batch_size(config, info, *model, ranks.device().is_cuda(),
-                                   [&] { return total_memory(ranks.device()); });
+                                   [&] { return memory_of_run(config, ranks.device()); });
   } catch (const std::exception&) {
     // The model runs on GPUs only, or the config is wrong. In that case the run itself reports the
     // error.
@@ -299,21 +437,33 @@ int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
 std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
                             int64_t ranks) {
   // Initializing CUDA would take longer than everything else in this function.
-  const bool has_gpu = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
-  const bool on_gpu = config.device == "auto" ? has_gpu : config.device != "cpu";
+  const bool gpu_exists = kHasCuda && std::filesystem::exists("/dev/nvidiactl");
+  const std::string by_default = gpu_exists ? "cuda" : "cpu";
+  const Device own = numbered(config.device == "auto" ? by_default : config.device);
+  const std::vector<Device> devices = devices_of_run(config, own);
+  const bool on_gpu = has_gpu(devices);
   if (!config.train.eval_batch_size && data.vocab_size() == 0) {
     const auto total = [&] {
-      if (on_gpu && !has_gpu) return INT64_MAX;
-      return total_memory(on_gpu ? Device(DeviceType::kCuda) : Device());
+      if (on_gpu && !gpu_exists) return INT64_MAX;
+      return memory_of_run(config, own);
     };
     config.train.eval_batch_size = fitting_eval_batch_size(config, data, model, on_gpu, total);
   }
-  const bool holds_data = !on_gpu || config.data.on_device != data::OnDevice::kNever;
-  MemoryEstimate memory = estimate_parts(config, data, model, {holds_data, on_gpu, ranks});
-  memory.add("total", memory.total,
-             concat_to_string(on_gpu ? "  on the GPU" : "",
+  const bool holds_data = own.is_cpu() || config.data.on_device != data::OnDevice::kNever;
+  MemoryEstimate memory = estimate(config, data, model, {holds_data, on_gpu, ranks, devices});
+  memory.add("total", memory.sum,
+             concat_to_string(on_gpu && devices.size() == 1 ? "  on the GPU" : "",
                               ranks > 1 ? concat_to_string("  of each of ", ranks, " ranks") : ""));
   return memory.lines;
+}
+
+std::vector<Device> distinct_memories(const std::vector<Device>& devices) {
+  std::vector<Device> out;
+  for (const Device device : devices) {
+    const bool is_known = device.is_cpu() && std::ranges::any_of(out, &Device::is_cpu);
+    if (!is_known) out.push_back(device);
+  }
+  return out;
 }
 
 int64_t peak_memory(Device device) {

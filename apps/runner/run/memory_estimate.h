@@ -4,29 +4,43 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "apps/runner/settings/run_config.h"
+#include "framework/base/device.h"
 #include "framework/distributed/communicator.h"
 #include "modules/module.h"
 
 namespace taper::v0::runner {
 
-// The memory of a run, by part (parameters, gradients, ...).
-struct MemoryEstimate {
-  std::string lines{};  // one for each part: name, MiB, note
-  int64_t total = 0;    // bytes
+// A number of bytes for each device of a run. The run's own device is the first.
+struct DeviceBytes {
+  std::vector<int64_t> each;
 
-  void add(const char* name, int64_t bytes, const std::string& note = "");
+  int64_t total() const;
+  DeviceBytes operator+(const DeviceBytes& other) const;
+  DeviceBytes operator-(const DeviceBytes& other) const;
+  DeviceBytes operator*(int64_t factor) const;
+  DeviceBytes operator/(int64_t divisor) const;
 };
 
-// Returns an estimate of the bytes that a run allocates on the device of each rank. holds_data: the
-// samples are stored on the device, too. The estimate is computed on the CPU from two small steps.
-// The default generator is not changed.
+// The memory of a run, by part (parameters, gradients, ...).
+struct MemoryEstimate {
+  std::vector<Device> devices;
+  std::string lines{};  // one for each part: name, MiB, note, MiB on each of several devices
+  DeviceBytes sum{std::vector<int64_t>(devices.size())};
+
+  void add(const char* name, const DeviceBytes& bytes, const std::string& note = "");
+};
+
+// Returns an estimate of the bytes that a run allocates on the device of each rank, or on all
+// devices of model.placement. holds_data: the samples are stored on the device, too. The estimate
+// is computed on the CPU from two small steps. The default generator is not changed.
 int64_t estimate_memory(const RunConfig& config, const data::Splits& data, bool holds_data,
                         const distributed::Communicator& ranks);
 
 // Returns the memory section of `taper train --validate`: a line for each part on the config's
-// device, with the evaluation batch size that a run would choose there. The model must be on the
+// devices, with the evaluation batch size that a run would choose there. The model must be on the
 // CPU.
 std::string describe_memory(RunConfig config, const data::Splits& data, Module& model,
                             int64_t ranks);
@@ -44,7 +58,10 @@ int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, M
 int64_t choose_eval_batch_size(const RunConfig& config, const DataInfo& info,
                                const distributed::Communicator& ranks);
 
+// Returns the devices without the CPU devices after the first one, which share its memory.
+std::vector<Device> distinct_memories(const std::vector<Device>& devices);
 // Returns the peak number of bytes that tensors on the device have used since reset_peak_memory().
+// The number of a CPU device includes all of them.
 int64_t peak_memory(Device device);
 void reset_peak_memory(Device device);
 

@@ -4,6 +4,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/run/evaluate.h"
+#include "apps/runner/settings/placement.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
@@ -83,7 +84,7 @@ std::vector<double> choose_thresholds(Module& model, DataLoader& validation,
                                       const std::function<void(int64_t)>& after_batch) {
   RunConfig only_this = config;
   only_this.metrics = {"accuracy"};
-  Evaluator evaluator(only_this, info, ranks.device());
+  Evaluator evaluator(only_this, info, output_device(model, config, info, ranks.device()));
   const Loss loss = losses().make(config.loss, loss_site(info, true));
   for (size_t i = 0; i < num_decisions(info); ++i) {
     evaluator.add_metric(name_of_threshold(i),

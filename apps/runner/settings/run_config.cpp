@@ -22,11 +22,7 @@ bool is_file_name(const std::string& text) {
          std::ranges::none_of(text, [](char c) { return c == '/' || is_control(c); });
 }
 
-bool is_device(const std::string& text) try {
-  return text == "auto" || !to_string(Device(text)).empty();
-} catch (const Error&) {
-  return false;
-}
+bool is_device(const std::string& text) { return text == "auto" || is_device_name(text); }
 
 }  // namespace
 
@@ -272,6 +268,9 @@ Schema describe(RunConfig& c) {
                      [&c] { return c.model.map.empty() || c.model.init; }});
   v.rules.push_back({"model.unfreeze", "needs model.freeze, which names what is frozen at first",
                      [&c] { return c.model.unfreeze.empty() || !c.model.freeze.empty(); }});
+  v("model.placement",
+    "cannot be used with train.shards, which computes the parts of a batch on one device",
+    [&c] { return c.model.placement.empty() || !c.train.shards; });
   return v;
 }
 

@@ -231,7 +231,8 @@ struct DistributedConfig {
   template <class V> void describe(V& v) {
     v("timeout", timeout, {1, 1e6}, "seconds to wait for a rank before the run ends");
     v("bucket_mb", bucket_mb, {1, 1 << 16}, "MiB of gradients in one all_reduce");
-    v("reduce", reduce, "dtype in which gradients are exchanged");
+    v("reduce", reduce,
+      "dtype in which gradients are exchanged; their averages are computed in float32");
     v("shard_optimizer", shard_optimizer,
       "each rank stores the optimizer's state for its part of the weights only (ZeRO stage 1)");
     v("sync_batch_norm", sync_batch_norm,

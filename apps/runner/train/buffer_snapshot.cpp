@@ -87,7 +87,7 @@ bool BufferSnapshot::restore() const {
 void BufferSnapshot::restore_where(const Tensor& condition) const {
   const NoGradGuard no_grad;
   for (const Entry& e : entries_) {
-    e.buffer.copy_(where(ne(condition, 0), e.copy, e.buffer));
+    e.buffer.copy_(where(ne(condition.to(e.buffer.device()), 0), e.copy, e.buffer));
   }
 }
 

@@ -52,7 +52,7 @@ class Preflight {
     const int64_t before = kernels::multiply_adds;
     const Batch batch = batch_of(2);
     const Tensor outputs = [&] {
-      const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
+      const AutocastGuard half = autocast_of(config_, device_.type());
       return run_model(model_.train(), config_.model, data_, batch.inputs);
     }();
     take_loss(outputs, batch.targets);
@@ -62,16 +62,17 @@ class Preflight {
   // Runs the model in training mode. Lets the model's own error pass through.
   void train_on(int64_t samples) {
     const Batch batch = batch_of(affordable(samples));
-    const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
+    const AutocastGuard half = autocast_of(config_, device_.type());
     (void)model_.train()(batch.inputs);
   }
 
   void evaluate_on(int64_t samples) {
     const NoGradGuard no_grad;
     const Batch batch = batch_of(affordable(samples));
-    const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
-    Evaluator evaluator(config_, data_, device_);
-    evaluator.add(run_model(model_.eval(), config_.model, data_, batch.inputs), batch.targets);
+    const AutocastGuard half = autocast_of(config_, device_.type());
+    const Tensor outputs = run_model(model_.eval(), config_.model, data_, batch.inputs);
+    Evaluator evaluator(config_, data_, outputs.device());
+    evaluator.add(outputs, batch.targets);
     (void)evaluator.read();
   }
 

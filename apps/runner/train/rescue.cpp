@@ -6,6 +6,7 @@
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/signals.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/train/trainer.h"
 #include "framework/base/log.h"
 #include "framework/distributed/communicator.h"
@@ -78,7 +79,7 @@ std::string Trainer::why_lost(const std::exception_ptr& cause) {
   if (ranks_.size() > 1 && training_.shards && !is_one_of<Interrupted>(cause)) {
     return "the optimizer's state is sharded over the ranks";
   }
-  if (ranks_.device().is_cuda() && may_be_late(cause)) {
+  if (uses_gpu(*training_.model, ranks_.device()) && may_be_late(cause)) {
     return "the GPU reports this error after later kernels have run, so that weights may be wrong";
   }
   if (!undo()) return "the step that failed has changed weights or buffers of the model";

@@ -15,8 +15,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// A key of the config that may differ in a resumed run, such as the length of the run, its device,
-// or a setting of its logs.
+// A key or section of the config that may differ in a resumed run, such as the length of the run,
+// its device, or a setting of its logs.
 struct MayDiffer {
   std::string_view key;
   bool changes_numbers = false;  // of later steps, so history.json records both configs
@@ -33,6 +33,7 @@ constexpr MayDiffer kMayDiffer[] = {{"train.epochs", true},
                                     {"checkpoint.interval"},
                                     {"checkpoint.keep"},
                                     {"device", true},
+                                    {"model.placement"},
                                     {"visible_devices"},
                                     {"threads"},
                                     {"data.workers"},
@@ -68,8 +69,9 @@ std::string check_same_config(const Checkpoint& saved, const RunConfig& config) 
   std::string found, changes;
   const std::string differences = config_differences(with_defaults(text->second), to_yaml(config));
   for (const std::string& line : lines_of(differences)) {
-    const std::string key = line.substr(2, line.find(':') - 2);
-    const auto known = std::ranges::find(kMayDiffer, key, &MayDiffer::key);
+    const std::string key = line.substr(2, line.find(": ") - 2);
+    const auto known = std::ranges::find_if(
+        kMayDiffer, [&](const MayDiffer& m) { return is_in_section(key, m.key); });
     if (known == std::end(kMayDiffer)) found += "\n" + line;
     if (known != std::end(kMayDiffer) && known->changes_numbers) changes += "\n" + line;
   }

@@ -8,7 +8,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/json_reader.h"
-#include "apps/runner/settings/training_model.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/train/preflight.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/norm_layers.h"
@@ -21,9 +21,12 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 
 using NamedTensors = std::vector<NamedTensor>;
 
-std::unique_ptr<Module> seeded_model(const RunConfig& config, const DataInfo& data, Device device) {
+std::unique_ptr<Module> seeded_model(const RunConfig& config, const DataInfo& data,
+                                     const distributed::Communicator& ranks) {
   manual_seed(config.seed);
-  return build_training_model(config, data, device);
+  std::unique_ptr<Module> model = build_placed_model(config, data, ranks.device());
+  check_placement(config, *model, ranks.size());
+  return model;
 }
 
 void add(NamedTensors& all, const std::string& prefix, const NamedTensors& part) {
@@ -83,7 +86,7 @@ RunLength length_of(const TrainConfig& c, int64_t batches_per_epoch) {
 TrainingState::TrainingState(const RunConfig& config, const DataInfo& data, RunLength length,
                              const RunSizes& sizes, const distributed::Communicator& ranks,
                              const double& lr_scale)
-    : model(seeded_model(config, data, ranks.device())),
+    : model(seeded_model(config, data, ranks)),
       thawing(*model, config.model),
       warmup_(config.schedule.warmup) {
   try_model(*model, config.model, data, ranks.device());

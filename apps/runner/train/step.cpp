@@ -5,6 +5,7 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/train/bad_tensor.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
@@ -42,23 +43,23 @@ void Step::train_on(const NextBatch& next) {
   begin_undoable();
   training_.optimizer->zero_grad();
   const Tensor losses = micro_batches_.run(at_->batch, next, [this](const MicroBatch& batch) {
-    const Tensor loss = batch.share_of_mean(forward(batch));
-    return backward(loss);
+    return backward(batch.share_of_mean(forward(batch)));
   });
   const Tensor loss = micro_batches_.mean_loss(losses);
   const Tensor norm = clip_gradients();
   update_unless(find_non_finite(loss, norm));
 }
 
-// Returns the mean loss of the model on a micro-batch.
+// Returns the mean loss of a micro-batch on the run's device. It is computed where the outputs are.
 Tensor Step::forward(const MicroBatch& batch) const {
   const RecordFunction range("forward");
-  const AutocastGuard half = autocast_of(config_.train.precision, device_.type());
+  const AutocastGuard half = autocast_of(config_, device_.type());
   if (computes_loss_in_blocks(*training_.model, loss_, batch.inputs.numel())) {
-    return run_loss_in_blocks(*training_.model, config_.model, loss_, batch.inputs, batch.targets);
+    return run_loss_in_blocks(*training_.model, config_.model, loss_, batch.inputs, batch.targets)
+        .to(device_);
   }
   const Tensor outputs = run_model(*training_.model, config_.model, data_, batch.inputs);
-  return run_mean_loss(loss_, config_.loss, outputs, batch.targets, batch.weights);
+  return run_mean_loss(loss_, config_.loss, outputs, batch.targets, batch.weights).to(device_);
 }
 
 // Adds the gradients of the loss to those of the parameters. Returns the loss without its graph.
@@ -179,7 +180,7 @@ bool Step::undo() {
 void Step::release_memory() {
   graph_.reset();
   training_.model->zero_grad();
-  if (device_.is_cuda()) cuda::empty_cache();
+  if (uses_gpu(*training_.model, device_)) cuda::empty_cache();
 }
 
 // --- the step as a CUDA graph ---
@@ -192,6 +193,7 @@ std::string Step::why_no_graph() const {
   const TrainConfig& c = config_.train;
   if (c.graph == Graph::kOff) return "train.graph is off";
   if (device_.is_cpu()) return "the run is on the CPU";
+  if (training_.model->is_placed()) return "model.placement puts the model on several devices";
   if (is_observed_) return "an observer may register hooks";
   if (c.graph == Graph::kAuto && models().is_added(config_.model.type)) {
     return "a custom model may change from step to step; train.graph=on asserts that it does not";

@@ -14,6 +14,7 @@
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/train/resume.h"
 #include "data/series/series_dataset.h"
 #include "framework/base/log.h"
@@ -75,6 +76,10 @@ TrainResult Trainer::run() try {
   throw;
 }
 
+std::vector<Device> Trainer::devices() const {
+  return devices_of(*training_.model, ranks_.device());
+}
+
 void Trainer::begin() {
   SignalGuard::set_plan(kPlan);
   open_files();
@@ -93,7 +98,7 @@ void Trainer::begin() {
   });
   // The first steps need a checkpoint to which they can be rolled back.
   if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
-  reset_peak_memory(ranks_.device());
+  for (const Device device : distinct_memories(devices())) reset_peak_memory(device);
   log_.timings.start = read_ = saved_ = Clock::now();
 }
 
@@ -248,8 +253,11 @@ bool Trainer::read_losses() {
   const std::vector<Pending> done = std::exchange(pending_, {});
   missing_lines_ = std::ssize(done);
   if (done.empty()) return true;
-  const std::vector<float> read =
-      waiting_for(*training_.model, config_.model, [&] { return window_.cpu().to_floats(); });
+  const std::vector<float> read = waiting_for(*training_.model, config_.model, [&] {
+    const std::vector<float> losses = window_.cpu().to_floats();
+    synchronize_others(*training_.model, ranks_.device());
+    return losses;
+  });
   warn_of_long_steps(std::ssize(done));
   ranks_.check();  // if a rank has failed, the numbers of the last step are wrong
   step_.allow_updates();
@@ -496,7 +504,8 @@ void Trainer::end_trace() {
 }
 
 void Trainer::log_memory() try {
-  const int64_t peak = peak_memory(ranks_.device());
+  int64_t peak = 0;
+  for (const Device device : distinct_memories(devices())) peak += peak_memory(device);
   const bool holds_data = ranks_.device().is_cpu() || loader_.is_resident();
   log_.memory(state_.step, peak, estimate_memory(config_, data_, holds_data, ranks_));
 } catch (const std::exception& error) {

@@ -62,6 +62,7 @@ class Trainer {
           fs::path dir, Observer* observer = nullptr);
 
   int64_t step() const { return state_.step; }
+  std::vector<Device> devices() const;             // of the run, its own first
   int64_t steps() const { return length_.steps; }  // of the whole run
   double lr() const { return training_.optimizer->lr(); }
 

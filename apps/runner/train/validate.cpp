@@ -14,6 +14,7 @@
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/settings/autocast.h"
+#include "apps/runner/settings/placement.h"
 #include "apps/runner/settings/training_model.h"
 #include "apps/runner/train/preflight.h"
 #include "apps/runner/train/state.h"
@@ -61,6 +62,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
   if (!losses().make(config.loss, loss_site(data)).takes_probabilities)
     skip_initialization.emplace();
   const std::unique_ptr<Module> model = build_training_model(config, data, DeviceType::kCpu);
+  check_placement(config, *model, ranks);
   load_init(*model, config.model, config.data.base);
   const auto optimizer =
       build_optimizer(config.optimizer, optimizer_site(config.optimizer, *model));
@@ -99,7 +101,11 @@ std::string dry_run(const RunConfig& asked) {
   trainer.train_step();
   trainer.train_step();
   trainer.read_losses();
-  std::string out = concat_to_string("OK  two steps on ", device, "\n");
+  std::string out = "OK  two steps on ";
+  for (const Device each : trainer.devices()) {
+    out += concat_to_string(each == device ? "" : ", ", each);
+  }
+  out += "\n";
   const Metrics metrics = trainer.evaluate();
   out += "OK  evaluation:";
   for (const auto& [name, x] : metrics.values) out += concat_to_string(" ", name, "=", float(x));
