@@ -2,7 +2,7 @@
 
     python3 tests/bench/scaling.py fit RESULTS.json [FILE]   computes the constants from the output of
                                                              distributed.py --json
-    python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/internals/scaling.md
+    python3 tests/bench/scaling.py [FILE]                    prints the tables of docs/internals/scaling_model.md
     python3 tests/bench/scaling.py write                     writes them to that page
     python3 tests/bench/scaling.py check                     checks that the page has them
 
@@ -30,12 +30,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONSTANTS = os.path.join(HERE, "scaling.json")
-PAGE = os.path.join(HERE, "..", "..", "docs", "internals", "scaling.md")
+PAGE = os.path.join(HERE, "..", "..", "docs", "internals", "scaling_model.md")
 BEGIN, END = "<!-- made by tests/bench/scaling.py write -->", "<!-- end -->"
 # Constants that cannot be measured on one host. A 400 Gb/s link carries 50 GB/s, of which NCCL reaches
 # nine tenths. Latencies are those of NCCL's own model (src/graph/tuning.cc: NET, Simple).
 LINK_GBPS, LINK_SHARE, NET_LATENCY_US, TREE_SHARE = 50.0, 0.9, 14.0, 0.9
-NVLINK_LATENCY_US = 3.4  # per GPU in a ring beyond the measured number (NVLINK, Simple)
 HOST = 8  # GPUs per host
 BACKWARD = 2 / 3
 
@@ -97,12 +96,12 @@ class Model:
     def on_host(self, op, n):
         """Returns alpha in us and beta in GB/s for n GPUs of a host.
 
-        They are those of the next larger number that was measured, or of the largest.
+        They are those of the next larger number that was measured, or of the largest. Within a host,
+        the number of GPUs does not change them: four H200 have the latency of two.
         """
         known = self.links.get(op) or self.links["all_reduce"]
         at = min((k for k in known if k >= n), default=max(known))
-        alpha = known[at]["alpha_us"]
-        return alpha + max(n - at, 0) * volume(op, n) * NVLINK_LATENCY_US, known[at]["beta_gbps"]
+        return known[at]["alpha_us"], known[at]["beta_gbps"]
 
     def collective(self, op, size, n, links=HOST):
         """Returns the us of a collective. links: number of 400 Gb/s links per host."""
@@ -211,6 +210,7 @@ def tables(constants):
     if rows:
         text += ["Measured and modelled (the fewest GPUs gave the slowdown):",
                  table(["work", "GPUs", "ms", "model", "error", "of linear"], rows)]
+    text += predictions(model, constants.get("checks", []))
     sizes = (8, 64, 512)
     ways = [("as it is, a link for each GPU", {}), ("a link for each host", {"links": 1}),
             ("the same, gradients in bfloat16", {"links": 1, "half": True}),
@@ -233,6 +233,28 @@ def tables(constants):
     return "\n\n".join(text) + "\n"
 
 
+def predictions(model, checks):
+    """Returns a table of measurements to which nothing was fitted.
+
+    They are of another day, and so are their steps on one GPU, so that shares of linear are compared.
+    """
+    rows = []
+    for check in checks:
+        name, n, measured = check["work"], check["gpus"], check["one"] / check["step"]
+        predicted = model.of_linear(name, n)
+        rows.append([name, n, check["date"], f"{check['step'] / 1e3:.1f}", f"{measured:.3f}",
+                     f"{predicted:.3f}", f"{predicted / measured - 1:+.1%}"])
+        hidden, exposed = model.communication(name, n)
+        for what, took in (("collectives alone", hidden + exposed),
+                           ("cost of communication", hidden * model.slowdown(name) + exposed)):
+            rows.append([f"{name}, {what}", n, check["date"], f"{check[what] / 1e3:.2f}", "-",
+                         f"{took / 1e3:.2f} ms", f"{took / check[what] - 1:+.1%}"])
+    if not rows:
+        return []
+    return ["Predicted from the constants above, and measured later:",
+            table(["work", "GPUs", "date", "ms", "of linear", "predicted", "error"], rows)]
+
+
 def load(path):
     try:
         with open(path) as file:
@@ -247,7 +269,10 @@ def main():
         print(__doc__)
     elif words and words[0] == "fit" and len(words) in (2, 3):
         constants = fit(load(words[1]))
-        with open(words[2] if len(words) == 3 else CONSTANTS, "w") as out:
+        path = words[2] if len(words) == 3 else CONSTANTS
+        if os.path.exists(path):
+            constants["checks"] = load(path).get("checks", [])
+        with open(path, "w") as out:
             json.dump(constants, out, indent=1)
             out.write("\n")
     elif words in (["write"], ["check"]):
@@ -260,7 +285,7 @@ def main():
             with open(PAGE, "w") as file:
                 file.write(new)
         elif new != page:
-            sys.exit("docs/internals/scaling.md differs from tests/bench/scaling.json: run scaling.py write")
+            sys.exit("docs/internals/scaling_model.md differs from tests/bench/scaling.json: run scaling.py write")
     elif len(words) < 2:
         print(tables(load(words[0] if words else CONSTANTS)), end="")
     else:
