@@ -91,7 +91,7 @@ void TableLoader::find_task() {
   if (o_.task == Table::Task::kClassification) task_ = Task::kClassification;
   if (o_.task == Table::Task::kRegression) task_ = Task::kRegression;
   if (o_.task != Table::Task::kAuto) return;
-  if (o_.log_target) {
+  if (o_.learns() == data::Task::kRegression) {
     task_ = Task::kRegression;
   } else if (o_.target.size() > 1) {
     std::vector<const ColumnSummary*> targets;
@@ -178,8 +178,9 @@ std::vector<TargetColumn> TableLoader::fit_targets(std::span<const int64_t> rows
                                                    std::span<const int64_t> all_rows) const {
   std::vector<TargetColumn> out;
   for (const std::string& name : o_.target) {
-    out.push_back(fit_target(table_, summary_of(name), task_, o_.log_target, o_.scale_target, rows,
-                             all_rows));
+    const bool is_log = o_.log_target || std::ranges::count(o_.log_targets, name) > 0;
+    out.push_back(
+        fit_target(table_, summary_of(name), task_, is_log, o_.scale_target, rows, all_rows));
   }
   return out;
 }
@@ -209,7 +210,10 @@ void TableLoader::fit() {
 void TableLoader::fit_inputs() {
   encoding_.features =
       fit_features(table_, columns_, parts_.train,
-                   {.rare = o_.rare, .text_words = o_.text_words, .standardize = o_.standardize});
+                   {.rare = o_.rare,
+                    .text_words = o_.text_words,
+                    .standardize = o_.standardize,
+                    .has_missing_category = o_.missing.words == MissingOptions::Words::kCategory});
 }
 
 void TableLoader::check_features() const {
@@ -383,7 +387,8 @@ bool Table::is_weight(const std::string& text) {
 
 std::optional<Task> Table::learns() const {
   if (task == Task::kClassification) return data::Task::kClassification;
-  if (task == Task::kRegression || log_target) return data::Task::kRegression;
+  if (task == Task::kRegression || log_target || !log_targets.empty())
+    return data::Task::kRegression;
   return std::nullopt;
 }
 
@@ -404,7 +409,7 @@ Batch encode_targets_if_any(const TableEncoding& encoding, const RawTable& table
   const bool has_targets = std::ranges::all_of(
       encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
   if (!has_targets) return out;
-  out.targets = encode_targets(encoding, table, rows);
+  out.targets = encode_targets(encoding, table, rows, encoding.text.empty());
   if (encoding.weight.empty()) return out;
   if (table.find(encoding.weight) >= 0) out.others = {encode_weights(encoding, table, rows)};
   if (out.others.empty()) {

@@ -2,6 +2,7 @@
 // data.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -27,6 +28,15 @@ struct MissingOptions {
   };
   using Numbers = TextEnum<NumbersValues>;
 
+  // kCategory: missing words are a category of their own. kUnknown: they are unknown words.
+  struct WordsValues {
+    enum class Value : uint8_t { kCategory, kUnknown };
+    static constexpr Value kCategory = Value::kCategory, kUnknown = Value::kUnknown;
+    static constexpr const char* kOption = "words";
+    static constexpr const char* kWords[] = {"category", "unknown"};
+  };
+  using Words = TextEnum<WordsValues>;
+
   struct TargetValues {
     enum class Value : uint8_t { kDrop, kRefuse };
     static constexpr Value kDrop = Value::kDrop, kRefuse = Value::kRefuse;
@@ -37,6 +47,7 @@ struct MissingOptions {
 
   std::vector<std::string> values{};  // empty: usual_missing_words()
   Numbers numbers = Numbers::kMedian;
+  Words words = Words::kCategory;
   Target target = Target::kDrop;
 
   template <class V> void describe(V& v) {
@@ -45,6 +56,7 @@ struct MissingOptions {
     v("numbers", numbers,
       "missing numbers and dates: the median of the training rows, with a feature that says so; or "
       "an error");
+    v("words", words, "missing words: a category of their own, or unknown words");
     v("target", target, "rows without a target: left out, or an error");
   }
 };
@@ -109,6 +121,7 @@ struct Table {
   ReadOptions read{};
   TableSplit split{};
   bool scale_target = true, log_target = false, standardize = true;
+  std::vector<std::string> log_targets{};
   int64_t text_words = 256;
   Balance balance = Balance::kNone;
   std::map<std::string, std::string> class_weights{};  // positive numbers by class
@@ -134,7 +147,10 @@ struct Table {
     v("split", split, "training, validation and test part");
     v("scale_target", scale_target,
       "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
-    v("log_target", log_target, "values: train on the logarithm of the target");
+    v("log_target", log_target, "values: train on the logarithm of all targets");
+    v("log_targets", log_targets,
+      "values: train on the logarithm of these targets; `target: {name: price, log: true}` adds "
+      "one");
     v("standardize", standardize, "scale numbers to mean 0 and standard deviation 1");
     v("text_words", text_words, {1, 100'000}, "most words of a text column that become features");
     v("balance", balance,
@@ -151,6 +167,13 @@ struct Table {
       [this] { return class_weights.empty() || balance == Balance::kNone; });
     v("log_target", "is for values, not for 'task: classification'",
       [this] { return !log_target || task != Task::kClassification; });
+    v("log_targets", "must be among 'target'", [this] {
+      return std::ranges::all_of(log_targets, [this](const std::string& name) {
+        return std::ranges::count(target, name) > 0;
+      });
+    });
+    v("log_targets", "is for values, not for 'task: classification'",
+      [this] { return log_targets.empty() || task != Task::kClassification; });
     v("balance", "is for one target; weight rows with `columns: {NAME: weight}`",
       [this] { return target.size() == 1 || balance == Balance::kNone; });
     v("class_weights", "is for one target; weight rows with `columns: {NAME: weight}`",
@@ -161,7 +184,8 @@ struct Table {
   std::optional<data::Task> learns() const;
   Splits load(uint64_t seed) const;
   std::vector<DataFile> files() const;
-  // Columns are found by name. The targets may be missing.
+  // Columns are found by name. The targets may be missing: the column, or cells of it
+  // (encode_targets()).
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
   // Returns the columns of the file that predictions repeat: their names, and their texts by row.
   KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;

@@ -110,11 +110,12 @@ std::string category_in_cell(const CellReader& cells, int64_t row) {
 }
 
 void fit_category(FeatureColumn& f, const CellReader& cells, std::span<const int64_t> rows,
-                  int64_t rare) {
+                  const EncodingOptions& options) {
   std::map<std::string, int64_t> counts;
   for (const int64_t row : rows) ++counts[category_in_cell(cells, row)];
   for (const auto& [word, count] : counts) {
-    if (count >= rare || word.empty()) f.words.push_back(word);
+    const bool is_word = word.empty() ? options.has_missing_category : count >= options.rare;
+    if (is_word) f.words.push_back(word);
   }
 }
 
@@ -127,7 +128,7 @@ FeatureColumn fit_feature(const RawTable& table, const ColumnSummary& summary,
                   .date_order = summary.date_order};
   const CellReader cells(column_of(table, f.name), f.missing);
   if (f.kind == ColumnKind::kCategory) {
-    fit_category(f, cells, rows, options.rare);
+    fit_category(f, cells, rows, options);
   } else if (f.kind == ColumnKind::kText) {
     f.words = frequent_words(cells, rows, options.text_words);
   } else {

@@ -74,6 +74,7 @@ struct EncodingOptions {
   int64_t rare = 5;          // words in fewer training rows share index 0
   int64_t text_words = 256;  // most words of a text column that become features
   bool standardize = true;
+  bool has_missing_category = true;  // missing words are a category; otherwise they are unknown
 };
 
 // Fits the features of all columns that are numbers, categories, dates or text on these rows.

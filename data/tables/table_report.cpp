@@ -78,12 +78,15 @@ std::string target_note(const TableView& view, const TargetColumn& target) {
   return target.classes.size() > kShownClasses ? out + ", ..." : out;
 }
 
+bool has_missing_category(const FeatureColumn& f) {
+  return std::ranges::count(f.words, std::string()) > 0;
+}
+
 std::string gap_note(const ColumnSummary& column, const FeatureColumn& f) {
   const char* const feature = "is missing\" is a feature";
   if (f.kind == ColumnKind::kCategory && column.missing > 0) {
-    const bool is_in_training = std::ranges::count(f.words, std::string()) > 0;
-    return is_in_training ? "missing is a category of its own"
-                          : "missing counts as unknown, as no training row has it";
+    return has_missing_category(f) ? "missing is a category of its own"
+                                   : "missing counts as an unknown word";
   }
   if (!f.has_gap_feature) return "";
   const std::string fill = f.kind == ColumnKind::kDate ? date_text(f.fill) : short_text(f.fill);
@@ -95,7 +98,7 @@ std::string feature_note(const ColumnSummary& column, const FeatureColumn& f) {
   const auto add = [&](const std::string& text) {
     out += concat_to_string(out.empty() ? "" : "; ", text);
   };
-  const int64_t words = column.distinct + (column.missing > 0 ? 1 : 0);
+  const int64_t words = column.distinct + (has_missing_category(f) ? 1 : 0);
   const int64_t rare = words - std::ssize(f.words);
   if (f.kind == ColumnKind::kCategory && rare > 0) {
     add(concat_to_string(with_separators(rare), " rare ", rare == 1 ? "word counts" : "words count",

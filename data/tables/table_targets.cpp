@@ -60,13 +60,17 @@ std::vector<std::string> classes_of(const CellReader& cells, std::span<const int
 
 // Returns the class of each row.
 std::vector<int64_t> classes_in(const TargetColumn& target, const RawTable& table,
-                                std::span<const int64_t> rows) {
+                                std::span<const int64_t> rows, bool allows_missing = false) {
   const CellReader cells(target_column(table, target.name), target.missing);
   std::unordered_map<std::string, int64_t> index;
   for (const std::string& name : target.classes) index.emplace(name, std::ssize(index));
   std::vector<int64_t> out;
   for (const int64_t row : rows) {
-    if (cells.is_missing(row)) refuse_cell(table, row, target.name, kNoTarget);
+    if (cells.is_missing(row)) {
+      if (!allows_missing) refuse_cell(table, row, target.name, kNoTarget);
+      out.push_back(-1);
+      continue;
+    }
     const std::string text = cells.column().text(row);
     const auto found = index.find(text);
     if (found == index.end()) {
@@ -82,11 +86,14 @@ std::vector<int64_t> classes_in(const TargetColumn& target, const RawTable& tabl
 
 // Returns the values of each row as the model predicts them.
 std::vector<float> values_in(const TargetColumn& target, const RawTable& table,
-                             std::span<const int64_t> rows) {
+                             std::span<const int64_t> rows, bool allows_missing) {
   const CellReader cells(target_column(table, target.name), target.missing);
   std::vector<float> out;
   for (const int64_t row : rows) {
-    out.push_back(float((target_value(target, table, cells, row) - target.mean) / target.std));
+    const bool has_none = allows_missing && cells.is_missing(row);
+    const double value = has_none ? std::numeric_limits<double>::quiet_NaN()
+                                  : target_value(target, table, cells, row);
+    out.push_back(float((value - target.mean) / target.std));
   }
   return out;
 }
@@ -112,20 +119,35 @@ TargetColumn fit_target(const RawTable& table, const ColumnSummary& column, Task
 }
 
 Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
-                      std::span<const int64_t> rows) {
+                      std::span<const int64_t> rows, bool allows_missing) {
   const auto n = std::ssize(rows), count = std::ssize(encoding.targets);
   std::vector<float> out;
   for (const TargetColumn& target : encoding.targets) {
     if (target.classes.empty()) {
-      std::ranges::copy(values_in(target, table, rows), std::back_inserter(out));
+      std::ranges::copy(values_in(target, table, rows, allows_missing), std::back_inserter(out));
       continue;
     }
-    const std::vector<int64_t> classes = classes_in(target, table, rows);
+    const std::vector<int64_t> classes = classes_in(target, table, rows, allows_missing);
     if (count == 1) return tensor_of(classes.data(), {n});
     out.insert(out.end(), classes.begin(), classes.end());
   }
   const Tensor values = tensor_of(out.data(), {count, n});
   return count == 1 ? values.reshape({n}) : values.transpose(0, 1).contiguous();
+}
+
+std::vector<int64_t> rows_with_targets(const TableEncoding& encoding, const Tensor& targets) {
+  const bool is_regression = encoding.targets[0].classes.empty();
+  const std::vector<double> values = targets.to(kFloat64).cpu().contiguous().to_vector<double>();
+  const int64_t count = std::ssize(encoding.targets);
+  std::vector<int64_t> out;
+  for (int64_t row = 0; row < targets.size(0); ++row) {
+    const auto first = values.begin() + row * count;
+    const bool is_missing = std::any_of(first, first + count, [&](double value) {
+      return is_regression ? std::isnan(value) : value < 0;
+    });
+    if (!is_missing) out.push_back(row);
+  }
+  return out;
 }
 
 Tensor encode_weights(const TableEncoding& encoding, const RawTable& table,

@@ -18,9 +18,12 @@ TargetColumn fit_target(const RawTable& table, const ColumnSummary& column, Task
 
 // Returns classes [n] int64, or values [n] float32 as the model predicts them; of several targets
 // values or labels [n, targets] float32. Throws InputError with the place for an unknown class, a
-// missing target, and a value that is not a number (or, for a logarithm, not positive).
+// missing target, and a value that is not a number (or, for a logarithm, not positive). With
+// `allows_missing`, a missing target becomes class -1 or the value NaN instead.
 Tensor encode_targets(const TableEncoding& encoding, const RawTable& table,
-                      std::span<const int64_t> rows);
+                      std::span<const int64_t> rows, bool allows_missing = false);
+// Returns the positions of the rows of such targets of which none is missing.
+std::vector<int64_t> rows_with_targets(const TableEncoding& encoding, const Tensor& targets);
 
 // Returns the weights of these rows, [n] float32. Throws InputError with the place for a weight
 // that is missing, no number or negative.

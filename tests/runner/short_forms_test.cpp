@@ -156,6 +156,22 @@ TEST_F(ShortForms, TablesTakeTheKeysOfCsv) {
   EXPECT_TRUE(contains(refusal, "data.split.test: expected a number")) << refusal;
 }
 
+TEST_F(ShortForms, TargetsAndClassesOfATableMayBeMaps) {
+  constexpr const char* kRows[][2] = {
+      {"target: {name: y}", "target: y"},
+      {"target: {name: y, log: false}", "target: [y]"},
+      {"target: {name: y, log: true}", "target: y, log_targets: [y]"},
+      {"target: [{name: y, log: true}, z]", "target: [y, z], log_targets: y"},
+      {"target: [x, {name: y, log: true}, {name: z, log: true}]",
+       "target: [x, y, z], log_targets: [y, z]"},
+      {"target: y, balance: {yes: 3, 'no': 1}", "target: y, class_weights: {yes: 3, 'no': 1}"}};
+  for (const auto& [brief, full] : kRows) {
+    EXPECT_EQ(values(concat_to_string("data: {path: a.csv, ", brief, "}")),
+              values(concat_to_string("data: {path: a.csv, ", full, "}")))
+        << brief;
+  }
+}
+
 TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {
   fs::create_directories(at_ / "photos");
   struct Row {

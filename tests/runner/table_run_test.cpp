@@ -430,6 +430,37 @@ TEST_F(TableRun, ABarShowsTheReadingAndASignalEndsIt) {
   EXPECT_FALSE(fs::exists(at_ / "r"));
 }
 
+TEST_F(TableRun, NewRowsMayLackTheTarget) {
+  for (const std::string target : {"target=kind", "target=price", "target=[price, days]"}) {
+    const std::string run = concat_to_string("r", target.size());
+    train(load_config(at_ / "t.csv", {target, "train.epochs=1", "columns={id: ignore}"}),
+          at_ / run);
+    const std::string known = "id,x,kind,price,days\na,1,a,120,1\nb,2,b,190,2\n";
+    write_bytes(at_ / "known.csv", known);
+    write_bytes(at_ / "some.csv", known + "c,3,,,\n");
+    write_bytes(at_ / "none.csv", "id,x,kind,price,days\nc,3,,,\n");
+    EXPECT_EQ(lines_of(taper({"predict", run, "some.csv"}).out).size(), 4u) << target;
+    const auto evaluated = taper({"eval", run, "--data", "some.csv"});
+    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_TRUE(contains(evaluated.err, "some.csv: 1 row without a target left out"));
+    EXPECT_EQ(evaluated.out, taper({"eval", run, "--data", "known.csv"}).out);
+    const auto refused = taper({"eval", run, "--data", "none.csv"});
+    EXPECT_NE(refused.code, 0);
+    EXPECT_TRUE(contains(refused.err, "the target is missing in all of its 1 rows")) << refused.err;
+  }
+}
+
+TEST_F(TableRun, MissingWordsMayBeUnknownWords) {
+  write_bytes(at_ / "m.csv", read_bytes(at_ / "t.csv") + "r300,1,,120,1\nr301,1,,120,1\n");
+  const auto says = [&](const std::string& word) {
+    return taper({"train", "m.csv", "target=price", word, "train.epochs=1", "--out", word}).err;
+  };
+  EXPECT_TRUE(contains(says("missing.words=category"), "missing is a category of its own"));
+  const std::string unknown = says("missing.words=unknown");
+  EXPECT_TRUE(contains(unknown, "missing counts as an unknown word")) << unknown;
+  EXPECT_FALSE(contains(unknown, "rare word")) << unknown;
+}
+
 TEST_F(TableRun, AKeyOfATableMayBeWrong) {
   const auto refusal = [&](const std::string& word) { return taper({"train", "t.csv", word}); };
   struct Row {
@@ -440,6 +471,9 @@ TEST_F(TableRun, AKeyOfATableMayBeWrong) {
       {"columns={id: kep}", "did you mean 'keep'?"},
       {"columns=[id]", "data.columns: expected a map from names to one of number, category"},
       {"class_weights={a: 0}", "data.class_weights.a: expected a number above 0"},
+      {"target={name: price, lg: true}",
+       "data.target: expected a name, or {name: NAME, log: true}"},
+      {"target={name: price, log: 1}", "data.target.log: expected true or false"},
       {"split.test=2", "data.split.test: expected a number of at least 0 and below 1, or a path"},
       {"split.by=group", "data.split.column: names the column for group, time and column"},
       {"read.delimiter=ab", "data.read.delimiter: expected one character, blanks or auto"}};
@@ -448,6 +482,8 @@ TEST_F(TableRun, AKeyOfATableMayBeWrong) {
     EXPECT_EQ(outcome.code, 2) << row.word;
     EXPECT_TRUE(contains(outcome.err, row.says)) << row.word << ": " << outcome.err;
   }
+  EXPECT_TRUE(contains(taper({"train", "t.csv", "target=price", "log_targets=[x]"}).err,
+                       "data.log_targets: must be among 'target'"));
 }
 
 }  // namespace

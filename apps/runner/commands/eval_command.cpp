@@ -1,5 +1,10 @@
 // `taper eval`.
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/report/result_warnings.h"
@@ -8,9 +13,26 @@
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/run_metadata.h"
 #include "data/series/series_dataset.h"
+#include "data/split.h"
+#include "data/tables/table_targets.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
+
+// Leaves out the rows of a table whose target is missing, and says so.
+static data::DatasetPtr rows_with_targets(data::DatasetPtr rows, const DataInfo& info,
+                                          const fs::path& file) {
+  const auto* table = dynamic_cast<const data::TensorDataset*>(rows.get());
+  if (!info.columns || table == nullptr) return rows;
+  const std::vector<int64_t> known = data::rows_with_targets(*info.columns, table->all().targets);
+  const int64_t missing = rows->size() - std::ssize(known);
+  if (missing == 0) return rows;
+  require<InputError>(!known.empty(), file.string(), ": the target is missing in all of its ",
+                      rows->size(), " rows; `taper predict` works without it");
+  warn(concat_to_string(file.string(), ": ", missing, missing == 1 ? " row" : " rows",
+                        " without a target left out"));
+  return std::make_shared<data::Subset>(std::move(rows), known);
+}
 
 std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const auto source = source_of(run.config.data);
@@ -20,6 +42,7 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
     require<InputError>(
         std::ranges::count(rows->fields(), "targets") > 0, file.string(),
         ": has no labels, which an evaluation needs; `taper predict` works without them");
+    rows = rows_with_targets(std::move(rows), run.info, file);
   } else {
     const data::Splits whole = source->load(run.config.seed);
     require<InputError>(are_same_data(whole, run.info),

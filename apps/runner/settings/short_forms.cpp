@@ -310,6 +310,52 @@ void complete_transforms(Node& data, bool are_image_files) {
   found->children = {std::move(item)};
 }
 
+// Replaces `{name: price, log: true}`, the form of a target that gives more than its name, by the
+// name, and adds it to `logs` if its logarithm is the target.
+void expand_target(Node& target, std::vector<Node>& logs, std::vector<Problem>& problems) {
+  if (target.kind != Kind::kMap) return;
+  const Node* const name = target.find("name");
+  const Node* const log = target.find("log");
+  const auto is_known = [&](const Node& n) { return &n == name || &n == log; };
+  if (name == nullptr || name->kind != Kind::kScalar ||
+      !std::ranges::all_of(target.children, is_known)) {
+    problems.push_back({target.place, "data.target: expected a name, or {name: NAME, log: true}"});
+    return;
+  }
+  const bool is_log = log != nullptr && is_word(*log, "true");
+  if (log != nullptr && !is_log && !is_word(*log, "false")) {
+    problems.push_back({log->place, "data.target.log: expected true or false"});
+  }
+  Node word = *name;
+  word.key = target.key;
+  word.key_place = target.key_place;
+  target = word;
+  word.key.clear();
+  if (is_log) logs.push_back(std::move(word));
+}
+
+// Expands the forms of a table's targets and of `balance: {yes: 3, no: 1}`.
+void expand_table(Node& data, std::vector<Problem>& problems) {
+  std::vector<Node> logs;
+  Node* const target = child_of(data, "target");
+  if (target != nullptr) expand_target(*target, logs, problems);
+  if (target != nullptr && target->kind == Kind::kSequence) {
+    for (Node& each : target->children) expand_target(each, logs, problems);
+  }
+  Node* const balance = child_of(data, "balance");
+  const bool is_map = balance != nullptr && balance->kind == Kind::kMap;
+  if (is_map && data.find("class_weights") == nullptr) balance->key = "class_weights";
+  if (logs.empty()) return;
+  Node list = {.kind = Kind::kSequence, .key = "log_targets", .children = std::move(logs)};
+  list.place = list.children[0].place;
+  list.key_place = list.place;
+  if (data.find("log_targets") != nullptr) {
+    problems.push_back({list.place, "data.log_targets is given, too; remove it"});
+  } else {
+    data.children.push_back(std::move(list));
+  }
+}
+
 // Adds the type that the path implies.
 void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
@@ -346,7 +392,10 @@ void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems
   const Node* type = data->find("type");
   if (type == nullptr) return;
   std::string kind = type->text;  // a copy, because replacements move the nodes
-  if (kind == "table") replace_old_keys(*data, problems);
+  if (kind == "table") {
+    replace_old_keys(*data, problems);
+    expand_table(*data, problems);
+  }
   if (kind == "images" && replace_old_images(root, *data, problems)) kind = kOldImages;
   complete_transforms(*data, kind == "images");
   for (Node& section : default_sections(kind, *data, root)) {
