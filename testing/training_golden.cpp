@@ -27,9 +27,9 @@ constexpr const char* kLargerIsBetter[] = {"accuracy",  "balanced_accuracy",
                                            "r2",        "bleu",
                                            "iou",       "psnr",
                                            "ssim",      "reward"};
-constexpr const char* kSmallerIsBetter[] = {"loss", "error", "nll",      "perplexity",
-                                            "bpc",  "mae",   "mse",      "rmse",
-                                            "mape", "smape", "log_loss", "calibration_error"};
+constexpr const char* kSmallerIsBetter[] = {
+    "loss",  "error", "nll",      "perplexity",       "bpc", "mae", "mse", "rmse", "mape",
+    "smape", "mase",  "log_loss", "calibration_error"};
 
 bool has(const auto& names, const std::string& name) {
   return std::ranges::any_of(names, [&](const auto& each) { return name == each; });

@@ -1,4 +1,4 @@
-#include "data/images/further_images.h"
+// Images that a run did not train on: to predict, or to evaluate if they have labels.
 
 #include <algorithm>
 #include <system_error>

@@ -7,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "data/images/further_images.h"
 #include "data/images/image_files.h"
 #include "data/images/image_header.h"
 #include "data/images/image_listing.h"

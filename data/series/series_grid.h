@@ -27,7 +27,7 @@ struct OneSeries {
   double time_at(int64_t step_number, const TimeStep& step) const;
 };
 
-// What was found about the rows, for the report.
+// The facts about the rows that the report states.
 struct GridNotes {
   int64_t gaps = 0, missing = 0;  // in how many places how many steps were missing
   std::string first_gap{};        // "A: 3 steps after 2024-01-05"

@@ -191,6 +191,8 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
       {"generate", "--temperature", false, 0, 1e99},
       {"generate", "--top-k", true, 0, 1e99},
       {"generate", "--seed", true, 0, 1e99},
+      {"generate", "--samples", true, 1, 1e6},
+      {"generate", "--top-p", false, 0.05, 1},
       {"record", "--steps", true, 1, 1e99},
       {"record", "--state-every", true, 1, 1e99},
       {"record", "--tolerance", false, 0, 1e99},
@@ -224,7 +226,7 @@ TEST_F(Cli, EveryNumberOfTheCommandLineIsChecked) {
   int numbers = 0;
   for (const std::string& command : kCommands)
     numbers += count(taper({command, "--help"}).out, " NUMBER");
-  EXPECT_EQ(numbers, 30);
+  EXPECT_EQ(numbers, 32);
   for (const Option& o : options) {
     const auto refusal = [&](const std::string& word) {
       SCOPED_TRACE(concat_to_string(o.verb, " ", o.name, " ", word));

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A config, and two placements of its model. The words FIRST and SECOND stand for devices.
+// A config, and two placements of its model. FIRST and SECOND are replaced by devices.
 struct PlacedCase {
   const char* name;
   const char* yaml;

@@ -258,7 +258,8 @@ std::optional<Mutation> mutate(int kind, std::vector<std::string> lines, std::si
       lines[at] = concat_to_string(pad, key, "q: ", value);
       return Mutation{"a key's typo", lines, at};
     case 1:
-      lines[at] = concat_to_string(pad, key, ": {q: 1}");
+      // A map as the learning rate gives parts of the model their own.
+      lines[at] = concat_to_string(pad, key, key == "lr" ? ": {q: [1]}" : ": {q: 1}");
       return Mutation{"a wrong type", lines, at};
     case 2: {
       double number = 0;

@@ -13,7 +13,7 @@
 
 namespace taper::v0::runner {
 
-// What the members of a set have in common, as the command line gives it.
+// The settings that all members of a set share, as given on the command line.
 struct RunSetConfig {
   std::string file;                    // a config, or a file of data
   std::vector<std::string> overrides;  // such as "optimizer.lr=0.1"

@@ -1,4 +1,4 @@
-// What the files of a run say about it, in a few lines: its state, its length, its metrics.
+// Summarizes a run from its files: its state, its length, its metrics.
 #pragma once
 
 #include <chrono>

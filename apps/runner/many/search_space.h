@@ -21,8 +21,8 @@ struct SearchDimension {
   double low = 0, high = 0;
   bool is_log = false, is_integer = false;
 
-  // Returns the value for a number u in [0, 1). Numbers have four significant digits, so that the
-  // printed value is the one that is used.
+  // Returns the value for a number u in [0, 1). Numbers are rounded to four significant digits, so
+  // that no digit is lost when they are printed.
   std::string value_at(double u) const;
 };
 

@@ -120,6 +120,12 @@ bool is_log_file_name(const std::string& text) {
   return is_file_name(text) && std::ranges::count(kTaken, text) == 0;
 }
 
+using Names = std::vector<std::string>;
+
+static EarlyStoppingConfig stopping_of(const RunConfig& c) {
+  return c.train.early_stopping.value_or(EarlyStoppingConfig());
+}
+
 // Returns the rules about parts that fit some tasks only. They hold while the task is unknown.
 // `task` is called when a rule is checked.
 static std::vector<Rule> fit_rules(const RunConfig& c,
@@ -130,11 +136,12 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
       return !known || fits(*known);
     };
   };
-  const auto is_measured = [&c, fits_task](const std::function<std::string()>& goal) {
-    return fits_task([&c, goal](Task known) {
-      const std::string metric = goal();
-      const std::vector<std::string> all = metrics_of(c, known);
-      return metric == "loss" || std::ranges::count(all, metric) > 0;
+  const auto are_measured = [&c, fits_task](const std::function<Names()>& goals) {
+    return fits_task([&c, goals](Task known) {
+      const Names all = metrics_of(c, known);
+      return std::ranges::all_of(goals(), [&](const std::string& metric) {
+        return metric == "loss" || std::ranges::count(all, metric) > 0;
+      });
     });
   };
   constexpr const char* kMeasured = "is not measured; add it to 'metrics'";
@@ -147,28 +154,20 @@ static std::vector<Rule> fit_rules(const RunConfig& c,
        fits_task([&c](Task known) { return fits(c.loss, known) || fits(c.loss, known, true); })},
       {"metrics",
        "not all fit the data: accuracy, top3 and top5 are for classes and text; mae, rmse, r2, "
-       "mape, smape "
-       "and mase for values ('task: regression'); perplexity and bpc for text; all others for "
-       "classes",
+       "mape, smape and mase for values ('task: regression'); perplexity and bpc for text; all "
+       "others for classes",
        fits_task([&c](Task known) {
          return std::ranges::all_of(c.metrics, [known](const std::string& name) {
            return std::ranges::count(metric(name).tasks, known) > 0;
          });
        })},
       {"train.best.metric", kMeasured,
-       is_measured([&c] { return c.train.best.value_or(GoalConfig()).metric; })},
-      {"train.early_stopping.metric", kMeasured, is_measured([&c] {
-         return c.train.early_stopping ? c.train.early_stopping->metric : std::string("loss");
-       })},
-      {"train.early_stopping.also", kMeasured, fits_task([&c](Task known) {
-         const std::vector<std::string> all = metrics_of(c, known);
-         return !c.train.early_stopping ||
-                std::ranges::all_of(c.train.early_stopping->also, [&](const std::string& name) {
-                  return name == "loss" || std::ranges::count(all, name) > 0;
-                });
-       })},
+       are_measured([&c] { return Names{c.train.best.value_or(GoalConfig()).metric}; })},
+      {"train.early_stopping.metric", kMeasured,
+       are_measured([&c] { return Names{stopping_of(c).metric}; })},
+      {"train.early_stopping.also", kMeasured, are_measured([&c] { return stopping_of(c).also; })},
       {"schedule.metric", kMeasured,
-       is_measured([&c] { return metric_of(c.schedule).value_or("loss"); })}};
+       are_measured([&c] { return Names{metric_of(c.schedule).value_or("loss")}; })}};
 }
 
 // Throws ConfigError if the loss or a metric is not for several labels.
@@ -231,6 +230,16 @@ void require_fit(const RunConfig& config, const data::DataInfo& data) {
   }
 }
 
+static void add_model_rules(Schema& v, const RunConfig& c) {
+  v.rules.push_back({"model.map", "renames the tensors of a file: give model.init, too",
+                     [&c] { return c.model.map.empty() || c.model.init; }});
+  v.rules.push_back({"model.unfreeze", "needs model.freeze, which names what is frozen at first",
+                     [&c] { return c.model.unfreeze.empty() || !c.model.freeze.empty(); }});
+  v("model.placement",
+    "cannot be used with train.shards, which computes the parts of a batch on one device",
+    [&c] { return c.model.placement.empty() || !c.train.shards; });
+}
+
 Schema describe(RunConfig& c) {
   Schema v;
   v("name", c.name, "name of the run and of its directory")
@@ -264,13 +273,7 @@ Schema describe(RunConfig& c) {
       .of_form("f1, accuracy, balanced_accuracy or a number from 0 to 1", is_threshold);
   if (!callbacks().rows().empty()) v("callbacks", c.callbacks, callbacks(), "callbacks of the run");
   v.rules = fit_rules(c, [&c] { return task_of(c.data); });
-  v.rules.push_back({"model.map", "renames the tensors of a file: give model.init, too",
-                     [&c] { return c.model.map.empty() || c.model.init; }});
-  v.rules.push_back({"model.unfreeze", "needs model.freeze, which names what is frozen at first",
-                     [&c] { return c.model.unfreeze.empty() || !c.model.freeze.empty(); }});
-  v("model.placement",
-    "cannot be used with train.shards, which computes the parts of a batch on one device",
-    [&c] { return c.model.placement.empty() || !c.train.shards; });
+  add_model_rules(v, c);
   return v;
 }
 

@@ -346,9 +346,9 @@ void expand_table(Node& data, std::vector<Problem>& problems) {
   const bool is_map = balance != nullptr && balance->kind == Kind::kMap;
   if (is_map && data.find("class_weights") == nullptr) balance->key = "class_weights";
   if (logs.empty()) return;
-  Node list = {.kind = Kind::kSequence, .key = "log_targets", .children = std::move(logs)};
-  list.place = list.children[0].place;
-  list.key_place = list.place;
+  Node list = map_of("log_targets", std::move(logs));
+  list.kind = Kind::kSequence;
+  list.place = list.key_place = list.children[0].place;
   if (data.find("log_targets") != nullptr) {
     problems.push_back({list.place, "data.log_targets is given, too; remove it"});
   } else {

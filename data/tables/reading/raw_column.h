@@ -216,8 +216,8 @@ class RawColumn {
     std::shared_ptr<uint16_t[]> pairs{};
 
     uint64_t cell(size_t i) const {
-      if (bytes) return kWord | bytes[i];
-      return pairs ? kWord | pairs[i] : first + i;
+      if (bytes) return kWord | bytes[std::ptrdiff_t(i)];
+      return pairs ? kWord | pairs[std::ptrdiff_t(i)] : first + i;
     }
   };
 
