@@ -8,11 +8,11 @@
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/checkpoint.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "modules/models/gpt.h"
 #include "tests/runner/run_process.h"
+#include "tests/runner/same_runs.h"
 #include "tests/text.h"
 
 namespace taper::v0::runner {
@@ -50,15 +50,7 @@ class RecomputedRun : public ::testing::Test {
     return settings;
   }
   void expect_same(const std::string& a, const std::string& b) const {
-    std::vector<fs::path> files{"metrics.jsonl", "model.safetensors"};
-    for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
-      files.push_back(fs::path("checkpoints") / newest_checkpoint(at_ / a)->filename() / name);
-    }
-    for (const fs::path& file : files) {
-      const std::string x = read_bytes(at_ / a / file);
-      EXPECT_NE(x, "") << a << "/" << file;
-      EXPECT_TRUE(x == read_bytes(at_ / b / file)) << a << " and " << b << ": " << file;
-    }
+    expect_same_runs(at_ / a, at_ / b);
   }
 
   RunDirectory at_;

@@ -19,7 +19,7 @@
 
 namespace taper::v0::runner {
 
-// Leaves out the rows of a table whose target is missing, and says so.
+// Removes the rows of a table whose target is missing, and logs how many there are.
 static data::DatasetPtr rows_with_targets(data::DatasetPtr rows, const DataInfo& info,
                                           const fs::path& file) {
   const auto* table = dynamic_cast<const data::TensorDataset*>(rows.get());

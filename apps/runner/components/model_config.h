@@ -28,7 +28,7 @@ struct ModelConfig : Component {
   std::map<std::string, std::string> unfreeze{};   // patterns of frozen parameters, and epochs
   std::map<std::string, std::string> placement{};  // patterns of modules, and devices
 
-  // Chooses a model, which starts from the same file as before.
+  // Replaces the type and the options of the model, and keeps the members above.
   ModelConfig& operator=(const Component& model) {
     Component::operator=(model);
     return *this;

@@ -63,7 +63,8 @@ std::string error_in(const ProgramEnd& end) {
   return text;
 }
 
-// The best-known metric of a run for a line of progress: "validation.accuracy 0.93".
+// Returns the last metric of the part of the data on which evaluations ran, for a line of progress:
+// "validation.accuracy 0.93".
 std::string progress_text(const RunSummary& run) {
   if (run.metrics.empty()) return "";
   const std::string on = concat_to_string(run.evaluated_on(), ".");

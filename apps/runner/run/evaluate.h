@@ -27,8 +27,8 @@ struct Metrics {
   // For each class, the number of samples that are predicted to belong to it. Empty if there are
   // more than 1000 classes. Not stored in checkpoints.
   std::vector<int64_t> predicted{};
-  // Of series: the errors of forecasts without a model, on the same part. Not stored in
-  // checkpoints.
+  // The errors of forecasts without a model, on the same part of the data; for series only. Not
+  // stored in checkpoints.
   std::vector<data::Baseline> baselines{};
 
   // Returns a value by its name. Throws ConfigError, which lists the names, if it was not measured.

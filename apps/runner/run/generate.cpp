@@ -58,8 +58,8 @@ std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
   return failing_as<ConfigError>(what, [&] { return tokenizer.encode(text); });
 }
 
-// Returns the token before a text: the one that is given, the end of a document, a newline, or the
-// first token if the vocabulary has none of them.
+// Returns the token from which a text is generated: `given`, else the end of a document, else a
+// newline. Returns the first token if the vocabulary has none of them.
 int64_t start_token(const Tokenizer& tokenizer, const std::string& given) {
   if (!given.empty()) {
     if (const auto special = tokenizer.special_id(given)) return *special;

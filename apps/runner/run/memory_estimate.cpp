@@ -31,8 +31,8 @@
 namespace taper::v0::runner {
 namespace {
 
-// Estimates are made on CPU devices that stand for the devices of the run: "cpu" for the first one,
-// "cpu:1" for the second, and so on. Returns the number of such a device.
+// Estimates use CPU devices in place of the devices of the run: "cpu" for the first one, "cpu:1"
+// for the second, and so on. Returns the number of such a device.
 size_t number_of(Device device) { return device.has_index() ? size_t(device.index()) : 0; }
 
 DeviceBytes nothing_on(size_t devices) { return {std::vector<int64_t>(devices)}; }
@@ -316,8 +316,8 @@ std::vector<Device> devices_of_run(const RunConfig& config, Device own) {
   return out;
 }
 
-// Puts a model on the CPU devices that stand for the devices of a run, and back on the CPU at the
-// end of the scope.
+// Moves a model to the CPU devices that are used in place of a run's devices, and back to the CPU
+// at the end of the scope.
 class StandInGuard {
  public:
   StandInGuard(const RunConfig& config, const std::vector<Device>& devices, Module& model)
