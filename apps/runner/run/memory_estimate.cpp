@@ -340,7 +340,7 @@ class StandInGuard {
 
 // Estimates all parts for a model on the CPU.
 MemoryEstimate estimate(const RunConfig& config, const data::Splits& data, Module& model,
-                        EstimateSite site) {
+                        const EstimateSite& site) {
   const StandInGuard guard(config, site.devices, model);
   return estimate_parts(config, data, model, site);
 }
