@@ -11,7 +11,6 @@
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
-#include "framework/io/input_file.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::data {
@@ -48,7 +47,16 @@ DatasetPtr windows_of(Tensor tokens, int64_t block, const std::string& what) {
                    ": lower block_size, or take more text");
 }
 
-bool is_token_file(const fs::path& file) { return lower_case(file.extension().string()) == ".bin"; }
+bool is_token_file(const fs::path& file) { return text_extension(file) == ".bin"; }
+
+// Throws InputError for a compressed file of tokens, which could not be mapped into memory.
+void require_plain_tokens(const std::vector<fs::path>& files) {
+  for (const fs::path& file : files) {
+    const bool is_plain = lower_case(file.extension().string()) == ".bin";
+    require<InputError>(is_plain, name_of(file), ": files of tokens are mapped into memory, so ",
+                        "they cannot be compressed; decompress it: gzip -d or zstd -d");
+  }
+}
 
 // The files of a language model's text, and how they are divided.
 class Corpus {
@@ -69,6 +77,7 @@ class Corpus {
     return encode_spans(spans, layout_, tokenizer, is_separated_);
   }
   std::string report(const Tokenizer& tokenizer, int64_t training, int64_t held) const;
+  bool is_compressed() const { return std::ranges::any_of(listing_.files, is_compressed_text); }
   Splits load_tokens(const Tokenizer& tokenizer) const;
 
   const Text& o_;
@@ -87,6 +96,7 @@ Corpus::Corpus(const Text& options) : o_(options), listing_(list_texts(options.p
   are_tokens_ = count == std::ssize(listing_.files);
   require<InputError>(count == 0 || are_tokens_, o_.path, ": files of tokens (.bin) and of text ",
                       "cannot be read together");
+  if (are_tokens_) require_plain_tokens(listing_.files);
   const bool has_lines = std::ranges::any_of(listing_.files, is_json_lines);
   is_separated_ = o_.documents == Text::Documents::kSeparate ||
                   (o_.documents == Text::Documents::kAuto &&
@@ -98,7 +108,7 @@ std::vector<TextSpan> Corpus::spans_of(const std::vector<fs::path>& files) const
   std::vector<TextSpan> out;
   for (const fs::path& file : files) {
     check_stop();
-    out.push_back({file, 0, InputFile(file, "text").size()});
+    out.push_back({file, 0, text_size(file)});
   }
   return out;
 }
@@ -108,8 +118,7 @@ uint64_t begin_of_character(const fs::path& file, uint64_t at) {
   constexpr uint64_t kLongest = 4;
   const uint64_t from = at - std::min(at, kLongest);
   std::string bytes;
-  each_text_part({file, from, std::min(at + 1, InputFile(file, "text").size())}, {},
-                 [&](std::string_view part, bool) { bytes += part; });
+  each_text_part({file, from, at + 1}, {}, [&](std::string_view part, bool) { bytes += part; });
   uint64_t back = 0;
   while (at - back > from && at - from < bytes.size() && is_continuation(bytes[at - from - back])) {
     ++back;
@@ -173,15 +182,18 @@ std::string Corpus::report(const Tokenizer& tokenizer, int64_t training, int64_t
   const auto files = std::ssize(listing_.files);
   return concat_to_string(
       o_.path, ": ", with_separators(files), files == 1 ? " file, " : " files, ",
-      with_separators(int64_t(bytes_)), " bytes\n  tokens: ", with_separators(training),
-      " training, ", with_separators(held), " held out; ", with_separators(tokenizer.size()),
-      " different (", o_.tokenizer, ")", is_separated_ ? ", documents separated" : "");
+      with_separators(int64_t(bytes_)), is_compressed() ? " bytes decompressed" : " bytes",
+      "\n  tokens: ", with_separators(training), " training, ", with_separators(held),
+      " held out; ", with_separators(tokenizer.size()), " different (", o_.tokenizer, ")",
+      is_separated_ ? ", documents separated" : "");
 }
 
 Splits Corpus::load_tokens(const Tokenizer& tokenizer) const {
   Tensor train = read_token_files(listing_.files, o_.token_bytes, tokenizer.size()), held;
   if (o_.validation) {
-    held = read_token_files(list_texts(*o_.validation).files, o_.token_bytes, tokenizer.size());
+    const std::vector<fs::path> files = list_texts(*o_.validation).files;
+    require_plain_tokens(files);
+    held = read_token_files(files, o_.token_bytes, tokenizer.size());
   } else {
     const auto cut = int64_t(double(train.numel()) * (1 - o_.validation_fraction));
     held = train.narrow(0, cut, train.numel() - cut);
@@ -296,7 +308,7 @@ std::string read_texts(const std::string& path) {
   std::string text;
   for (const fs::path& file : find_texts(path)) {
     check_stop();
-    const std::string part = read_file(file, "text");
+    const std::string part = read_text_file(file);
     require<InputError>(part.find('\0') == std::string::npos, file.string(),
                         ": expected text, got a file with a zero byte");
     text += part;

@@ -22,7 +22,8 @@ std::vector<std::filesystem::path> find_texts(const std::string& path);
 std::string read_texts(const std::string& path);
 
 // Text for language models as a data source. A sample is a window of block_size tokens, or one
-// line. Targets are the inputs shifted by one token. Files are texts, JSON lines, or tokens (.bin).
+// line. Targets are the inputs shifted by one token. Files are texts or JSON lines, which may be
+// compressed by gzip or zstd, or tokens (.bin).
 // In memory a token takes one, two or four bytes; a single file of tokens is mapped.
 //
 // Errors: InputError with the file, and the line if it is known, for a text that cannot be read or
@@ -54,7 +55,7 @@ struct Text {
   template <class V> void describe(V& v) {
     v("path", path, kPath,
       "a file, a directory or a glob pattern such as \"src/*.cpp\"; .jsonl files have a text in "
-      "each line, .bin files have tokens")
+      "each line, .bin files have tokens; texts may be compressed by gzip or zstd")
         .required();
     v("tokenizer", tokenizer, "how text is split into tokens; bpe: learned from the training part");
     v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "data/folders.h"
+#include "data/text/token_files.h"
 #include "framework/base/cancel.h"
-#include "framework/io/input_file.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::data {
@@ -15,17 +15,16 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMostTextBytes = 16 << 20;  // as in a cell of a table
 
-bool is_text_file(const fs::path& file) {
-  return detail::lower_case(file.extension().string()) == ".txt";
-}
+bool is_text_file(const fs::path& file) { return text_extension(file) == ".txt"; }
 
 // Throws InputError if the text is too long or not UTF-8.
 std::string read_text(const fs::path& file) {
-  InputFile opened(file.string(), "text");
-  require<InputError>(opened.size() <= kMostTextBytes, name_of(file), ": a text of ",
-                      opened.size() >> 20, " MiB; the most is ", kMostTextBytes >> 20,
-                      " MiB. A language model (`type: text`) reads long texts");
-  std::string text = opened.text(kMostTextBytes);
+  std::string text = read_text_file(file, kMostTextBytes);
+  if (text.size() > kMostTextBytes) {
+    throw InputError(name_of(file), ": a text of ", text_size(file) >> 20, " MiB; the most is ",
+                     kMostTextBytes >> 20,
+                     " MiB. A language model (`type: text`) reads long texts");
+  }
   const size_t bad = detail::first_invalid(text);
   if (bad == text.size()) return text;
   throw InputError(name_of(file), ":",

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "data/folders.h"
+#include "data/tables/reading/byte_source.h"
 #include "data/tokenizers/bpe.h"
 #include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
@@ -21,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace detail;
+using reading::ByteSource;
+using reading::open_decompressed;
 
 constexpr size_t kPart = 1 << 20;         // bytes that are read at a time
 constexpr size_t kLongestWord = 4 << 20;  // a longer word is encoded in parts
@@ -31,7 +34,8 @@ using PartFunction = std::function<void(std::string_view part, bool ends)>;
 // Reads the bytes of a span in parts.
 class SpanReader {
  public:
-  explicit SpanReader(const TextSpan& span) : name_(name_of(span.file)), file_(span.file, "text") {
+  explicit SpanReader(const TextSpan& span)
+      : name_(name_of(span.file)), source_(open_decompressed(span.file, "text")) {
     skip(span.begin);
     left_ = span.end - span.begin;
   }
@@ -44,7 +48,7 @@ class SpanReader {
     if (wanted == 0) return false;
     const size_t before = text.size();
     text.resize(before + wanted);
-    const size_t got = file_.read(text.data() + before, wanted);
+    const size_t got = source_->read(text.data() + before, wanted);
     text.resize(before + got);
     left_ -= std::min<uint64_t>(got, left_);
     require<InputError>(text.find('\0', before) == std::string::npos, name_,
@@ -59,7 +63,12 @@ class SpanReader {
     throw InputError(name_, ":", line_ + std::ranges::count(before, '\n'), ": ", what);
   }
   uint64_t left() const { return left_; }
-  uint64_t size() const { return file_.size(); }
+  // Returns whether the file ends where the last byte was read. Call it once, after everything was
+  // read.
+  bool is_at_end() {
+    char next;
+    return source_->read(&next, 1) == 0;
+  }
 
  private:
   // Moves to a position, and counts the lines before it.
@@ -67,7 +76,7 @@ class SpanReader {
     std::string skipped(std::min<uint64_t>(bytes, kPart), '\0');
     while (bytes > 0) {
       check_stop();
-      const size_t got = file_.read(skipped.data(), std::min<uint64_t>(bytes, kPart));
+      const size_t got = source_->read(skipped.data(), std::min<uint64_t>(bytes, kPart));
       if (got == 0) return;
       count_lines(std::string_view(skipped).substr(0, got));
       bytes -= got;
@@ -75,7 +84,7 @@ class SpanReader {
   }
 
   const std::string name_;
-  InputFile file_;
+  const std::unique_ptr<ByteSource> source_;
   uint64_t left_ = 0;
   int64_t line_ = 1;
 };
@@ -116,7 +125,8 @@ void each_part_of_file(const TextSpan& span, bool keeps_words, const PartFunctio
     reader.count_lines(part);
     text.erase(0, cut);
   }
-  call(reader, f, text, span.end >= reader.size());
+  const bool ends = reader.is_at_end();
+  call(reader, f, text, ends);
 }
 
 // Returns the text in the key of a line of JSON. Throws InputError.
@@ -266,9 +276,44 @@ DType token_dtype(int64_t vocabulary) {
   return vocabulary <= 1 << 8 ? kUInt8 : vocabulary <= 1 << 16 ? kInt16 : kInt32;
 }
 
-bool is_json_lines(const fs::path& file) {
+bool is_compressed_text(const fs::path& file) {
   const std::string end = lower_case(file.extension().string());
+  return end == ".gz" || end == ".zst";
+}
+
+std::string text_extension(const fs::path& file) {
+  const fs::path plain = is_compressed_text(file) ? file.stem() : file;
+  return lower_case(plain.extension().string());
+}
+
+bool is_json_lines(const fs::path& file) {
+  const std::string end = text_extension(file);
   return end == ".jsonl" || end == ".ndjson";
+}
+
+uint64_t text_size(const fs::path& file) {
+  const std::unique_ptr<ByteSource> source = open_decompressed(file, "text");
+  if (source->compression.empty()) return source->size;
+  std::string part(kPart, '\0');
+  uint64_t size = 0;
+  for (size_t got = part.size(); got == part.size(); size += got) {
+    check_stop();
+    got = source->read(part.data(), part.size());
+  }
+  return size;
+}
+
+std::string read_text_file(const fs::path& file, size_t most) {
+  const std::unique_ptr<ByteSource> source = open_decompressed(file, "text");
+  std::string text;
+  for (size_t got = kPart; got > 0 && text.size() <= most;) {
+    check_stop();
+    const size_t before = text.size();
+    text.resize(before + kPart);
+    got = source->read(text.data() + before, kPart);
+    text.resize(before + got);
+  }
+  return text;
 }
 
 void each_text_part(const TextSpan& span, const TextLayout& layout, const PartFunction& f) {

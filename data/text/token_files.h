@@ -18,8 +18,8 @@ namespace taper::v0::data {
 // numbers, or int32 (WindowDataset).
 DType token_dtype(int64_t vocabulary);
 
-// The bytes [begin, end) of a file of texts. Of JSON lines, all lines that begin there belong to
-// it.
+// The bytes [begin, end) of a file of texts, which may be compressed by gzip or zstd: they are
+// bytes of the decompressed text. Of JSON lines, all lines that begin there belong to the span.
 struct TextSpan {
   std::filesystem::path file;
   uint64_t begin = 0, end = 0;
@@ -32,8 +32,19 @@ struct TextLayout {
   bool keeps_words = false;
 };
 
+// Returns the extension of a file in lower case, without one of compression: ".txt" for "A.TXT.gz".
+std::string text_extension(const std::filesystem::path& file);
+// Returns whether the file is compressed, by its name.
+bool is_compressed_text(const std::filesystem::path& file);
 // Returns whether the file has JSON lines, by its name.
 bool is_json_lines(const std::filesystem::path& file);
+
+// Returns the size of a text in bytes. A compressed one is decompressed for that, in parts. Throws
+// InputError with the file if that is truncated or damaged, or expands without end.
+uint64_t text_size(const std::filesystem::path& file);
+// Returns the text of a file, which may be compressed, or something longer than `most` bytes if the
+// text is. Throws InputError as text_size() does.
+std::string read_text_file(const std::filesystem::path& file, size_t most = std::string::npos);
 
 // Calls f with the parts of the texts in a span, in order, about a MiB each. `ends` says whether a
 // document ends after the part: a line of JSON lines, or the whole of another file. Throws

@@ -12,6 +12,7 @@
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
+#include "tests/data/gzip.h"
 #include "tests/data_files.h"
 #include "tests/text.h"
 
@@ -175,6 +176,37 @@ TEST_F(LabeledTexts, FoldersNameTheClasses) {
   EXPECT_EQ(kept.names, (Words{"file"}));
   ASSERT_EQ(kept.rows.size(), 8u);
   EXPECT_TRUE(kept.rows[0][0].ends_with("0.txt"));
+}
+
+TEST_F(LabeledTexts, CompressedTextsAreReadLikePlainOnes) {
+  for (int i = 0; i < 12; ++i) {
+    write(concat_to_string("d/good/", i, ".txt.gz"), gzip("good film"));
+    write(concat_to_string("d/bad/", i, i % 2 ? ".txt" : ".TXT.gz"),
+          i % 2 ? "bad film" : gzip("bad film"));
+  }
+  LabeledText folder;
+  folder.path = {(directory_ / "d").string()};
+  const Splits parts = folder.load(0);
+  EXPECT_EQ(parts.train->size() + parts.test->size(), 24);
+  EXPECT_EQ(parts.tokenizer->parts().tokens, (Words{"film", "bad", "good"}));
+  EXPECT_EQ(folder.more(parts, directory_ / "d/bad/0.TXT.gz")->size(), 1);
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    lines +=
+        concat_to_string("{\"review\": \"", i % 2 ? "good" : "bad", "\", \"kind\": ", i % 2, "}\n");
+  }
+  LabeledText table = of_table();
+  table.path = {write("t.jsonl.gz", gzip(lines))};
+  const Splits rows = table.load(0);
+  EXPECT_EQ(rows.train->size() + rows.test->size(), 40);
+  const std::string cut = write("d/good/0.txt.gz", gzip("good film").substr(0, 20));
+  EXPECT_TRUE(contains(refusal_of<InputError>([&] { folder.load(0); }),
+                       cut + ": cannot decompress it: it ends early"));
+  write("d/good/0.txt.gz", gzip(std::string(17u << 20, 'a')));
+  EXPECT_EQ(refusal_of<InputError>([&] { folder.load(0); }),
+            cut +
+                ": a text of 17 MiB; the most is 16 MiB. A language model (`type: text`) reads "
+                "long texts");
 }
 
 TEST_F(LabeledTexts, WhatCannotBeReadIsRefusedInOneMessage) {

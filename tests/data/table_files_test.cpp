@@ -7,12 +7,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <zlib.h>
 
 #include "data/tables/raw_table.h"
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
 #include "framework/io/archive.h"
+#include "tests/data/gzip.h"
 #include "tests/data/table_fixture.h"
 
 namespace taper::v0::data {
@@ -23,20 +23,6 @@ using Names = std::vector<std::string>;
 using Options = TableReadOptions;
 
 using TableFiles = TableFixture;
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 9, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = uInt(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = uInt(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 // "a,b\n1,x\n2,y\n" by zstd 1.5.4 with a checksum.
 std::string zstd_table() {

@@ -1,6 +1,8 @@
 // Texts and tokens of language models in files of any size.
 #include "data/text/token_files.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +13,7 @@
 #include "data/text/text_dataset.h"
 #include "data/tokenizers/bpe.h"
 #include "framework/factory/factories.h"
+#include "tests/data/gzip.h"
 #include "tests/data_files.h"
 #include "tests/text.h"
 
@@ -158,6 +161,89 @@ TEST_F(TokenFiles, ALongTextHasTheTokensOfItsWhole) {
     const int64_t first = 0;
     Ids found = windows.get(tensor_of(&first, {1})).inputs.to_vector<int64_t>();
     EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin()));
+  }
+}
+
+// A text of several MiB, so that parts of it are read one after another.
+std::string varied_text(size_t bytes, bool as_json) {
+  std::string text;
+  for (int i = 0; text.size() < bytes; ++i) {
+    const std::string line =
+        concat_to_string("the caf\xc3\xa9 ", i * 2654435761u % 1000, " ", i % 5);
+    text += as_json ? concat_to_string("{\"text\": \"", line, "\"}\n") : line + "\n";
+  }
+  return text;
+}
+
+TEST_F(TokenFiles, ACompressedTextHasTheTokensOfThePlainOne) {
+  const struct {
+    std::string name;
+    Text::Tokens tokenizer;
+    bool lines = false;
+  } rows[] = {{"t.txt", Text::Tokens::kBpe},
+              {"t.txt", Text::Tokens::kChars},
+              {"t.jsonl", Text::Tokens::kBytes},
+              {"t.jsonl", Text::Tokens::kBpe},
+              {"l.txt", Text::Tokens::kChars, true}};
+  for (const auto& row : rows) {
+    const bool as_json = row.name == "t.jsonl";
+    const std::string text = varied_text(row.lines ? 5'000 : 3u << 20, as_json);
+    write(row.name, text);
+    // Two members, as files that were compressed in parts have.
+    write(row.name + ".gz",
+          gzip(text.substr(0, text.size() / 3)) + gzip(text.substr(text.size() / 3)));
+    const auto load = [&](const std::string& name) {
+      Text o = text_of(name, 32);
+      o.tokenizer = row.tokenizer;
+      o.vocabulary_size = 300;
+      o.lines = row.lines;
+      return o.load(7);
+    };
+    const Splits plain = load(row.name), packed = load(row.name + ".gz");
+    EXPECT_EQ(plain.tokenizer->parts().tokens, packed.tokenizer->parts().tokens) << row.name;
+    const auto tensors_of = [&](const DatasetPtr& part) {
+      if (const auto* windows = dynamic_cast<const WindowDataset*>(part.get())) {
+        return windows->tokens();
+      }
+      return dynamic_cast<const TensorDataset&>(*part).all().inputs;
+    };
+    for (const auto part : {&Splits::train, &Splits::test}) {
+      const Tensor a = tensors_of(plain.*part), b = tensors_of(packed.*part);
+      ASSERT_EQ(a.shape(), b.shape()) << row.name;
+      EXPECT_EQ(std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()), 0) << row.name;
+    }
+    const bool has_report = contains(packed.report, " bytes decompressed");
+    EXPECT_TRUE(has_report || row.lines) << packed.report;
+  }
+}
+
+TEST_F(TokenFiles, HostileCompressedTextsAreRefusedInOneMessage) {
+  const std::string text = varied_text(100'000, false), lines = varied_text(100'000, true);
+  const std::string whole = gzip(text);
+  const struct {
+    std::string name, bytes, message;
+  } rows[] = {
+      {"t.txt.gz", whole.substr(0, whole.size() / 2), ": cannot decompress it: it ends early"},
+      {"t.txt.gz", whole.substr(0, 5), ": cannot decompress it: it ends early"},
+      {"t.jsonl.gz", gzip(lines).substr(0, 2'000), ": cannot decompress it: it ends early"},
+      {"t.txt.gz", std::string(whole).replace(500, 8, "????????"), "its gzip data are damaged"},
+      {"t.txt.gz", gzip(""), "names only empty files"},
+      {"t.txt.gz", gzip(std::string("a\0b", 3)), ": expected text, got a file with a zero byte"},
+      {"t.bin.gz", whole, ": files of tokens are mapped into memory"},
+      // A thousand bytes of text for each byte of the file.
+      {"t.txt.gz", gzip(std::string(100u << 20, ' ')), " MiB, which no text does"},
+      {"t.jsonl.gz", gzip(std::string(100u << 20, ' ')), " MiB, which no text does"},
+  };
+  for (const auto& row : rows) {
+    write(row.name, row.bytes);
+    for (const bool by_line : {false, true}) {
+      Text o = text_of(row.name);
+      o.lines = by_line && row.name == "t.txt.gz";
+      const std::string message = refusal_of<InputError>([&] { o.load(0); });
+      EXPECT_TRUE(contains(message, row.message)) << row.name << ": " << message;
+      EXPECT_TRUE(contains(message, row.name)) << message;
+      EXPECT_EQ(std::ranges::count(message, '\n'), 0) << message;
+    }
   }
 }
 

@@ -31,6 +31,7 @@
 #include "data/tables/dates.h"
 #include "data/tables/raw_table.h"
 #include "data/tables/reading/number_cell.h"
+#include "data/text/labeled_text.h"
 #include "data/text/token_files.h"
 #include "data/tokenizer.h"
 #include "data/tokenizers/bpe.h"
@@ -220,12 +221,13 @@ void text(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto choice = static_cast<unsigned char>(bytes[0]);
   const fs::path file = file_of(bytes.substr(1), choice & 1 ? "input.jsonl" : "input.txt");
+  (void)read_text_file(file);
   BpeTrainer trainer;
   trainer.add(bytes);
   const Tokenizer pairs = Tokenizer::bpe(trainer.merges(choice >> 2));
   const Tokenizer made = (choice & 2 ? pairs : Tokenizer::bytes()).with_special({Tokenizer::kEnd});
   if (pairs.decode(pairs.encode(bytes)) != bytes) std::abort();
-  const uint64_t size = bytes.size() - 1, half = size / 2;
+  const uint64_t size = text_size(file), half = size / 2;
   const TextLayout layout{.keeps_words = (choice & 2) != 0};
   (void)touched(encode_spans({{file, 0, half}, {file, half, size}}, layout, made, true));
   (void)touched(read_token_files({file_of(bytes.substr(1))}, choice & 2 ? 2 : 4, 300));
@@ -306,6 +308,43 @@ void series(std::string_view bytes) {
   (void)forecasts_of(*all.series, {options.path[0]});
 }
 
+// A compressed text, and the input as the content of one.
+void text_gz(std::string_view bytes) {
+  const std::string file = (scratch() / "packed.txt.gz").string();
+  const gzFile out = gzopen(file.c_str(), "wb1");
+  gzwrite(out, bytes.data(), unsigned(bytes.size()));
+  gzclose(out);
+  if (read_text_file(file) != bytes) std::abort();
+  const fs::path given = file_of(bytes, "given.jsonl.gz");
+  const uint64_t size = text_size(given);
+  each_text_part({given, 0, size}, {}, [](std::string_view, bool) {});
+}
+
+// A table of texts in the column t with classes or values in the column y. The first byte chooses
+// the format, the tokens and the length.
+void labeled_text(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto choice = static_cast<unsigned char>(bytes[0]);
+  using Tokens = LabeledText::Tokens;
+  LabeledText options;
+  options.path = {file_of(bytes.substr(1), choice & 1 ? "texts.jsonl" : "texts.csv")};
+  options.text = "t";
+  options.target = {"y"};
+  options.tokenizer = std::array<Tokens, 4>{Tokens::kWordTokens, Tokens::kBpe, Tokens::kChars,
+                                            Tokens::kBytes}[choice >> 1 & 3];
+  options.vocabulary_size = 300;
+  options.length = choice >> 3;
+  const Splits all = options.load(0);
+  for (const auto& part : {all.train, all.validation, all.test}) {
+    if (!part) continue;
+    const Batch batch = part->get(tensor({int64_t(0), part->size() - 1}));
+    (void)touched(batch.inputs);
+    (void)touched(batch.targets);
+  }
+  (void)data_info_from_json(to_json(all), "data.json");
+  (void)options.more(all, options.path[0])->size();
+}
+
 struct FuzzTarget {
   const char* name;
   void (*run)(std::string_view bytes);
@@ -327,6 +366,8 @@ constexpr FuzzTarget kTargets[] = {
     {"report", report},
     {"tokenizer", tokenizer},
     {"text", text},
+    {"text_gz", text_gz},
+    {"labeled_text", labeled_text},
     {"json", json},
     {"recording", recording},
     {"device", device},

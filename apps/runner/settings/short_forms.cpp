@@ -403,6 +403,15 @@ void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems
   }
 }
 
+// Returns the name of a file in lower case, without the extension of a compressed file.
+static std::string name_without_compression(const fs::path& path) {
+  std::string name = folded(path.filename().string());
+  for (const std::string_view packed : {".gz", ".zst"}) {
+    if (name.ends_with(packed)) name.resize(name.size() - packed.size());
+  }
+  return name;
+}
+
 // Returns whether the first file in a folder, or in the first folders below it, is a text.
 static bool has_texts(const fs::path& folder) {
   constexpr int kMostLevels = 3;
@@ -414,7 +423,7 @@ static bool has_texts(const fs::path& folder) {
       const std::string name = entry.path().filename().string();
       if (entry.is_directory(none)) folders.push_back(entry.path());
       if (!entry.is_directory(none) && !name.starts_with('.') && level > 0) {
-        return folded(name).ends_with(".txt");
+        return name_without_compression(name).ends_with(".txt");
       }
     }
     if (folders.empty()) return false;
@@ -424,10 +433,7 @@ static bool has_texts(const fs::path& folder) {
 }
 
 std::string data_type_of(const fs::path& path) {
-  std::string name = folded(path.filename().string());
-  for (const std::string_view packed : {".gz", ".zst"}) {
-    if (name.ends_with(packed)) name.resize(name.size() - packed.size());
-  }
+  const std::string name = name_without_compression(path);
   constexpr std::string_view kTables[] = {".csv", ".tsv", ".jsonl", ".zip", ".parquet", ".xlsx"};
   const auto ends_name = [&](std::string_view end) { return name.ends_with(end); };
   if (std::ranges::any_of(kTables, ends_name)) return "table";

@@ -18,12 +18,12 @@
 namespace taper::v0::data::reading {
 namespace {
 
-constexpr const char* kWhat = "table";
+constexpr const char* kTable = "table";
 constexpr size_t kPart = size_t(1) << 16;  // bytes that are read at once from compressed files
 
 class PlainBytes final : public ByteSource {
  public:
-  explicit PlainBytes(const std::string& path) : file_(path, kWhat) { size = file_.size(); }
+  PlainBytes(const std::string& path, const char* what) : file_(path, what) { size = file_.size(); }
   size_t read(char* out, size_t most) override {
     const size_t n = file_.read(out, most);
     position_ += n;
@@ -39,8 +39,8 @@ class PlainBytes final : public ByteSource {
 // A compressed file. A derived class expands the bytes of `input_`.
 class CompressedBytes : public ByteSource {
  public:
-  CompressedBytes(const std::string& path, const char* kind)
-      : check_{path, "cannot decompress it"}, file_(path, kWhat), input_(kPart) {
+  CompressedBytes(const std::string& path, const char* kind, const char* what)
+      : check_{path, "cannot decompress it"}, what_(what), file_(path, what), input_(kPart) {
     size = file_.size();
     compression = kind;
   }
@@ -58,17 +58,18 @@ class CompressedBytes : public ByteSource {
       done += n;
     }
     expanded_ += done;
-    check_expansion(check_, expanded_, position_);
+    check_expansion(check_, what_, expanded_, position_);
     return done;
   }
 
-  // Rejects data that expand by a ratio that no table has. A large file of one repeated row has
-  // such a ratio.
-  static void check_expansion(const FileCheck<>& check, uint64_t expanded, uint64_t read) {
+  // Rejects data that expand by a ratio that no table or text has. A large file of one repeated row
+  // has such a ratio.
+  static void check_expansion(const FileCheck<>& check, const char* what, uint64_t expanded,
+                              uint64_t read) {
     constexpr uint64_t kAlways = uint64_t(64) << 20, kMostOfOneByte = 500;
     check(expanded <= kAlways || expanded / kMostOfOneByte <= read, "its first ", read,
-          " bytes expand to more than ", expanded >> 20,
-          " MiB, which no table does; if it is one, decompress it first");
+          " bytes expand to more than ", expanded >> 20, " MiB, which no ", what,
+          " does; if it is one, decompress it first");
   }
 
  protected:
@@ -89,6 +90,7 @@ class CompressedBytes : public ByteSource {
     is_at_end_ = left_ == 0;
   }
 
+  const char* const what_;
   InputFile file_;
   std::vector<char> input_;
   uint64_t position_ = 0, expanded_ = 0;
@@ -98,7 +100,7 @@ class CompressedBytes : public ByteSource {
 // One or several gzip members, as gzip itself accepts them.
 class GzipBytes final : public CompressedBytes {
  public:
-  explicit GzipBytes(const std::string& path) : CompressedBytes(path, "gzip") {
+  GzipBytes(const std::string& path, const char* what) : CompressedBytes(path, "gzip", what) {
     constexpr int kGzip = 16;  // added to the window bits: a gzip header is expected
     check_(inflateInit2(&stream_, MAX_WBITS + kGzip) == Z_OK, "zlib has no memory");
   }
@@ -133,8 +135,8 @@ class GzipBytes final : public CompressedBytes {
 #ifdef TAPER_WITH_ZSTD
 class ZstdBytes final : public CompressedBytes {
  public:
-  explicit ZstdBytes(const std::string& path)
-      : CompressedBytes(path, "zstd"), stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
+  ZstdBytes(const std::string& path, const char* what)
+      : CompressedBytes(path, "zstd", what), stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
     check_(stream_ != nullptr, "zstd has no memory");
   }
 
@@ -158,10 +160,11 @@ class ZstdBytes final : public CompressedBytes {
 };
 #endif
 
-std::unique_ptr<ByteSource> open_zstd(const std::string& path) {
+std::unique_ptr<ByteSource> open_zstd(const std::string& path, const char* what) {
 #ifdef TAPER_WITH_ZSTD
-  return std::make_unique<ZstdBytes>(path);
+  return std::make_unique<ZstdBytes>(path, what);
 #else
+  (void)what;
   throw InputError(path, ": Taper was built without zstd; decompress it: zstd -d FILE, or install ",
                    "libzstd-dev and build again with TAPER_ZSTD=ON");
 #endif
@@ -177,7 +180,7 @@ class ZipBytes final : public ByteSource {
  public:
   explicit ZipBytes(const std::string& path)
       : check_{path, "cannot read it"}, archive_(path), entry_(archive_, only_table()) {
-    size = InputFile(path, kWhat).size();
+    size = InputFile(path, kTable).size();
     compression = "zip";
     name = archive_.entries()[only_table()].name;
   }
@@ -185,7 +188,7 @@ class ZipBytes final : public ByteSource {
   size_t read(char* out, size_t most) override {
     const size_t done = entry_.read(out, most);
     expanded_ += done;
-    CompressedBytes::check_expansion(check_, expanded_, size);
+    CompressedBytes::check_expansion(check_, kTable, expanded_, size);
     return done;
   }
 
@@ -272,21 +275,26 @@ void refuse_other_formats(const std::string& path, std::string_view first) {
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
-  const std::string first = read_file(path, kWhat, 16);
-  refuse_other_formats(path, first);
+std::unique_ptr<ByteSource> open_decompressed(const std::string& path, const char* what) {
+  const std::string first = read_file(path, what, 4);
   std::unique_ptr<ByteSource> out;
   if (first.starts_with("\x1f\x8b")) {
-    out = std::make_unique<GzipBytes>(path);
+    out = std::make_unique<GzipBytes>(path, what);
   } else if (first.starts_with("\x28\xb5\x2f\xfd")) {
-    out = open_zstd(path);
-  } else if (first.starts_with("PK\3\4") || first.starts_with("PK\5\6")) {
-    out = std::make_unique<ZipBytes>(path);
+    out = open_zstd(path, what);
   } else {
-    out = std::make_unique<PlainBytes>(path);
+    out = std::make_unique<PlainBytes>(path, what);
   }
-  if (out->name.empty()) out->name = path;
+  out->name = path;
   return out;
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  const std::string first = read_file(path, kTable, 16);
+  refuse_other_formats(path, first);
+  const bool is_zip = first.starts_with("PK\3\4") || first.starts_with("PK\5\6");
+  if (is_zip) return std::make_unique<ZipBytes>(path);
+  return open_decompressed(path, kTable);
 }
 
 }  // namespace taper::v0::data::reading

@@ -1,4 +1,4 @@
-// The decompressed bytes of a file that contains a table. Not a public header.
+// The decompressed bytes of a file that contains a table or a text. Not a public header.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class ByteSource {
   virtual ~ByteSource() = default;
   // Reads the next bytes and returns their number, which is less than `most` only at the end.
   // Throws if the file cannot be read, or if compressed data are truncated or damaged, or expand to
-  // far more than a table would.
+  // far more than a table or text would.
   virtual size_t read(char* out, size_t most) = 0;
   // Returns how many bytes of the file were read.
   virtual uint64_t position() const = 0;
@@ -27,9 +27,12 @@ class ByteSource {
   std::string name;         // of the content: the file's name, or that of the entry in an archive
 };
 
-// Opens a file and detects from its first bytes how it is compressed. Throws InputError if it
-// cannot be opened. For other formats (Parquet, Excel, ...), the message contains the command that
-// converts them.
+// Opens a file that may be compressed by gzip or zstd, which its first bytes show. `what` names its
+// content in messages, as "text"; it must be a literal. Throws InputError if it cannot be opened.
+std::unique_ptr<ByteSource> open_decompressed(const std::string& path, const char* what);
+
+// Opens a table, which may also be in a zip archive. Throws InputError as above. For other formats
+// (Parquet, Excel, ...), the message contains the command that converts them.
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
 }  // namespace taper::v0::data::reading
