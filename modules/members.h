@@ -56,7 +56,7 @@ class Parameter : public ModuleTensor {
   // Creates an undefined, unregistered parameter, as for a layer without a bias.
   Parameter() = default;
   using ModuleTensor::operator=;
-  // Makes this parameter the same tensor as the other one, which must have the same shape. The
+  // Makes this parameter the same tensor as `other`, which must have the same shape. The
   // module then registers that tensor under this parameter's name: PyTorch's `head.weight =
   // embedding.weight`. Create optimizers afterwards.
   void share(const Parameter& other);

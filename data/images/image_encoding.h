@@ -27,7 +27,7 @@ struct ImageEncoding {
   ImageFit fit = ImageFit::kCrop;
   // Each channel of a sample is (x - mean) / std, where x is in [0, 1]. Empty: x itself.
   std::vector<double> mean{}, std{};
-  // Of a table of labels; empty if folders are the classes.
+  // The columns of a table of labels. They are empty if folders are the classes.
   std::string path_column{}, suffix{};
   std::vector<TargetColumn> targets{};
 

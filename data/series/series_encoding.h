@@ -11,7 +11,7 @@
 
 namespace taper::v0::data {
 
-// What is done about steps that a series lacks. kFill: they get values between their neighbors,
+// The treatment of steps that a series lacks. kFill: they get values between their neighbors,
 // which the model sees but never has to predict. kRefuse: an error. kIgnore: rows count as equally
 // spaced.
 struct GapsValues {

@@ -85,8 +85,8 @@ std::optional<DatePart> take_part(DateScanner& text) {
   return month == 0 ? std::nullopt : std::optional(DatePart{month, 0});
 }
 
-// Returns the separator after a part: one of - / . or a blank. A blank may stand for several blanks
-// and for a comma. Returns 0 if there is none.
+// Returns the separator after a part: one of - / . or a blank. Several blanks and a comma count as
+// one blank. Returns 0 if there is none.
 char take_separator(DateScanner& text) {
   for (const char c : {'-', '/', '.'}) {
     if (text.take(c)) return c;

@@ -27,7 +27,7 @@ struct TableView {
 //     survived  target, 2 classes         2           0: 863, 1: 450
 //   split: 919 training, 131 validation, 263 test, stratified by survived, seed 0
 //
-// Of more than 40 columns, the numbers are counted in one line.
+// A report on more than 40 columns counts the numeric ones in one line.
 std::string report_of(const TableView& view);
 
 // Returns one sentence for each of: a random division of rows that are in the order of a date, and

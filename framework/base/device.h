@@ -2,7 +2,7 @@
 // "cuda:1". Syntax and messages:
 // https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
 //
-// "cpu:0" is "cpu". "cpu:1", "cpu:2" and so on use the same memory and threads, but count as other
+// "cpu:0" is "cpu". "cpu:1", "cpu:2" and so on use the same memory and threads, but are different
 // devices: an operator refuses tensors of different devices, as it does for GPUs.
 // Programs for several GPUs can thus be tested on a machine without a GPU.
 #pragma once

@@ -12,8 +12,8 @@ struct LoadedTensors;  // framework/io/loaded_tensors.h
 
 // A rule: a name in the other library, and the name in Taper.
 struct NameRule {
-  // A '*' matches one or more characters other than a dot. Each '*' of the first name stands for
-  // the same characters in the second name.
+  // A '*' matches one or more characters other than a dot. Each '*' of the second name is
+  // replaced by the characters that the same '*' of the first name matched.
   const char* theirs;
   const char* ours;         // nullptr: an entry that Taper ignores
   bool transposed = false;  // the other library stores a matrix [in, out], Taper [out, in]

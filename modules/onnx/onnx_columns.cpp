@@ -164,7 +164,7 @@ class ColumnWriter {
   int64_t count_ = 0;
 };
 
-// Renames a value wherever it is made or read.
+// Renames a value in all nodes that write or read it.
 void rename_value(Graph& graph, const string& from, const string& to) {
   const auto rename = [&](Strings& names) { std::ranges::replace(names, from, to); };
   for (GraphNode& node : graph.nodes) {

@@ -186,7 +186,7 @@ TEST_F(SeriesFiles, MissingStepsAreSeenButNotPredicted) {
                             "first: 3 steps from 2024-01-10"),
             std::string::npos)
       << all.report;
-  // Of the 24 training windows, those with the targets 9 to 11 are left out.
+  // The training windows with the targets 9 to 11 are left out.
   EXPECT_EQ(all.train->size(), 24 - 4);
   const SeriesScale& scale = all.series->scales.at(0);
   bool sees = false;

@@ -1,4 +1,4 @@
-// Which rank a waiting rank blames, by what it sees of the processes on its host.
+// A waiting rank observes the processes on its host, and blames the one that ended first.
 #include "framework/distributed/peers.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ TEST(Peers, RanksOfOneHostFindEachOtherInEveryLocale) {
   EXPECT_EQ(ranks.here[0].late_for(call).text, ranks.here[0].name_of(1) + " has not called it");
 }
 
-// A rank that gives up because of another rank says so and ends a moment later. An observer sees it
-// alive, or that it has given up, but never as a process that ended without reason.
+// A rank that gives up because of another rank announces it and ends a moment later. An observer
+// finds it alive or giving up, but never as a process that ended without reason.
 TEST(Peers, ARankThatEndsBecauseOfAnotherIsNotBlamed) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);

@@ -125,7 +125,7 @@ TEST_F(TableRun, WithoutAValidationPartTheLastWeightsAreSaved) {
   EXPECT_EQ(result.saved_step, result.steps);
   EXPECT_EQ(result.reason, "");
   EXPECT_TRUE(contains(said, "the table has no validation part")) << said;
-  // The config of the run is the one that was asked for, so that the run can be resumed with it.
+  // The run keeps the config that was asked for, so that it can be resumed with it.
   train(config, at_ / "parts", {.stop_at = result.steps / 2});
   train(config, at_ / "parts", {.resume = "auto"});
   EXPECT_EQ(read_bytes(at_ / "parts/model.safetensors"), read_bytes(at_ / "r/model.safetensors"));

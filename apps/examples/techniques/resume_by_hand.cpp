@@ -35,8 +35,8 @@ struct Training {
   int64_t step = 0;
   double best = 1e9;
 
-  // Everything that changes during the training. What the program creates anew, such as the data
-  // set and the options, is not part of it.
+  // Everything that changes during the training. The data set and the options, which the program
+  // creates at each start, are not part of it.
   TrainingCheckpoint checkpoint() {
     return {{"net", net},
             {"optimizer", optimizer},

@@ -7,7 +7,7 @@
 
 namespace taper::v0::runner {
 
-// What was checked, for the reports.
+// One check and its result, as the reports show them.
 struct CheckReport {
   const Verdict& verdict;
   std::string run, golden;  // paths as given on the command line

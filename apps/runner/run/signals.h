@@ -21,8 +21,8 @@ class SignalGuard {
 
   // Returns the name of the signal that was received, such as "SIGTERM", or "" if there was none.
   static std::string received();
-  // Sets what the line of the first signal announces, such as "stopping after this step". The text
-  // must live as long as the process.
+  // Sets the end of the line that the first signal prints, such as "stopping after this step". The
+  // text must live as long as the process.
   static void set_plan(const char* plan);
   // Sets the checkpoint that is printed when a second signal ends the process.
   static void set_newest(const std::string& checkpoint);

@@ -139,8 +139,8 @@ class TreeReader {
   // std::nullopt if one of them cannot be parsed.
   std::optional<Node> read(const fs::path& path) { return read_text(read_config(path), path); }
 
-  // Like read(), for the text of a file. `path` names it in messages, and its folder is the one
-  // that includes are relative to.
+  // Like read(), for the text of a file. Messages name `path`, and includes are relative to its
+  // folder.
   std::optional<Node> read_text(const std::string& text, const fs::path& path) {
     Document file = parse_yaml(text, {.name = path.string(), .number = -includes_});
     std::ranges::copy(file.problems, std::back_inserter(problems));

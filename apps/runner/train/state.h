@@ -77,7 +77,7 @@ struct Position {
 };
 
 // The best value of a metric so far, the step of its evaluation, and the number of evaluations
-// since then.
+// after it.
 struct Best {
   std::optional<double> value{};
   int64_t step = 0, misses = 0;

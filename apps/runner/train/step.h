@@ -45,8 +45,9 @@ class Step {
   // Discards the CUDA graph and the position. Call it after anything other than a step, such as
   // loading a checkpoint, has changed weights or buffers.
   void reset();
-  // Call this after other parameters began to require gradients. Discards the CUDA graph, and tells
-  // the ranks which gradients to average. Every rank calls it, with no step's loss unread.
+  // Call this after other parameters began to require gradients. Discards the CUDA graph, and
+  // lets the ranks agree on the gradients to average. Every rank calls it, with no step's loss
+  // unread.
   void change_trained() {
     reset();
     micro_batches_.begin();

@@ -25,8 +25,8 @@ Tensor index_select(const Tensor& x, IntArg dim, const Tensor& index);
 //   gather(logits, 1, unsqueeze(labels, 1));  // [N, 1]: the logit of each row's label
 Tensor gather(const Tensor& x, IntArg dim, const Tensor& index);
 // Returns int64 [..., num_classes] for an int64 index [...]: 1 at each index and 0 elsewhere. The
-// default -1 stands for the largest index plus 1, which is read from the device: this synchronizes,
-// and throws Error for an empty index.
+// default -1 means the largest index plus 1, which is read from the device: this synchronizes, and
+// throws Error for an empty index.
 Tensor one_hot(const Tensor& index, IntArg num_classes = -1);
 
 // Returns value, converted to x's dtype, where mask is true and x elsewhere. The two tensors

@@ -97,7 +97,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
   if (autocasts(input)) return in_float32(poisson_nll_loss, input, target, o);
   Tensor loss = o.log_input ? exp(input) - target * input : input - target * log(input + o.eps);
   if (o.full) {
-    // A target of 1 stands in for smaller ones, so that no logarithm is infinite.
+    // Smaller targets are replaced by 1 here, so that no logarithm is infinite.
     const Tensor counts = where(target > 1, target, 1);
     const Tensor stirling =
         counts * log(counts) - counts + log(counts * (2 * std::numbers::pi)) / 2;

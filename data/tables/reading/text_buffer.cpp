@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kFirstSize = size_t(256) << 10;
 
 // The characters of the bytes 0x80 to 0x9F in windows-1252, which files in "latin-1" really use, as
-// browsers assume (https://encoding.spec.whatwg.org/index-windows-1252.txt). 0 stands for the byte
-// itself.
+// browsers assume (https://encoding.spec.whatwg.org/index-windows-1252.txt). 0: the character
+// has the number of the byte.
 constexpr uint16_t kWindows1252[32] = {
     0x20AC, 0,      0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
     0x2039, 0x0152, 0,      0x017D, 0,      0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022,

@@ -17,7 +17,7 @@ class SkipDrawsGuard {
   SkipDrawsGuard& operator=(SkipDrawsGuard&&) = delete;  // neither copied nor moved
 };
 
-// Unless noted, these functions write a dense tensor of a floating dtype.
+// These functions write a dense tensor, of a floating dtype unless noted.
 void uniform_into(const Tensor& out, PhiloxKey key, double low, double high);    // [low, high)
 void normal_into(const Tensor& out, PhiloxKey key, double mean, double std);     // Box-Muller
 void bernoulli_into(const Tensor& out, PhiloxKey key, double p);                 // any dtype
