@@ -21,7 +21,9 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Programs that link taper::runner also link zlib.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, ninja-build, pkg-config")
+# LAPACK is loaded on first use.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
+  "g++, cmake, ninja-build, pkg-config, libopenblas0-serial | liblapack.so.3")
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
 set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -29,7 +31,7 @@ if(taper_has_cuda)
   set(CPACK_DEBIAN_PACKAGE_PROVIDES "taper (= ${PROJECT_VERSION})")
   # Loaded on first use and available in NVIDIA's repository, so the package does not depend on them.
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-    "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")
+    "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcusolver-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")
 endif()
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "Taper speaks PyTorch's language in C++: tensors with automatic

@@ -41,10 +41,10 @@ const std::vector<FolderOrder> kOrders = {
      {"base", "host", "cuda", "memory", "tensor", "profiler", "kernels", "factory", "io",
       "distributed", "gate"}},
     {"framework/kernels",
-     {"common", "elementwise", "reduce", "matmul", "index", "random", "loss", "norm", "pool", "rnn",
-      "sparse", "conv", "attention", "optim"}},
+     {"common", "elementwise", "reduce", "matmul", "linalg", "index", "random", "loss", "norm",
+      "pool", "rnn", "sparse", "conv", "attention", "optim"}},
     {"autograd", {".", "ops", "functional", "methods"}},
-    {"autograd/ops", {".", "index", "nn"}},
+    {"autograd/ops", {".", "index", "linalg", "nn"}},
     {"modules", {".", "layers", "models", "distributions", "onnx"}},
     {"optim", {".", "algorithms"}},
     {"data", {"tokenizers", ".", "tables", "images", "series", "text"}},
@@ -204,6 +204,7 @@ bool in_apps_or_data(const std::string& file) {
 bool in_cuda(const std::string& file) {
   if (file == "framework/cuda/cuda.h") return false;  // a header for users
   return ends_with(file, ".cu") || ends_with(file, ".cuh") || ends_with(file, "_cudnn.cpp") ||
+         ends_with(file, "_cusolver.cpp") ||
          starts_with_any(
              file, {"framework/cuda/", "framework/memory/cuda_allocator",
                     "framework/memory/device_allocator", "framework/kernels/common/kernel_launch"});
@@ -230,7 +231,7 @@ const Home kHomes[] = {
     {"spdlog", {"spdlog/"}, in_log_sink},
     {"zlib", {"zlib.h"}, in_apps_or_data},
     {"nlohmann-json", {"nlohmann/"}, reads_or_writes_json},
-    {"CUDA", {"cuda", "cublas", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
+    {"CUDA", {"cuda", "cublas", "cusolver", "curand", "cub/", "thrust/", "nvtx3/"}, in_cuda},
     {"cuDNN", {"cudnn"}, in_cuda},
     {"oneDNN", {"oneapi/", "dnnl"}, in_cpu_kernels},
     {"NCCL", {"nccl"}, in_nccl},
