@@ -16,6 +16,7 @@
 #include "autograd/ops/index/scatter.h"
 #include "autograd/ops/index/search.h"
 #include "autograd/ops/index/sparse_ops.h"
+#include "autograd/ops/linalg/linalg_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/nn/conv_ops.h"

@@ -140,8 +140,11 @@ TEST(Choices, HaveOneWordForEachEnumerator) {
       const std::vector<std::string> names = matches((*it)[1], R"((k\w+))");
       std::vector<std::string> words, constants;
       for (const std::string& name : names) {
-        // An array of the struct has the name kWords.
-        words.push_back(name == "kWordTokens" ? "words" : word_of(name));
+        // An array of the struct has the name kWords, and triangles have PyTorch's capitals.
+        const bool is_triangle = name == "kL" || name == "kU";
+        words.push_back(name == "kWordTokens" ? "words"
+                        : is_triangle         ? name.substr(1)
+                                              : word_of(name));
         constants.push_back(name);
       }
       EXPECT_EQ(matches((*it)[2], R"((k\w+) = Value::)"), constants) << file;

@@ -96,6 +96,7 @@ std::vector<Row> unary_rows();
 std::vector<Row> binary_rows();
 std::vector<Row> reduce_rows();
 std::vector<Row> matmul_rows();
+std::vector<Row> linalg_rows();
 std::vector<Row> softmax_rows();
 std::vector<Row> loss_rows();
 std::vector<Row> distance_rows();
