@@ -8,6 +8,7 @@
 #include "autograd/ops/index/order.h"
 #include "autograd/ops/index/scatter.h"
 #include "autograd/ops/index/search.h"
+#include "autograd/ops/linalg/linalg_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/nn/conv_ops.h"
@@ -359,6 +360,79 @@ void add_products(Table& table) {
                              .output_padding = a.pair("output_padding"),
                              .groups = a.i("groups"),
                              .dilation = a.pair("dilation")});
+  });
+}
+
+// Returns the factors; for full matrices that are not square, the parts that are unique.
+Tensors svd_of(const Tensor& x, bool full) {
+  const auto [u, s, vh] = linalg::svd(x, {.full_matrices = full});
+  if (u.size(-1) == vh.size(-2)) return {u, s, vh};
+  const int64_t k = s.size(-1);
+  const Tensor left = u.detach(), right = vh.detach();
+  return {contiguous(narrow(left, -1, 0, k)), s, contiguous(narrow(right, -2, 0, k)),
+          matmul(left, transpose(left, -2, -1)), matmul(transpose(right, -2, -1), right)};
+}
+
+linalg::MatrixNormOrder order_of(const A& a) {
+  if (a.is_number("ord")) return a.f("ord");
+  return a.text("ord");
+}
+
+linalg::Lstsq lstsq_of(const A& a) {
+  linalg::LstsqOptions options{.rcond = a.maybe_f("rcond")};
+  if (!a.none("driver")) options.driver = named<linalg::LstsqDriver>(a, "driver");
+  return linalg::lstsq(a.t("input"), a.t("other"), options);
+}
+
+void add_linalg(Table& table) {
+  table["linalg_inv"] = one(linalg::inv);
+  table["linalg_det"] = one(linalg::det);
+  table["linalg_slogdet"] = [](const A& a) {
+    const auto [sign, logabsdet] = linalg::slogdet(a.t("input"));
+    return Tensors{sign, logabsdet};
+  };
+  table["linalg_cholesky"] = one_result(
+      [](const A& a) { return linalg::cholesky(a.t("input"), {.upper = a.b("upper")}); });
+  table["linalg_solve"] = one_result(
+      [](const A& a) { return linalg::solve(a.t("input"), a.t("other"), {.left = a.b("left")}); });
+  table["linalg_solve_triangular"] = one_result([](const A& a) {
+    return linalg::solve_triangular(
+        a.t("input"), a.t("other"),
+        {.upper = a.b("upper"), .left = a.b("left"), .unitriangular = a.b("unitriangular")});
+  });
+  table["linalg_qr"] = [](const A& a) {
+    const Tensor x = a.t("input");
+    const auto mode = named<linalg::QrMode>(a, "mode");
+    const auto [q, r] = linalg::qr(x, {.mode = mode});
+    const bool is_complete = mode == linalg::QrMode::kComplete && x.size(-2) > x.size(-1);
+    if (is_complete || mode == linalg::QrMode::kR) return Tensors{q.detach(), r.detach()};
+    return Tensors{q, r};
+  };
+  table["linalg_eigh"] = [](const A& a) {
+    const auto [w, v] = linalg::eigh(a.t("input"), {.uplo = named<linalg::Uplo>(a, "UPLO")});
+    return Tensors{w, v};
+  };
+  table["linalg_svd"] = [](const A& a) { return svd_of(a.t("input"), a.b("full_matrices")); };
+  table["linalg_pinv"] = one_result([](const A& a) {
+    return linalg::pinv(
+        a.t("input"),
+        {.atol = a.maybe_f("atol"), .rtol = a.maybe_f("rtol"), .hermitian = a.b("hermitian")});
+  });
+  table["linalg_pinv_of_product"] = one_result([](const A& a) {
+    return linalg::pinv(matmul(a.t("input"), transpose(a.t("other"), -2, -1)));
+  });
+  table["linalg_lstsq"] = [](const A& a) {
+    const linalg::Lstsq f = lstsq_of(a);
+    return Tensors{f.solution, f.residuals, f.rank, f.singular_values};
+  };
+  table["linalg_lstsq_solution"] = [](const A& a) {
+    const linalg::Lstsq f = lstsq_of(a);
+    return Tensors{f.solution, f.residuals};
+  };
+  table["linalg_matrix_norm"] = one_result([](const A& a) {
+    return linalg::matrix_norm(
+        a.t("input"), order_of(a),
+        {.dim = a.dims("dim"), .keepdim = a.b("keepdim"), .dtype = a.dtype("dtype")});
   });
 }
 
@@ -916,9 +990,9 @@ void add_factories(Table& table) {
 const Table& opinfo_functions() {
   static const Table table = [] {
     Table out;
-    for (const auto add :
-         {add_unary, add_binary, add_products, add_images, add_indices, add_places, add_losses,
-          add_margin_losses, add_norms, add_pools, add_reductions, add_shapes, add_factories}) {
+    for (const auto add : {add_unary, add_binary, add_products, add_linalg, add_images, add_indices,
+                           add_places, add_losses, add_margin_losses, add_norms, add_pools,
+                           add_reductions, add_shapes, add_factories}) {
       add(out);
     }
     return out;

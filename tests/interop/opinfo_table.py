@@ -60,6 +60,19 @@ OPERATORS = {
     "dot": "dot: input other",
     "cross": "cross: input other dim=None",
     "linalg.cross": "cross: input other dim=-1",
+    # linear algebra
+    **{f"linalg.{name}": f"linalg_{name}: input" for name in "inv det slogdet".split()},
+    "linalg.cholesky": "linalg_cholesky: input upper=False",
+    "linalg.solve": "linalg_solve: input other left=True",
+    "linalg.solve_triangular": "linalg_solve_triangular: input other upper left=True unitriangular=False",
+    "linalg.qr": "linalg_qr: input mode='reduced'",
+    "linalg.eigh": "linalg_eigh: input UPLO='L'",
+    "linalg.svd": "linalg_svd: input full_matrices=True ~driver=None",
+    "linalg.pinv": "linalg_pinv: input ~rcond=None hermitian=False atol=None rtol=None",
+    "linalg.lstsq": "linalg_lstsq: input other rcond=None driver=None",
+    "linalg.matrix_norm": "linalg_matrix_norm: input ord='fro' dim=(-2,-1) keepdim=False dtype=None",
+    "linalg.pinv/singular": "linalg_pinv_of_product: input other",
+    "linalg.lstsq/grad_oriented": "linalg_lstsq_solution: input other driver=None rcond=None",
     "tensordot": "tensordot: input other dims=2 dims_a=None dims_b=None",
     "nn.functional.linear": "linear: input weight bias=None",
     "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
@@ -240,10 +253,52 @@ IN_PLACE = """abs add clamp div exp fill index_add index_copy index_fill index_p
     sub tanh zero_""".split()
 IN_PLACE_ONLY = {"fill": "fill: input value", "zero_": "zero: input"}
 
-# Calls of PyTorch that replace the operator's own to match Taper's.
+def sign_of_largest(x, dim):
+    """Returns the sign of the first of the largest components of each vector along dim, as Taper chooses it."""
+    if not x.numel():
+        return torch.ones_like(x.sum(dim, keepdim=True))
+    size = x.detach().abs()
+    first = (size >= size.amax(dim, keepdim=True) * 0.999).to(torch.uint8).argmax(dim, keepdim=True)
+    return torch.where(x.detach().gather(dim, first) < 0, -1, 1).to(x.dtype)
+
+
+def signed_qr(a, mode="reduced"):
+    q, r = torch.linalg.qr(a, mode=mode)
+    k = min(a.shape[-2:])
+    sign = torch.ones(r.shape[:-1], dtype=r.dtype)
+    sign[..., :k] = torch.where(r.detach().diagonal(dim1=-2, dim2=-1) < 0, -1, 1).to(r.dtype)
+    r = (r * sign.unsqueeze(-1)).triu()
+    # PyTorch has no gradient for these; Taper's backward pass refuses.
+    if mode == "r":
+        return q, r.detach()
+    q = q * sign.unsqueeze(-2)
+    return (q.detach(), r.detach()) if mode == "complete" and a.shape[-2] > a.shape[-1] else (q, r)
+
+
+def signed_eigh(a, UPLO="L"):
+    w, v = torch.linalg.eigh(a, UPLO=UPLO)
+    return w, v * sign_of_largest(v, -2)
+
+
+def signed_svd(a, full_matrices=True):
+    """Returns the factors; for full matrices that are not square, the parts that are unique, without gradients."""
+    u, s, vh = torch.linalg.svd(a, full_matrices=full_matrices)
+    k = s.shape[-1]
+    sign = sign_of_largest(u[..., :k], -2)
+    left, right = u[..., :k] * sign, vh[..., :k, :] * sign.transpose(-2, -1)
+    if u.shape[-1] == vh.shape[-2]:
+        return left, s, right
+    u, vh = u.detach(), vh.detach()
+    return left.detach(), s, right.detach(), u @ u.mT, vh.mT @ vh
+
+
+# Calls of PyTorch that replace the operator's own to match Taper's. Factors have Taper's signs.
 OVERRIDES = {
     **{name: lambda *args, f=getattr(torch, name), **options: torch.tensor(f(*args, **options))
        for name in ("allclose", "equal")},
+    "linalg.qr": signed_qr,
+    "linalg.eigh": signed_eigh,
+    "linalg.svd": signed_svd,
     "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, stable=True, dim=dim, descending=descending),
     "argsort": lambda x, dim=-1, descending=False, stable=True:
         torch.argsort(x, stable=True, dim=dim, descending=descending),

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "autograd/ops/binary_ops.h"
+#include "autograd/ops/shape_ops.h"
+
 namespace taper::v0::test {
 namespace {
 
@@ -216,6 +219,18 @@ SvdReference svd_of(const Matrix& a) {
   for (const int64_t j : order) sign.push_back(sign_of_column(left, j));
   std::sort(s.rbegin(), s.rend());
   return {picked(left, order, sign), s, picked(right, order, sign).transposed()};
+}
+
+Tensor rectangular(const Tensor& x) {
+  const int64_t m = x.size(-2), n = x.size(-1);
+  const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+  const Tensor d = diag_embed(arange(4, 4 + std::max(m, n), 1, options));
+  return x + narrow(narrow(d, 0, 0, m), 1, 0, n);
+}
+
+Matrix rectangular(Matrix x) {
+  for (int64_t i = 0; i < std::min(x.m, x.n); ++i) x(i, i) += 4.0 + double(i);
+  return x;
 }
 
 }  // namespace taper::v0::test

@@ -49,4 +49,11 @@ struct SvdReference {
 };
 SvdReference svd_of(const Matrix& a);  // the reduced factors
 
+// Add 4, 5, 6, ... to the diagonals of matrices, so that they have full rank in every layout.
+Tensor rectangular(const Tensor& x);
+Matrix rectangular(Matrix x);
+
+// The rows of least squares, pseudoinverses and norms, a part of linalg_rows().
+std::vector<Row> linalg_norm_rows();
+
 }  // namespace taper::v0::test

@@ -20,15 +20,13 @@ const Tolerance kFactors{.float64 = 1e-11, .float32 = 2e-5, .gradient = 16};
 const Samples kSquares = {{{3, 3}},       {{1, 1}}, {{4, 4}},    {{2, 3, 3}},
                           {{2, 1, 2, 2}}, {{0, 0}}, {{0, 3, 3}}, {{2, 0, 0}}};
 
-double shift_of(int64_t i) { return 4.0 + double(i); }
-
 // Returns x with 4, 5, 6, ... added to the diagonal.
 Tensor regular(const Tensor& x) {
   const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
   return x + diag_embed(arange(4, 4 + x.size(-1), 1, options));
 }
 Matrix regular(Matrix x) {
-  for (int64_t i = 0; i < x.n; ++i) x(i, i) += shift_of(i);
+  for (int64_t i = 0; i < x.n; ++i) x(i, i) += 4.0 + double(i);
   return x;
 }
 // Returns a symmetric matrix.
@@ -38,18 +36,6 @@ Matrix symmetric(const Matrix& x) {
   for (size_t i = 0; i < y.v.size(); ++i) y.v[i] += x.v[i];
   return regular(y);
 }
-// Adds 4, 5, 6, ... to the diagonal of a matrix that need not be square.
-Tensor rectangular(const Tensor& x) {
-  const int64_t m = x.size(-2), n = x.size(-1);
-  const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
-  const Tensor d = diag_embed(arange(4, 4 + std::max(m, n), 1, options));
-  return x + narrow(narrow(d, 0, 0, m), 1, 0, n);
-}
-Matrix rectangular(Matrix x) {
-  for (int64_t i = 0; i < std::min(x.m, x.n); ++i) x(i, i) += shift_of(i);
-  return x;
-}
-
 Shape square(int64_t n, int64_t) { return {n, n}; }
 Shape scalar(int64_t, int64_t) { return {}; }
 
@@ -347,7 +333,7 @@ std::vector<Row> svd_rows() {
 std::vector<Row> linalg_rows() {
   std::vector<Row> rows;
   for (const std::vector<Row>& family :
-       {systems(), of_square_matrices(), qr_rows(), eigh_rows(), svd_rows()}) {
+       {systems(), of_square_matrices(), qr_rows(), eigh_rows(), svd_rows(), linalg_norm_rows()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   rows.push_back(cholesky_row(false));

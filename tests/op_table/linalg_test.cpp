@@ -242,6 +242,44 @@ TEST_F(Linalg, ACheckOfAFailureNamesTheType) {
   EXPECT_TRUE(std::isnan(linalg::solve(full({1, 1}, NAN), ones({1})).item<float>()));
 }
 
+// A matrix of rank 1, and systems that it determines only in part.
+TEST_F(Linalg, LeastSquaresReturnsWhatTheDriverNames) {
+  for (const Device device : all_devices()) {
+    const Tensor one =
+        tensor({{1.0, 2.0}, {2.0, 4.0}, {3.0, 6.0}}, {.dtype = kFloat64, .device = device});
+    const Tensor b = tensor({1.0, 0.0, 1.0}, {.dtype = kFloat64, .device = device});
+    const auto gelsy = linalg::lstsq(one, b);
+    EXPECT_TRUE(close(gelsy.solution, {2}, {2.0 / 35, 4.0 / 35}, 1e-12));
+    EXPECT_EQ(gelsy.rank.item<int64_t>(), 1);
+    EXPECT_EQ(gelsy.residuals.shape(), Shape{0});
+    EXPECT_EQ(gelsy.singular_values.shape(), Shape{0});
+    const auto gelsd = linalg::lstsq(one, b, {.driver = "gelsd"});
+    EXPECT_TRUE(close(gelsd.singular_values, {2}, {std::sqrt(70), 0}, 1e-12));
+    EXPECT_EQ(gelsd.residuals.shape(), Shape{0});
+    const auto gels = linalg::lstsq(narrow(one, 1, 0, 1), b, {.driver = "gels"});
+    EXPECT_EQ(gels.rank.shape(), Shape{0});
+    EXPECT_TRUE(close(gels.residuals, {}, {2 - 16.0 / 14}, 1e-12));
+    // Of full rank, unless small singular values count as zeros.
+    const Tensor full_rank =
+        one + narrow(eye(3, {.dtype = kFloat64, .device = device}), 1, 0, 2) * 1e-3;
+    EXPECT_EQ(linalg::lstsq(full_rank, b).rank.item<int64_t>(), 2);
+    EXPECT_EQ(linalg::lstsq(full_rank, b, {.rcond = 1e-2}).rank.item<int64_t>(), 1);
+    EXPECT_TRUE(close(linalg::pinv(full_rank, {.rtol = 1e-2}),
+                      linalg::pinv(full_rank, {.atol = 0.1}), 1e-12));
+  }
+}
+
+TEST_F(Linalg, PseudoinversesHaveMoorePenrosesProperties) {
+  for_each_matrix([](const Tensor& a) {
+    const Tensor p = linalg::pinv(a);
+    const double tolerance = 100 * tolerance_of(a.dtype());
+    EXPECT_TRUE(close(matmul(a, matmul(p, a)), a, tolerance));
+    EXPECT_TRUE(close(matmul(p, matmul(a, p)), p, tolerance * 100));
+    EXPECT_TRUE(close(matmul(a, p), transposed(matmul(a, p)).contiguous(), tolerance));
+    EXPECT_TRUE(close(matmul(p, a), transposed(matmul(p, a)).contiguous(), tolerance));
+  });
+}
+
 TEST_F(Linalg, GradientsThatAreNotDefinedAreRefused) {
   for (const Device device : all_devices()) {
     const Tensor a = random_of({4, 2}, kFloat64, device).requires_grad_();
@@ -278,6 +316,9 @@ TEST_F(Linalg, AutocastComputesInFloat32) {
     EXPECT_EQ(linalg::slogdet(half).sign.dtype(), kFloat32);
     EXPECT_EQ(linalg::eigh(half).eigenvalues.dtype(), kFloat32);
     EXPECT_EQ(linalg::qr(half).r.dtype(), kFloat32);
+    EXPECT_EQ(linalg::pinv(half).dtype(), kFloat32);
+    EXPECT_EQ(linalg::lstsq(half, half).solution.dtype(), kFloat32);
+    EXPECT_EQ(linalg::matrix_norm(half).dtype(), kFloat32);
     EXPECT_EQ(linalg::det(half.to(kFloat64)).dtype(), kFloat64);
   }
 }

@@ -181,10 +181,10 @@ void full_svd_gradient(Gradients& g, const Tensor& a) {
 }
 
 // Computes U [batch, m, m or k], S and Vh [batch, n or k, n] with the signs of U's columns fixed.
-Svd signed_svd(const Tensor& a, bool full, bool is_batch) {
+Svd signed_svd(const char* op, const Tensor& a, bool full, bool is_batch) {
   const bool is_tall = a.size(-2) > a.size(-1);
   const kernels::SvdFactors f = kernels::svd(is_tall ? transposed(a) : a, full);
-  check_info("linalg.svd", f.info, is_batch, no_singular_values);
+  check_info(op, f.info, is_batch, no_singular_values);
   Tensor u = is_tall ? transposed(f.vh) : f.u, vh = is_tall ? transposed(f.u) : f.vh;
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
   if (k == 0) {
@@ -199,7 +199,27 @@ Svd signed_svd(const Tensor& a, bool full, bool is_batch) {
   return {u, f.s, cat({rows, rest * signs_of(rest, -1)}, -2)};
 }
 
+// Computes the eigenvalues and the eigenvectors of a [batch, n, n] with their signs fixed.
+Eigh signed_eigh(const char* op, const Tensor& a, bool upper, bool is_batch) {
+  const kernels::EigenPairs f = kernels::eigh(a, upper);
+  check_info(op, f.info, is_batch, no_eigenvalues);
+  if (a.numel() == 0) return {f.values, f.vectors_t};
+  return {f.values, contiguous(transposed(f.vectors_t * signs_of(f.vectors_t, -1)))};
+}
+
 }  // namespace
+
+Svd unrecorded_svd(const char* op, const Tensor& a, bool full, bool is_batch) {
+  check_finite(op, a, is_batch);
+  const NoGradGuard no_grad;
+  return signed_svd(op, a, full, is_batch);
+}
+
+Eigh unrecorded_eigh(const char* op, const Tensor& a, bool upper, bool is_batch) {
+  check_finite(op, a, is_batch);
+  const NoGradGuard no_grad;
+  return signed_eigh(op, a, upper, is_batch);
+}
 
 Tensor cholesky(const Tensor& a, const CholeskyOptions& options) {
   if (autocasts(a)) return in_float32(cholesky, a, options);
@@ -259,14 +279,7 @@ Eigh eigh(const Tensor& a, const EighOptions& options) {
   if (autocasts(a)) return factors_in_float32(eigh, a, options);
   check_square("linalg.eigh", a);
   const Tensor x = as_batch(a);
-  check_finite("linalg.eigh", x, a.dim() > 2);
-  const kernels::EigenPairs f = kernels::eigh(x, options.uplo == Uplo::kU);
-  check_info("linalg.eigh", f.info, a.dim() > 2, no_eigenvalues);
-  Tensor w = f.values, v = f.vectors_t;
-  if (x.numel() > 0) {
-    const NoGradGuard no_grad;
-    v = contiguous(transposed(v * signs_of(v, -1)));
-  }
+  const auto [w, v] = unrecorded_eigh("linalg.eigh", x, options.uplo == Uplo::kU, a.dim() > 2);
   trace("linalg.eigh", w, {x});
   trace("linalg.eigh", v, {x});
   if (needs_grad({x})) {
@@ -284,12 +297,7 @@ Svd svd(const Tensor& a, const SvdOptions& options) {
   if (autocasts(a)) return factors_in_float32(svd, a, options);
   check_matrix("linalg.svd", a);
   const Tensor x = as_batch(a);
-  check_finite("linalg.svd", x, a.dim() > 2);
-  Svd y;
-  {
-    const NoGradGuard no_grad;
-    y = signed_svd(x, options.full_matrices, a.dim() > 2);
-  }
+  const Svd y = unrecorded_svd("linalg.svd", x, options.full_matrices, a.dim() > 2);
   for (const Tensor* each : {&y.u, &y.s, &y.vh}) trace("linalg.svd", *each, {x});
   if (needs_grad({x})) {
     const Tensor outputs[] = {y.u, y.s, y.vh};

@@ -51,4 +51,8 @@ struct SavedLu {
   SavedTensor lu, pivots;
 };
 
+// Return svd() and eigh() of a [batch, m, n] without recording them. Errors name `op`.
+Svd unrecorded_svd(const char* op, const Tensor& a, bool full, bool is_batch);
+Eigh unrecorded_eigh(const char* op, const Tensor& a, bool upper, bool is_batch);
+
 }  // namespace taper::v0::linalg

@@ -11,7 +11,11 @@
 // because it reads whether the computation failed, and throws Error while a graph is captured.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "framework/base/arguments.h"
 #include "framework/base/text_enum.h"
@@ -151,6 +155,91 @@ struct Svd {
 //
 //   const auto [u, s, vh] = linalg::svd(a, {.full_matrices = false});
 Svd svd(const Tensor& a, const SvdOptions& options = {});
+
+// --- least squares and norms ---
+
+struct PinvOptions {
+  std::optional<double> atol = std::nullopt;  // default: 0
+  std::optional<double> rtol = std::nullopt;  // default: max(m, n) * epsilon, or 0 if atol > 0
+  bool hermitian = false;                     // a is symmetric, and only its lower triangle is read
+};
+// Returns the pseudoinverses [..., n, m] of matrices [..., m, n]. Singular values of at most
+// max(atol, rtol * the largest one) count as 0. The gradient is that for matrices of the same rank.
+// Throws LinAlgError for elements that are not finite.
+//
+//   pinv(a, {.rtol = 1e-3});
+Tensor pinv(const Tensor& a, const PinvOptions& options = {});
+
+// The algorithms of lstsq, named after LAPACK's: by QR for matrices of full rank (kGels), or by
+// singular values for any rank. kGelsy, kGelsd and kGelss compute the same here and differ in what
+// they return.
+struct LstsqDriverValues {
+  enum class Value : uint8_t { kGelsy, kGels, kGelsd, kGelss };
+  static constexpr Value kGelsy = Value::kGelsy, kGels = Value::kGels, kGelsd = Value::kGelsd,
+                         kGelss = Value::kGelss;
+  static constexpr const char* kOption = "driver";
+  static constexpr const char* kWords[] = {"gelsy", "gels", "gelsd", "gelss"};
+};
+using LstsqDriver = TextEnum<LstsqDriverValues>;
+
+struct LstsqOptions {
+  std::optional<double> rcond = std::nullopt;  // default: max(m, n) * epsilon
+  LstsqDriver driver = LstsqDriver::kGelsy;
+};
+struct Lstsq {
+  Tensor solution;         // [..., n, k]
+  Tensor residuals;        // [..., k], squared; [0] for gelsy, unless m > n and for lower ranks
+  Tensor rank;             // [...], int64; [0] for gels
+  Tensor singular_values;  // [..., min(m, n)] for gelsd and gelss, otherwise [0]
+};
+// Returns the X [..., n, k] of least norm that minimizes the norm of A X - B for a [..., m, n] and
+// b [..., m, k]. b may also be a vector [m] or vectors [..., m], as in solve. The batches
+// broadcast. Singular values of at most rcond times the largest one count as 0; kGels does not look
+// at them, and gives infinities or NaN for matrices of lower rank. The solution and the residuals
+// are differentiable, for matrices of the same rank. Throws LinAlgError for elements that are not
+// finite, except by kGels.
+//
+//   const Tensor x = lstsq(a, b).solution;
+//   lstsq(a, b, {.driver = "gels"});  // faster
+Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& options = {});
+
+// The order of a matrix norm: "fro", "nuc", or one of the numbers 1, -1, 2, -2, infinity and
+// -infinity.
+class MatrixNormOrder {
+ public:
+  // Throw ValueError for another word, and Error for another number.
+  template <std::convertible_to<std::string_view> T>
+  requires(!std::same_as<T, std::nullptr_t>) MatrixNormOrder(const T& word) { set_word(word); }
+  template <class T>
+  requires(std::integral<T> || std::floating_point<T>) MatrixNormOrder(T number) {
+    set_number(RealArg(number));
+  }
+  bool is_frobenius() const { return !is_number_ && !is_nuclear_; }
+  bool is_nuclear() const { return is_nuclear_; }
+  double number() const { return number_; }
+
+ private:
+  void set_word(std::string_view word);
+  void set_number(double number);
+
+  bool is_number_ = false, is_nuclear_ = false;
+  double number_ = 0;
+};
+
+struct MatrixNormOptions {
+  Shape dim = {-2, -1};  // rows and columns
+  bool keepdim = false;
+  std::optional<DType> dtype = std::nullopt;  // of the computation and the result
+};
+// Returns norms of matrices: the root of the sum of squares ("fro"), the sum of the singular values
+// ("nuc"), the largest or smallest one (2, -2), and the largest or smallest sum of absolute values
+// of a column (1, -1) or a row (infinity, -infinity). "fro", 1 and infinity also take half types
+// and do not synchronize.
+//
+//   matrix_norm(a);
+//   matrix_norm(a, "nuc", {.dim = {0, 1}, .keepdim = true});
+Tensor matrix_norm(const Tensor& a, const MatrixNormOrder& ord = "fro",
+                   const MatrixNormOptions& options = {});
 
 }  // namespace linalg
 }  // namespace taper::v0
