@@ -526,6 +526,40 @@ TEST_F(Train, RatesAreThoseOfTrainingAlone) {
   EXPECT_GT(epoch["samples_per_second"], 100 / 3.);
 }
 
+TEST_F(Train, APartOfAnEpochHasItsTimeAndItsRate) {
+  struct Row {
+    const char* name;
+    Words settings;
+    std::vector<std::pair<int, int>> expected;  // epoch and last step of each line
+  };
+  const Row rows[] = {
+      {"shorter than an epoch", {"train.epochs=null", "train.steps=2"}, {{1, 2}}},
+      {"ends in the second epoch", {"train.epochs=null", "train.steps=6"}, {{1, 4}, {2, 6}}},
+      {"whole epochs", {}, {{1, 4}, {2, 8}}},
+      {"stopped after a step", {"--stop-after-steps", "3"}, {{1, 3}}},
+      {"and resumed", {"--resume", "auto"}, {{1, 3}, {1, 4}, {2, 8}}},
+      {"nothing is left", {"--resume", "auto"}, {{1, 3}, {1, 4}, {2, 8}}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const bool is_of_one = row.settings.size() == 2 && row.settings[0].starts_with("--");
+    const std::string out = is_of_one ? "resumed" : row.name;
+    EXPECT_EQ(train("digits", out, row.settings).code, 0);
+    std::vector<std::pair<int, int>> found;
+    std::istringstream in(text(out + "/timing.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      const Json json = Json::parse(line);
+      if (json["kind"] != "epoch") continue;
+      found.emplace_back(json["epoch"], json["step"]);
+      EXPECT_GT(json["seconds"], 0);
+      EXPECT_NEAR(json["samples_per_second"].get<double>() * json["seconds"].get<double>(),
+                  25 * (found.back().second - (found.size() > 1 ? found.end()[-2].second : 0)),
+                  1e-6);
+    }
+    EXPECT_EQ(found, row.expected);
+  }
+}
+
 TEST_F(Train, ADryRunLeavesNothingBehind) {
   fs::create_directories(at_ / "tmp");
   ::setenv("TMPDIR", (at_ / "tmp").c_str(), 1);

@@ -76,11 +76,12 @@ void Log::begin_epoch(int64_t first_sample) {
 }
 
 void Log::end_epoch(const RunState& state, int64_t samples, double data_seconds) {
-  if (is_mute_) return;
+  if (is_mute_ || samples <= epoch_first_sample_) return;
   const double seconds = timings.training() - epoch_start_;
   timing_.write(json_fields("kind", "epoch", "epoch", state.at.epoch, "step", state.step, "seconds",
                             seconds, "data_seconds", data_seconds, "samples_per_second",
                             double(samples - epoch_first_sample_) / seconds));
+  epoch_first_sample_ = samples;
 }
 
 void Log::memory(int64_t step, int64_t peak, int64_t estimate) {

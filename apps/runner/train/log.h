@@ -47,6 +47,8 @@ class Log {
   void evaluation(int64_t step, int64_t epoch, const std::string& split, const Metrics& metrics);
   // Begins an epoch at its sample `first_sample`, which is not 0 in a resumed run.
   void begin_epoch(int64_t first_sample);
+  // Logs the time and the rate of the epoch up to its sample `samples`, which is its last one
+  // unless the run ends within the epoch. A repeated call logs nothing.
   void end_epoch(const RunState& state, int64_t samples, double data_seconds);
   // Logs the peak memory, and the seconds that all training steps took. peak: bytes of tensors on
   // the device; estimate: the result of estimate_memory().

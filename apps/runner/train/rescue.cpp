@@ -46,8 +46,13 @@ std::string newest_in(const fs::path& run) {
 
 }  // namespace
 
+void Trainer::log_epoch_of_failure() noexcept try { log_epoch(); } catch (...) {
+  return;  // the cause of the failure reaches the caller
+}
+
 void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   log_.end_bar();
+  log_epoch_of_failure();
   const bool is_signal = is_one_of<Interrupted>(cause);
   if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) return;
   if (is_signal ? saved_step_ == state_.step : !is_first_) return;

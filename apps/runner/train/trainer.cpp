@@ -95,6 +95,7 @@ void Trainer::begin() {
 
 TrainResult Trainer::end() {
   log_.end_bar();
+  log_epoch();
   if (profiler_) end_trace();
   require<Diverged>(state_.skipped == 0 || state_.skipped < state_.step, "all ", state_.step,
                     " steps were skipped because a loss or gradient was not finite, so nothing was "
@@ -206,10 +207,7 @@ static void log_sample(TrainingState& training, const RunConfig& config, const D
 void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   if (!read_losses()) return;  // rolled back
   if (has_ended()) return save_ended_by_observer();
-  // A resumed run has logged its epoch before.
-  if (plan.epoch_ends && log_.timings.steps > 0) {
-    log_.end_epoch(state_, loader_.samples_per_epoch(), step_.data_seconds);
-  }
+  if (plan.epoch_ends) log_epoch();
   const bool is_best = plan.evaluates && evaluate_and_log();
   if (plan.samples) {
     step_.share_buffers();
@@ -221,6 +219,12 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   const bool saves = is_regular || ends || is_best;
   if (saves) save(is_best, !is_regular && !is_best);
   end_if_requested(plan, control);
+}
+
+void Trainer::log_epoch() {
+  if (log_.timings.steps == 0) return;  // the run was resumed, and has logged its epoch before
+  const int64_t samples = state_.at.batch * config_.train.batch_size;
+  log_.end_epoch(state_, std::min(samples, loader_.samples_per_epoch()), step_.data_seconds);
 }
 
 // --- losses ---

@@ -127,6 +127,8 @@ class Trainer {
   // checkpoint, ends the run.
   void after_step();
   void finish_step(const Plan& plan, const LoopControl& control);
+  // Logs the time of the epoch so far, at its end or where the run ends within it.
+  void log_epoch();
   void end_if_requested(const Plan& plan, const LoopControl& control);
   // Ends the run after this step. Everything that ends a run early calls this, except for
   // exceptions.
