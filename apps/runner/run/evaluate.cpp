@@ -1,6 +1,8 @@
 #include "apps/runner/run/evaluate.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <ranges>
 
 #include <fmt/format.h>
@@ -43,6 +45,12 @@ Evaluator::Evaluator(const RunConfig& config, const DataInfo& info, Device devic
   if (has_classes && info.outputs >= 2 && info.outputs <= kMaxCounted) {
     counted_classes_ = info.outputs;
   }
+}
+
+void Evaluator::collect_details(const DataInfo& info) {
+  if (!loss_.prediction || !ClassDetails::fits(info)) return;
+  details_.emplace(info);
+  detail_sums_.resize(details_->num_sums());
 }
 
 void Evaluator::add_metric(std::string name, Metric metric, size_t target) {
@@ -173,6 +181,10 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t 
     (m.metric.concatenates ? rows : all).push_back(sums.flatten());
   }
   if (counted_classes_ > 0) all.push_back(predicted_classes(views[0].counted, counted_classes_));
+  if (details_) {
+    const std::vector<double> sums = details_->sums_of(loss_.prediction(x), y, weights);
+    std::ranges::transform(sums, detail_sums_, detail_sums_.begin(), std::plus());
+  }
   std::ranges::move(rows, std::back_inserter(all));
   return all.size() == 1 ? all[0] : cat(all);
 }
@@ -180,7 +192,8 @@ Tensor Evaluator::sums_of(const Tensor& outputs, const Tensor& targets, int64_t 
 bool Evaluator::can_use_blocks(const Module& model, int64_t tokens) const {
   const bool uses_outputs = std::ranges::any_of(
       measured_, [](const Measured& m) { return m.metric.sums && m.metric.uses_outputs; });
-  return !uses_outputs && counted_classes_ == 0 && computes_loss_in_blocks(model, loss_, tokens);
+  return !uses_outputs && counted_classes_ == 0 && !details_ &&
+         computes_loss_in_blocks(model, loss_, tokens);
 }
 
 Tensor Evaluator::sums_by_blocks(Module& model, const Component& config, const Tensor& tokens,
@@ -249,8 +262,21 @@ Metrics Evaluator::read() const {
     }
   }
   for (const double n : totals.subspan(from)) out.predicted.push_back(int64_t(n));
+  if (details_) out.details = details_->to_json(detail_sums_);
   add_means(out.values);
   return out;
+}
+
+void Evaluator::add_details_of_ranks(const Communicator& ranks) {
+  if (!details_) return;
+  std::string own(detail_sums_.size() * sizeof(double), '\0');
+  std::memcpy(own.data(), detail_sums_.data(), own.size());
+  std::ranges::fill(detail_sums_, 0.0);
+  for (const std::string& bytes : ranks.all_gather_text(own)) {
+    std::vector<double> sums(detail_sums_.size());
+    std::memcpy(sums.data(), bytes.data(), bytes.size());
+    std::ranges::transform(sums, detail_sums_, detail_sums_.begin(), std::plus());
+  }
 }
 
 // Inserts the mean of each metric over all labels after the loss. The values of the first label
@@ -363,7 +389,10 @@ Metrics evaluate(Module& model, DataLoader& batches, int64_t epoch, const RunCon
   };
   const bool is_alone = ranks.size() == 1;
   if (is_alone) measure_alone(evaluator, next, end_batch);
-  if (!is_alone) measure_on_ranks(evaluator, next, end_batch, batches.steps_per_epoch(), ranks);
+  if (!is_alone) {
+    measure_on_ranks(evaluator, next, end_batch, batches.steps_per_epoch(), ranks);
+    evaluator.add_details_of_ranks(ranks);
+  }
   model.train(was_training);
   return waiting_for(model, config.model, [&] {
     const Metrics out = is_alone ? evaluator.read() : metrics_of_first(evaluator, ranks);

@@ -9,6 +9,7 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/tables.h"
+#include "apps/runner/run/class_details.h"
 #include "apps/runner/settings/run_config.h"
 #include "data/metrics.h"
 #include "framework/distributed/communicator.h"
@@ -30,6 +31,9 @@ struct Metrics {
   // The errors of forecasts without a model, on the same part of the data; for series only. Not
   // stored in checkpoints.
   std::vector<data::Baseline> baselines{};
+  // ClassDetails::to_json(), if the evaluator collects details. Not stored in checkpoints; known on
+  // the first rank only.
+  std::string details{};
 
   // Returns a value by its name. Throws ConfigError, which lists the names, if it was not measured.
   double operator[](const std::string& name) const;
@@ -49,6 +53,12 @@ class Evaluator {
 
   // Adds a metric to those of the config. target: the number of the target that it measures.
   void add_metric(std::string name, Metric metric, size_t target);
+
+  // Also computes Metrics::details, if the data have classes or labels. Each batch then
+  // synchronizes. Their sums are on the host, because a small model has less memory on its device.
+  void collect_details(const DataInfo& info);
+  // Adds the sums of the details of all ranks. Every rank calls it after its last batch.
+  void add_details_of_ranks(const Communicator& ranks);
 
   // Adds a batch. others: of the samples, an undefined tensor or one of Batch::others: weights [N],
   // or scales of series [N, 3]. Records no gradients and does not wait for the device.
@@ -114,7 +124,9 @@ class Evaluator {
   std::vector<std::string> means_;         // names of the means over all labels
   std::vector<double> thresholds_;         // of DataInfo
   bool is_series_ = false;
-  int64_t counted_classes_ = 0;  // classes whose predictions are counted; 0: none
+  std::optional<ClassDetails> details_{};
+  std::vector<double> detail_sums_{};  // of the batches of this rank
+  int64_t counted_classes_ = 0;        // classes whose predictions are counted; 0: none
 };
 
 // Measures all batches that the loader returns in `epoch`, with the model in evaluation mode and in

@@ -27,7 +27,8 @@ namespace {
 constexpr const char* kLock = "run.lock";
 // The checksum list always has the first three files, and the others once the run is finished.
 constexpr const char* kAlways[] = {"config.yaml", "data.json", "env.json"};
-constexpr const char* kAtTheEnd[] = {"exit.json", "metrics.jsonl", "model.safetensors"};
+constexpr const char* kAtTheEnd[] = {"evaluation.json", "exit.json", "metrics.jsonl",
+                                     "model.safetensors"};
 
 bool is_empty_but_for_lock(const fs::path& dir) {
   return std::ranges::all_of(fs::directory_iterator(dir),

@@ -203,17 +203,18 @@ static void flatten(const Node& node, const std::string& path, MetadataMap& out)
   }
 }
 
+MetadataMap flat_config(const std::string& text) {
+  MetadataMap out;
+  if (const Document doc = parse_yaml(text, {}); doc.root) flatten(*doc.root, "", out);
+  std::erase_if(out, [](const auto& entry) {
+    return entry.first.starts_with("command.") || entry.first == "started_in" ||
+           entry.first.starts_with("log.");
+  });
+  return out;
+}
+
 std::string config_differences(const std::string& a, const std::string& b) {
-  const auto flat = [](const std::string& yaml) {
-    MetadataMap out;
-    if (const Document doc = parse_yaml(yaml, {}); doc.root) flatten(*doc.root, "", out);
-    std::erase_if(out, [](const auto& entry) {
-      return entry.first.starts_with("command.") || entry.first == "started_in" ||
-             entry.first.starts_with("log.");
-    });
-    return out;
-  };
-  return differences(flat(a), flat(b), "(none)");
+  return differences(flat_config(a), flat_config(b), "(none)");
 }
 
 std::string env_differences(const fs::path& a, const fs::path& b) {

@@ -67,7 +67,11 @@ std::string changed_data(const fs::path& dir, const RunConfig& config, bool chec
 // printed in place of a value that one side lacks.
 std::string differences(const MetadataMap& a, const MetadataMap& b,
                         const std::string& none = "not there");
-// Returns the differences of two YAML or JSON texts.
+// Returns the values of a YAML or JSON text by their paths, as {"train.epochs", "3"}. Leaves out
+// the command line, the settings of the log and the folder in which a run was started, in which
+// equal runs may differ.
+MetadataMap flat_config(const std::string& text);
+// Returns the differences of two YAML or JSON texts in these values.
 std::string config_differences(const std::string& a, const std::string& b);
 // Returns the differences of the env.json of two runs, without their command lines.
 std::string env_differences(const fs::path& a, const fs::path& b);

@@ -114,9 +114,10 @@ std::optional<double> seconds_of(const std::string& time) {
 
 bool is_log_file_name(const std::string& text) {
   static constexpr std::string_view kTaken[] = {
-      "CRC32",     "checkpoints",  "config.yaml",  "data.json",     "env.json",
-      "exit.json", "history.json", "lr_find.json", "metrics.jsonl", "model.safetensors",
-      "run.lock",  "samples.txt",  "timing.jsonl", "trace.json"};
+      "CRC32",        "checkpoints",     "config.yaml",       "data.json",
+      "env.json",     "evaluation.json", "exit.json",         "history.json",
+      "lr_find.json", "metrics.jsonl",   "model.safetensors", "run.lock",
+      "samples.txt",  "timing.jsonl",    "trace.json"};
   return is_file_name(text) && std::ranges::count(kTaken, text) == 0;
 }
 

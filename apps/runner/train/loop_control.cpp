@@ -107,6 +107,7 @@ void Trainer::end_if_requested(const Plan& plan, const LoopControl& control) {
 
 // The checkpoint does not contain this evaluation, so a resumed run is not affected by it.
 void Trainer::evaluate_and_end(const char* reason) {
+  is_last_evaluation_ = true;
   if (state_.evaluated_step != state_.step) evaluate_and_log();
   end_early(reason);
 }

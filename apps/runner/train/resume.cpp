@@ -8,6 +8,7 @@
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
 #include "apps/runner/base/string_utils.h"
+#include "apps/runner/run/evaluation_file.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/state.h"
 #include "framework/base/log.h"
@@ -163,7 +164,9 @@ void prepare_to_resume(const fs::path& dir, const Resumed& from, int64_t step,
   }
   drop_checkpoints_after(dir, step);
   // These files are written again at the end of the run. Until then only checkpoints can be used.
-  for (const char* name : {kChecksums, "exit.json", "model.safetensors"}) fs::remove(dir / name);
+  for (const char* name : {kChecksums, "exit.json", kEvaluationFile, "model.safetensors"}) {
+    fs::remove(dir / name);
+  }
 }
 
 }  // namespace taper::v0::runner

@@ -78,8 +78,8 @@ struct TrainResult {
   std::vector<std::string> warnings{};  // about doubtful results; also in exit.json
 };
 
-// Trains in the directory `dir`, which then has config.yaml, env.json, data.json, metrics.jsonl,
-// timing.jsonl, log.txt, checkpoints, model.safetensors, exit.json, CRC32 (checksums) and run.lock.
+// Trains in `dir`, which then has config.yaml, env.json, data.json, metrics.jsonl, timing.jsonl,
+// log.txt, checkpoints, model.safetensors, evaluation.json, exit.json, CRC32 (checksums), run.lock.
 // The same config on the same device gives the same bytes of metrics.jsonl and model.safetensors,
 // also if the run was killed and resumed.
 //

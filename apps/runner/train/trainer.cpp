@@ -7,9 +7,11 @@
 
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
+#include "apps/runner/run/evaluation_file.h"
 #include "apps/runner/run/generate.h"
 #include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
+#include "apps/runner/run/sample_predictions.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/settings/placement.h"
 #include "data/series/series_dataset.h"
@@ -114,6 +116,7 @@ TrainResult Trainer::end() {
   result.saved_metrics.baselines = result.metrics.baselines;
   if (data_.validation) test_saved_model(result);
   if (is_first_) log_memory();
+  save_evaluation(result);
   return result;
 }
 
@@ -208,6 +211,7 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   if (!read_losses()) return;  // rolled back
   if (has_ended()) return save_ended_by_observer();
   if (plan.epoch_ends) log_epoch();
+  is_last_evaluation_ = plan.run_ends;
   const bool is_best = plan.evaluates && evaluate_and_log();
   if (plan.samples) {
     step_.share_buffers();
@@ -268,8 +272,18 @@ Metrics Trainer::evaluate() {
   // Each evaluation draws other random batches.
   const int64_t draw = config_.train.eval_batches > 0 ? state_.step : 1;
   step_.share_buffers();
-  return runner::evaluate(*training_.model, eval_loader_, draw, config_, data_, ranks_,
-                          stop_check());
+  const bool has_details = is_last_evaluation_ && !data_.validation;
+  if (has_details) details_step_ = state_.step;
+  return measure(eval_loader_, draw, data_, has_details);
+}
+
+Metrics Trainer::measure(DataLoader& batches, int64_t draw, const DataInfo& info,
+                         bool has_details) {
+  Evaluator evaluator(config_, info,
+                      output_device(*training_.model, config_, info, ranks_.device()));
+  if (has_details) evaluator.collect_details(info);
+  return runner::evaluate(*training_.model, batches, draw, config_, info, ranks_, stop_check(),
+                          std::move(evaluator));
 }
 
 // Evaluates and logs. All calls that may throw precede begun_.reset(), so that undo() can revert
@@ -359,18 +373,21 @@ void Trainer::save_model(TrainResult& result) {
   if (use_best || saved.evaluated_step == saved.step) result.saved_metrics = saved.metrics;
 }
 
-void Trainer::test_saved_model(TrainResult& result) {
+void Trainer::load_saved_weights() {
   constexpr const char* kModel = "model.safetensors";
   Checkpoint saved;
   on_first([&] { saved.tensors[kModel] = tensors_of(dir_ / kModel); });
   saved = *from_first(ranks_, std::move(saved));
   training_.model->load_state_dict(saved.tensors.at(kModel));
+}
+
+void Trainer::test_saved_model(TrainResult& result) {
+  load_saved_weights();
   SignalGuard::set_plan("stopping after this batch of the test");
   DataInfo info = data_;
   if (chooses_threshold(config_)) choose_threshold(result, info);
   DataLoader batches = test_batches(config_, data_, ranks_);
-  result.test_metrics =
-      runner::evaluate(*training_.model, batches, 0, config_, info, ranks_, stop_check());
+  result.test_metrics = measure(batches, 0, info, true);
   result.test_metrics.baselines = data::baselines_of(*data_.test);
   log_.evaluation(result.saved_step, result.saved_epoch, "test", result.test_metrics);
   if (observer_) observer_->on_eval(result.saved_step, "test", result.test_metrics);
@@ -383,9 +400,31 @@ void Trainer::choose_threshold(TrainResult& result, DataInfo& info) {
   result.thresholds = info.thresholds;
   result.decision = threshold_text(info.thresholds, config_, info);
   log_info(concat_to_string("threshold: ", result.decision));
-  result.saved_metrics =
-      runner::evaluate(*training_.model, batches, 0, config_, info, ranks_, stop_check());
+  result.saved_metrics = measure(batches, 0, info, false);
   log_.evaluation(result.saved_step, result.saved_epoch, "validation", result.saved_metrics);
+}
+
+void Trainer::save_evaluation(const TrainResult& result) {
+  if (data_.task == Task::kLanguage || state_.step == 0) return;
+  const int64_t saved_step = std::stoll(from_first(ranks_, concat_to_string(result.saved_step)));
+  DataInfo info = data_;
+  info.thresholds = result.thresholds;
+  Metrics measured = data_.validation ? result.test_metrics : state_.metrics;
+  std::optional<optim::EMA::Guard> averaged;
+  const bool is_current = !data_.validation && saved_step == state_.step;
+  if (is_current && training_.ema) averaged.emplace(*training_.ema);
+  if (!data_.validation && !is_current) load_saved_weights();
+  if (!data_.validation && details_step_ != saved_step && ClassDetails::fits(data_)) {
+    DataLoader batches = test_batches(config_, data_, ranks_);
+    measured = measure(batches, 0, info, true);
+  }
+  training_.model->eval();
+  on_first([&] {
+    write_evaluation(
+        dir_ / kEvaluationFile, {.split = "test", .step = saved_step}, measured.details, [&] {
+          return sample_predictions(*training_.model, config_, info, *data_.test, ranks_.device());
+        });
+  });
 }
 
 Checkpoint Trainer::checkpoint() {

@@ -183,12 +183,19 @@ class Trainer {
   // Chooses the threshold for the model's weights on the validation part, which is evaluated again
   // with it. Sets the threshold in `info`.
   void choose_threshold(TrainResult& result, DataInfo& info);
+  // Evaluates the model's weights. draw: the epoch of the loader.
+  Metrics measure(DataLoader& batches, int64_t draw, const DataInfo& info, bool has_details);
+  // Writes the details of the saved weights' evaluation to evaluation.json, for the report.
+  // Measures them if no evaluation has done so.
+  void save_evaluation(const TrainResult& result);
+  void load_saved_weights();
 
   // --- rescue.cpp ---
 
   // Saves the last whole step, unless it is saved already. Called before the error that ended the
   // run reaches the caller. Never throws.
   void rescue(const std::exception_ptr& cause) noexcept;
+  void log_epoch_of_failure() noexcept;
   // Returns the reason why the last step cannot be saved after that error, or an empty string if it
   // can be saved.
   std::string why_lost(const std::exception_ptr& cause);
@@ -228,6 +235,8 @@ class Trainer {
                                         // was written
   double trained_ = 0;                  // seconds of training when losses were last read
   bool has_warned_of_long_steps_ = false;
+  bool is_last_evaluation_ = false;  // details are then collected
+  int64_t details_step_ = -1;        // the step of the last evaluation with details; -1: none
   std::optional<Profiler> profiler_;
 };
 
