@@ -192,7 +192,7 @@ void report(std::string_view bytes) {
   const auto [metrics, facts] = halves_of(bytes);
   file_of(metrics, "metrics.jsonl");
   file_of(metrics, "timing.jsonl");
-  for (const char* name : {"data.json", "env.json", "exit.json"}) {
+  for (const char* name : {"data.json", "env.json", "evaluation.json", "exit.json"}) {
     facts.empty() ? (void)fs::remove(scratch() / name) : (void)file_of(facts, name);
   }
   write_report({scratch()}, scratch() / "report.html");

@@ -732,7 +732,7 @@ TEST_F(CliRun, ATextModelWrites) {
   const std::string samples = read("t/samples.txt");
   EXPECT_NE(samples.find("abcd."), std::string::npos) << samples;
   EXPECT_EQ(taper({"report", "t"}).code, 0);
-  EXPECT_NE(read("report.html").find("Samples: t"), std::string::npos);
+  EXPECT_NE(read("report.html").find("\"samples\":\"abcd."), std::string::npos);
 }
 
 TEST_F(CliRun, AModelOtherThanTheRunsIsNamed) {

@@ -1,4 +1,5 @@
-// The report about written runs is a single well-formed page that contains everything.
+// The report about written runs is a single well-formed page that contains everything. What a
+// browser makes of it is tested in report_browser_test.cpp.
 #include "apps/runner/report/report.h"
 
 #include <algorithm>
@@ -6,16 +7,18 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/commands/commands.h"
-#include "apps/runner/report/svg.h"
+#include "apps/runner/report/curves.h"
 #include "tests/testing.h"
 #include "tests/text.h"
 
@@ -68,6 +71,13 @@ class Report : public ::testing::Test {
     return text.str();
   }
 
+  // Returns the data of the runs in a page.
+  static nlohmann::json runs_in(const std::string& page) {
+    const std::string head = "id=\"data\">";
+    const size_t begin = page.find(head) + head.size();
+    return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin))["runs"];
+  }
+
   fs::path dir_;
 };
 
@@ -77,42 +87,97 @@ constexpr const char* kMetrics =
 {"kind":"eval","step":2,"epoch":1,"split":"test","loss":0.75,"accuracy":0.875,"confusion":[[7,1],[0,8]]}
 )";
 
+// Returns the page without the text of its scripts, whose characters are not markup.
+std::string markup_of(std::string page) {
+  for (size_t at = 0; (at = page.find("<script", at)) != std::string::npos;) {
+    const size_t begin = page.find('>', at) + 1;
+    at = page.find("</script>", begin);
+    page.erase(begin, at - begin);
+    at = begin;
+  }
+  return page;
+}
+
 TEST_F(Report, OnePageHasEverythingOfSeveralRuns) {
   write("a/metrics.jsonl", kMetrics);
   write("a/timing.jsonl",
         R"({"kind":"epoch","epoch":1,"step":2,"seconds":0.5,"samples_per_second":1234}
+{"kind":"epoch","epoch":2,"step":3,"seconds":0.5,"samples_per_second":766}
 {"kind":"memory","step":2,"peak_bytes":2097152,"foretold_bytes":2000000,"ratio":1.05})"
         "\n");
   write("a/env.json", R"({"taper":"0.1.0","cpu":"A <fast> one","threads":2})");
   write("a/data.json", R"({"class_names":["cat","dog & co"]})");
-  write("a/exit.json", R"({"code":0,"reason":"finished","step":2})");
-  write("a/config.yaml", "name: a # \"<&>\"\n");
+  write("a/exit.json", R"({"code":0,"reason":"finished","step":2,"model_step":2})");
+  write("a/config.yaml", "name: a # \"<&>\"\ntrain: {epochs: 2, best: {metric: accuracy}}\n");
   write("a/samples.txt", "To be,\n or <not>\x01\n");
   // the last line is being written
   write("b & c/metrics.jsonl", std::string(kMetrics) + R"({"kind":"train","st)");
   const std::string page = report({"a", "b & c"});
-  EXPECT_EQ(damage_of(page), "");
+  EXPECT_EQ(damage_of(markup_of(page)), "");
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
-  for (const char* none : {"<script", "http", "<link", "url(", "nan", "inf\""}) {
+  EXPECT_EQ(count(page, "<script"), 2) << "the data and the script of the page";
+  for (const char* none : {"https:", "<link", "url(", " src=", "innerHTML", "@import"}) {
     EXPECT_EQ(count(page, none), 0) << none;
   }
-  // Charts of loss, gradient norm, learning rate, accuracy, samples per second.
-  EXPECT_EQ(count(page, "<svg "), 5);
-  EXPECT_EQ(count(page, "<polyline "),
-            11);  // two runs: loss, test loss, norm, rate, accuracy each; a's sample rate
-  for (const char* part :
-       {"<figcaption>Loss (log)<", "<figcaption>Grad norm<", "<figcaption>Learning rate<",
-        "<figcaption>Accuracy<", "<figcaption>Samples per second<", "A &lt;fast&gt; one",
-        "<th>dog &amp; co</th>", "rgba(0,158,115,0.61)\">7</td>", "rgba(213,94,0,0.25)\">1</td>",
-        "<tr><th>peak memory</th><td>2.0 MiB</td>",
-        "<tr><th>peak memory / estimate</th><td>1.05</td>",
-        // A rate of a single epoch is drawn as a point. Each line has an entry in the legend.
-        "<circle cx=\"337.0\" ", "<i class=\"key c0\"></i>", "<i class=\"key c1 sparse\"></i>",
-        "b &amp; c (test)</span>", "or &lt;not&gt; \n", "name: a # &quot;&lt;&amp;&gt;&quot;",
-        "finished", "not yet", "<tr><th>test accuracy</th><td>0.875</td><td>0.875</td></tr>",
-        "<tr><th>threads</th><td>2</td><td></td></tr>"}) {
-    EXPECT_GE(count(page, part), 1) << part;
+  const nlohmann::json runs = runs_in(page);
+  ASSERT_EQ(runs.size(), 2u);
+  const nlohmann::json &a = runs[0], &b = runs[1];
+  EXPECT_EQ(a["state"], "finished");
+  EXPECT_EQ(b["state"], "unfinished");
+  EXPECT_EQ(a["step"], 2);
+  EXPECT_EQ(a["seconds"], 1.0);
+  EXPECT_EQ(a["samples_per_second"], 1000.0) << "of both epochs together";
+  EXPECT_FALSE(b.contains("seconds")) << "unknown, and not 0";
+  EXPECT_EQ(a["peak_bytes"], 2097152);
+  EXPECT_EQ(a["peak_ratio"], 1.05);
+  EXPECT_EQ(a["goal"], "accuracy");
+  EXPECT_EQ(a["rising"], nlohmann::json({"accuracy"}));
+  EXPECT_EQ(a["settings"]["train.epochs"], "2");
+  EXPECT_EQ(a["system"]["cpu"], "A <fast> one");
+  EXPECT_EQ(a["class_names"][1], "dog & co");
+  EXPECT_EQ(a["confusion"]["rows"], nlohmann::json({{7, 1}, {0, 8}}));
+  EXPECT_EQ(a["confusion"]["classes"], nlohmann::json({{8, 7, 7}, {8, 9, 8}}));
+  std::vector<std::string> curves;
+  for (const auto& curve : a["curves"]) {
+    curves.push_back(curve["split"].get<std::string>() + " " + curve["key"].get<std::string>());
   }
+  EXPECT_EQ(curves, (std::vector<std::string>{" loss", " grad_norm", " lr", "test loss",
+                                              "test accuracy", " samples_per_second"}));
+  EXPECT_EQ(a["curves"][0]["y"], nlohmann::json({100.5, 0.5}));
+  EXPECT_EQ(a["curves"][0]["x"], nlohmann::json({1.0, 2.0}));
+}
+
+TEST_F(Report, AFolderStandsForItsRuns) {
+  for (const char* run : {"sweep/b", "sweep/a", "sweep/deeper/c", "other"}) {
+    write(fs::path(run) / "metrics.jsonl", kMetrics);
+  }
+  write("sweep/notes/text.txt", "no run");
+  std::vector<std::string> names;
+  for (const auto& run : runs_in(report({"other", "sweep"}))) {
+    names.push_back(fs::path(run["name"].get<std::string>()).lexically_relative(dir_).string());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"other", "sweep/a", "sweep/b", "sweep/deeper/c"}));
+}
+
+TEST_F(Report, TextsOfARunStayTexts) {
+  const std::string hostile =
+      "</script><script>alert(1)</script> \"'&<!-- " + std::string(10'000, 'x');
+  const std::string name = "<script>alert(2)<!--";
+  write(fs::path(name) / "metrics.jsonl", kMetrics);
+  write(fs::path(name) / "exit.json",
+        nlohmann::json({{"code", 1}, {"reason", hostile}, {"warnings", {hostile}}}).dump());
+  write(fs::path(name) / "data.json", nlohmann::json({{"class_names", {hostile}}}).dump());
+  write(fs::path(name) / "samples.txt", hostile);
+  write(fs::path(name) / "evaluation.json", nlohmann::json({{hostile, hostile}}).dump());
+  const std::string page = report({name});
+  EXPECT_EQ(damage_of(markup_of(page)), "");
+  EXPECT_EQ(count(page, "<script"), 2);
+  EXPECT_EQ(count(page, "alert(1)<"), 0);
+  const nlohmann::json run = runs_in(page)[0];
+  EXPECT_EQ(run["message"], hostile);
+  EXPECT_EQ(run["state"], "failed");
+  EXPECT_EQ(run["samples"], hostile);
+  EXPECT_EQ(fs::path(run["name"].get<std::string>()).filename(), name);
 }
 
 TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
@@ -135,60 +200,49 @@ TEST_F(Report, WhatIsMissingOrDamagedIsNamed) {
   write("a/env.json", "[1]");
   EXPECT_TRUE(refuses("/env.json:1: expected a JSON object"));
   write("a/env.json", "{}");
-  EXPECT_EQ(damage_of(report({"a"})), "") << "a run without a step";
+  EXPECT_EQ(damage_of(markup_of(report({"a"}))), "") << "a run without a step";
   write("a/exit.json", R"({"reason": [1]})");
   write("a/data.json", R"({"class_names": {"0": "<script>"}})");
   write("a/metrics.jsonl", concat_to_string(R"({"step":1,"confusion":[[1]]})", "\n"));
   write("a/timing.jsonl",
         concat_to_string(R"({"step":1,"ratio":1})", "\n", R"({"step":1,"peak_bytes":1})", "\n"));
-  EXPECT_EQ(damage_of(report({"a"})), "");
+  EXPECT_EQ(damage_of(markup_of(report({"a"}))), "");
 }
 
-TEST(Svg, AxesFitWhatIsDrawn) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
+TEST(Curves, ALongCurveKeepsItsMeanAndItsSpikes) {
+  std::vector<double> x, y;
+  for (int i = 1; i <= 100'000; ++i) {
+    x.push_back(i);
+    y.push_back(i == 54'321 ? 9 : i % 2);
+  }
+  const Curve curve = reduced_curve(x, y, 500);
+  EXPECT_EQ(curve.x.size(), 500u);
+  EXPECT_EQ(curve.x.back(), 100'000);
+  EXPECT_EQ(std::ranges::max(curve.high), 9);
+  EXPECT_EQ(std::ranges::min(curve.low), 0);
+  EXPECT_NEAR(std::accumulate(curve.mean.begin(), curve.mean.end(), 0.0) / 500, 0.5, 1e-3);
+}
+
+TEST(Curves, AShortCurveKeepsItsPoints) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
   struct Row {
     const char* name;
-    std::vector<double> y;
-    bool is_log;
+    std::vector<double> y, expected;
   };
-  const Row rows[] = {
-      {"one point", {3}, false},
-      {"zeros", {0, 0}, false},
-      {"decades", {1e-8, 1, 1e8}, true},
-      {"below zero", {-1e-3, 1e3}, false},
-      {"a gap", {1, nan, 2}, false},
-      {"tiny", {1e-300, 2e-300}, false},
-      {"huge", {1e300, -1e300}, false},
-      {"beyond a span", {1, -1.7e308, 1.7e308}, false},
-      {"units in the last place", {1, 1 + 0x1p-52, 1 + 0x3p-52}, false},
-      {"a denormal", {5e-324, 1}, false},
-      {"denormals", {0, 5e-324}, false},
-      {"the largest", {1, 1e306}, true},
-  };
+  const Row rows[] = {{"none", {}, {}},
+                      {"one", {3}, {3}},
+                      {"a gap", {1, nan, 2}, {1, 2}},
+                      {"infinite", {inf, 1, -inf}, {1}},
+                      {"digits", {0.123456789, 1e-300, -1.7e308}, {0.123457, 1e-300, -1.7e308}}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
-    Series series{.label = "r"};
-    for (size_t i = 0; i < row.y.size(); ++i) series.x.push_back(double(i));
-    series.y = row.y;
-    const std::string out = svg({.title = "t", .series = {series}});
-    EXPECT_EQ(damage_of(out), "");
-    EXPECT_EQ(count(out, "(log)"), row.is_log);
-    EXPECT_GE(count(out, "class=\"grid\""), 3);
-    EXPECT_LE(count(out, "class=\"grid\""), 40);
-    EXPECT_EQ(count(out, "nan"), 0);
+    std::vector<double> x(row.y.size());
+    std::iota(x.begin(), x.end(), 0);
+    const Curve curve = reduced_curve(x, row.y, 10);
+    EXPECT_EQ(curve.mean, row.expected);
+    EXPECT_TRUE(curve.low.empty() && curve.high.empty());
   }
-  EXPECT_EQ(svg({.title = "t", .series = {{.label = "r", .x = {1}, .y = {nan}}}}), "");
-}
-
-TEST(Svg, ALongSeriesKeepsItsSpikes) {
-  Series series{.label = "r"};
-  for (int i = 0; i < 100'000; ++i) {
-    series.x.push_back(i);
-    series.y.push_back(i == 54'321 ? 9 : 1);
-  }
-  const std::string out = svg({.title = "t", .series = {series}});
-  EXPECT_LT(out.size(), 40'000u);
-  EXPECT_EQ(count(out, ",10.0 "), 1) << "the top of the chart";
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ Command report_command() {
     std::vector<std::string> runs;
     std::string page = "report.html";
     void describe(Schema& v) {
-      v("runs", runs, "directories of the runs").required();
+      v("runs", runs, "directories of runs, or folders of runs").required();
       v("-o,--to", page, "HTML file to write; default: report.html");
     }
     int operator()() const {

@@ -1,17 +1,38 @@
 // Writes the report: training runs on one HTML page.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "apps/runner/base/errors.h"
 
 namespace taper::v0::runner {
 
-// Writes an HTML page with the curves of all runs in common charts (metrics.jsonl and
-// timing.jsonl). For each run it contains the last confusion matrix, samples (samples.txt),
-// env.json and config.yaml. The page has no scripts and loads nothing. A run that is still in
-// progress is shown up to its last complete line. Throws InputError for a directory that is not a
-// run's, and, with file and line, for a damaged file.
+// Writes an HTML page about the runs: a table of them, their curves in common charts, the
+// differences of their configs, and for each run its evaluation, sample predictions, config and
+// system. A folder that is not a run stands for all runs below it. The page loads nothing: its
+// style and its script are apps/runner/report/page. A run that is still in progress is shown up to
+// its last complete line. Throws InputError for a directory that is not a run's, and, with file and
+// line, for a damaged file.
 void write_report(const std::vector<fs::path>& runs, const fs::path& to);
+
+// --- the parts, for the server ---
+
+// Returns the runs among these paths, and the runs below the paths that are folders of runs. A path
+// without any run is returned as it is.
+std::vector<fs::path> runs_among(const std::vector<fs::path>& paths);
+
+// Returns how many points a curve of the report may have.
+size_t points_of_curves(size_t runs);
+
+// Returns the data of the page as JSON, made of the objects of run_data(). is_live: the page asks
+// its server for changes.
+std::string report_data(const std::vector<std::string>& runs, bool is_live);
+
+// Returns the page with these data.
+std::string report_page(const std::string& data);
+
+// The page with "{{data}}" in place of the data. Generated from apps/runner/report/page.
+extern const char* const kReportPage;
 
 }  // namespace taper::v0::runner
