@@ -3,6 +3,7 @@
 #   scripts/install.sh          what the program needs
 #   scripts/install.sh onnx     what writing ONNX files needs, too
 #   scripts/install.sh tests    what the tests need, too, and that
+#   scripts/install.sh browser  Chromium, in which the tests look at the report, too
 #   scripts/install.sh docs     what scripts/docs.sh needs, too
 #   scripts/install.sh package  what scripts/package.sh needs, too
 #   scripts/install.sh fuzz     what scripts/fuzz.sh needs, too
@@ -20,7 +21,8 @@ if [[ ${1:-} == --list ]]; then only_list=1 && shift; fi
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libdlpack-dev libpng-dev libjpeg-dev)
+  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libdlpack-dev libpng-dev libjpeg-dev
+  libcpp-httplib-dev)
 # Any LAPACK serves. OpenBLAS is the fast one (docs/decisions/013-lapack.md).
 if ! ldconfig -p 2>/dev/null | grep -qE 'lib(lapack\.so\.3|openblas\.so\.0)'; then
   packages+=(libopenblas0-serial)
@@ -30,6 +32,8 @@ if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi
 if [[ ${1:-} == tests || ${1:-} == onnx ]]; then packages+=(libonnx-dev libprotobuf-dev); fi
 
 if [[ ${1:-} == tests || ${1:-} == distributed ]]; then packages+=(libopenmpi-dev openmpi-bin); fi
+
+if [[ ${1:-} == browser ]]; then packages+=(chromium fonts-dejavu-core); fi
 
 if [[ ${1:-} == docs ]]; then packages+=(doxygen); fi
 

@@ -52,7 +52,7 @@ class Taper(ConanFile):
         for option in ("TAPER_DATA", "TAPER_RUNNER", "TAPER_APPS"):
             toolchain.variables[option] = runner
         toolchain.variables["TAPER_CUDA"] = "ON" if self.options.with_cuda else "OFF"
-        for option in ("TAPER_TESTS", "TAPER_MPI", "TAPER_NCCL"):
+        for option in ("TAPER_TESTS", "TAPER_HTTP", "TAPER_MPI", "TAPER_NCCL"):
             toolchain.variables[option] = "OFF"
         toolchain.generate()
         CMakeDeps(self).generate()

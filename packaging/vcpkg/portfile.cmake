@@ -7,7 +7,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES
   runner TAPER_APPS
   cuda TAPER_CUDA)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${options}
-  -DTAPER_TESTS=OFF -DTAPER_MPI=OFF -DTAPER_NCCL=OFF)
+  -DTAPER_TESTS=OFF -DTAPER_HTTP=OFF -DTAPER_MPI=OFF -DTAPER_NCCL=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/taper)
 vcpkg_fixup_pkgconfig()
