@@ -30,6 +30,7 @@ struct GPTOptions {
     v("n_embd", n_embd, kWidth, "width");
     v("dropout", dropout, kBelowOne, "dropout probability");
     v("bias", bias, "whether linear layers and norms have a bias");
+    v("gelu", gelu, "formula of GELU; GPT-2's published weights need tanh");
   }
   template <class V> void rules(V& v) {
     v("n_head", "must divide n_embd", [this] { return n_embd % n_head == 0; });

@@ -1,5 +1,6 @@
 #include "modules/models/names.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -86,6 +87,16 @@ std::optional<std::string> renamed(const std::string& name, std::span<const Name
   return std::nullopt;
 }
 
+// Returns the first rule that matches a name of the other library; nullptr if none does.
+const NameRule* rule_for(const std::string& name, const WeightNames& names) {
+  for (const std::string& full : {name, names.may_lack + name}) {
+    for (const NameRule& rule : names.rules) {
+      if (match(rule.theirs, full)) return &rule;
+    }
+  }
+  return nullptr;
+}
+
 // Adds t under the name of the first rule that matches. Returns false if none does.
 bool add(std::vector<NamedTensor>& out, const NamedTensor& t, const std::string& name,
          std::span<const NameRule> rules, Side from, Side to) {
@@ -138,6 +149,27 @@ LoadedTensors WeightNames::to_taper(const LoadedTensors& state) const {
     }
   }
   return out;
+}
+
+LoadedTensors WeightNames::in_taper_layout(const LoadedTensors& file, size_t& transposed) const {
+  LoadedTensors out(file.path);
+  out.unreadable = file.unreadable;
+  for (const NamedTensor& t : file) {
+    const NameRule* rule = rule_for(t.name, *this);
+    const bool is_ignored = rule && rule->ours == nullptr;
+    if (is_ignored) continue;
+    const bool is_transposed = rule && rule->transposed && t.tensor.dim() == 2;
+    out.push_back({t.name, is_transposed ? transpose(t.tensor, 0, 1) : t.tensor});
+    transposed += is_transposed ? 1 : 0;
+  }
+  return out;
+}
+
+bool has_layout_of_gpt2(const std::vector<NamedTensor>& state) {
+  return std::ranges::any_of(state, [](const NamedTensor& t) {
+    const bool is_attention = t.name.ends_with("attn.c_attn.weight") && t.tensor.dim() == 2;
+    return is_attention && t.tensor.size(1) == 3 * t.tensor.size(0);
+  });
 }
 
 std::vector<NamedTensor> WeightNames::from_taper(const std::vector<NamedTensor>& state) const {

@@ -33,11 +33,19 @@ struct WeightNames {
   // converted, too.
   LoadedTensors to_taper(const LoadedTensors& state) const;
   std::vector<NamedTensor> from_taper(const std::vector<NamedTensor>& state) const;
+
+  // Returns the tensors of a file in Taper's layout, still under the names of the file. Transposed
+  // tensors are views; adds their number to `transposed`. Entries that Taper ignores are left out.
+  // Tensors that no rule matches are returned as they are.
+  LoadedTensors in_taper_layout(const LoadedTensors& file, size_t& transposed) const;
 };
 
 // GPT2LMHeadModel and GPT2Model of the library transformers, for GPT with {.gelu = "tanh"}:
 //   net.load_state_dict(kHuggingFaceGpt2.to_taper(load_weights("pytorch_model.bin")));
 extern const WeightNames kHuggingFaceGpt2;
+// Returns whether the tensors are those of GPT-2 in the layout of transformers: its weights c_attn
+// are [n, 3 n], and Taper's are [3 n, n].
+bool has_layout_of_gpt2(const std::vector<NamedTensor>& state);
 // resnet18 and resnet34 of torchvision, whose names Taper shares.
 extern const WeightNames kTorchvisionResNet;
 

@@ -7,6 +7,7 @@
 
 #include "framework/base/name_pattern.h"
 #include "modules/layers/norm_layers.h"
+#include "modules/models/names.h"
 
 namespace taper::v0 {
 namespace {
@@ -100,10 +101,20 @@ struct Given {
   std::string prefix;
 };
 
-Given given_of(const Names& own, const LoadedTensors& file, const PretrainedOptions& options) {
+// Adds a prefix, which the file may lack, to names that are the model's with it.
+void add_missing_prefix(const Names& own, const std::string& prefix, Names& names) {
+  const std::set<std::string> known(own.begin(), own.end());
+  for (std::string& name : names) {
+    if (!known.contains(name) && known.contains(prefix + name)) name.insert(0, prefix);
+  }
+}
+
+Given given_of(const Names& own, const LoadedTensors& file, const PretrainedOptions& options,
+               const WeightNames* layout) {
   Names all = names_of_tensors(file);
   for (const auto& [name, why] : file.unreadable) all.push_back(name);
   Names names = new_names(all, options);
+  if (layout != nullptr) add_missing_prefix(own, layout->may_lack, names);
   Given out;
   if (!any_known(own, names)) out.prefix = common_prefix(own, names);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -155,6 +166,21 @@ std::vector<NamedTensor> compare(const std::vector<NamedTensor>& own, const Give
     }
   }
   return out;
+}
+
+// Cuts the embeddings of positions in the file to the number of those of a GPT that has fewer.
+void shorten_positions(const std::vector<NamedTensor>& own, Given& given,
+                       PretrainedReport& report) {
+  constexpr const char* kPositions = "transformer.wpe.weight";
+  const auto value = given.tensors.find(kPositions);
+  const auto mine = std::ranges::find(own, kPositions, &NamedTensor::name);
+  if (value == given.tensors.end() || mine == own.end()) return;
+  Tensor& theirs = value->second;
+  const bool fits = theirs.dim() == 2 && theirs.size(1) == mine->tensor.size(1);
+  if (!fits || theirs.size(0) <= mine->tensor.size(0)) return;
+  report.shortened.push_back(
+      {kPositions, mine->tensor.shape(), theirs.shape(), mine->tensor.dtype(), theirs.dtype()});
+  theirs = theirs.narrow(0, 0, mine->tensor.size(0));
 }
 
 void require_loaded(const PretrainedReport& report, const LoadedTensors& file) {
@@ -229,6 +255,14 @@ std::string PretrainedReport::summary() const {
   if (!prefix.empty()) {
     out += concat_to_string("; the file's names begin with \"", prefix, "\", which was removed");
   }
+  if (!layout.empty()) {
+    out += concat_to_string("\nthe file has the layout of ", layout, ": ", transposed,
+                            " matrices were transposed");
+  }
+  for (const Misfit& m : shortened) {
+    out += concat_to_string("\n", m.name, " has ", m.given[0], " positions in the file, of which ",
+                            "the first ", m.own[0], " are used");
+  }
   if (!kept.empty()) {
     out += concat_to_string("\nnew weights for ", names_by_module(kept, own_names), ": ");
     for (size_t i = 0; i < std::min(misfits.size(), kMostNames); ++i) {
@@ -252,13 +286,18 @@ std::string PretrainedReport::summary() const {
   return out;
 }
 
-PretrainedReport load_pretrained(Module& model, const LoadedTensors& file,
+PretrainedReport load_pretrained(Module& model, const LoadedTensors& as_stored,
                                  const PretrainedOptions& options) {
   const std::vector<NamedTensor> own = model.state_dict();
   PretrainedReport report;
   report.own_names = names_of_tensors(own);
   report.in_model = own.size();
-  const Given given = given_of(report.own_names, file, options);
+  const WeightNames* layout = has_layout_of_gpt2(as_stored) ? &kHuggingFaceGpt2 : nullptr;
+  if (layout != nullptr) report.layout = layout->of;
+  const LoadedTensors file =
+      layout ? layout->in_taper_layout(as_stored, report.transposed) : as_stored;
+  Given given = given_of(report.own_names, file, options, layout);
+  shorten_positions(own, given, report);
   report.prefix = given.prefix;
   for (const auto& [name, tensor] : given.tensors) report.given_names.push_back(name);
   for (const auto& [name, why] : given.unreadable) {

@@ -38,6 +38,13 @@ struct PretrainedReport {
   // The prefix of the file's names that was removed because the model's names do not have it, such
   // as "module."; or "".
   std::string prefix;
+  // The library whose layout the file has, if that is not Taper's; or "". `transposed` is the
+  // number of matrices that were transposed.
+  std::string layout;
+  size_t transposed = 0;
+  // The embeddings of positions of which only the first ones were loaded, because the model has
+  // fewer positions than the file. At most one.
+  std::vector<Misfit> shortened;
   size_t in_model = 0;  // number of tensors of the model
 
   // Returns a sentence on one line for each of the parts that are not empty. A module all of whose
@@ -59,6 +66,10 @@ struct PretrainedOptions {
 // keeps its values, as the head of a model for another number of classes does. If no name matches,
 // but does without a prefix that names of the file share ("module.", "model."), that prefix is
 // removed.
+//
+// A file with the weights of GPT-2 in the layout of the library transformers is recognized by the
+// shapes of its tensors: its matrices are transposed, the prefix "transformer." may be missing, and
+// masks are left out. If a GPT has fewer positions than the file, it gets the first ones.
 //
 // Throws InputError, with names of both sides, if no tensor can be loaded, and with the reason for
 // an unreadable entry that the model needs. Throws ValueError for a pattern without a match, and

@@ -15,6 +15,7 @@
 #include "framework/io/archive.h"
 #include "framework/io/pt.h"
 #include "modules/models/gpt.h"
+#include "modules/models/pretrained.h"
 #include "modules/models/resnet.h"
 #include "tests/testing.h"
 
@@ -79,6 +80,63 @@ TEST(Names, Gpt2sTransformerAloneAndOldMasksAreRead) {
   GPT other = small_gpt();
   other.load_state_dict(kHuggingFaceGpt2.to_taper(bare));
   expect_equal(other.state_dict(), net.state_dict());
+}
+
+// The file is one of transformers itself, whose matrices are [in, out].
+TEST(Names, PretrainedWeightsOfGpt2AreRecognizedByTheirLayout) {
+  if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
+  const LoadedTensors theirs = load_weights(stored("gpt2.pt"));
+  GPT net = small_gpt();
+  const PretrainedReport report = load_pretrained(net, theirs);
+  EXPECT_EQ(report.transposed, 8u);
+  EXPECT_TRUE(report.missing.empty() && report.unexpected.empty() && report.kept.empty());
+  EXPECT_EQ(report.summary(),
+            concat_to_string(report.in_model, " of the model's ", report.in_model,
+                             " tensors loaded\nthe file has the layout of GPT-2 of Hugging Face's "
+                             "transformers: 8 matrices were transposed"));
+  const auto run = by_name(load_weights(stored("gpt2_run.pt")));
+  const NoGradGuard no_grad;
+  EXPECT_TRUE(close(net.eval()(run.at("tokens")), run.at("logits"), 1e-5));
+  // Taper's own layout stays as it is.
+  GPT again = small_gpt();
+  LoadedTensors own("own.safetensors");
+  for (const NamedTensor& t : net.state_dict()) own.push_back(t);
+  const PretrainedReport same = load_pretrained(again, own);
+  EXPECT_EQ(same.layout, "");
+  expect_equal(again.state_dict(), net.state_dict());
+}
+
+TEST(Names, PretrainedWeightsOfGpt2MayLackThePrefixAndHaveMorePositions) {
+  if (!has_zip()) GTEST_SKIP() << "built without libzip (TAPER_ZIP)";
+  LoadedTensors bare("model.safetensors");
+  for (const auto& [name, x] : load_weights(stored("gpt2.pt"))) {
+    constexpr std::string_view kPrefix = "transformer.";
+    if (name.starts_with(kPrefix)) bare.push_back({name.substr(kPrefix.size()), x});
+  }
+  bare.push_back({"h.0.attn.bias", ones({1, 1, 12, 12})});
+  bare.push_back({"h.1.attn.masked_bias", zeros({})});
+  bare.push_back({"score.weight", zeros({2, 16})});
+  GPT net(
+      {.vocab_size = 31, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 16, .gelu = "tanh"});
+  const PretrainedReport report = load_pretrained(net, bare);
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"score.weight"});
+  EXPECT_TRUE(report.missing.empty() && report.kept.empty()) << report.summary();
+  EXPECT_NE(report.summary().find("transformer.wpe.weight has 12 positions in the file, of which "
+                                  "the first 8 are used"),
+            std::string::npos)
+      << report.summary();
+  const auto run = by_name(load_weights(stored("gpt2_run.pt")));
+  const NoGradGuard no_grad;
+  EXPECT_TRUE(
+      close(net.eval()(run.at("tokens").narrow(1, 0, 8)), run.at("logits").narrow(1, 0, 8), 1e-5));
+  // The file's names can be mapped; matrices are transposed all the same.
+  GPT mapped = small_gpt();
+  const PretrainedReport some =
+      load_pretrained(mapped, bare, {.rename = {{"h.1", ""}, {"score", ""}}});
+  EXPECT_EQ(some.transposed, 8u);
+  EXPECT_EQ(some.missing.size(), 12u) << some.summary();
+  EXPECT_TRUE(close(by_name(mapped.state_dict()).at("transformer.h.0.mlp.c_fc.weight"),
+                    by_name(net.state_dict()).at("transformer.h.0.mlp.c_fc.weight"), 0));
 }
 
 TEST(Names, TorchvisionsResNetHasTheNamesAndShapesOfTapers) {

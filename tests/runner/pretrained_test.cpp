@@ -10,8 +10,11 @@
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/train/train.h"
 #include "framework/distributed/communicator.h"
+#include "framework/factory/factories.h"
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
+#include "modules/models/gpt.h"
+#include "modules/models/names.h"
 #include "modules/models/resnet.h"
 #include "tests/runner/run_process.h"
 #include "tests/testing.h"
@@ -96,6 +99,59 @@ TEST_F(PretrainedRuns, AResNetStartsFromTorchvisionsNames) {
   const auto fresh = at_.taper({"train", "tune.yaml", "--out", "fresh"});
   EXPECT_EQ(fresh.code, kExitInput) << fresh.err;
   EXPECT_TRUE(has(fresh.err, "there is no file 'resnet18.pth'")) << fresh.err;
+}
+
+// The layout of the published weights: matrices [in, out], names without a prefix, masks, and more
+// positions than the run.
+TEST_F(PretrainedRuns, AGptStartsFromTheFileOfGpt2) {
+  manual_seed(2);
+  const GPT made({.vocab_size = 31,
+                  .block_size = 12,
+                  .n_layer = 2,
+                  .n_head = 2,
+                  .n_embd = 16,
+                  .gelu = "tanh"});
+  std::vector<NamedTensor> own = made.state_dict(), published;
+  for (const auto& [name, x] : kHuggingFaceGpt2.from_taper(own)) {
+    constexpr std::string_view kPrefix = "transformer.";
+    if (!name.starts_with(kPrefix)) continue;
+    published.push_back({name.substr(kPrefix.size()), x.contiguous()});
+  }
+  published.push_back({"h.0.attn.bias", ones({1, 1, 12, 12})});
+  for (NamedTensor& t : own) {
+    if (t.name == "transformer.wpe.weight") t.tensor = t.tensor.narrow(0, 0, 8).contiguous();
+  }
+  fs::create_directories(at_ / "gpt2");
+  save_safetensors((at_ / "gpt2/model.safetensors").string(), published);
+  save_safetensors((at_ / "own.safetensors").string(), own);
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "abcdefghijklmnopqrstuvwxyz \n.,!"[i * 7 % 31];
+  write_bytes(at_ / "t.txt", text);
+  const auto config = [&](const std::string& name, const std::string& init,
+                          const std::string& gelu) {
+    write_bytes(at_ / (name + ".yaml"),
+                concat_to_string("device: cpu\nthreads: 1\n"
+                                 "data: {type: text, path: t.txt, block_size: 8}\n"
+                                 "model: {type: gpt, n_layer: 2, n_head: 2, n_embd: 16, gelu: ",
+                                 gelu, ", init: ", init,
+                                 "}\noptimizer: {type: sgd, lr: 1e-30}\n"
+                                 "train: {steps: 1, batch_size: 4}\nlog: {console: true}\n"));
+  };
+  config("published", "gpt2/model.safetensors", "tanh");
+  config("own", "own.safetensors", "tanh");
+  config("other", "gpt2/model.safetensors", "none");
+  const auto run = train("published"), same = train("own"), other = train("other");
+  ASSERT_EQ(run.code, 0) << run.err;
+  ASSERT_EQ(same.code, 0) << same.err;
+  EXPECT_TRUE(has(run.err,
+                  "the file has the layout of GPT-2 of Hugging Face's transformers: 8 "
+                  "matrices were transposed"))
+      << run.err;
+  EXPECT_TRUE(has(run.err, "has 12 positions in the file, of which the first 8 are used"));
+  EXPECT_FALSE(has(run.err, "not in the")) << run.err;
+  EXPECT_FALSE(has(run.err, "gelu")) << run.err;
+  EXPECT_TRUE(has(other.err, "the weights of GPT-2 were trained with `gelu: tanh`")) << other.err;
+  expect_same("published", "own");
 }
 
 // With a rate of almost nothing everywhere, the evaluation is that of the file's weights.

@@ -10,6 +10,7 @@
 #include "framework/base/log.h"
 #include "framework/base/name_pattern.h"
 #include "framework/io/pt.h"
+#include "modules/models/gpt.h"
 #include "modules/models/pretrained.h"
 
 namespace taper::v0::runner {
@@ -133,6 +134,11 @@ void load_init(Module& model, const ModelConfig& config, const fs::path& base) {
   const PretrainedReport report =
       about_key(config, "map", [&] { return load_pretrained(model, given, {config.map}); });
   log_info(concat_to_string("init: ", file.string(), ": ", report.summary()));
+  const auto* gpt = config.get_if<GPTOptions>();
+  const bool has_other_formula = gpt != nullptr && gpt->gelu == GeluApproximate::kNone;
+  if (has_other_formula && !report.layout.empty()) {
+    warn("model.gelu is none, but the weights of GPT-2 were trained with `gelu: tanh`");
+  }
 }
 
 Thawing::Thawing(Module& model, const ModelConfig& config) : model_(model) {
