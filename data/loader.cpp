@@ -92,6 +92,7 @@ struct DataLoader::State {
       }
     } else {
       order = sampler->order(epoch, dataset->device());
+      lengths = sampler->batch_lengths(epoch, options.batch_size);
       if (options.transform) numbers = order.cpu();
       last = steps();
     }
@@ -157,7 +158,16 @@ struct DataLoader::State {
     return options.collate ? out.map([](const Tensor& x) { return x.pin_memory(); }) : out;
   }
 
-  Batch transformed(const Batch& batch, int64_t first, int64_t count) const {
+  // Cuts the batch that begins with the sample `first` to its longest sample.
+  Batch cut(Batch batch, int64_t first) const {
+    if (lengths.empty()) return batch;
+    const int64_t length = lengths[size_t(first / options.batch_size)];
+    if (length < batch.inputs.size(1)) batch.inputs = batch.inputs.narrow(1, 0, length);
+    return batch;
+  }
+
+  Batch transformed(const Batch& whole, int64_t first, int64_t count) const {
+    const Batch batch = cut(whole, first);
     if (!options.transform) return batch;
     std::vector<int64_t> samples(size_t(count), 0);
     for (int64_t k = 0; k < count; ++k) {
@@ -218,7 +228,8 @@ struct DataLoader::State {
   bool is_restored = false;     // `epoch` and `taken` were restored, and the epoch is to be started
   int64_t epoch = 0, last = 0;  // `last`: number of batches that are read in this epoch
   Tensor order, numbers;        // row numbers on the set's device, and on the host for transforms
-  SampleStream stream;          // empty at its end; only the reading thread uses it
+  std::vector<int64_t> lengths;  // of each batch (Sampler::batch_lengths()), or empty
+  SampleStream stream;           // empty at its end; only the reading thread uses it
 
   std::mutex mutex;  // guards everything below while workers run
   std::condition_variable_any changed;

@@ -31,8 +31,11 @@ struct DataLoaderOptions {
   int64_t workers = 0;   // threads that prepare batches ahead; 0: none
   OnDevice on_device = OnDevice::kAuto;
   std::shared_ptr<const Sampler> sampler{};  // replaces the set's own sampler
-  bool drop_last = false;                    // omit the last batch if it is not full
-  int64_t prefetch = 2;                      // batches that each worker prepares ahead
+  // For sets that know the lengths of their samples, with shuffle: each batch has samples of
+  // similar length, and is cut to the longest (LengthGroupedSampler).
+  bool group_by_length = false;
+  bool drop_last = false;  // omit the last batch if it is not full
+  int64_t prefetch = 2;    // batches that each worker prepares ahead
   // Replaces collate() to combine samples into a batch, for example to pad samples of different
   // sizes. Called by several threads at a time.
   std::function<Batch(const std::vector<Batch>&)> collate{};

@@ -1,11 +1,13 @@
 #include "data/text/labeled_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <numeric>
 
 #include "data/folders.h"
+#include "data/loader.h"
 #include "data/tables/table_report.h"
 #include "data/text/text_folder.h"
 #include "data/tokenizers/bpe.h"
@@ -197,6 +199,44 @@ void LabeledTextLoader::describe_inputs(DataInfo& out) const {
   out.tokenizer = tokenizer_;
 }
 
+// Texts that know their lengths, for batches of similar length.
+class TextSamples final : public TensorDataset {
+ public:
+  // lengths: of each text.
+  TextSamples(Batch all, std::vector<int64_t> lengths)
+      : TensorDataset(std::move(all)), lengths_(std::move(lengths)) {}
+
+  std::unique_ptr<Sampler> sampler(const DataLoaderOptions& o, uint64_t seed) const override {
+    if (!o.group_by_length || !o.shuffle) return TensorDataset::sampler(o, seed);
+    return std::make_unique<LengthGroupedSampler>(lengths_, o.batch_size, seed);
+  }
+  DatasetPtr to(Device device) const override {
+    return std::make_shared<TextSamples>(all().map([&](const Tensor& x) { return x.to(device); }),
+                                         lengths_);
+  }
+
+ private:
+  std::vector<int64_t> lengths_;
+};
+
+// Returns the lengths of texts [N, T] without the padding at their ends, rounded up to one of eight
+// lengths, so that a GPU captures few graphs and the order within a batch stays random.
+std::vector<int64_t> rounded_lengths(const Tensor& tokens, int64_t padding) {
+  constexpr int kLengths = 8;
+  const int64_t longest = tokens.size(1);
+  std::vector<int64_t> allowed, out;
+  for (int k = kLengths - 1; k >= 0; --k) {
+    allowed.push_back(int64_t(std::ceil(double(longest) * std::exp2(-0.5 * k))));
+  }
+  const std::span<const int32_t> ids = tokens.span<int32_t>();
+  for (auto text = ids.begin(); text != ids.end(); text += longest) {
+    int64_t length = longest;
+    while (length > 1 && text[length - 1] == padding) --length;
+    out.push_back(*std::ranges::lower_bound(allowed, length));
+  }
+  return out;
+}
+
 // Reads a further table or folder with the columns of the training data.
 RawTable read_texts_like(const DataInfo& info, const fs::path& file) {
   require<InputError>(info.columns && info.tokenizer, file.string(),
@@ -215,7 +255,12 @@ RawTable read_texts_like(const DataInfo& info, const fs::path& file) {
 
 Splits LabeledText::load(uint64_t) const {
   const LabeledText options = resolved(*this);
-  return LabeledTextLoader(options).load();
+  Splits out = LabeledTextLoader(options).load();
+  if (!group_by_length) return out;
+  const Batch& all = dynamic_cast<const TensorDataset&>(*out.train).all();
+  const int64_t padding = *out.tokenizer->special_id(Tokenizer::kPadding);
+  out.train = std::make_shared<TextSamples>(all, rounded_lengths(all.inputs, padding));
+  return out;
 }
 
 std::vector<DataFile> LabeledText::files() const {

@@ -23,6 +23,7 @@ struct LabeledText : Table {
   std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
   int64_t vocabulary_size = 20'000;         // kWordTokens, kBpe
   int64_t length = 0;                       // 0: chosen from the training texts
+  bool group_by_length = true;
 
   template <class V> void describe(V& v) {
     v("path", path, kPath,
@@ -45,6 +46,9 @@ struct LabeledText : Table {
     v("length", length, {0, 1'000'000},
       "tokens of a text that are used, from its beginning; 0: enough for 95 % of the training "
       "texts, at most 256");
+    v("group_by_length", group_by_length,
+      "lstm_classifier, encoder_classifier: train on batches of texts of similar length, with less "
+      "padding");
     v("columns", columns, {"keep", "weight", "ignore"},
       "columns that predictions repeat, and the weight of a row, by name or pattern");
     v("missing", missing, "missing values");

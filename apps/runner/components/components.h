@@ -60,6 +60,9 @@ void try_model(Module& model, const Component& config, const DataInfo& data, Dev
 
 // Returns whether the model accepts texts of any length up to that of the data.
 bool takes_any_length(const Module& model);
+// Returns whether the type of the model is one that accepts padded texts of any length up to that
+// of the data, and for which padding takes time. The mean of embeddings takes hardly any.
+bool pays_for_padding(const Component& model);
 // Returns a batch of zeros with the shape and dtype of the model's input.
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device);
 

@@ -323,6 +323,10 @@ bool takes_any_length(const Module& model) {
   return is_one_of<GPT, BagClassifier, LSTMClassifier, EncoderClassifier>(model);
 }
 
+bool pays_for_padding(const Component& model) {
+  return model.get_if<LSTMClassifierOptions>() || model.get_if<EncoderClassifierOptions>();
+}
+
 Tensor sample_batch(const DataInfo& data, int64_t count, Device device) {
   Shape shape = data.input_shape;
   shape.insert(0, count);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/components/components.h"
 #include "apps/runner/components/normalized_source.h"
 #include "data/images/image_encoding.h"
 #include "data/images/image_transforms.h"
@@ -74,6 +75,7 @@ data::DataLoaderOptions whole_batches(const RunConfig& c, const DataInfo& data) 
                               .shuffle = c.train.shuffle,
                               .workers = c.data.workers,
                               .on_device = c.data.on_device,
+                              .group_by_length = pays_for_padding(c.model),
                               .drop_last = c.train.drop_last};
   if (c.data.transforms.empty()) return out;
   require<ConfigError>(data.input_shape.size() == 3,
