@@ -55,6 +55,11 @@ std::vector<DataFile> files_in(const fs::path& directory) {
   return out;
 }
 
+std::vector<DataFile> vocabulary_files(const std::string& path) {
+  std::error_code none;
+  return fs::is_directory(path, none) ? files_in(path) : files_of({path});
+}
+
 int64_t count_classes(std::span<const int64_t> labels, const std::string& file) {
   constexpr int64_t kUnlabelled = 255;
   const std::set<int64_t> seen(labels.begin(), labels.end());

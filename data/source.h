@@ -142,6 +142,8 @@ struct DataFile {
 std::vector<DataFile> files_of(std::initializer_list<std::optional<std::string>> paths);
 // Returns the files directly in a directory, sorted by name.
 std::vector<DataFile> files_in(const std::filesystem::path& directory);
+// Returns the files of a vocabulary, which is a directory or a file.
+std::vector<DataFile> vocabulary_files(const std::string& path);
 
 // Returns the largest label plus 1, and warns of gaps. Throws DataError for a single class, and for
 // the label 255, which usually marks missing labels.

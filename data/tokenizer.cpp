@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "data/tokenizers/bpe.h"
+#include "data/tokenizers/sentence_piece.h"
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
 #include "framework/base/error.h"
@@ -100,6 +101,10 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
   const bool is_words = parts_.kind == TokenKind::kWordTokens;
   if (parts_.kind == TokenKind::kBytes) parts_.tokens = all_bytes();
+  if (parts_.kind == TokenKind::kSentencepiece) {
+    pieces_ = SentencePiece::read(parts_.model);
+    parts_.tokens = pieces_->pieces();
+  }
   if (parts_.tokens.empty()) throw ValueError("a vocabulary without tokens");
   for (const std::string& token : parts_.tokens) {
     const bool is_token = !token.empty() && (!has_pairs() || unspelled(token));
@@ -131,8 +136,17 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
   }
 }
 
+// Returns the id of a special token among the pieces of a model.
+static std::optional<int64_t> special_piece(const SentencePiece& pieces, std::string_view name) {
+  if (name == Tokenizer::kUnknown) return pieces.unknown();
+  if (name == Tokenizer::kPadding && pieces.padding()) return pieces.padding();
+  if (name == Tokenizer::kEnd && pieces.end()) return pieces.end();
+  return pieces.control(name);
+}
+
 std::optional<int64_t> Tokenizer::special_id(std::string_view name) const {
   const auto found = std::ranges::find(parts_.special, name);
+  if (pieces_ && found == parts_.special.end()) return special_piece(*pieces_, name);
   if (found == parts_.special.end()) {  // GPT-2's vocabulary has kEnd among its tokens
     const auto own = has_pairs() && name == kEnd ? ids_.find(name) : ids_.end();
     return own == ids_.end() ? std::nullopt : std::optional(own->second);
@@ -161,8 +175,12 @@ Tokenizer Tokenizer::chars(std::string_view text) {
 }
 
 Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
-  const std::filesystem::path encoder_file = directory / "encoder.json",
-                              merges_file = directory / "vocab.bpe";
+  // Hugging Face publishes the same files under other names.
+  const bool is_renamed = !std::filesystem::exists(directory / "encoder.json") &&
+                          std::filesystem::exists(directory / "vocab.json");
+  const std::filesystem::path encoder_file =
+                                  directory / (is_renamed ? "vocab.json" : "encoder.json"),
+                              merges_file = directory / (is_renamed ? "merges.txt" : "vocab.bpe");
   const std::string text = read_file(encoder_file, "GPT-2 vocabulary", kMaxVocabularyBytes);
   const std::vector<Entry> entries = entries_of(text, encoder_file);
   Tokens tokens(entries.size());
@@ -195,6 +213,20 @@ Tokenizer Tokenizer::gpt2(const std::filesystem::path& directory) try {
   return out;
 } catch (const ValueError& error) {
   throw InputError((directory / "encoder.json").string(), ": ", error.what());
+}
+
+Tokenizer Tokenizer::sentencepiece(const std::filesystem::path& file) try {
+  std::string model = read_file(file, "model of sentencepiece", kMaxVocabularyBytes + 1);
+  require<ValueError>(model.size() <= kMaxVocabularyBytes, "not a model of sentencepiece: it has ",
+                      "more than ", kMaxVocabularyBytes >> 20, " MiB");
+  return of({.kind = TokenKind::kSentencepiece, .model = std::move(model)});
+} catch (const ValueError& error) {
+  throw InputError(file.string(), ": ", error.what());
+}
+
+Tokenizer read_vocabulary(Tokenizer::TokenKind kind, const std::filesystem::path& path) {
+  const bool is_gpt2 = kind == Tokenizer::TokenKind::kGpt2;
+  return is_gpt2 ? Tokenizer::gpt2(path) : Tokenizer::sentencepiece(path);
 }
 
 bool Tokenizer::add_merge(int64_t left, int64_t right) {
@@ -255,6 +287,7 @@ void TokenEncoder::append(std::string_view text, std::vector<uint32_t>& out) {
                 [&](std::string_view word) { out.push_back(uint32_t(tokenizer_.id_of(word))); });
       return;
     case kChars: return append_chars(text, out);
+    case kSentencepiece: return tokenizer_.pieces_->encode(text, out);
     default: return append_pairs(text, out);
   }
 }
@@ -289,11 +322,36 @@ void TokenEncoder::append_pairs(std::string_view text, std::vector<uint32_t>& ou
   }
 }
 
+std::string Tokenizer::continuation(int64_t id) const {
+  const bool is_piece = pieces_ && id >= 0 && id < std::ssize(parts_.tokens);
+  return is_piece ? pieces_->continuation(id) : decode({&id, 1});
+}
+
+// Decodes runs of pieces, and writes special tokens between them by name.
+static std::string decode_pieces(const SentencePiece& pieces, const Tokenizer::Parts& parts,
+                                 std::span<const int64_t> ids) {
+  std::string out;
+  const auto count = std::ssize(parts.tokens);
+  while (!ids.empty()) {
+    const auto special = std::ranges::find_if(ids, [&](int64_t id) { return id >= count; });
+    const auto run = ids.first(size_t(special - ids.begin()));
+    if (!run.empty()) out += pieces.decode(run);
+    ids = ids.subspan(run.size());
+    for (; !ids.empty() && ids[0] >= count; ids = ids.subspan(1)) {
+      out += parts.special[size_t(ids[0] - count)];
+    }
+  }
+  return out;
+}
+
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::string out;
   const auto count = std::ssize(parts_.tokens);
   for (const int64_t id : ids) {
     require<ValueError>(id >= 0 && id < size(), "no token ", id, ": the vocabulary has ", size());
+  }
+  if (pieces_) return decode_pieces(*pieces_, parts_, ids);
+  for (const int64_t id : ids) {
     if (parts_.kind == TokenKind::kWordTokens && !out.empty()) out += ' ';
     if (id >= count) {
       out += parts_.special[size_t(id - count)];

@@ -21,13 +21,13 @@ if [[ ${1:-} == --list ]]; then only_list=1 && shift; fi
 
 # Debian's oneDNN names OpenCL in its CMake files, though Taper does not use it.
 packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libdlpack-dev libpng-dev libjpeg-dev
+  libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libsentencepiece-dev libdlpack-dev libpng-dev libjpeg-dev
   libcpp-httplib-dev)
 # Any LAPACK serves. OpenBLAS is the fast one (docs/decisions/013-lapack.md).
 if ! ldconfig -p 2>/dev/null | grep -qE 'lib(lapack\.so\.3|openblas\.so\.0)'; then
   packages+=(libopenblas0-serial)
 fi
-if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make); fi
+if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make sentencepiece); fi
 if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi
 if [[ ${1:-} == tests || ${1:-} == onnx ]]; then packages+=(libonnx-dev libprotobuf-dev); fi
 

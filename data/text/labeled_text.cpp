@@ -147,7 +147,9 @@ Tokenizer LabeledTextLoader::make_words() {
 Tokenizer LabeledTextLoader::make_tokenizer() {
   using Tokens = LabeledText::Tokens;
   if (t_.tokenizer == Tokens::kWordTokens) return make_words();
-  if (t_.tokenizer == Tokens::kGpt2) return Tokenizer::gpt2(t_.vocabulary.value_or(""));
+  if (needs_vocabulary(t_.tokenizer)) {
+    return read_vocabulary(t_.tokenizer, t_.vocabulary.value_or(""));
+  }
   if (t_.tokenizer == Tokens::kBytes) return Tokenizer::bytes();
   if (t_.tokenizer == Tokens::kBpe) {
     BpeTrainer trainer;
@@ -265,7 +267,7 @@ Splits LabeledText::load(uint64_t) const {
 
 std::vector<DataFile> LabeledText::files() const {
   std::vector<DataFile> out;
-  if (vocabulary) out = files_in(*vocabulary);
+  if (vocabulary) out = vocabulary_files(*vocabulary);
   for (const DataFile& file : resolved(*this).Table::files()) {
     std::error_code none;
     const bool is_folder = fs::is_directory(file.name, none);

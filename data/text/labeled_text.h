@@ -20,7 +20,7 @@ struct LabeledText : Table {
 
   std::string text{};  // the column of texts
   Tokens tokenizer = Tokens::kWordTokens;
-  std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
+  std::optional<std::string> vocabulary{};  // kGpt2: a directory; kSentencepiece: a file
   int64_t vocabulary_size = 20'000;         // kWordTokens, kBpe
   int64_t length = 0;                       // 0: chosen from the training texts
   bool group_by_length = true;
@@ -39,8 +39,11 @@ struct LabeledText : Table {
     v("tokenizer", tokenizer,
       "tokens of the texts; words: the most frequent ones of the training texts, in lower case; "
       "bpe: learned from the training texts");
-    v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
-        .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
+    v("vocabulary", vocabulary, kPath,
+      "gpt2: directory of encoder.json and vocab.bpe, or of vocab.json and merges.txt; "
+      "sentencepiece: a model file")
+        .idle_when("the tokenizer is not gpt2 or sentencepiece",
+                   [this] { return !needs_vocabulary(tokenizer); });
     v("vocabulary_size", vocabulary_size, {1, 10'000'000},
       "words, bpe: most tokens of the vocabulary");
     v("length", length, {0, 1'000'000},
@@ -70,6 +73,8 @@ struct LabeledText : Table {
       [this] { return tokenizer != Tokens::kBpe || vocabulary_size > 256; });
     v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
       [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
+    v("tokenizer", "needs a 'vocabulary': the model file of sentencepiece",
+      [this] { return tokenizer != Tokens::kSentencepiece || vocabulary; });
   }
 
   Splits load(uint64_t seed) const;

@@ -91,7 +91,8 @@ class Corpus {
 Corpus::Corpus(const Text& options) : o_(options), listing_(list_texts(options.path)) {
   using Tokens = Text::Tokens;
   const bool has_pairs = o_.tokenizer == Tokens::kGpt2 || o_.tokenizer == Tokens::kBpe;
-  layout_ = {.field = o_.field, .keeps_words = has_pairs};
+  const bool has_pieces = o_.tokenizer == Tokens::kSentencepiece;
+  layout_ = {.field = o_.field, .keeps_words = has_pairs, .keeps_lines = has_pieces};
   const auto count = std::ranges::count_if(listing_.files, is_token_file);
   are_tokens_ = count == std::ssize(listing_.files);
   require<InputError>(count == 0 || are_tokens_, o_.path, ": files of tokens (.bin) and of text ",
@@ -100,7 +101,7 @@ Corpus::Corpus(const Text& options) : o_(options), listing_(list_texts(options.p
   const bool has_lines = std::ranges::any_of(listing_.files, is_json_lines);
   is_separated_ = o_.documents == Text::Documents::kSeparate ||
                   (o_.documents == Text::Documents::kAuto &&
-                   (has_lines || (has_pairs && listing_.files.size() > 1)));
+                   (has_lines || ((has_pairs || has_pieces) && listing_.files.size() > 1)));
   train_ = spans_of(listing_.files);
 }
 
@@ -164,7 +165,9 @@ Tokenizer Corpus::learn_pairs() const {
 
 Tokenizer Corpus::make_tokenizer() const {
   using Tokens = Text::Tokens;
-  if (o_.tokenizer == Tokens::kGpt2) return Tokenizer::gpt2(o_.vocabulary.value_or(""));
+  if (needs_vocabulary(o_.tokenizer)) {
+    return read_vocabulary(o_.tokenizer, o_.vocabulary.value_or(""));
+  }
   if (o_.tokenizer == Tokens::kBytes) return Tokenizer::bytes();
   if (o_.tokenizer == Tokens::kBpe) return learn_pairs();
   // The characters of the held-out part are included, as in nanoGPT. Otherwise that part could not
@@ -212,11 +215,12 @@ Splits Corpus::load() {
   Splits out;
   std::shared_ptr<const Tokenizer> made;
   if (are_tokens_) {
-    const bool fits = o_.tokenizer == Text::Tokens::kGpt2 || o_.tokenizer == Text::Tokens::kBytes;
+    const bool fits = needs_vocabulary(o_.tokenizer) || o_.tokenizer == Text::Tokens::kBytes;
     if (!fits) {
       throw OptionError("tokenizer", concat_to_string("tokenizer: ", o_.path,
-                                                      " has tokens; their tokenizer must be gpt2, "
-                                                      "with its vocabulary, or bytes"));
+                                                      " has tokens; their tokenizer must be gpt2 "
+                                                      "or sentencepiece, with its vocabulary, or "
+                                                      "bytes"));
     }
     made = std::make_shared<const Tokenizer>(make_tokenizer());
     out = load_tokens(*made);
@@ -322,7 +326,9 @@ static Splits load_lines(const Text& o, uint64_t seed) {
   const std::string text = read_texts(o.path);
   const auto make = [&] {
     using Tokens = Text::Tokens;
-    if (o.tokenizer == Tokens::kGpt2) return Tokenizer::gpt2(o.vocabulary.value_or(""));
+    if (needs_vocabulary(o.tokenizer)) {
+      return read_vocabulary(o.tokenizer, o.vocabulary.value_or(""));
+    }
     if (o.tokenizer == Tokens::kBytes) return Tokenizer::bytes();
     if (o.tokenizer == Tokens::kChars) return Tokenizer::chars(text + "\n");
     BpeTrainer trainer;
@@ -350,7 +356,7 @@ Splits Text::load(uint64_t seed) const try {
 
 std::vector<DataFile> Text::files() const {
   std::vector<DataFile> out;
-  if (vocabulary) out = files_in(*vocabulary);
+  if (vocabulary) out = vocabulary_files(*vocabulary);
   out.push_back({path, find_texts(path)});  // read as one file, as for training
   if (validation) out.push_back({*validation, find_texts(*validation)});
   return out;

@@ -42,7 +42,7 @@ struct Text {
 
   std::string path;  // as for find_texts()
   Tokens tokenizer = Tokens::kChars;
-  std::optional<std::string> vocabulary{};  // kGpt2: the directory with encoder.json and vocab.bpe
+  std::optional<std::string> vocabulary{};  // kGpt2: a directory; kSentencepiece: a file
   int64_t vocabulary_size = 4096;           // kBpe
   int64_t block_size = 256;
   double validation_fraction = 0.1;         // taken from the end of the text
@@ -58,8 +58,11 @@ struct Text {
       "each line, .bin files have tokens; texts may be compressed by gzip or zstd")
         .required();
     v("tokenizer", tokenizer, "how text is split into tokens; bpe: learned from the training part");
-    v("vocabulary", vocabulary, kPath, "gpt2: directory of encoder.json and vocab.bpe")
-        .idle_when("the tokenizer is not gpt2", [this] { return tokenizer != Tokens::kGpt2; });
+    v("vocabulary", vocabulary, kPath,
+      "gpt2: directory of encoder.json and vocab.bpe, or of vocab.json and merges.txt; "
+      "sentencepiece: a model file")
+        .idle_when("the tokenizer is not gpt2 or sentencepiece",
+                   [this] { return !needs_vocabulary(tokenizer); });
     v("vocabulary_size", vocabulary_size, {257, 1'000'000}, "bpe: number of tokens")
         .idle_when("the tokenizer is not bpe", [this] { return tokenizer != Tokens::kBpe; });
     v("block_size", block_size, kWidth, "length of a sequence, in tokens");
@@ -77,9 +80,13 @@ struct Text {
   template <class V> void rules(V& v) {
     v("tokenizer", "needs a 'vocabulary': the directory of encoder.json and vocab.bpe",
       [this] { return tokenizer != Tokens::kGpt2 || vocabulary; });
+    v("tokenizer", "needs a 'vocabulary': the model file of sentencepiece",
+      [this] { return tokenizer != Tokens::kSentencepiece || vocabulary; });
     v("tokenizer", "words is for texts with a class or value (type: labeled_text); take bpe",
       [this] { return tokenizer != Tokens::kWordTokens; });
     v("token_bytes", "must be 2 or 4", [this] { return token_bytes != 3; });
+    v("tokenizer", "sentencepiece is not for 'lines: true': its models have no line ends",
+      [this] { return tokenizer != Tokens::kSentencepiece || !lines; });
     v("validation", "is not for 'lines: true'", [this] { return !validation || !lines; });
   }
 

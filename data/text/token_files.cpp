@@ -90,9 +90,12 @@ class SpanReader {
 };
 
 // Returns where the text is to be cut: 0 if more of it is needed.
-size_t cut_of(std::string_view text, bool keeps_words) {
+size_t cut_of(std::string_view text, const TextLayout& layout) {
   constexpr size_t kTail = 4096;
-  if (keeps_words && text.size() <= kLongestWord) {
+  if (layout.keeps_lines && text.size() <= kLongestWord) {
+    return text.rfind('\n') + 1;  // npos + 1 is 0
+  }
+  if (layout.keeps_words && text.size() <= kLongestWord) {
     for (size_t from = text.size() - std::min(text.size(), kTail);;) {
       const size_t cut = safe_cut(text, from);
       if (cut < text.size()) return cut;
@@ -113,12 +116,12 @@ void call(const SpanReader& reader, const PartFunction& f, std::string_view part
   reader.fail(part.substr(0, bad == part.size() ? 0 : bad), error.what());
 }
 
-void each_part_of_file(const TextSpan& span, bool keeps_words, const PartFunction& f) {
+void each_part_of_file(const TextSpan& span, const TextLayout& layout, const PartFunction& f) {
   SpanReader reader(span);
   std::string text;
   while (reader.read_more(text)) {
     if (reader.left() == 0) break;
-    const size_t cut = cut_of(text, keeps_words);
+    const size_t cut = cut_of(text, layout);
     if (cut == 0) continue;
     const std::string_view part = std::string_view(text).substr(0, cut);
     call(reader, f, part, false);
@@ -318,13 +321,17 @@ std::string read_text_file(const fs::path& file, size_t most) {
 
 void each_text_part(const TextSpan& span, const TextLayout& layout, const PartFunction& f) {
   if (is_json_lines(span.file)) return each_json_line(span, layout.field, f);
-  each_part_of_file(span, layout.keeps_words, f);
+  each_part_of_file(span, layout, f);
 }
 
 Tensor encode_spans(const std::vector<TextSpan>& spans, const TextLayout& layout,
                     const Tokenizer& tokenizer, bool separated) {
   uint64_t most = 0;  // a token has at least a byte, and so has the end of a document
   for (const TextSpan& span : spans) most += span.end - span.begin + kLongestLine + 1;
+  // The normalization of sentencepiece makes at most 18 characters out of one of 3 bytes, and each
+  // of these is at most 3 tokens of a byte.
+  constexpr uint64_t kMostOfOneByte = 18;
+  if (tokenizer.parts().kind == Tokenizer::TokenKind::kSentencepiece) most *= kMostOfOneByte;
   TokenBuffer buffer(token_dtype(tokenizer.size()), most);
   TokenEncoder encoder(tokenizer);
   std::vector<uint32_t> ids;

@@ -30,6 +30,9 @@ struct TextLayout {
   std::string field = "text";  // the key of the text in JSON lines
   // Words that are found in the text (GPT-2's) are not cut between two parts of it.
   bool keeps_words = false;
+  // Parts of a text end where lines do, unless a line has more than 4 MiB: a model of sentencepiece
+  // takes each part for a text of its own.
+  bool keeps_lines = false;
 };
 
 // Returns the extension of a file in lower case, without one of compression: ".txt" for "A.TXT.gz".

@@ -308,6 +308,14 @@ void series(std::string_view bytes) {
   (void)forecasts_of(*all.series, {options.path[0]});
 }
 
+void sentencepiece(std::string_view bytes) {
+  const Tokenizer made = Tokenizer::sentencepiece(file_of(bytes, "input.model"));
+  const std::string text = "the cat sat\xef\xac\x81 on \xe4\xb8\xad 12";
+  std::vector<int64_t> ids = made.encode(text);
+  for (const int64_t id : ids) (void)made.continuation(id);
+  (void)made.decode(ids);
+}
+
 // A compressed text, and the input as the content of one.
 void text_gz(std::string_view bytes) {
   const std::string file = (scratch() / "packed.txt.gz").string();
@@ -367,6 +375,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer", tokenizer},
     {"text", text},
     {"text_gz", text_gz},
+    {"sentencepiece", sentencepiece},
     {"labeled_text", labeled_text},
     {"json", json},
     {"recording", recording},

@@ -48,7 +48,7 @@ Metric confusion(const NoOptions&, const DataInfo& data, Device) {
 Tensor characters_of_tokens(const data::Tokenizer& tokenizer, Device device) {
   std::vector<double> counts;
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
-    const std::string bytes = tokenizer.decode(std::span(&id, 1));
+    const std::string bytes = tokenizer.continuation(id);
     counts.push_back(
         double(std::ranges::count_if(bytes, [](char c) { return !is_continuation(c); })));
   }

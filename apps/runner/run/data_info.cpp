@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/config/json_reader.h"
+#include "apps/runner/encodings/base64.h"
 #include "apps/runner/encodings/series_json.h"
 #include "apps/runner/encodings/table_json.h"
 #include "data/tables/csv.h"
@@ -147,7 +148,11 @@ Custom tokenizer_in(Draft& d) {
     schema.field("tokens", value_in(parts.tokens), "of each id");
     schema.field("merges", value_in(parts.merges), "by rank");
     schema.field("special", value_in(parts.special), "tokens that no text contains");
+    std::string model;
+    schema("model", model, "sentencepiece: the model file in base64");
+    schema("model", "is not base64", [&] { return from_base64(model).has_value(); });
     std::vector<Problem> problems = read(schema, node).problems;
+    parts.model = from_base64(model).value_or("");
     try {
       if (problems.empty()) d.tokenizer = Tokenizer::of(parts);
     } catch (const ValueError& error) {
@@ -160,7 +165,12 @@ Custom tokenizer_in(Draft& d) {
 json json_of(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
   json out = {{"type", parts.kind.word()}};
-  if (parts.kind != Tokenizer::TokenKind::kBytes) out["tokens"] = parts.tokens;
+  using enum Tokenizer::TokenKindValues::Value;
+  if (parts.kind == kSentencepiece) {
+    out["model"] = to_base64(parts.model);
+  } else if (parts.kind != kBytes) {
+    out["tokens"] = parts.tokens;
+  }
   if (!parts.merges.empty()) out["merges"] = parts.merges;
   if (!parts.special.empty()) out["special"] = parts.special;
   return out;

@@ -70,12 +70,15 @@ int64_t start_token(const Tokenizer& tokenizer, const std::string& given) {
   }
   // GPT-2's vocabulary always has the end of a document, also if the training text had none.
   const bool has_ends = std::ranges::count(tokenizer.parts().special, Tokenizer::kEnd) > 0;
-  if (has_ends) return *tokenizer.special_id(Tokenizer::kEnd);
+  const bool has_pieces = tokenizer.parts().kind == Tokenizer::TokenKind::kSentencepiece;
+  const auto end = tokenizer.special_id(Tokenizer::kEnd);
+  if (end && (has_ends || has_pieces)) return *end;
   try {
-    return tokenizer.encode("\n").at(0);
-  } catch (const Error&) {
-    return 0;
+    const std::vector<int64_t> ids = tokenizer.encode("\n");
+    if (!ids.empty()) return ids[0];
+  } catch (const Error&) {  // a vocabulary of characters may have none
   }
+  return 0;
 }
 
 // Writes a text piece by piece, and holds back what may be part of a stop text or of a character.
@@ -151,7 +154,7 @@ void generate_sample(const TextModel& m, const GenerateOptions& o, Generator& ge
     check();
     const int64_t token = next_token(m, context, o, generator);
     if (!lines && document_end == token) break;
-    goes_on = writer.add(tokenizer.decode(std::span(&token, 1)));
+    goes_on = writer.add(tokenizer.continuation(token));
     if (lines && token == start) context.clear();
     context.push_back(token);
   }
