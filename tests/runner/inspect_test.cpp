@@ -83,6 +83,28 @@ TEST_F(Inspect, TheConfigGivesTheSameRun) {
             }())));
 }
 
+TEST_F(Inspect, DescribesTextsAndTheirClasses) {
+  std::string rows = "id,review,kind\n";
+  for (int i = 0; i < 40; ++i) {
+    rows += concat_to_string(i, ",", i % 4 ? "good film" : "bad",
+                             i == 7 ? " a b c d e f g h i j" : "", ",", i % 4 ? "yes" : "no", "\n");
+  }
+  write_bytes(at_ / "r.csv", rows);
+  const std::string file = (at_ / "r.csv").string();
+  const std::string yaml = inspect(file, {"data.text=review", "data.target=kind", "data.length=3"});
+  EXPECT_TRUE(contains(log_, "r.csv: 40 rows, 3 columns")) << log_;
+  EXPECT_TRUE(contains(log_, "median 2 tokens, longest ")) << log_;
+  EXPECT_TRUE(contains(log_, "classes: no 10 (25.0 %), yes 30 (75.0 %)")) << log_;
+  EXPECT_TRUE(contains(yaml, "  type: labeled_text\n")) << yaml;
+  EXPECT_TRUE(contains(yaml, "  text: review\n") && contains(yaml, "  length: 3\n")) << yaml;
+  write_bytes(at_ / "r.yaml", yaml);
+  EXPECT_EQ(inspect((at_ / "r.yaml").string(), {}), yaml);
+  const RunDirectory::Outcome done =
+      at_.taper({"inspect", file, "--text", "review", "--target", "kind"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(contains(done.err, "classes: no 10 (25.0 %)")) << done.err;
+}
+
 TEST_F(Inspect, OtherDataAreRefused) {
   write_bytes(at_ / "c.yaml", "data: digits\ntrain: {epochs: 1}\n");
   try {
