@@ -127,6 +127,26 @@ struct Table {
   std::map<std::string, std::string> class_weights{};  // positive numbers by class
   int64_t max_features = 10'000;
 
+  // Describe options that texts with a class or value (LabeledText) have, too.
+  template <class V> void describe_task(V& v) {
+    v("task", task,
+      "kind of the target; auto: classes, unless it has numbers other than a few integers");
+  }
+  template <class V> void describe_reading(V& v) {
+    v("read", read, "how the files are read");
+    v("split", split, "training, validation and test part");
+    v("scale_target", scale_target,
+      "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
+  }
+  template <class V> void describe_balance(V& v) {
+    v("balance", balance,
+      "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
+      "classes have as many training rows");
+    v("class_weights", class_weights,
+      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for others")
+        .of_form("a number above 0", is_weight);
+  }
+
   template <class V> void describe(V& v) {
     v("path", path, kPath, "files with the rows, joined by column name; wildcards are allowed")
         .required();
@@ -134,8 +154,7 @@ struct Table {
       "columns to predict: names or indices; -1 is the last column; several are values, or "
       "labels of two values each")
         .required();
-    v("task", task,
-      "kind of the target; auto: classes, unless it has numbers other than a few integers");
+    describe_task(v);
     v("columns", columns, column_kinds(),
       "what columns are, by name or pattern such as \"old_*\"; others are found from the data; a "
       "weight multiplies the loss and metrics of its row");
@@ -143,22 +162,14 @@ struct Table {
     v("unknown", unknown,
       "words that training did not have: a category that they share with rare words, or an error");
     v("rare", rare, kCount, "words in fewer training rows than this are unknown words");
-    v("read", read, "how the files are read");
-    v("split", split, "training, validation and test part");
-    v("scale_target", scale_target,
-      "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
+    describe_reading(v);
     v("log_target", log_target, "values: train on the logarithm of all targets");
     v("log_targets", log_targets,
       "values: train on the logarithm of these targets; `target: {name: price, log: true}` adds "
       "one");
     v("standardize", standardize, "scale numbers to mean 0 and standard deviation 1");
     v("text_words", text_words, {1, 100'000}, "most words of a text column that become features");
-    v("balance", balance,
-      "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
-      "classes have as many training rows");
-    v("class_weights", class_weights,
-      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for others")
-        .of_form("a number above 0", is_weight);
+    describe_balance(v);
     v("max_features", max_features, kCount,
       "largest number of input features, with one for each word of a category");
   }

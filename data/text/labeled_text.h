@@ -34,8 +34,7 @@ struct LabeledText : Table {
     v("target", target,
       "columns to predict: names or indices; several are values, or labels of two values each; not "
       "needed for a folder");
-    v("task", task,
-      "kind of the target; auto: classes, unless it has numbers other than a few integers");
+    describe_task(v);
     v("tokenizer", tokenizer,
       "tokens of the texts; words: the most frequent ones of the training texts, in lower case; "
       "bpe: learned from the training texts");
@@ -55,17 +54,9 @@ struct LabeledText : Table {
     v("columns", columns, {"keep", "weight", "ignore"},
       "columns that predictions repeat, and the weight of a row, by name or pattern");
     v("missing", missing, "missing values");
-    v("read", read, "how the files are read");
-    v("split", split, "training, validation and test part");
-    v("scale_target", scale_target,
-      "values: train on (y - mean) / standard deviation; results stay in the unit of the data");
+    describe_reading(v);
     v("log_target", log_target, "values: train on the logarithm of the target");
-    v("balance", balance,
-      "rare classes: as they are; weighted in the loss by 1 / their share; or repeated until all "
-      "classes have as many training rows");
-    v("class_weights", class_weights,
-      "weights of classes in the loss, as {yes: 3, no: 1}; 1 for others")
-        .of_form("a number above 0", is_weight);
+    describe_balance(v);
   }
   template <class V> void rules(V& v) {
     Table::rules(v);
