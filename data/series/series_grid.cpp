@@ -214,9 +214,12 @@ class GridBuilder {
     if (!target_ || target_->is_missing(row)) return NAN;
     const RawColumn& column = target_->column();
     if (column.is_number(row)) return column.number(row);
+    const std::string text = column.text(row);
+    const auto number = csv::decorated_number(text);
+    const bool has_comma = number && number->kind == csv::DecoratedNumber::kDecimalComma;
     refuse_cell(table_, row, column.name,
-                concat_to_string("expected a number, got ", in_quotes(column.text(row)),
-                                 csv::guess_of(column.text(row))));
+                concat_to_string("expected a number, got ", in_quotes(text), csv::guess_of(text),
+                                 has_comma ? ", or set read: {decimal: \",\"}" : ""));
   }
 
   // Returns the step at which each row is. Throws InputError for a time that is not on the grid.

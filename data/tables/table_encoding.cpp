@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/source.h"
+#include "data/tables/reading/byte_source.h"
 #include "data/tables/reading/csv_cells.h"
 #include "data/tables/standardizer.h"
 #include "data/tables/text_words.h"
@@ -308,6 +309,23 @@ static void name_columns(const TableEncoding& encoding, RawTable& table,
   for (size_t i = 0; i < names.size(); ++i) table.columns[i].name = names[i];
 }
 
+// Returns whether the header of a file, after `skip` lines, is this column alone.
+static bool has_only_column(const std::filesystem::path& file, const std::string& name,
+                            int64_t skip) {
+  constexpr size_t kMostBytes = 1 << 16;
+  if (name.empty() || !std::filesystem::exists(file)) return false;
+  std::string text(kMostBytes, '\0');
+  text.resize(reading::open_bytes(file)->read(text.data(), text.size()));
+  std::string_view rest = text;
+  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+  for (int64_t i = 0; i < skip; ++i) {
+    rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));  // npos + 1 is 0
+  }
+  std::string_view header = rest.substr(0, rest.find('\n'));
+  if (header.ends_with('\r')) header.remove_suffix(1);
+  return header == name || header == concat_to_string('"', name, '"');
+}
+
 RawTable read_table_like(const TableEncoding& encoding, const std::filesystem::path& file,
                          bool needs_targets) {
   using Header = TableReadOptions::Header;
@@ -316,6 +334,11 @@ RawTable read_table_like(const TableEncoding& encoding, const std::filesystem::p
                            .encoding = encoding.encoding,
                            .skip = encoding.skip,
                            .header = encoding.has_header ? Header::kPresent : Header::kAbsent};
+  // The commas and blanks of texts do not separate cells if there are no other cells.
+  if (encoding.has_header && has_only_column(file, encoding.text, encoding.skip)) {
+    constexpr const char* kNever = "\x1f";
+    options.delimiter = kNever;
+  }
   std::vector<std::string> words = encoding.keep;
   if (!encoding.text.empty()) words.push_back(encoding.text);
   RawTable table = read_table(expand_wildcards({file}), options, words);

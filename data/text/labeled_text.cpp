@@ -10,6 +10,7 @@
 #include "data/loader.h"
 #include "data/tables/table_report.h"
 #include "data/text/text_folder.h"
+#include "data/text/token_files.h"
 #include "data/tokenizers/bpe.h"
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
@@ -34,7 +35,8 @@ std::optional<std::string> part_in(const fs::path& folder,
 // Returns the options with the paths of the parts of a folder, the columns of a folder, and the
 // kind of the column of texts. Throws OptionError if a column is not given.
 LabeledText resolved(LabeledText o) {
-  if (is_text_folder(o.path.at(0))) {
+  std::error_code none;
+  if (fs::is_directory(o.path.at(0), none)) {
     const fs::path root = o.path[0];
     const auto train = part_in(root, {"train"}), test = part_in(root, {"test"}),
                validation = part_in(root, {"validation", "valid", "val"});
@@ -51,6 +53,10 @@ LabeledText resolved(LabeledText o) {
        {std::pair("text", !o.text.empty()), std::pair("target", !o.target.empty())}) {
     if (is_given) continue;
     throw OptionError(key, concat_to_string(key, ": which column of ", o.path[0], " is it?"));
+  }
+  if (std::ranges::count(o.target, o.text) > 0) {
+    throw OptionError("text", concat_to_string("column ", detail::in_quotes(o.text),
+                                               " is given as text and as target"));
   }
   o.columns[o.text] = "text";
   return o;
@@ -105,7 +111,10 @@ class LabeledTextLoader : public TableLoader {
 };
 
 RawTable LabeledTextLoader::read_files(const std::vector<fs::path>& files) const {
-  const auto folders = std::ranges::count_if(files, is_text_folder);
+  const auto folders = std::ranges::count_if(files, [](const fs::path& file) {
+    std::error_code none;
+    return fs::is_directory(file, none);
+  });
   if (folders == std::ssize(files)) return read_text_folders(files);
   require<InputError>(folders == 0, files[0].string(), ": the parts must all be tables, or all be ",
                       "folders of texts");
@@ -172,9 +181,13 @@ std::string LabeledTextLoader::choose_length() {
   const int64_t usual = lengths[lengths.size() * 95 / 100];
   length_ = t_.length > 0 ? t_.length : std::min(kMost, (usual + kStep - 1) / kStep * kStep);
   const auto cut = lengths.end() - std::ranges::upper_bound(lengths, length_);
-  return concat_to_string("median ", with_separators(lengths[lengths.size() / 2]), " tokens, ",
+  char share[16];
+  std::snprintf(share, sizeof share, "%.1f", 100 * double(cut) / double(lengths.size()));
+  return concat_to_string("median ", with_separators(lengths[lengths.size() / 2]),
+                          " tokens, longest ", with_separators(lengths.back()),
+                          lengths.back() == kMostCounted ? " or more, " : ", ",
                           with_separators(length_), " used, which cuts ", with_separators(cut),
-                          " of ", with_separators(std::ssize(lengths)), " texts");
+                          " of ", with_separators(std::ssize(lengths)), " texts (", share, " %)");
 }
 
 void LabeledTextLoader::fit_inputs() {
@@ -239,12 +252,20 @@ std::vector<int64_t> rounded_lengths(const Tensor& tokens, int64_t padding) {
   return out;
 }
 
+// Returns whether a further file is a text or a folder of texts. A file that ends in ".txt" is a
+// table if the training data were such a table.
+bool has_texts(const LabeledText& options, const fs::path& file) {
+  std::error_code none;
+  const bool is_table = !options.path.empty() && text_extension(options.path[0]) == ".txt";
+  return fs::is_directory(file, none) || (!is_table && is_text_folder(file));
+}
+
 // Reads a further table or folder with the columns of the training data.
-RawTable read_texts_like(const DataInfo& info, const fs::path& file) {
+RawTable read_texts_like(const LabeledText& options, const DataInfo& info, const fs::path& file) {
   require<InputError>(info.columns && info.tokenizer, file.string(),
                       ": the training data were no texts with a class or value");
   const TableEncoding& encoding = *info.columns;
-  if (!is_text_folder(file)) return read_table_like(encoding, file, false);
+  if (!has_texts(options, file)) return read_table_like(encoding, file, false);
   RawTable table = read_text_folders({file});
   for (RawColumn& column : table.columns) {
     if (column.name == kTextColumn) column.name = encoding.text;
@@ -277,7 +298,7 @@ std::vector<DataFile> LabeledText::files() const {
 }
 
 DatasetPtr LabeledText::more(const DataInfo& info, const fs::path& file) const {
-  const RawTable table = read_texts_like(info, file);
+  const RawTable table = read_texts_like(*this, info, file);
   std::vector<int64_t> rows(static_cast<size_t>(table.rows));
   std::iota(rows.begin(), rows.end(), int64_t(0));
   Batch out = encode_targets_if_any(*info.columns, table);
@@ -287,9 +308,9 @@ DatasetPtr LabeledText::more(const DataInfo& info, const fs::path& file) const {
 }
 
 KeptColumns LabeledText::kept(const DataInfo& info, const fs::path& file) const {
-  const RawTable table = read_texts_like(info, file);
+  const RawTable table = read_texts_like(*this, info, file);
   TableEncoding encoding = *info.columns;
-  const bool is_folder = table.find(kFileColumn) >= 0 && is_text_folder(file);
+  const bool is_folder = table.find(kFileColumn) >= 0 && has_texts(*this, file);
   if (is_folder && std::ranges::count(encoding.keep, kFileColumn) == 0) {
     encoding.keep.emplace_back(kFileColumn);
   }

@@ -235,6 +235,40 @@ TEST_F(LabeledTexts, WhatCannotBeReadIsRefusedInOneMessage) {
   EXPECT_TRUE(contains(refusal_of<DataError>([&] { once.load(0); }), "no word occurs twice"));
 }
 
+TEST_F(LabeledTexts, TheTargetIsNoText) {
+  LabeledText o = of_table();
+  o.target = {"review"};
+  EXPECT_TRUE(contains(refusal_of<OptionError>([&] { o.load(0); }),
+                       "column 'review' is given as text and as target"));
+}
+
+// The name of a table may end in .txt, and so may those of further tables for its model.
+TEST_F(LabeledTexts, ATableMayHaveTheNameOfAText) {
+  std::string rows = "review\tkind\n";
+  for (int i = 0; i < 40; ++i) rows += i % 2 ? "good film\tyes\n" : "bad film\tno\n";
+  LabeledText o = of_table();
+  o.path = {write("t.txt", rows)};
+  const Splits parts = o.load(0);
+  EXPECT_EQ(parts.train->size() + parts.test->size(), 40);
+  EXPECT_EQ(o.more(parts, write("new.txt", "review\tx\ngood\t1\nbad\t2\n"))->size(), 2);
+  EXPECT_EQ(o.files().at(0).parts.size(), 1u);
+}
+
+// Blanks, commas and semicolons separate no cells in a file whose only column is that of the texts.
+TEST_F(LabeledTexts, FurtherTextsMayBeTheOnlyColumn) {
+  LabeledText o = of_table();
+  const Splits parts = o.load(0);
+  const int64_t good = parts.tokenizer->encode("good")[0];
+  for (const std::string text :
+       {"review\ngood w0 w1\nbad w0 w1\n", "review\r\ngood, w0\r\nbad; w1\r\n",
+        "\xef\xbb\xbf\"review\"\n\"good, w0\"\nbad\n", "review\ngood\nbad",
+        "review\ngood, w0; w1 w2\nbad\n"}) {
+    const DatasetPtr more = o.more(parts, write("new.csv", text));
+    ASSERT_EQ(more->size(), 2) << text;
+    EXPECT_EQ(more->get(arange(1)).inputs[0][0].item<int64_t>(), good) << text;
+  }
+}
+
 TEST_F(LabeledTexts, AnEmptyTextHasOneUnknownToken) {
   LabeledText o = of_table();
   const Splits parts = o.load(0);

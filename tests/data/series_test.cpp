@@ -303,6 +303,8 @@ TEST_F(SeriesFiles, RefusesWhatIsNoSeries) {
        ":42: column 'date': '2024-03-01 12:00:00' is no whole number of steps of 1 day"},
       {"a word as value", rows(40, [](int64_t i) { return i == 7 ? "many" : "1"; }), none,
        ":9: column 'sales': expected a number, got 'many'"},
+      {"a decimal comma", rows(40, [](int64_t) { return "\"1,5\""; }), none,
+       "write decimals with a point: 1.5, or set read: {decimal: \",\"}"},
       {"a word as time", good + "soon,5\n", none, ":42: column 'date': expected a date"},
       {"no time", good + ",5\n", none, ":42: column 'date': the time is missing"},
       {"an endless gap", good + "9999-12-31,5\n", none, ":42: column 'date': most steps of 1 day"},

@@ -69,6 +69,29 @@ TEST_F(ShortForms, CanBeExtended) {
   EXPECT_TRUE(contains(to_yaml(load_config(at_ / "more.yaml", {})), "  type: adam\n  lr: 0.25\n"));
 }
 
+// A config that says how to train keeps the model's own size.
+TEST_F(ShortForms, ATextAloneHasASmallModelAndATraining) {
+  write_bytes(at_ / "words.txt", "one two three");
+  const std::string file = (at_ / "words.txt").string();
+  const std::string alone = to_yaml(load_config(file, {}));
+  for (const char* part : {"  n_layer: 4\n", "  n_embd: 128\n", "  steps: 1000\n",
+                           "  batch_size: 16\n", "  sample_every: 200\n", "  type: cosine\n"}) {
+    EXPECT_TRUE(contains(alone, part)) << part << alone;
+  }
+  const std::string given = to_yaml(load_config(file, {"train.steps=3"}));
+  EXPECT_TRUE(contains(given, "  n_layer: 12\n") && contains(given, "  steps: 3\n")) << given;
+  const std::string own = to_yaml(load_config(file, {"model.n_layer=2"}));
+  EXPECT_TRUE(contains(own, "  n_layer: 2\n") && contains(own, "  steps: 1000\n")) << own;
+}
+
+TEST_F(ShortForms, ATableMayHaveTheNameOfAText) {
+  write_bytes(at_ / "t.txt", "review\tkind\na\tb\n");
+  const std::string file = (at_ / "t.txt").string();
+  EXPECT_TRUE(contains(to_yaml(load_config(file, {"target=kind"})), "  type: table\n"));
+  EXPECT_TRUE(contains(to_yaml(load_config(file, {"target=kind", "text=review"})),
+                       "  type: labeled_text\n"));
+}
+
 // A small table is read often, in small batches. What a config says is kept.
 TEST_F(ShortForms, TablesHaveADefaultTraining) {
   write_bytes(at_ / "t.csv", "x,y\n1,2\n");

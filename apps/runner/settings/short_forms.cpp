@@ -127,6 +127,19 @@ Node training_of_texts() {
                           map_of("early_stopping", {entry("patience", "5")})});
 }
 
+// Adds the defaults of a language model to those of a config without `train`: a training that gets
+// somewhere on a CPU within minutes.
+void add_language_defaults(const Node& root, std::vector<Node>& out) {
+  if (root.find("model") == nullptr) {
+    for (const auto& [key, value] : {std::pair("n_layer", "4"), {"n_head", "4"}, {"n_embd", "128"}})
+      out[0].children.push_back(entry(key, value));
+  }
+  out.push_back(map_of("schedule", {entry("type", "cosine")}));
+  out.push_back(map_of(
+      "train", {entry("steps", "1000"), entry("batch_size", "16"), entry("eval_every", "100"),
+                entry("eval_batches", "10"), entry("sample_every", "200")}));
+}
+
 // Returns whether the config leaves the optimizer to the default, or gives options of that one.
 bool has_adamw(const Node& root) {
   const Node* given = root.find("optimizer");
@@ -159,6 +172,8 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
   std::vector<Node> out = {map_of("model", {entry("type", model)}),
                            map_of("optimizer", {entry("type", "adamw")})};
   if (is_text && has_adamw(root)) out.back().children.push_back(entry("lr", "0.005"));
+  const bool is_bare = data_type == "text" && root.find("train") == nullptr;
+  if (is_bare) add_language_defaults(root, out);
   if (!is_table && !is_series && !is_text && !is_folder) return out;
   out.push_back(map_of("schedule", {entry("type", "cosine")}));
   out.push_back(is_table    ? training_of_table(data)
@@ -361,6 +376,8 @@ void infer_type(Node& data) {
   if (data.kind != Kind::kMap || data.find("type") != nullptr) return;
   const std::vector<std::string> paths = paths_of(data);
   std::string type = paths.empty() ? "" : data_type_of(paths[0]);
+  // A table may have any name.
+  if (type == "text" && data.find("target") != nullptr) type = "table";
   if (type == "table" && data.find("horizon") != nullptr) type = "series";
   if (type == "table" && data.find("text") != nullptr) type = "labeled_text";
   const bool has_path = data.find("path") != nullptr;
