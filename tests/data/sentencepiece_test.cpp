@@ -59,8 +59,8 @@ class SentencePieces : public DataFiles {
 constexpr const char* kModels[] = {
     "--vocab_size=80", "--vocab_size=120 --model_type=bpe --character_coverage=1.0",
     "--vocab_size=350 --model_type=bpe --byte_fallback=true --pad_id=3 --hard_vocab_limit=false",
-    "--vocab_size=340 --byte_fallback=true --normalization_rule_name=identity "
-    "--remove_extra_whitespaces=false --hard_vocab_limit=false"};
+    ("--vocab_size=340 --byte_fallback=true --normalization_rule_name=identity "
+     "--remove_extra_whitespaces=false --hard_vocab_limit=false")};
 
 TEST_F(SentencePieces, HaveTheIdsOfTheLibrarysProgram) {
   const std::vector<std::string> lines = {"the cat sat on the mat",
