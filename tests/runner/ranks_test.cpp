@@ -65,9 +65,10 @@ class Ranks : public testing::Test {
     write_bytes(dir_ / "names.txt", names);
   }
 
-  // Returns the bytes that must be equal: metrics and weights.
+  // Returns the bytes that must be equal: metrics, weights and details of the evaluation.
   std::string bytes_of(const std::string& run) const {
-    return read_bytes(dir_ / run / "metrics.jsonl") + read_bytes(dir_ / run / "model.safetensors");
+    return read_bytes(dir_ / run / "metrics.jsonl") + read_bytes(dir_ / run / "model.safetensors") +
+           read_bytes(dir_ / run / "evaluation.json");
   }
   RunDirectory::Outcome train(Words words) const {
     words.insert(words.begin(), "train");

@@ -256,9 +256,14 @@ TEST_F(ReportInBrowser, APartThatWasChangedByHandLeavesTheOthers) {
   write_bytes(at_ / "runs/a/evaluation.json",
               R"({"confusion":{"classes":3},"calibration":[],"roc":[{"auc":"x"}],)"
               R"("predictions":{"examples":[1,null]}})");
+  write_run("runs/b", 0);
+  write_bytes(at_ / "runs/b/evaluation.json", R"({"predictions":{"values":3}})");
   write_report({at_ / "runs"}, at_ / "report.html");
   browser_->open("file://" + (at_ / "report.html").string(), kDesk, 900);
   EXPECT_EQ(count_of("#curves figure"), 4);
+  EXPECT_TRUE(contains(text_of("#details"), "This part cannot be shown"));
+  evaluate("[...document.querySelectorAll('#runs tbody .link')][1].click()");
+  EXPECT_TRUE(contains(text_of("#details"), "Run b"));
   EXPECT_TRUE(contains(text_of("#details"), "This part cannot be shown"));
 }
 

@@ -12,9 +12,11 @@
 
 namespace taper::v0::runner {
 
-// Expects that the runs in both directories have the same metrics, weights and optimizer state.
+// Expects that the runs in both directories have the same metrics, weights, optimizer state and, if
+// the data have classes or values, details of the evaluation.
 inline void expect_same_runs(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::vector<std::filesystem::path> files{"metrics.jsonl", "model.safetensors"};
+  if (std::filesystem::exists(a / "evaluation.json")) files.emplace_back("evaluation.json");
   for (const char* name : {"model.safetensors", "optimizer.safetensors"})
     files.push_back(std::filesystem::path("checkpoints") / newest_checkpoint(a)->filename() / name);
   for (const std::filesystem::path& file : files) {

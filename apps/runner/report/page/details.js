@@ -222,7 +222,7 @@ function renderDetails(run) {
     state.runs.map(each => make("option", { value: each.name, selected: each.name === run.name }, each.label)));
   const messages = warningsOf(run);
   box.replaceChildren(make("h2", {}, `Run ${run.label}`), ...(picker ? [make("div", { class: "tools" }, make("label", {}, "Run", picker))] : []),
-    factsOf(run), ...messages.map(text => make("pre", { class: "message" }, text)), ...evaluationParts(run),
+    factsOf(run), ...messages.map(text => make("pre", { class: "message" }, text)), ...[guarded("Evaluation", () => evaluationParts(run))].flat(),
     ...(run.samples ? [foldable("Samples", make("pre", {}, run.samples), true)] : []),
     ...(run.config ? [foldable("Config", make("pre", {}, run.config))] : []),
     ...(run.system && Object.keys(run.system).length > 0 ? [foldable("System", systemTable(run.system))] : []));
