@@ -188,6 +188,14 @@ TEST_F(TextFiles, MalformedMergesAreRefusedWithTheirLine) {
     EXPECT_NE(text.find("vocab.bpe:3: expected two tokens"), std::string::npos)
         << bad << ": " << text;
   }
+  // Hugging Face publishes the same files under other names.
+  write("hf/vocab.json", encoder + "}");
+  write("hf/merges.txt", "#version: 0.2\nt h\nth e\n");
+  EXPECT_EQ(Tokenizer::gpt2(directory_ / "hf").encode("the"), Ids{257});
+  write("hf/merges.txt", "t h\nx y\n");
+  const std::string text =
+      refusal_of<InputError>([&] { (void)Tokenizer::gpt2(directory_ / "hf"); });
+  EXPECT_NE(text.find("merges.txt:2: expected two tokens"), std::string::npos) << text;
 }
 
 TEST_F(TextFiles, AFileADirectoryOrAPatternIsReadInOrder) {
