@@ -23,7 +23,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
 # LAPACK is loaded on first use.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
-  "g++, cmake, ninja-build, pkg-config, libopenblas0-serial | liblapack.so.3, libsentencepiece0")
+  "g++, cmake, ninja-build, pkg-config, libopenblas0-pthread | liblapack.so.3, libsentencepiece0")
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
 set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

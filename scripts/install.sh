@@ -25,7 +25,7 @@ packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-de
   libcpp-httplib-dev)
 # Any LAPACK serves. OpenBLAS is the fast one (docs/decisions/013-lapack.md).
 if ! ldconfig -p 2>/dev/null | grep -qE 'lib(lapack\.so\.3|openblas\.so\.0)'; then
-  packages+=(libopenblas0-serial)
+  packages+=(libopenblas0-pthread)
 fi
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make sentencepiece); fi
 if [[ ${1:-} == package ]]; then packages+=(dpkg-dev file gzip); fi

@@ -36,8 +36,13 @@ template <class T> struct Matrices {
 // Calls f(lapack, i) for each matrix i of a batch. Each call takes about `work` operations.
 template <class T, class F> void each_matrix(int64_t batch, double work, F f) {
   const Lapack<T>& functions = lapack<T>();
-  const OneLapackThreadGuard guard;
-  host::parallel_each(batch, int64_t(std::min(work, 1e9)), [&](int64_t i) { f(functions, i); });
+  const LapackGuard guard;
+  const auto call = [&](int64_t i) { f(functions, i); };
+  if (guard.allows_threads()) {
+    host::parallel_each(batch, int64_t(std::min(work, 1e9)), call);
+  } else {
+    for (int64_t i = 0; i < batch; ++i) call(i);
+  }
 }
 
 // Calls f with a float or a double, according to the dtype.

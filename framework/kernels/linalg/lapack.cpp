@@ -10,11 +10,11 @@ namespace taper::v0::kernels {
 namespace {
 
 const SharedLibrary& lapack_library() {
-  static const SharedLibrary library("linear algebra on the CPU",
-                                     {"liblapack.so.3", "libopenblas.so.0"},
-                                     "install LAPACK (Debian: apt-get install libopenblas0-serial, "
-                                     "or liblapack3, which is smaller "
-                                     "and slower), or name its folder in LD_LIBRARY_PATH");
+  static const SharedLibrary library(
+      "linear algebra on the CPU", {"liblapack.so.3", "libopenblas.so.0"},
+      "install LAPACK (Debian: apt-get install libopenblas0-pthread, "
+      "or liblapack3, which is smaller "
+      "and slower), or name its folder in LD_LIBRARY_PATH");
   return library;
 }
 
@@ -37,26 +37,31 @@ template <class T> Lapack<T> load_functions() {
   return f;
 }
 
-// The number of threads that OpenBLAS uses. Its functions are null for other libraries.
-struct OpenBlasThreads {
-  void (*set)(int) = nullptr;
-  int (*get)() = nullptr;
-  std::mutex mutex;
-  int scopes = 0, before = 1;
-
-  OpenBlasThreads() {
-    try {
-      set = lapack_library()("openblas_set_num_threads");
-      get = lapack_library()("openblas_get_num_threads");
-    } catch (const Error&) {
-      set = nullptr;
-    }
+// Returns the function of OpenBLAS, or null for another library.
+template <class F> F* openblas_function(const char* name) {
+  try {
+    return lapack_library()(name);
+  } catch (const Error&) {
+    return nullptr;
   }
+}
+
+// The state that all scopes of LapackGuard share.
+struct OpenBlas {
+  void (*set_threads)(int) = openblas_function<void(int)>("openblas_set_num_threads");
+  int (*get_threads)() = openblas_function<int()>("openblas_get_num_threads");
+  // Returns 0 if OpenBLAS was built without threads.
+  int (*get_parallel)() = openblas_function<int()>("openblas_get_parallel");
+  const bool is_serial = get_parallel && get_parallel() == 0;
+  const bool has_threads = !is_serial && set_threads && get_threads;
+  std::mutex calls;    // held by the only scope of a serial OpenBLAS
+  std::mutex counter;  // guards the following
+  int scopes = 0, threads_before = 1;
 };
 
-OpenBlasThreads& threads_of_openblas() {
-  static OpenBlasThreads threads;
-  return threads;
+OpenBlas& openblas() {
+  static OpenBlas state;
+  return state;
 }
 
 }  // namespace
@@ -70,20 +75,24 @@ template <class T> const Lapack<T>& lapack() {
 template const Lapack<float>& lapack<float>();
 template const Lapack<double>& lapack<double>();
 
-OneLapackThreadGuard::OneLapackThreadGuard() {
-  OpenBlasThreads& threads = threads_of_openblas();
-  if (!threads.set) return;
-  const std::lock_guard lock(threads.mutex);
-  if (threads.scopes++ > 0) return;
-  threads.before = threads.get();
-  if (threads.before != 1) threads.set(1);
+LapackGuard::LapackGuard() {
+  OpenBlas& state = openblas();
+  if (state.is_serial) state.calls.lock();
+  if (!state.has_threads) return;
+  const std::lock_guard lock(state.counter);
+  if (state.scopes++ > 0) return;
+  state.threads_before = state.get_threads();
+  if (state.threads_before != 1) state.set_threads(1);
 }
 
-OneLapackThreadGuard::~OneLapackThreadGuard() {
-  OpenBlasThreads& threads = threads_of_openblas();
-  if (!threads.set) return;
-  const std::lock_guard lock(threads.mutex);
-  if (--threads.scopes == 0 && threads.before != 1) threads.set(threads.before);
+LapackGuard::~LapackGuard() {
+  OpenBlas& state = openblas();
+  if (state.is_serial) state.calls.unlock();
+  if (!state.has_threads) return;
+  const std::lock_guard lock(state.counter);
+  if (--state.scopes == 0 && state.threads_before != 1) state.set_threads(state.threads_before);
 }
+
+bool LapackGuard::allows_threads() const { return !openblas().is_serial; }
 
 }  // namespace taper::v0::kernels

@@ -34,13 +34,19 @@ template <class T> struct Lapack {
 // Throws Error with the name of the package if LAPACK cannot be loaded.
 template <class T> const Lapack<T>& lapack();
 
-// Sets the threads of OpenBLAS to one until the end of the scope, so that its results do not depend
-// on their number. Scopes of several threads may overlap. Does nothing for other libraries.
-class OneLapackThreadGuard {
+// Makes LAPACK safe to call, with results that do not depend on the number of threads, until the
+// end of the scope. Scopes of several threads may overlap.
+//
+// An OpenBLAS with threads of its own uses one of them in the scope. An OpenBLAS without threads
+// has no locks either: calls from two threads damage each other's results. Then the scope locks a
+// mutex.
+class LapackGuard {
  public:
-  OneLapackThreadGuard();
-  ~OneLapackThreadGuard();
-  OneLapackThreadGuard& operator=(OneLapackThreadGuard&&) = delete;  // neither copied nor moved
+  LapackGuard();
+  ~LapackGuard();
+  LapackGuard& operator=(LapackGuard&&) = delete;  // neither copied nor moved
+  // Returns whether several threads may call LAPACK in the scope.
+  bool allows_threads() const;
 };
 
 }  // namespace taper::v0::kernels
