@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/ops/linalg/linalg_ops.h"
 #include "framework/base/error.h"
 #include "framework/cuda/cuda.h"
 #include "tests/conformance/expected.h"
@@ -24,6 +25,8 @@ Answer answer_of(const Row& row) try { return {row.run(), false}; } catch (const
   return raised("ValueError", e);
 } catch (const TypeError& e) {
   return raised("TypeError", e);
+} catch (const linalg::LinAlgError& e) {
+  return raised("_LinAlgError", e);
 } catch (const IndexError& e) {
   return raised("IndexError", e);
 } catch (const NotImplementedError& e) {
@@ -77,7 +80,7 @@ const std::vector<Row>& all_rows() {
   static const Rows rows = [] {
     Rows all;
     for (const auto add : {device_rows, print_rows, move_rows, compute_rows, module_rows,
-                           runtime_rows, operator_rows}) {
+                           runtime_rows, operator_rows, linalg_rows}) {
       add(all);
     }
     return all;

@@ -25,6 +25,7 @@ void compute_rows(Rows& rows);
 void module_rows(Rows& rows);
 void runtime_rows(Rows& rows);
 void operator_rows(Rows& rows);
+void linalg_rows(Rows& rows);
 
 // The reason of every row in which C++ wording replaces PyTorch's Python wording.
 inline constexpr const char* kCppWording = "C++ wording";

@@ -25,6 +25,12 @@ def printed_with(**options):
 X = tensor([[0.1, 0.2, 0.4, 0.8]])
 SIGNS = tensor([[1.0, -1.0, 1.0, -1.0]])
 MASK = tensor([True, False])
+L = torch.linalg
+M = tensor([[2.0, 1.0], [1.0, 3.0]])
+TALL = tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+SINGULAR = torch.ones(2, 2)
+BATCH = torch.stack([torch.eye(2), torch.zeros(2, 2)])
+NANS = torch.full((2, 2), torch.nan)
 
 ROWS = {
     "where.numbers": lambda: torch.where(MASK, 1.0, 2.0),
@@ -109,6 +115,46 @@ ROWS = {
     "poisson_nll_loss.reduction": lambda: F.poisson_nll_loss(X, X, reduction="total"),
     "hinge_embedding_loss.none": lambda: F.hinge_embedding_loss(X, SIGNS, margin=0.5, reduction="none"),
     "hinge_embedding_loss.shapes": lambda: F.hinge_embedding_loss(X, torch.ones(3)),
+    "linalg.solve.vector": lambda: L.solve(M, tensor([1.0, 2.0])),
+    "linalg.solve.right": lambda: L.solve(M, M, left=False),
+    "linalg.solve.empty": lambda: L.solve(torch.ones(0, 0), torch.ones(0, 2)),
+    "linalg.solve_triangular.upper": lambda: L.solve_triangular(M, torch.eye(2), upper=True),
+    "linalg.inv.value": lambda: L.inv(M),
+    "linalg.det.value": lambda: L.det(M),
+    "linalg.det.empty": lambda: L.det(torch.ones(0, 0)),
+    "linalg.det.singular": lambda: L.det(SINGULAR),
+    "linalg.slogdet.singular": lambda: L.slogdet(SINGULAR).logabsdet,
+    "linalg.cholesky.upper": lambda: L.cholesky(M, upper=True),
+    "linalg.eigh.values": lambda: L.eigh(M).eigenvalues,
+    "linalg.eigh.upper_triangle": lambda: L.eigh(M, UPLO="U").eigenvalues,
+    "linalg.svd.values": lambda: L.svd(M).S,
+    "linalg.pinv.value": lambda: L.pinv(M),
+    "linalg.pinv.singular": lambda: L.pinv(SINGULAR),
+    "linalg.lstsq.solution": lambda: L.lstsq(TALL, tensor([[1.0], [2.0], [4.0]])).solution,
+    "linalg.lstsq.rank": lambda: L.lstsq(SINGULAR, torch.ones(2, 1)).rank,
+    "linalg.matrix_norm.nuc": lambda: L.matrix_norm(M, "nuc"),
+    "linalg.matrix_norm.minus_one": lambda: L.matrix_norm(M, -1),
+    "linalg.solve.singular": lambda: L.solve(SINGULAR, SINGULAR),
+    "linalg.solve.singular_in_batch": lambda: L.solve(BATCH, BATCH),
+    "linalg.solve.rectangle": lambda: L.solve(TALL, TALL),
+    "linalg.solve.sizes": lambda: L.solve(M, torch.ones(3, 2)),
+    "linalg.solve.dtypes": lambda: L.solve(M, M.double()),
+    "linalg.inv.singular": lambda: L.inv(SINGULAR),
+    "linalg.inv.singular_in_batch": lambda: L.inv(BATCH),
+    "linalg.inv.rectangle": lambda: L.inv(TALL),
+    "linalg.inv.vector": lambda: L.inv(torch.ones(3)),
+    "linalg.inv.half": lambda: L.inv(M.half()),
+    "linalg.inv.integers": lambda: L.inv(M.long()),
+    "linalg.cholesky.indefinite": lambda: L.cholesky(SINGULAR - 2 * torch.eye(2)),
+    "linalg.cholesky.indefinite_in_batch": lambda: L.cholesky(BATCH),
+    "linalg.eigh.nan": lambda: L.eigh(NANS).eigenvalues,
+    "linalg.svd.nan": lambda: L.svd(NANS).S,
+    "linalg.qr.mode": lambda: L.qr(M, mode="full"),
+    "linalg.eigh.uplo": lambda: L.eigh(M, UPLO="X").eigenvalues,
+    "linalg.lstsq.rows": lambda: L.lstsq(TALL, torch.ones(2, 1)),
+    "linalg.matrix_norm.order": lambda: L.matrix_norm(M, 3),
+    "linalg.matrix_norm.word": lambda: L.matrix_norm(M, "max"),
+    "linalg.matrix_norm.dims": lambda: L.matrix_norm(M, 1, (0, -2)),
     "set_printoptions.precision": lambda: printed_with(precision=2),
     "set_printoptions.scientific": lambda: printed_with(sci_mode=True),
     "set_printoptions.fixed": lambda: printed_with(sci_mode=False),

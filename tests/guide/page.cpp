@@ -9,8 +9,10 @@
 #include <vector>
 
 #include <sys/wait.h>
+#include <taper/autograd/ops/linalg/linalg_ops.h>
 #include <taper/framework/base/error.h>
 #include <taper/framework/cuda/cuda.h>
+#include <taper/framework/factory/factories.h>
 #include <taper/framework/factory/generator.h>
 #include <unistd.h>
 
@@ -195,6 +197,15 @@ void Page::printed(int line, const std::string& expected, Numbers numbers) {
   }
 }
 
+// Returns whether linear algebra works on the CPU.
+static bool has_lapack() {
+  try {
+    return linalg::det(eye(1)).item<float>() == 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool Page::has(int line, const std::string& what) {
   line_ = line;
   bool is_here = false;
@@ -212,10 +223,11 @@ bool Page::has(int line, const std::string& what) {
 #ifdef TAPER_WITH_IMAGES
   if (what == "images") is_here = true;
 #endif
+  if (what == "lapack") is_here = has_lapack();
   // Page() hides the GPUs, so the block is compiled but does not run, unless a GPU is visible
   if (what == "gpu") {
     is_here = cuda::is_available();
-  } else if (what != "package" && what != "images") {
+  } else if (what != "package" && what != "images" && what != "lapack") {
     is_here = run_shell(concat_to_string("command -v ", what)).code == 0;
   }
   if (!is_here) std::cout << path_ << ":" << line << " is skipped: " << what << " is missing\n";

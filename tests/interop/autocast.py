@@ -118,6 +118,7 @@ OPS = {
     "gumbel_softmax": F.gumbel_softmax,
     "pairwise_distance": lambda x: F.pairwise_distance(x, x),
     "cdist": lambda x: torch.cdist(x, x),
+    "matrix_norm": torch.linalg.matrix_norm,
     "cumprod": lambda x: torch.cumprod(x, 0),
     "normalize": F.normalize,
     "median": torch.median,

@@ -14,6 +14,7 @@
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/index/index_ops.h"
 #include "autograd/ops/index/order.h"
+#include "autograd/ops/linalg/linalg_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/nn/attention_ops.h"
 #include "autograd/ops/nn/conv_ops.h"
@@ -138,6 +139,7 @@ std::map<std::string, Op> ops() {
       {"dropout", [](auto& x) { return dropout(x, 0.5); }},
       {"where", [](auto& x) { return where(x > 1, x, 0.0); }},
       {"dot", [](auto& x) { return dot(x[0], x[0]); }},
+      {"matrix_norm", [](auto& x) { return linalg::matrix_norm(x); }},
       {"cross", [](auto& x) { return cross(x.narrow(1, 0, 3), x.narrow(1, 0, 3), 1); }},
       {"diff", [](auto& x) { return diff(x); }},
       {"logcumsumexp", [](auto& x) { return logcumsumexp(x, 0); }},

@@ -259,7 +259,7 @@ std::vector<Row> matrix_norm_rows() {
              return linalg::matrix_norm(x, 1, {.dim = {0, -2}});
            },
            {2, 2}),
-       "linalg.matrix_norm: dims must be different. Got (0, -2)"},
+       "linalg.matrix_norm: dims must be different. Got (0, 0)"},
       {"no elements", call([](const Tensor& x) { return linalg::matrix_norm(x, 2); }, {2, 0}),
        "linalg.matrix_norm: the order 2 is not defined for matrices without elements"}};
   return rows;

@@ -7,8 +7,9 @@
 // loaded by the first call; Error names the package if one is missing. Results do not depend on the
 // number of threads.
 //
-// Unless a function says otherwise, it is differentiable as often as needed. On the GPU it waits,
-// because it reads whether the computation failed, and throws Error while a graph is captured.
+// Unless a function says otherwise, it is differentiable as often as needed, and on the GPU it
+// waits, because it reads whether the computation failed. On the GPU, all functions but some orders
+// of matrix_norm throw Error while a graph is captured.
 #pragma once
 
 #include <concepts>

@@ -56,8 +56,7 @@ Tensor matrix_norm(const Tensor& a, const MatrixNormOrder& ord, const MatrixNorm
           ": The input tensor A must have at least 2 dimensions, but its shape is ", a.shape());
   require(options.dim.size() == 2, kName, ": dim must be a 2-tuple. Got ", options.dim);
   const int rows = wrap_dim(options.dim[0], a.dim()), columns = wrap_dim(options.dim[1], a.dim());
-  require(rows != columns, kName, ": dims must be different. Got (", options.dim[0], ", ",
-          options.dim[1], ")");
+  require(rows != columns, kName, ": dims must be different. Got (", rows, ", ", columns, ")");
   if (ord.is_frobenius()) return norm(a, 2, {rows, columns}, options.keepdim, options.dtype);
   const Tensor x = options.dtype ? a.to(*options.dtype) : a;
   const bool before = rows < columns;
