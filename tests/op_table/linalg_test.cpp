@@ -14,6 +14,7 @@
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
+#include "autograd/step_graph.h"
 #include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 #include "framework/host/thread_pool.h"
@@ -295,6 +296,20 @@ TEST_F(Linalg, GradientsThatAreNotDefinedAreRefused) {
         [&] { return grad({sum(linalg::qr(a, {.mode = "r"}).r)}, {a})[0]; },
         "linalg.qr: the gradient is not defined for the mode 'r'"));
   }
+}
+
+// A step with a factorization runs without a graph, and says why.
+TEST_F(Linalg, IsNotCapturedInAGraph) {
+  if (skip_without_cuda()) return;
+  const Device gpu(DeviceType::kCuda, 0);
+  StepGraph step([](const Tensors& in) { return Tensors{linalg::inv(in[0])}; }, 1);
+  const Tensor a = 2 * eye(3, {.device = gpu});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(close(step({a})[0], eye(3) * 0.5, 1e-6));
+  }
+  EXPECT_EQ(step.num_graphs(), 0u);
+  EXPECT_NE(step.reason().find("cannot be captured into a CUDA graph"), std::string::npos)
+      << step.reason();
 }
 
 // As in PyTorch, equal eigenvalues give eigenvectors without a gradient.
