@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "autograd/ops/binary_ops.h"
+#include "autograd/ops/einsum_order.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/op_helpers.h"
 #include "framework/kernels/elementwise/broadcast.h"
@@ -211,13 +212,17 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
             " does not appear in the equation for any input operand");
   }
   for (Named& a : all) a = without_broadcast(a, sizes);
-  Named y = all[0];
-  for (size_t i = 1; i < all.size(); ++i) {
+  std::vector<Names> names;
+  for (const Named& a : all) names.push_back(a.names);
+  for (const auto& [first, second] : cheapest_order(names, output, sizes)) {
     Names kept = output;
-    for (size_t later = i + 1; later < all.size(); ++later) kept += all[later].names;
-    y = contracted(y, all[i], kept, sizes);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i != first && i != second) kept += all[i].names;
+    }
+    all[first] = contracted(all[first], all[second], kept, sizes);
+    all.erase(all.begin() + std::ptrdiff_t(second));
   }
-  return ordered(summed(y, output), output);
+  return ordered(summed(all[0], output), output);
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, IntArg dims) {

@@ -27,12 +27,15 @@ Tensor addmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta =
 Tensor baddbmm(const Tensor& bias, const Tensor& a, const Tensor& b, Scalar beta = 1,
                Scalar alpha = 1);
 // Sums products over named dimensions
-// (https://pytorch.org/docs/stable/generated/torch.einsum.html). Operands are contracted from left
-// to right. Throws Error for a malformed equation.
+// (https://pytorch.org/docs/stable/generated/torch.einsum.html). More than two operands are
+// contracted in the order with the fewest multiplications, which depends only on the equation and
+// the sizes: the best one for up to six operands, a good one for more. Throws Error for a malformed
+// equation.
 //
 //   einsum("bij,bjk->bik", {a, b});  // batched matrix product
 //   einsum("ii->i", {a});            // diagonal
 //   einsum("...d,d", {x, w});        // dot products along the last dimension
+//   einsum("ab,bc,c->a", {m, n, v}); // m (n v)
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // Sums products over the last `dims` dimensions of a and the first `dims` of b, or over the given
 // pairs of dimensions.

@@ -42,8 +42,9 @@ struct Header {
 // Returns the headers of autograd/ops whose functions the page lists, sorted by path.
 std::vector<Header> operator_headers() {
   // The functions in these headers are tested elsewhere or are only used by operators.
-  const std::set<std::string> apart = {"linalg_checks", "op_helpers", "reduction",
-                                       "rows",          "sparse_ops", "sync_batch_norm"};
+  const std::set<std::string> apart = {"einsum_order",   "linalg_checks", "op_helpers",
+                                       "reduction",      "rows",          "sparse_ops",
+                                       "sync_batch_norm"};
   std::set<std::filesystem::path> paths;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(TAPER_SOURCE_DIR "/autograd/ops")) {
