@@ -24,7 +24,7 @@ packages=(libdnnl-dev ocl-icd-opencl-dev libyaml-cpp-dev libfmt-dev libspdlog-de
   libcli11-dev nlohmann-json3-dev zlib1g-dev libutf8proc-dev libzip-dev libzstd-dev libsentencepiece-dev libdlpack-dev libpng-dev libjpeg-dev
   libcpp-httplib-dev)
 # Any LAPACK serves. OpenBLAS is the fast one (docs/decisions/013-lapack.md).
-if ! ldconfig -p 2>/dev/null | grep -qE 'lib(lapack\.so\.3|openblas\.so\.0)'; then
+if ! PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -E 'lib(lapack\.so\.3|openblas\.so\.0)' >/dev/null; then
   packages+=(libopenblas0-pthread)
 fi
 if [[ ${1:-} == tests ]]; then packages+=(libgtest-dev pkgconf make sentencepiece); fi
