@@ -112,6 +112,23 @@ TEST_F(TableRun, AnyModelOfNumbersTakesTheCategories) {
   EXPECT_NE(predict(open_run(at_ / "r", {}), at_ / "t.csv"), "");
 }
 
+TEST_F(TableRun, WithoutAValidationPartNoEarlyStoppingIsTheDefault) {
+  std::string said;
+  const LogGuard guard([&](LogLevel, const std::string& text) {
+    said += text;
+    return false;
+  });
+  const auto config = [&](const char* validation) {
+    return load_config(at_ / "t.csv",
+                       {"target=price", concat_to_string("split.validation=", validation)});
+  };
+  EXPECT_TRUE(config("0.2").train.early_stopping);
+  EXPECT_FALSE(config("0").train.early_stopping);
+  train(load_config(at_ / "t.csv", {"target=price", "split.validation=0", "train.epochs=2"}),
+        at_ / "none");
+  EXPECT_FALSE(contains(said, "validation part, which")) << said;
+}
+
 TEST_F(TableRun, WithoutAValidationPartTheLastWeightsAreSaved) {
   std::string said;
   const LogGuard guard([&](LogLevel, const std::string& text) {
@@ -125,6 +142,7 @@ TEST_F(TableRun, WithoutAValidationPartTheLastWeightsAreSaved) {
   EXPECT_EQ(result.saved_step, result.steps);
   EXPECT_EQ(result.reason, "");
   EXPECT_TRUE(contains(said, "the table has no validation part")) << said;
+  EXPECT_FALSE(result.may_decide);
   // The run keeps the config that was asked for, so that it can be resumed with it.
   train(config, at_ / "parts", {.stop_at = result.steps / 2});
   train(config, at_ / "parts", {.resume = "auto"});

@@ -39,7 +39,7 @@ std::string summary(const std::string& dir, const TrainConfig& config, const Tra
   if (!has_last)
     text += concat_to_string("last weights:    step ", result.steps,
                              "; use them with --weights last\n");
-  if (result.best_step > 0 && result.best_step != result.steps) {
+  if (result.may_decide && result.best_step > 0 && result.best_step != result.steps) {
     text += concat_to_string("best:            ", result.evaluated_on, " ",
                              best_goal(config).metric, " ", float(result.best), " at step ",
                              result.best_step, ", in checkpoints/best\n");

@@ -156,6 +156,13 @@ Node training_of_images() {
                           map_of("early_stopping", {entry("patience", "10")})});
 }
 
+// Returns whether the config asks for no validation part, without which no run stops early.
+bool has_no_validation(const Node& data) {
+  const Node* const split = data.find("split");
+  const Node* const share = split == nullptr ? nullptr : split->find("validation");
+  return share != nullptr && (is_word(*share, "0") || is_word(*share, "0.0"));
+}
+
 // Returns the default sections of a type of data.
 std::vector<Node> default_sections(const std::string& data_type, const Node& data,
                                    const Node& root) {
@@ -180,6 +187,9 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
                 : is_series ? training_of_series()
                 : is_text   ? training_of_texts()
                             : training_of_images());
+  if (has_no_validation(data)) {
+    std::erase_if(out.back().children, [](const Node& n) { return n.key == "early_stopping"; });
+  }
   // Few large errors, as of a holiday, must not determine the weights.
   if (is_series) out.push_back(map_of("loss", {entry("type", "huber")}));
   return out;

@@ -64,6 +64,8 @@ struct TrainResult {
   // The name of the part of the data on which evaluations ran: "validation", or "test" if there is
   // no validation part.
   std::string evaluated_on = "test";
+  // Whether these evaluations may choose weights. Those on the test part of a table may not.
+  bool may_decide = true;
   int64_t saved_step = 0;   // the step whose weights are in model.safetensors
   int64_t saved_epoch = 0;  // the epoch of that step
   Metrics saved_metrics{};  // of these weights; empty if they were not evaluated

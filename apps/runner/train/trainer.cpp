@@ -106,6 +106,7 @@ TrainResult Trainer::end() {
                      .reason = state_.reason,
                      .metrics = state_.metrics,
                      .evaluated_on = data_.evaluated_name(),
+                     .may_decide = data_.may_decide(),
                      .thresholds = data_.thresholds,
                      .decision = threshold_text(data_.thresholds, config_, data_),
                      .best_step = state_.best.step,
