@@ -253,6 +253,11 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   pass.run(0);
 }
 
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+              const BackwardOptions& options) {
+  backward(outputs, gradients, options.retain_graph, options.create_graph);
+}
+
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
   return grad(outputs, inputs, {}, options);

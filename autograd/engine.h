@@ -16,6 +16,8 @@ namespace taper::v0 {
 // differentiated again. Does not synchronize.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
               BoolArg retain_graph = false, BoolArg create_graph = false);
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+              const BackwardOptions& options);
 
 // Returns the gradients of `outputs` with respect to `inputs`, without changing any .grad. For an
 // input that the outputs do not depend on, returns an undefined tensor if allow_unused is set and
@@ -34,15 +36,26 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return grad(outputs, inputs, gradients, GradOptions{retain_graph, create_graph, allow_unused});
 }
 
+struct GradcheckOptions {
+  double eps = 1e-6;
+  double atol = 1e-5;
+  double rtol = 1e-3;
+};
 // Compares the gradients of f at float64 inputs with central differences of step eps. f's result
 // may have any shape, and f may call grad() with create_graph. Returns true. At the first
 // difference above atol + rtol * |numeric| it throws Error naming the input, the element and both
 // values. Synchronizes.
+//
+//   gradcheck(f, {x}, {.atol = 1e-4});
+bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+               const std::vector<Tensor>& inputs, const GradcheckOptions& options);
 bool gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                RealArg rtol = 1e-3);
 // Like gradcheck, for second derivatives: compares the gradients of f's gradients, with respect to
 // the inputs and to the incoming gradient, with central differences of f's gradients.
+bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                   const std::vector<Tensor>& inputs, const GradcheckOptions& options);
 bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                    const std::vector<Tensor>& inputs, RealArg eps = 1e-6, RealArg atol = 1e-5,
                    RealArg rtol = 1e-3);

@@ -137,6 +137,10 @@ Tensor trunc_normal_(const Tensor& x, double mean, double std, double a, double 
   return x.copy_(values);
 }
 
+Tensor trunc_normal_(const Tensor& x, const TruncNormalOptions& options) {
+  return trunc_normal_(x, options.mean, options.std, options.a, options.b, options.generator);
+}
+
 Tensor orthogonal_(const Tensor& x, double gain, Generator* generator) {
   if (x.dim() < 2) throw ValueError("Only tensors with 2 or more dimensions are supported");
   if (x.numel() == 0) return x;

@@ -86,8 +86,16 @@ struct KaimingOptions {
 Tensor kaiming_uniform_(const Tensor& x, const KaimingOptions& options = {});
 Tensor kaiming_normal_(const Tensor& x, const KaimingOptions& options = {});
 
+struct TruncNormalOptions {
+  double mean = 0, std = 1;
+  double a = -2, b = 2;
+  Generator* generator = nullptr;
+};
 // Draws from N(mean, std^2) truncated to [a, b], by the inverse of its distribution function.
 // Computed in double on the host and copied.
+//
+//   trunc_normal_(x, {.std = 0.02});
+Tensor trunc_normal_(const Tensor& x, const TruncNormalOptions& options);
 Tensor trunc_normal_(const Tensor& x, double mean = 0, double std = 1, double a = -2, double b = 2,
                      Generator* generator = nullptr);
 // Writes gain times a matrix [x.size(0), rest] whose rows or columns, whichever are fewer, are

@@ -53,6 +53,10 @@ Schedule linear(double start_factor, double end_factor, int64_t total_iters) {
   });
 }
 
+Schedule linear(const LinearOptions& options) {
+  return linear(options.start_factor, options.end_factor, options.total_iters);
+}
+
 Schedule step(int64_t step_size, double gamma) {
   check_positive("step_size", step_size);
   return scaled([=](int64_t t) { return std::pow(gamma, double(t / step_size)); });

@@ -32,8 +32,15 @@ namespace schedule {
 
 // The rate is base_lr * factor for total_iters steps, then base_lr (ConstantLR).
 Schedule constant(double factor = 1.0 / 3, int64_t total_iters = 5);
+struct LinearOptions {
+  double start_factor = 1.0 / 3, end_factor = 1;
+  int64_t total_iters = 5;
+};
 // The rate is base_lr * factor. The factor changes linearly from start_factor to end_factor in
 // total_iters steps and stays there (LinearLR).
+//
+//   linear({.start_factor = 0.01, .total_iters = 500});
+Schedule linear(const LinearOptions& options);
 Schedule linear(double start_factor = 1.0 / 3, double end_factor = 1, int64_t total_iters = 5);
 // The rate is base_lr * gamma^n. n is the number of completed periods of step_size steps (StepLR),
 // of milestones reached (MultiStepLR), or of steps (ExponentialLR).

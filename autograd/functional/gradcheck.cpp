@@ -68,6 +68,11 @@ bool gradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, Real
   return true;
 }
 
+bool gradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs,
+               const GradcheckOptions& options) {
+  return gradcheck(f, inputs, options.eps, options.atol, options.rtol);
+}
+
 bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, RealArg eps,
                    RealArg atol, RealArg rtol) {
   const AutoGradMode recording(true);
@@ -86,6 +91,11 @@ bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs, 
   };
   compare("gradgradcheck", gradients, leaves, {eps, atol, rtol});
   return true;
+}
+
+bool gradgradcheck(const TensorsToTensor& f, const std::vector<Tensor>& inputs,
+                   const GradcheckOptions& options) {
+  return gradgradcheck(f, inputs, options.eps, options.atol, options.rtol);
 }
 
 }  // namespace taper::v0

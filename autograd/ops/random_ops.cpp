@@ -57,6 +57,10 @@ Tensor dropout2d(const Tensor& x, RealArg p, BoolArg training, Generator* genera
   return training && p > 0 ? x * kept : x;
 }
 
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options) {
+  return gumbel_softmax(logits, options.tau, options.hard, options.dim, options.generator);
+}
+
 Tensor gumbel_softmax(const Tensor& logits, RealArg tau, BoolArg hard, IntArg dim,
                       Generator* generator) {
   require(logits.is_floating_point(),

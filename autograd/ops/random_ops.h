@@ -20,11 +20,20 @@ Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& r
 Tensor dropout2d(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
                  Generator* generator = nullptr);
 
+struct GumbelSoftmaxOptions {
+  double tau = 1;
+  bool hard = false;
+  int64_t dim = -1;
+  Generator* generator = nullptr;
+};
 // Returns a random point of the simplex along dim, drawn from the distribution of Gumbel-softmax
 // (https://arxiv.org/abs/1611.01144): softmax((logits + noise) / tau). A smaller tau > 0 gives
 // points closer to a one-hot vector. The noise is drawn in float32 for every dtype. `hard` returns
 // the one-hot vector of the largest element, with the gradient of the point. Differentiable with
 // respect to logits, which have a floating dtype.
+//
+//   gumbel_softmax(logits, {.tau = 0.5, .hard = true});
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options);
 Tensor gumbel_softmax(const Tensor& logits, RealArg tau = 1, BoolArg hard = false, IntArg dim = -1,
                       Generator* generator = nullptr);
 

@@ -168,7 +168,9 @@ StdMean std_mean(const Tensor& x, const Shape& dims, RealArg correction, BoolArg
 
 Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
             std::optional<DType> dtype) {
-  if (autocasts(x) && !dtype) return in_float32(norm, x, p, dims, keepdim, dtype);
+  if (autocasts(x) && !dtype) {
+    return in_float32([&](const Tensor& y) { return norm(y, p, dims, keepdim); }, x);
+  }
   require(x.is_floating_point(),
           "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
           scalar_type_name(x.dtype()));
@@ -200,6 +202,10 @@ Tensor norm(const Tensor& x, RealArg p, const Shape& dims, BoolArg keepdim,
     return own * reshape(zero_outside(dy / (p == 2 ? all : pow(all, p - 1)), all), kept);
   };
   return differentiable("LinalgVectorNormBackward0", x, y, back);
+}
+
+Tensor norm(const Tensor& x, const NormOptions& options) {
+  return norm(x, options.p, options.dims, options.keepdim, options.dtype);
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, BoolArg keepdim) {
@@ -296,6 +302,7 @@ Tensor Tensor::norm(RealArg p, const Shape& dims, BoolArg keepdim,
                     std::optional<DType> dtype) const {
   return taper::norm(*this, p, dims, keepdim, dtype);
 }
+Tensor Tensor::norm(const NormOptions& options) const { return taper::norm(*this, options); }
 Tensor Tensor::cdist(const Tensor& b, RealArg p) const { return taper::cdist(*this, b, p); }
 Tensor Tensor::logsumexp(const Shape& dims, BoolArg keepdim) const {
   return taper::logsumexp(*this, dims, keepdim);

@@ -46,8 +46,10 @@ StdMean std_mean(const Tensor& x, const Shape& dims = {}, RealArg correction = 1
 // Floating dtypes only. Throws Error for a `dtype` narrower than x's.
 //
 //   norm(x, 2, {1});  // the length of each row
+//   norm(x, {.dims = {1}, .keepdim = true});
 Tensor norm(const Tensor& x, RealArg p = 2, const Shape& dims = {}, BoolArg keepdim = false,
             std::optional<DType> dtype = std::nullopt);
+Tensor norm(const Tensor& x, const NormOptions& options);
 // Returns the p-norms of the differences between the rows of a [..., n, d] and the rows of
 // b [..., m, d], as [..., n, m]. Stores all differences: n * m * d elements.
 Tensor cdist(const Tensor& a, const Tensor& b, RealArg p = 2);

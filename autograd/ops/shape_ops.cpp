@@ -309,8 +309,16 @@ Tensor slice(const Tensor& x, IntArg dim, std::optional<IntArg> start, std::opti
   return Sliced{d, from, to <= from ? 0 : (to - from - 1) / stride + 1, stride}(x);
 }
 
+Tensor slice(const Tensor& x, const SliceOptions& options) {
+  return slice(x, options.dim, options.start, options.end, options.step);
+}
+
 Tensor diagonal(const Tensor& x, IntArg offset, IntArg dim1, IntArg dim2) {
   return diagonal_of(offset, dim1, dim2, x.dim())(x);
+}
+
+Tensor diagonal(const Tensor& x, const DiagonalOptions& options) {
+  return diagonal(x, options.offset, options.dim1, options.dim2);
 }
 
 Tensor diag_embed(const Tensor& x, IntArg offset, IntArg dim1, IntArg dim2) {
@@ -322,6 +330,10 @@ Tensor diag_embed(const Tensor& x, IntArg offset, IntArg dim1, IntArg dim2) {
   whole.insert(std::min(d.dim1, d.dim2), size);
   whole.insert(std::max(d.dim1, d.dim2), size);
   return traced("diag_embed", placed(x, whole, d), {x}, Shape{offset, d.dim1, d.dim2});
+}
+
+Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options) {
+  return diag_embed(x, options.offset, options.dim1, options.dim2);
 }
 
 Tensor clone(const Tensor& x) { return copied(x, empty_like_layout(x, x.dtype())); }
@@ -376,10 +388,14 @@ Tensor Tensor::select(IntArg dim, IntArg index) const { return taper::select(*th
 Tensor Tensor::diagonal(IntArg offset, IntArg dim1, IntArg dim2) const {
   return taper::diagonal(*this, offset, dim1, dim2);
 }
+Tensor Tensor::diagonal(const DiagonalOptions& options) const {
+  return taper::diagonal(*this, options);
+}
 Tensor Tensor::slice(IntArg dim, std::optional<IntArg> start, std::optional<IntArg> end,
                      IntArg step) const {
   return taper::slice(*this, dim, start, end, step);
 }
+Tensor Tensor::slice(const SliceOptions& options) const { return taper::slice(*this, options); }
 std::vector<Tensor> Tensor::split(IntArg size, IntArg dim) const {
   return taper::split(*this, size, dim);
 }
@@ -401,6 +417,9 @@ Tensor Tensor::roll(const Shape& shifts, const Shape& dims) const {
 }
 Tensor Tensor::diag_embed(IntArg offset, IntArg dim1, IntArg dim2) const {
   return taper::diag_embed(*this, offset, dim1, dim2);
+}
+Tensor Tensor::diag_embed(const DiagEmbedOptions& options) const {
+  return taper::diag_embed(*this, options);
 }
 Tensor Tensor::diag(IntArg diagonal) const { return taper::diag(*this, diagonal); }
 Tensor Tensor::repeat(const Shape& repeats) const { return taper::repeat(*this, repeats); }

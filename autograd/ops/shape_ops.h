@@ -43,13 +43,18 @@ Tensor select(const Tensor& x, IntArg dim, IntArg index);
 // Returns the diagonals of the matrices that dim1 and dim2 form, as a view in which the diagonal is
 // the last dimension. A positive offset selects a diagonal above the main one, a negative offset
 // below.
+//
+//   diagonal(x, {.dim1 = 1, .dim2 = 2});  // the diagonal of each matrix of a batch
 Tensor diagonal(const Tensor& x, IntArg offset = 0, IntArg dim1 = 0, IntArg dim2 = 1);
+Tensor diagonal(const Tensor& x, const DiagonalOptions& options);
 // Returns x[start:end:step] along a dimension, as a view. Negative bounds count from the end;
 // bounds out of range are clamped. step must be positive.
 //
-//   slice(x, 0, 1, -1);  // x[1:-1]
+//   slice(x, 0, 1, -1);               // x[1:-1]
+//   slice(x, {.dim = 1, .step = 2});  // x[:, ::2]
 Tensor slice(const Tensor& x, IntArg dim = 0, std::optional<IntArg> start = std::nullopt,
              std::optional<IntArg> end = std::nullopt, IntArg step = 1);
+Tensor slice(const Tensor& x, const SliceOptions& options);
 // Splits x into views of `size` elements along dim, of which the last may be smaller, or into views
 // of the given sizes.
 std::vector<Tensor> split(const Tensor& x, IntArg size, IntArg dim = 0);
@@ -94,6 +99,7 @@ Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims = {});
 // Returns zeros with the last dimension of x on a diagonal of the result's dimensions dim1 and
 // dim2.
 Tensor diag_embed(const Tensor& x, IntArg offset = 0, IntArg dim1 = -2, IntArg dim2 = -1);
+Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options);
 // Returns a matrix with the vector x on a diagonal, or a copy of a diagonal of the matrix x.
 Tensor diag(const Tensor& x, IntArg diagonal = 0);
 // Repeats x along each dimension. Extra repeats add dimensions in front.

@@ -267,6 +267,10 @@ Tensor nan_to_num(const Tensor& x, RealArg nan, std::optional<double> posinf,
                    {.a = nan, .b = posinf.value_or(most), .c = neginf.value_or(-most)});
 }
 
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  return nan_to_num(x, options.nan, options.posinf, options.neginf);
+}
+
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
   require(min || max, "taper::clamp: At least one of min or max must not be std::nullopt");
   // Bounds of a higher kind than x promote it.
@@ -372,6 +376,9 @@ Tensor Tensor::relu6() const { return taper::relu6(*this); }
 Tensor Tensor::nan_to_num(RealArg nan, std::optional<double> posinf,
                           std::optional<double> neginf) const {
   return taper::nan_to_num(*this, nan, posinf, neginf);
+}
+Tensor Tensor::nan_to_num(const NanToNumOptions& options) const {
+  return taper::nan_to_num(*this, options);
 }
 Tensor Tensor::logical_not() const { return taper::logical_not(*this); }
 Tensor Tensor::bitwise_not() const { return taper::bitwise_not(*this); }

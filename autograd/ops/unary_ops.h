@@ -99,6 +99,7 @@ Tensor relu6(const Tensor& x);
 // dtype.
 Tensor nan_to_num(const Tensor& x, RealArg nan = 0, std::optional<double> posinf = std::nullopt,
                   std::optional<double> neginf = std::nullopt);
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options);
 
 Tensor logical_not(const Tensor& x);
 // Inverts every bit of integers; logical_not for bool.

@@ -1,13 +1,15 @@
 // Choices and options of methods of Tensor and of grad().
 //
-// A function that takes an options struct may also take the options one by one. It is a template
-// then, so that options in braces select the function with the struct.
+// A function that takes an options struct may also take the options one by one. Where braces could
+// mean both, it is a template then, so that they select the function with the struct.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "framework/base/arguments.h"
+#include "framework/base/dtype.h"
+#include "framework/base/shape.h"
 #include "framework/base/text_enum.h"
 
 namespace taper::v0 {
@@ -84,6 +86,39 @@ struct CloseOptions {
   double rtol = 1e-5;
   double atol = 1e-8;
   bool equal_nan = false;  // whether two NaNs are close
+};
+
+// Options of norm: x.norm({.p = 1, .dims = {-1}}).
+struct NormOptions {
+  double p = 2;
+  Shape dims = {};  // default: all dimensions
+  bool keepdim = false;
+  std::optional<DType> dtype = std::nullopt;
+};
+
+// Options of diagonal: diagonal(x, {.dim1 = 1, .dim2 = 2}).
+struct DiagonalOptions {
+  int64_t offset = 0;
+  int64_t dim1 = 0, dim2 = 1;
+};
+
+// Options of diag_embed: diag_embed(x, {.dim1 = 0, .dim2 = 1}).
+struct DiagEmbedOptions {
+  int64_t offset = 0;
+  int64_t dim1 = -2, dim2 = -1;
+};
+
+// Options of slice: x.slice({.dim = 1, .end = -1}) is x[:, :-1].
+struct SliceOptions {
+  int64_t dim = 0;
+  std::optional<IntArg> start = std::nullopt, end = std::nullopt;
+  int64_t step = 1;
+};
+
+// Options of nan_to_num: nan_to_num(x, {.posinf = 0}).
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> posinf = std::nullopt, neginf = std::nullopt;  // default: dtype's extremes
 };
 
 }  // namespace taper::v0

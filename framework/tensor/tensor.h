@@ -22,6 +22,7 @@ namespace taper::v0 {
 
 class Generator;     // framework/factory/generator.h
 struct TensorIndex;  // autograd/ops/index/indexing.h
+struct DiffOptions;  // autograd/ops/index/index_ops.h
 struct Node;         // autograd/node.h
 struct Hooks;        // in autograd/tensor_hooks.h, like the two below
 struct TensorHook;

@@ -85,6 +85,7 @@
 [[nodiscard]] Tensor logcumsumexp(IntArg dim) const;
 [[nodiscard]] Tensor diff(IntArg n = 1, IntArg dim = -1, const Tensor& prepend = {},
                           const Tensor& append = {}) const;
+[[nodiscard]] Tensor diff(const DiffOptions& options) const;
 
 // --- autograd/ops/index/indexing.h ---
 [[nodiscard]] Tensor index(const Tensor& index) const;
@@ -158,6 +159,7 @@ Tensor bernoulli_(RealArg p = 0.5, Generator* generator = nullptr) const;
                                       BoolArg keepdim = false) const;
 [[nodiscard]] Tensor norm(RealArg p = 2, const Shape& dims = {}, BoolArg keepdim = false,
                           std::optional<DType> dtype = std::nullopt) const;
+[[nodiscard]] Tensor norm(const NormOptions& options) const;
 [[nodiscard]] Tensor cdist(const Tensor& b, RealArg p = 2) const;
 [[nodiscard]] Tensor logsumexp(const Shape& dims, BoolArg keepdim = false) const;
 [[nodiscard]] Tensor softmax(IntArg dim, std::optional<DType> dtype = std::nullopt) const;
@@ -222,8 +224,10 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor narrow(IntArg dim, IntArg start, IntArg length) const;
 [[nodiscard]] Tensor select(IntArg dim, IntArg index) const;
 [[nodiscard]] Tensor diagonal(IntArg offset = 0, IntArg dim1 = 0, IntArg dim2 = 1) const;
+[[nodiscard]] Tensor diagonal(const DiagonalOptions& options) const;
 [[nodiscard]] Tensor slice(IntArg dim = 0, std::optional<IntArg> start = std::nullopt,
                            std::optional<IntArg> end = std::nullopt, IntArg step = 1) const;
+[[nodiscard]] Tensor slice(const SliceOptions& options) const;
 [[nodiscard]] std::vector<Tensor> split(IntArg size, IntArg dim = 0) const;
 [[nodiscard]] std::vector<Tensor> split(const std::vector<int64_t>& sizes, IntArg dim = 0) const;
 [[nodiscard]] std::vector<Tensor> chunk(IntArg chunks, IntArg dim = 0) const;
@@ -233,6 +237,7 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] std::vector<Tensor> unbind(IntArg dim = 0) const;
 [[nodiscard]] Tensor roll(const Shape& shifts, const Shape& dims = {}) const;
 [[nodiscard]] Tensor diag_embed(IntArg offset = 0, IntArg dim1 = -2, IntArg dim2 = -1) const;
+[[nodiscard]] Tensor diag_embed(const DiagEmbedOptions& options) const;
 [[nodiscard]] Tensor diag(IntArg diagonal = 0) const;
 [[nodiscard]] Tensor repeat(const Shape& repeats) const;
 [[nodiscard]] Tensor clone() const;
@@ -301,6 +306,7 @@ Tensor index_fill_(IntArg dim, const Tensor& index, Scalar value) const;
 [[nodiscard]] Tensor relu6() const;
 [[nodiscard]] Tensor nan_to_num(RealArg nan = 0, std::optional<double> posinf = std::nullopt,
                                 std::optional<double> neginf = std::nullopt) const;
+[[nodiscard]] Tensor nan_to_num(const NanToNumOptions& options) const;
 [[nodiscard]] Tensor logical_not() const;
 [[nodiscard]] Tensor bitwise_not() const;
 [[nodiscard]] Tensor isnan() const;

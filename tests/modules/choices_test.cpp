@@ -172,6 +172,69 @@ TEST(OptionsInBraces, AreThoseOfMethods) {
   EXPECT_TRUE(nan.allclose(nan, {.equal_nan = true}));
 }
 
+// A function with many options, called with them in braces and one by one.
+struct Call {
+  const char* name;
+  Tensor in_braces, by_position;
+};
+
+std::vector<Call> calls_of_functions() {
+  manual_seed(0);
+  const Tensor x = randn({3, 4, 4}), y = randn({3, 4, 4});
+  const Tensor odd = tensor({NAN, kInfinity, -kInfinity, 1.0}), row = tensor({1.0, 3.0, 6.0});
+  Generator first(5), second(5);
+  return {
+      {"norm", norm(x, {.p = 1, .dims = {0}, .dtype = kFloat64}), norm(x, 1, {0}, false, kFloat64)},
+      {"diagonal", diagonal(x, {.offset = 1, .dim1 = 1, .dim2 = 2}), diagonal(x, 1, 1, 2)},
+      {"diag_embed", diag_embed(row, {.offset = -1}), diag_embed(row, -1)},
+      {"slice", slice(x, {.dim = 1, .end = -1, .step = 2}), slice(x, 1, {}, -1, 2)},
+      {"nan_to_num", nan_to_num(odd, {.nan = 7, .neginf = -1}), nan_to_num(odd, 7, {}, -1)},
+      {"diff", diff(row, {.prepend = tensor({0.0})}), diff(row, 1, -1, tensor({0.0}))},
+      {"pairwise_distance", pairwise_distance(x, y, {.p = 1, .keepdim = true}),
+       pairwise_distance(x, y, 1, 1e-6, true)},
+      {"normalize", normalize(x, {.dim = -1}), normalize(x, 2, -1)},
+      {"gumbel_softmax", gumbel_softmax(x, {.tau = 0.5, .hard = true, .generator = &first}),
+       gumbel_softmax(x, 0.5, true, -1, &second)},
+      {"trunc_normal_",
+       init::trunc_normal_(empty({8}), {.std = 2, .a = -1, .b = 3, .generator = &first}),
+       init::trunc_normal_(empty({8}), 0, 2, -1, 3, &second)},
+  };
+}
+
+TEST(OptionsInBraces, AreThePositionalArgumentsOfEveryFunction) {
+  for (const Call& c : calls_of_functions()) {
+    EXPECT_TRUE(same_bits(c.in_braces, c.by_position)) << c.name;
+  }
+}
+
+TEST(OptionsInBraces, AreThoseOfTheirMethods) {
+  manual_seed(0);
+  const Tensor x = randn({3, 4, 4});
+  EXPECT_TRUE(same_bits(x.norm({.dims = {1}}), norm(x, 2, {1})));
+  EXPECT_TRUE(same_bits(x.diagonal({.dim1 = 1, .dim2 = 2}), diagonal(x, 0, 1, 2)));
+  EXPECT_TRUE(same_bits(x.diag_embed({.offset = 1}), diag_embed(x, 1)));
+  EXPECT_TRUE(same_bits(x.slice({.start = 1}), x.narrow(0, 1, 2)));
+  EXPECT_TRUE(same_bits(x.nan_to_num({.nan = 1}), x));
+  EXPECT_TRUE(same_bits(x.diff({.dim = 0}), diff(x, 1, 0)));
+}
+
+TEST(OptionsInBraces, OfChecksAndSchedules) {
+  const auto cube = [](const std::vector<Tensor>& x) { return x[0] * x[0] * x[0]; };
+  const Tensor x = tensor({0.5, 2.0}, {.dtype = kFloat64, .requires_grad = true});
+  EXPECT_TRUE(gradcheck(cube, {x}, {.eps = 1e-5}));
+  EXPECT_TRUE(gradgradcheck(cube, {x}, {.atol = 1e-4}));
+  EXPECT_TRUE(
+      refuses<Error>([&] { return gradcheck(cube, {x}, {.eps = 0.1, .rtol = 0}); }, "gradcheck"));
+  Linear layer(1, 1);
+  optim::SGD sgd(layer.parameters(), {.lr = 1});
+  optim::LRScheduler schedule(sgd,
+                              optim::schedule::linear({.start_factor = 0.5, .total_iters = 2}));
+  EXPECT_EQ(sgd.lr(), 0.5);
+  sgd.step();
+  schedule.step();
+  EXPECT_EQ(sgd.lr(), 0.75);
+}
+
 TEST(OptionsInBraces, SelectWhatABackwardPassKeeps) {
   const Tensor x = tensor({3.0}).requires_grad_(), unused = tensor({1.0}).requires_grad_();
   const Tensor y = (x * x * x).sum();
@@ -182,10 +245,12 @@ TEST(OptionsInBraces, SelectWhatABackwardPassKeeps) {
   EXPECT_EQ(both[0].item<double>(), 54);
   EXPECT_FALSE(both[1].defined());
   y.backward({.retain_graph = true});
+  const Tensor outputs[] = {y};
+  backward(outputs, {}, {.retain_graph = true});
   y.backward(tensor(2.0), {.create_graph = true});
   EXPECT_TRUE(x.grad().requires_grad());
   y.backward();
-  EXPECT_EQ(x.grad().item<double>(), 4 * 27);
+  EXPECT_EQ(x.grad().item<double>(), 5 * 27);
   EXPECT_TRUE(refuses<Error>([&] { return y.backward(), x; },
                              "Trying to backward through the graph a second time"));
 }

@@ -290,6 +290,10 @@ Tensor diff(const Tensor& x, IntArg n, IntArg dim, const Tensor& prepend, const 
   return y.is_same(x) ? clone(x) : y;
 }
 
+Tensor diff(const Tensor& x, const DiffOptions& options) {
+  return diff(x, options.n, options.dim, options.prepend, options.append);
+}
+
 // --- methods of Tensor ---
 
 Tensor Tensor::index_select(IntArg dim, const Tensor& index) const {
@@ -326,5 +330,6 @@ Tensor Tensor::logcumsumexp(IntArg dim) const { return taper::logcumsumexp(*this
 Tensor Tensor::diff(IntArg n, IntArg dim, const Tensor& prepend, const Tensor& append) const {
   return taper::diff(*this, n, dim, prepend, append);
 }
+Tensor Tensor::diff(const DiffOptions& options) const { return taper::diff(*this, options); }
 
 }  // namespace taper::v0

@@ -60,12 +60,19 @@ Tensor cumprod(const Tensor& x, IntArg dim, std::optional<DType> dtype = std::nu
 // Returns the logarithm of the cumulative sum of exp(x) along dim, without overflow. Floating
 // dtypes only.
 Tensor logcumsumexp(const Tensor& x, IntArg dim);
+struct DiffOptions {
+  int64_t n = 1;
+  int64_t dim = -1;
+  Tensor prepend = {}, append = {};
+};
 // Returns the n-th differences along dim: n times, each element is subtracted from the next one.
 // prepend and append, if defined, are joined to x first and agree with it in all other sizes. bool
 // gives whether neighbors differ.
 //
-//   diff(tensor({1, 3, 6}));  // [2, 3]
+//   diff(tensor({1, 3, 6}));                            // [2, 3]
+//   diff(tensor({1, 3, 6}), {.prepend = tensor({0})});  // [1, 2, 3]
 Tensor diff(const Tensor& x, IntArg n = 1, IntArg dim = -1, const Tensor& prepend = {},
             const Tensor& append = {});
+Tensor diff(const Tensor& x, const DiffOptions& options);
 
 }  // namespace taper::v0

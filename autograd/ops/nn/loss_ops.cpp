@@ -175,6 +175,11 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, RealArg p, RealArg 
   return norm(x1 - x2 + double(eps), p, {-1}, keepdim);
 }
 
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2,
+                         const PairwiseDistanceOptions& options) {
+  return pairwise_distance(x1, x2, options.p, options.eps, options.keepdim);
+}
+
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                              RealArg margin, Reduction reduction) {
   if (autocasts(x1)) return in_float32(cosine_embedding_loss, x1, x2, target, margin, reduction);

@@ -149,7 +149,16 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, RealArg m
 
 // Returns the cosine similarity of vectors along dim. A norm below eps counts as eps.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, IntArg dim = 1, RealArg eps = 1e-8);
+struct PairwiseDistanceOptions {
+  double p = 2;
+  double eps = 1e-6;
+  bool keepdim = false;
+};
 // Returns the p-norms of x1 - x2 + eps along the last dimension. The shapes broadcast.
+//
+//   pairwise_distance(x1, x2, {.p = 1, .keepdim = true});
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2,
+                         const PairwiseDistanceOptions& options);
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, RealArg p = 2, RealArg eps = 1e-6,
                          BoolArg keepdim = false);
 // Returns 1 - cosine similarity for pairs that should be similar (target 1), and max(0, cosine

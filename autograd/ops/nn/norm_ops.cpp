@@ -249,4 +249,8 @@ Tensor normalize(const Tensor& x, RealArg p, IntArg dim, RealArg eps) {
   return x / clamp(norm(x, p, {dim}, true), eps);
 }
 
+Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
+  return normalize(x, options.p, options.dim, options.eps);
+}
+
 }  // namespace taper::v0

@@ -69,7 +69,15 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   return instance_norm(x, running_mean, running_var,
                        InstanceNormFunctionOptions{weight, bias, use_input_stats, momentum, eps});
 }
+struct NormalizeOptions {
+  double p = 2;
+  int64_t dim = 1;
+  double eps = 1e-12;
+};
 // Returns x / max(norm(x, p) along dim, eps).
+//
+//   normalize(x, {.dim = -1});
+Tensor normalize(const Tensor& x, const NormalizeOptions& options);
 Tensor normalize(const Tensor& x, RealArg p = 2, IntArg dim = 1, RealArg eps = 1e-12);
 
 }  // namespace taper::v0
