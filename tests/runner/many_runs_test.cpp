@@ -297,7 +297,7 @@ TEST(SearchSpace, RefusesMalformedRanges) {
       {"a=1..", "nothing to search"},           {"a", "nothing to search"}};
   for (const auto& [word, message] : rows) {
     try {
-      (void)SearchSpace({word});
+      const SearchSpace space({word});
       ADD_FAILURE() << word << " was accepted";
     } catch (const ConfigError& error) {
       EXPECT_TRUE(contains(error.what(), message)) << error.what();
