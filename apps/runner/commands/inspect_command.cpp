@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/settings/run_config.h"
 #include "data/tables/table_encoding.h"
 #include "framework/base/log.h"
@@ -60,7 +61,9 @@ std::string found_settings(const data::Splits& found) {
 
 std::string inspect_data(const std::string& file, const std::vector<std::string>& overrides) {
   const RunConfig config = load_config(file, overrides);
-  const data::Outline found = source_of(config.data)->outline(config.seed);
+  const data::Outline found = with_status(concat_to_string("reading ", file), [&] {
+    return source_of(config.data)->outline(config.seed);
+  });
   require<ConfigError>(
       found.columns != nullptr, file,
       ": only tables can be inspected, and texts with a class or value each; `taper train ", file,

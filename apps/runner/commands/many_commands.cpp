@@ -3,11 +3,19 @@
 #include "apps/runner/commands/default_directory.h"
 #include "apps/runner/many/lr_find.h"
 #include "apps/runner/many/run_list.h"
+#include "apps/runner/many/search_space.h"
 #include "apps/runner/many/sweep.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/run_metadata.h"
+#include "apps/runner/settings/short_forms.h"
 
 namespace taper::v0::runner {
 namespace {
+
+// Returns the name of the runs of a config, or of a file of data.
+std::string name_of(const std::string& file, const std::vector<std::string>& overrides) {
+  return is_data_path(file) ? name_of_data(file) : load_run_config(file, overrides).name;
+}
 
 struct SweepCommand : SweepOptions {
   std::string file, out, resume = "no";
@@ -33,7 +41,8 @@ struct SweepCommand : SweepOptions {
     resumes = resume == "auto";
     require<ConfigError>(!resumes || !out.empty(),
                          "--resume continues the trials in a directory; pass it with --out");
-    const std::string dir = out.empty() ? default_directory(load_run_config(file, {}).name) : out;
+    const std::string dir =
+        out.empty() ? default_directory(name_of(file, SearchSpace(words).fixed())) : out;
     return print(sweep(file, words, dir, *this).text);
   }
 };
@@ -51,7 +60,7 @@ struct LrFindCommand : LrFindOptions {
     v("--out", out, "directory of the run; default: runs/NAME/DATE-ID");
   }
   int operator()() const {
-    const std::string dir = out.empty() ? default_directory(load_run_config(file, {}).name) : out;
+    const std::string dir = out.empty() ? default_directory(name_of(file, overrides)) : out;
     return print(to_text(find_rate(file, overrides, dir, *this)) + "run: " + dir + "\n");
   }
 };
@@ -68,7 +77,8 @@ struct ListCommand {
     v("--json", is_json, "print JSON with all metrics");
   }
   int operator()() const {
-    std::vector<RunSummary> runs = find_runs(folder);
+    std::vector<RunSummary> runs = with_status(concat_to_string("reading the runs in ", folder),
+                                               [&] { return find_runs(folder); });
     sort_runs(runs, sort);
     return print(is_json ? run_json(runs) : run_table(runs, folder));
   }

@@ -9,6 +9,7 @@
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/host_state.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/settings/placement.h"
@@ -178,7 +179,8 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
 }
 
 SavedRun RunArguments::open() const {
-  SavedRun opened = open_run(run, overrides, weights);
+  SavedRun opened =
+      with_status("loading the run", [&] { return open_run(run, overrides, weights); });
   apply_settings(opened.config);
   report_device(opened.config, opened.device);
   return opened;

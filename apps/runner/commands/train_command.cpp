@@ -9,6 +9,7 @@
 #include "apps/runner/commands/default_directory.h"
 #include "apps/runner/many/spread.h"
 #include "apps/runner/run/host_state.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/settings/short_forms.h"
@@ -96,9 +97,8 @@ struct Train : TrainOptions {
   RunConfig load() const {
     const LogGuard once([](LogLevel, const std::string&) { return !is_later_rank(); });
     RunConfig config;
-    run_on_all_ranks(config.distributed.timeout, [&] {
-      config = is_data_path(file) ? load_config(file, overrides) : load_run_config(file, overrides);
-    });
+    run_on_all_ranks(config.distributed.timeout,
+                     [&] { config = load_run_config(file, overrides); });
     return config;
   }
 
@@ -125,8 +125,13 @@ struct Train : TrainOptions {
     const RunConfig config = load();
     if (ranks > 0 && !is_alone) launch(ranks);  // after the config was found valid
     if (prints_config) return print(to_yaml_with_origins(config));
-    if (validates) return print(validate(config, std::max<int64_t>(ranks, 1)));
-    if (is_dry) return print(dry_run(config));
+    if (validates) {
+      return print(with_status("reading the data, without training",
+                               [&] { return validate(config, std::max<int64_t>(ranks, 1)); }));
+    }
+    if (is_dry) {
+      return print(with_status("reading the data, for two steps", [&] { return dry_run(config); }));
+    }
     require<ConfigError>(
         resume == "no" || !out.empty(),
         "--resume continues the run in a directory; pass the directory with --out");

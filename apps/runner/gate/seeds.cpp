@@ -15,6 +15,7 @@
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
 #include "apps/runner/many/visible_gpus.h"
+#include "apps/runner/run/log_sink.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/gate/curves.h"
@@ -230,6 +231,7 @@ Repetition with_seed(std::vector<Phase> phases, int64_t seed) {
 
 std::vector<Rows> train_all(const std::vector<Repetition>& repetitions,
                             const RecordOptions& options, const Jobs& jobs) {
+  const StatusGuard status(concat_to_string("training ", repetitions.size(), " runs"));
   if (jobs.count <= 1) return train_in_turn(repetitions, options);
   Children children(repetitions, options, jobs);
   for (size_t next = 0; next < repetitions.size() || children.running() > 0;) {

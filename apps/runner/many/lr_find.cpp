@@ -79,6 +79,8 @@ LrFindResult find_rate(const std::string& file, const std::vector<std::string>& 
   const double factor =
       std::pow(options.high / options.low, 1 / double(std::max<int64_t>(1, options.steps - 1)));
   std::vector<std::string> words = overrides;
+  // The file may leave the type to the default, which an override of the rate alone would not.
+  words.push_back("optimizer.type=" + load_run_config(file, overrides).optimizer.type);
   words.insert(words.end(), {"train.epochs=null", fmt::format("train.steps={}", options.steps),
                              fmt::format("optimizer.lr={}", options.low),
                              fmt::format("schedule={{type: exponential, gamma: {}}}", factor),

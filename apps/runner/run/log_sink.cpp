@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "apps/runner/base/errors.h"
@@ -188,8 +189,19 @@ bool has_status_line() {
   return console().is_installed && console().is_terminal &&
          console().logger.should_log(spdlog::level::info);
 }
+size_t terminal_columns() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
 void show_status_line(const std::string& line) { console().sink->show(line); }
 void clear_status_line() { console().sink->clear(); }
+
+StatusGuard::StatusGuard(const std::string& what) {
+  if (has_status_line()) show_status_line((what + " ...").substr(0, terminal_columns() - 1));
+}
+StatusGuard::~StatusGuard() {
+  if (has_status_line()) clear_status_line();
+}
 
 // --- the file ---
 

@@ -34,9 +34,26 @@ class ConsoleGuard {
 // Returns whether a line can be redrawn in place: the console is the logger, its stderr is a
 // terminal, and it prints info messages.
 bool has_status_line();
+// Returns the width of the terminal, or 80 if it is unknown. Reads it each time, because the window
+// may have been resized.
+size_t terminal_columns();
 // Draws the line in place of the last one. The next message removes it.
 void show_status_line(const std::string& line);
 void clear_status_line();
+
+// Shows on the terminal what the program is doing, such as "reading the data", until the end of the
+// scope. Bars and messages replace the line. Does nothing if there is no status line.
+class StatusGuard {
+ public:
+  explicit StatusGuard(const std::string& what);
+  ~StatusGuard();
+  StatusGuard& operator=(StatusGuard&&) = delete;  // neither copied nor moved
+};
+// Shows the line while f runs. Returns the result of f.
+template <class F> auto with_status(const std::string& what, const F& f) {
+  const StatusGuard status(what);
+  return f();
+}
 
 // --- the log file of a run ---
 

@@ -9,6 +9,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/run_directory.h"
+#include "apps/runner/settings/short_forms.h"
 #include "framework/base/cancel.h"
 #include "framework/host/thread_pool.h"
 
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 // --- configs ---
 
 RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
+  if (is_data_path(run)) return load_config(run, overrides);
   const fs::path file = fs::is_directory(run) ? run / "config.yaml" : run;
   RunConfig config = load_config(file, overrides);
   const fs::path dir = file.parent_path().empty() ? "." : file.parent_path();

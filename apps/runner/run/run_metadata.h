@@ -16,8 +16,8 @@ namespace taper::v0::runner {
 // --- configs ---
 
 // Loads a config and applies the overrides. `run` is a run's directory or a YAML file, which may
-// belong to a run. Relative paths of data are resolved against the folder where the run was
-// started, unless an override sets `data`.
+// belong to a run, or a file or folder of data. Relative paths of data are resolved against the
+// folder where the run was started, unless an override sets `data`.
 RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides = {});
 
 // A part of a run that had one config. until: the last step of the part; 0 in the last part.
