@@ -75,7 +75,7 @@ struct WrongRow {
 };
 const WrongRow kWrong[] = {
     {[](RunConfig& c) { c.train.batch_size = 0; },
-     "train.batch_size: expected an integer, at least 1 and at most 10000000, got '0'"},
+     "train.batch_size: expected an integer, at least 1 and at most 10000000, or auto, got '0'"},
     {[](RunConfig& c) { c.train.clip_norm = std::nan(""); }, "train.clip_norm: expected a number"},
     {[](RunConfig& c) { c.train.clip_norm = -kInfinity; }, "train.clip_norm: expected a number"},
     {[](RunConfig& c) { c.train.steps = 5; }, "train.steps: give either epochs or steps"},

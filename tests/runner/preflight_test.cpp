@@ -6,7 +6,7 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/components/components.h"
-#include "apps/runner/run/memory_estimate.h"
+#include "apps/runner/memory/batch_size.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 

@@ -99,8 +99,10 @@ std::string write(const Schema& schema, const CommentOf& comment_of, const std::
 std::string expected_of_one(const Field& field) {
   if (!field.names.empty()) return concat_to_string("one of ", joined(field.names));
   if (!field.form.empty()) return field.form;
-  return concat_to_string(kScalars[std::get<Value>(field.target).like.index()],
-                          text_of(field.range));
+  const Value& value = std::get<Value>(field.target);
+  const bool has_word = value.is_word != nullptr && !value.takes_list;
+  return concat_to_string(kScalars[value.like.index()], text_of(field.range),
+                          has_word ? concat_to_string(", or ", value.word) : "");
 }
 
 std::string expected(const Field& field, const char* or_same) {
@@ -117,7 +119,7 @@ std::string expected(const Field& field, const char* or_same) {
   if (!v->takes_list) return one;
   if (!v->takes_one) return concat_to_string("a list of ", v->size, " numbers");
   if (v->size == 0) return concat_to_string(one, ", or a list of them");
-  return concat_to_string(one, ", or two of them as a list", v->is_same ? or_same : "");
+  return concat_to_string(one, ", or two of them as a list", v->is_word ? or_same : "");
 }
 
 // Returns the map as YAML on one line, "{a: x, b: y}".
@@ -134,7 +136,7 @@ std::string value_text(const Field& field) {
   const auto* v = std::get_if<Value>(&field.target);
   if (!v) return "";
   if (v->is_given && !v->is_given()) return field.writes_null ? "null" : "";
-  if (v->is_same && *v->is_same) return "same";
+  if (v->is_word && *v->is_word) return v->word;
   std::vector<std::string> words;
   for (const Scalar& each : v->scalars({})) {
     words.push_back(std::visit(Overloaded{[&](const Choice& c) { return field.names[c.get()]; },

@@ -44,10 +44,11 @@ using Scalar = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, C
 struct Value {
   Scalar like;  // only the scalars' type is used; the pointer is null
   std::function<std::vector<Scalar>(std::optional<std::size_t> room)> scalars;
-  bool takes_one = true;              // a scalar without brackets is accepted
-  bool takes_list = false;            // a list in brackets is accepted
-  std::size_t size = 0;               // number of elements of the list; 0: any
-  bool* is_same = nullptr;            // if set, the word `same` is accepted and sets *is_same
+  bool takes_one = true;    // a scalar without brackets is accepted
+  bool takes_list = false;  // a list in brackets is accepted
+  std::size_t size = 0;     // number of elements of the list; 0: any
+  bool* is_word = nullptr;  // if set, the word below is accepted and sets *is_word
+  const char* word = "same";
   std::function<bool()> is_given{};   // if set, the value is optional
   std::function<void()> take_back{};  // removes an optional value; set whenever is_given is
 };
@@ -95,7 +96,7 @@ inline Value value_of(Pair& v) {
 }
 inline Value value_of(Padding& v) {
   Value out = value_of(v.size);
-  out.is_same = &v.is_same;
+  out.is_word = &v.is_same;
   return out;
 }
 template <class T> Value value_of(std::optional<T>& v) {
@@ -200,6 +201,13 @@ struct Field {
     return idle_reason = std::move(reason), is_idle = std::move(check), *this;
   }
   Field& with_short_form(std::string key) { return short_form = std::move(key), *this; }
+  // Accepts a word in place of the number, and sets `is_word` if the config has the word.
+  Field& or_word(const char* word, bool& is_word) {
+    Value& value = std::get<Value>(target);
+    value.word = word;
+    value.is_word = &is_word;
+    return *this;
+  }
   Field& written_as_null() { return writes_null = true, *this; }
 };
 

@@ -55,7 +55,7 @@ Json json_of(const Field& f, const Value& v) {
   const Json one = std::visit([&](const auto& like) { return scalar_json(f, like); }, v.like);
   const Json list = list_of(one, v.size, v.size);
   Json json = !v.takes_list ? one : v.takes_one ? either(one, list) : list;
-  if (v.is_same != nullptr) json = either(json, {{"const", "same"}});
+  if (v.is_word != nullptr) json = either(json, {{"const", v.word}});
   return v.is_given ? either(json, {{"type", "null"}}) : json;
 }
 Json json_of(const Field&, const Section& section) {

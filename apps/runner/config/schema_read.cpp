@@ -251,8 +251,8 @@ struct Reader {
 
   void read_target(const Field& field, const Value& v, const Node& node, const std::string& path) {
     if (v.is_given && node.kind == Node::Kind::kNull) return v.take_back();
-    if (v.is_same) *v.is_same = node.kind == Node::Kind::kScalar && node.text == "same";
-    if (v.is_same && *v.is_same) return;
+    if (v.is_word) *v.is_word = node.kind == Node::Kind::kScalar && node.text == v.word;
+    if (v.is_word && *v.is_word) return;
     const std::string one = expected_of_one(field);
     if (v.takes_one && !(v.takes_list && is_list(node))) {
       const std::string words = v.takes_list ? expected(field, " or 'same'") : one;

@@ -30,11 +30,8 @@ void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* 
   }
 }
 
-void keep_eval_batch_size(std::vector<Phase>& phases, const std::string& recorded) {
-  for (Phase& phase : phases) {
-    std::optional<int64_t>& size = phase.config.train.eval_batch_size;
-    if (!size) size = recorded_eval_batch_size(recorded);
-  }
+void keep_batch_sizes(std::vector<Phase>& phases, const std::string& recorded) {
+  for (Phase& phase : phases) keep_batch_sizes(phase.config, recorded_batch_sizes(recorded));
 }
 
 std::string metrics_of(const fs::path& run) {
@@ -163,7 +160,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   require_statistics(options);
   if (run.extension() == ".json") return check_recording(run, golden, tolerances);
   std::vector<Phase> phases = phases_of_run(run);
-  keep_eval_batch_size(phases, golden.config);
+  keep_batch_sizes(phases, golden.config);
   const TemporaryDirectory scratch;
   const fs::path dir = scratch.path() / "run";
   const Repeated again{

@@ -138,7 +138,7 @@ void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* 
 
 // Sets the batch size of evaluations to that of the recorded config where the phases have none. Its
 // default depends on the memory that is free, and sums over other batches have other bits.
-void keep_eval_batch_size(std::vector<Phase>& phases, const std::string& recorded);
+void keep_batch_sizes(std::vector<Phase>& phases, const std::string& recorded);
 
 // Calls run_again() with an observer that records, and adds the run's config and metadata.
 // If training fails, the message says which data files have changed since `run`.

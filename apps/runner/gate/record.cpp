@@ -225,7 +225,7 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
   const bool exists = fs::exists(to);
   Golden golden;
   if (exists) golden = load_run_golden(to);
-  if (exists) keep_eval_batch_size(phases, golden.config);
+  if (exists) keep_batch_sizes(phases, golden.config);
   const auto [own, section] = new_section(run, phases, options);
   if (!exists) {
     golden.config = own.config;
@@ -255,7 +255,7 @@ Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& opt
   const std::string author = author_of(options);
   Golden golden = load_run_golden(file);
   std::vector<Phase> phases = phases_of_run(run);
-  keep_eval_batch_size(phases, golden.config);
+  keep_batch_sizes(phases, golden.config);
   // The platform is known only after a run.
   const TemporaryDirectory scratch;
   const Recording probe = record_again(run, phases, scratch.path() / "run", {.steps = 1});

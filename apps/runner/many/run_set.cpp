@@ -14,6 +14,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/many/visible_gpus.h"
+#include "apps/runner/memory/batch_size.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/run/signals.h"
@@ -28,6 +29,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSetFile = "set.json";
+// The key of the number of members that shared a device when the set began. Members that begin
+// later choose their batch size by the same number.
+constexpr const char* kSharing = "sharing_runs";
 constexpr std::chrono::milliseconds kPause{5};
 
 bool uses_gpu(const RunConfig& config) {
@@ -90,7 +94,16 @@ class Processes {
     used_.resize(gpus_.size());
   }
 
-  std::vector<MemberResult> run() {
+  int64_t jobs() const { return jobs_; }
+  // Returns the number of members that share a device at the same time.
+  int64_t sharing() const {
+    const int64_t devices = std::max<int64_t>(1, std::ssize(gpus_));
+    return (jobs_ + devices - 1) / devices;
+  }
+
+  // sharing: the number for which `train.batch_size: auto` leaves memory.
+  std::vector<MemberResult> run(int64_t sharing) {
+    sharing_ = sharing;
     size_t next = 0;
     try {
       while (next < members_.size() || !running_.empty()) {
@@ -131,6 +144,7 @@ class Processes {
       }
     }
     ProgramCall call{.words = words_of(member), .log = log_of(member.name)};
+    call.environment[kSharingRuns] = concat_to_string(sharing_);
     std::optional<size_t> gpu;
     if (!gpus_.empty()) {
       gpu = size_t(std::ranges::min_element(used_) - used_.begin());
@@ -198,7 +212,7 @@ class Processes {
   const TemporaryDirectory scratch_;
   std::vector<std::string> gpus_;  // values of CUDA_VISIBLE_DEVICES; empty: the CPU
   std::vector<int> used_;          // the number of processes on each of gpus_
-  int64_t jobs_ = 1, done_ = 0;
+  int64_t jobs_ = 1, done_ = 0, sharing_ = 1;
   std::vector<MemberResult> results_;
   std::vector<Running> running_;
 };
@@ -232,14 +246,17 @@ void RunSet::open(bool resumes) const {
   check_same();
 }
 
-void RunSet::create() const {
+void RunSet::create(int64_t sharing) const {
   std::error_code error;
   fs::create_directories(dir_, error);
   if (error) {
     throw DiskError(
         concat_to_string("cannot create the directory '", dir_.string(), "': ", error.message()));
   }
-  const Json json = {{"kind", config_.kind}, {"plan", config_.plan}, {"config", yaml_of(loaded_)}};
+  const Json json = {{"kind", config_.kind},
+                     {"plan", config_.plan},
+                     {"config", yaml_of(loaded_)},
+                     {kSharing, sharing}};
   write_file(dir_ / kSetFile, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -268,10 +285,17 @@ std::vector<MemberResult> RunSet::train(const std::vector<Member>& members) cons
     overrides.insert(overrides.end(), member.overrides.begin(), member.overrides.end());
     (void)load_run_config(config_.file, overrides);
   }
-  if (!fs::exists(dir_ / kSetFile)) create();
   const SignalGuard signals;
   SignalGuard::set_plan("saving the runs and stopping");
-  return Processes(config_, loaded_, dir_, jobs_, members).run();
+  Processes processes(config_, loaded_, dir_, jobs_, members);
+  log_info(concat_to_string("training ", members.size(), members.size() == 1 ? " run" : " runs",
+                            " in ", dir_.string(), ", ", processes.jobs(), " at the same time"));
+  const fs::path file = dir_ / kSetFile;
+  if (!fs::exists(file)) create(processes.sharing());
+  const Json set = read_json_file<Json>(file, "description of the runs");
+  const auto sharing = set.find(kSharing);
+  const bool is_number = sharing != set.end() && sharing->is_number_integer();
+  return processes.run(is_number ? sharing->get<int64_t>() : processes.sharing());
 }
 
 }  // namespace taper::v0::runner

@@ -57,7 +57,7 @@ class RunSet {
 
  private:
   void open(bool resumes) const;
-  void create() const;
+  void create(int64_t sharing) const;
   void check_same() const;
 
   const RunSetConfig config_;

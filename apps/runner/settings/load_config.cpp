@@ -253,11 +253,23 @@ void check_config(const RunConfig& config) {
   if (!problems.empty()) throw ConfigError(report(std::move(problems)));
 }
 
-std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml) {
+RecordedBatchSizes recorded_batch_sizes(const std::string& yaml) {
   const Document document = parse_yaml(yaml, {});
   const Node* train = document.root ? document.root->find("train") : nullptr;
-  const Node* size = train ? train->find("eval_batch_size") : nullptr;
-  return size ? read_scalar<int64_t>(*size).value : std::nullopt;
+  const auto number = [&](const char* key) {
+    const Node* size = train ? train->find(key) : nullptr;
+    return size ? read_scalar<int64_t>(*size).value : std::nullopt;
+  };
+  return {number("batch_size"), number("eval_batch_size")};
+}
+
+void keep_batch_sizes(RunConfig& config, const RecordedBatchSizes& recorded) {
+  TrainConfig& c = config.train;
+  if (!c.eval_batch_size) c.eval_batch_size = recorded.eval;
+  if (c.is_batch_size_auto && recorded.train) {
+    c.batch_size = *recorded.train;
+    c.is_batch_size_auto = false;
+  }
 }
 
 std::string to_yaml(const RunConfig& config) {
@@ -278,7 +290,9 @@ std::string to_yaml_with_origins(const RunConfig& config) {
   return write(describe(copy), [&](const std::string& path) {
     const auto found = config.places.find(path);
     const bool is_written = found != config.places.end() && found->second.source != nullptr;
-    return is_written ? to_string(found->second) : std::string("default");
+    const std::string origin = is_written ? to_string(found->second) : std::string("default");
+    const bool is_open = path == "train.batch_size" && config.train.is_batch_size_auto;
+    return origin + (is_open ? "; the run chooses the number, and --validate prints it" : "");
   });
 }
 

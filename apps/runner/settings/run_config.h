@@ -133,7 +133,8 @@ struct ProfileConfig {
 
 struct TrainConfig {
   std::optional<int64_t> epochs, steps;  // exactly one of them is given
-  int64_t batch_size = 128;
+  int64_t batch_size = 128;              // chosen when the run begins if is_batch_size_auto
+  bool is_batch_size_auto = false;
   bool shuffle = true, drop_last = false;
   int64_t accumulate = 1;
   std::optional<int64_t> shards;
@@ -157,7 +158,9 @@ struct TrainConfig {
     constexpr Range kSamples{1, 10'000'000};
     v("epochs", epochs, kCount, "passes over the training set; give this or steps");
     v("steps", steps, kCount, "number of training steps; give this or epochs");
-    v("batch_size", batch_size, kSamples, "samples in a batch, of all ranks together");
+    v("batch_size", batch_size, kSamples,
+      "samples in a batch, of all ranks together; auto: the largest power of two that fits")
+        .or_word("auto", is_batch_size_auto);
     v("shuffle", shuffle, "shuffle the samples in every epoch");
     v("drop_last", drop_last, "leave out an epoch's last batch if it is not full");
     v("accumulate", accumulate, {1, 1 << 20}, "batches whose gradients are averaged for one step");
@@ -178,8 +181,7 @@ struct TrainConfig {
       "power of two up to 1024 that fits in half of the device's memory");
     v("early_stopping", early_stopping,
       "stop if evaluations do not improve; model.safetensors has the weights of the best one");
-    v("best", best,
-      "save the weights of the best evaluation in model.safetensors instead of the last ones");
+    v("best", best, "save the best evaluation's weights in model.safetensors, not the last ones");
     v("time_limit", time_limit, "save and stop after this time").of_form(kTime, is_time);
     v("on_nan", on_nan, "what to do if a loss or gradient is not finite");
     v("graph", graph,
@@ -198,8 +200,10 @@ struct TrainConfig {
       [this] { return !(epochs && steps); });
     v("epochs", "give the run's length: 'epochs: 5' or 'steps: 1000'",
       [this] { return epochs || steps; });
-    v("shards", "must be a power of two that divides batch_size",
-      [this] { return !shards || ((*shards & (*shards - 1)) == 0 && batch_size % *shards == 0); });
+    v("shards", "must be a power of two that divides batch_size", [this] {
+      const bool divides = is_batch_size_auto || batch_size % shards.value_or(1) == 0;
+      return !shards || ((*shards & (*shards - 1)) == 0 && divides);
+    });
     v("accumulate", "must be 1 with train.shards, which already computes a batch in parts",
       [this] { return !shards || accumulate == 1; });
     v("clip_value", "give either clip_norm or clip_value, not both",
@@ -330,13 +334,18 @@ RunConfig load_config(const std::filesystem::path& path,
 RunConfig load_config_text(const std::string& yaml, const std::vector<std::string>& overrides = {});
 
 // Checks a config that was built or changed in C++ by the rules for YAML. Throws ConfigError with
-// all problems, each with the path of its field, such as "train.batch_size: expected an integer, at
-// least 1 and at most 10000000, got '0'". An empty name is accepted. train() and validate() call
+// all problems, each with the path of its field, such as "train.epochs: expected an integer, at
+// least 1 and at most 1000000000, got '0'". An empty name is accepted. train() and validate() call
 // this.
 void check_config(const RunConfig& config);
 
-// Returns train.eval_batch_size from the YAML of a run's config; std::nullopt if it is absent.
-std::optional<int64_t> recorded_eval_batch_size(const std::string& yaml);
+// The batch sizes in the YAML of a run's config; std::nullopt for one that is absent or no number.
+struct RecordedBatchSizes {
+  std::optional<int64_t> train{}, eval{};
+};
+RecordedBatchSizes recorded_batch_sizes(const std::string& yaml);
+// Sets the batch sizes that the config leaves to the run to the recorded ones.
+void keep_batch_sizes(RunConfig& config, const RecordedBatchSizes& recorded);
 
 // Returns the schema bound to `config`. The functions in this file that read, write or describe
 // configs are derived from it.

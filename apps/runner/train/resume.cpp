@@ -103,10 +103,12 @@ std::optional<Resumed> find_resumed(const RunConfig& config, const fs::path& dir
   if (!path) return std::nullopt;
   Resumed from{load_checkpoint(*path), fs::canonical(*path).parent_path().parent_path()};
   RunConfig completed = config;
-  if (!config.train.eval_batch_size && from.checkpoint.texts.contains("config.yaml")) {
-    from.eval_batch_size = recorded_eval_batch_size(from.checkpoint.texts.at("config.yaml"));
-    completed.train.eval_batch_size = from.eval_batch_size;
+  if (from.checkpoint.texts.contains("config.yaml")) {
+    from.batch_sizes = recorded_batch_sizes(from.checkpoint.texts.at("config.yaml"));
   }
+  if (!config.train.is_batch_size_auto) from.batch_sizes.train.reset();
+  if (config.train.eval_batch_size) from.batch_sizes.eval.reset();
+  keep_batch_sizes(completed, from.batch_sizes);
   from.changes = check_same_config(from.checkpoint, completed);
   check_same_data(from.run, config, options.allow_changed_data);
   return from;

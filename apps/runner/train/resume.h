@@ -16,7 +16,7 @@ struct Resumed {
   Checkpoint checkpoint;
   fs::path run{};         // the directory of the run that wrote it
   std::string changes{};  // a line for each change of the config that may change the numbers
-  std::optional<int64_t> eval_batch_size{};  // the setting of that run; empty if the config sets it
+  RecordedBatchSizes batch_sizes{};  // of that run; empty where the config has a number
 };
 
 // Returns the checkpoint that the options name, or std::nullopt if a new run begins. Throws the

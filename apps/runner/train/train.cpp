@@ -9,12 +9,12 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
+#include "apps/runner/memory/batch_size.h"
 #include "apps/runner/report/result_warnings.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
@@ -29,6 +29,12 @@ namespace taper::v0::runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Shows on the terminal what the first rank of the program does.
+std::optional<StatusGuard> shown_status(const char* what) {
+  return owns_process() && !is_later_rank() ? std::optional<StatusGuard>(std::in_place, what)
+                                            : std::nullopt;
+}
 
 void write_exit(const fs::path& dir, const Json& json) {
   write_file(dir / "exit.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -52,10 +58,10 @@ std::vector<std::string> warn_of_results(const Metrics& metrics, const DataInfo&
   return out;
 }
 
-// Returns the batch size of evaluations for all ranks: the recorded one if the run is resumed,
-// otherwise the smallest that any rank has chosen for its device.
-int64_t agree_on_eval_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
-                                 int64_t own) {
+// Returns a batch size for all ranks: the recorded one if the run is resumed, otherwise the
+// smallest that any rank has chosen for its device.
+int64_t agree_on_batch_size(const Communicator& ranks, std::optional<int64_t> recorded,
+                            int64_t own) {
   if (ranks.size() == 1) return recorded.value_or(own);
   const std::string first = from_first(ranks, recorded ? concat_to_string(*recorded) : "");
   if (!first.empty()) return std::stoll(first);
@@ -99,6 +105,7 @@ class TrainingRun {
 
  private:
   void read_inputs();
+  void choose_batch_sizes();
   void build_trainer();
   void load_checkpoint();
   void make_directory();
@@ -137,7 +144,7 @@ void TrainingRun::prepare() {
 }
 
 void TrainingRun::read_inputs() {
-  int64_t eval_batch_size = 0;
+  const std::optional<StatusGuard> status = shown_status("reading the data");
   run_on_all_ranks(ranks_, [&] {
     if (is_first_) lock_ = lock_earlier_run(dir_);
     if (is_first_) from_ = find_resumed(config_, dir_, options_);
@@ -148,10 +155,26 @@ void TrainingRun::read_inputs() {
     check_stop();
     require<Interrupted>(!options_.stop.stop_requested(), "ended by its program before the first ",
                          "step");
-    eval_batch_size = choose_eval_batch_size(config_, *data_, ranks_);
   });
-  config_.train.eval_batch_size = agree_on_eval_batch_size(
-      ranks_, from_ ? from_->eval_batch_size : std::nullopt, eval_batch_size);
+  choose_batch_sizes();
+}
+
+// Chooses the batch sizes that the config leaves to the run. That of evaluations may depend on that
+// of training.
+void TrainingRun::choose_batch_sizes() {
+  TrainConfig& c = config_.train;
+  const RecordedBatchSizes recorded = from_ ? from_->batch_sizes : RecordedBatchSizes();
+  std::string reason;
+  run_on_all_ranks(
+      ranks_, [&] { reason = set_batch_size(config_, *data_, ranks_.device(), ranks_.size()); });
+  if (!reason.empty()) {
+    c.batch_size = agree_on_batch_size(ranks_, recorded.train, c.batch_size);
+    if (is_first_ && !recorded.train) log_info(reason);
+  }
+  int64_t eval_batch_size = 0;
+  run_on_all_ranks(ranks_,
+                   [&] { eval_batch_size = choose_eval_batch_size(config_, *data_, ranks_); });
+  c.eval_batch_size = agree_on_batch_size(ranks_, recorded.eval, eval_batch_size);
 }
 
 void TrainingRun::build_trainer() {
@@ -248,7 +271,9 @@ TrainResult train(const RunConfig& asked, const fs::path& dir, const TrainOption
   if (owns_process()) signals.emplace(is_later_rank());
   const ConsoleGuard console(config.log);
   const HostStateGuard host;
+  std::optional<StatusGuard> status = shown_status("starting");
   const Communicator ranks = set_up_ranks(config);
+  status.reset();
   int64_t steps_done = 0;
   try {
     TrainingRun run(config, dir, options, ranks);

@@ -6,12 +6,14 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/memory/batch_size.h"
+#include "apps/runner/memory/memory_estimate.h"
+#include "apps/runner/memory/run_devices.h"
 #include "apps/runner/run/batches.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/run/host_state.h"
 #include "apps/runner/run/log_sink.h"
-#include "apps/runner/run/memory_estimate.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/settings/autocast.h"
 #include "apps/runner/settings/placement.h"
@@ -44,12 +46,30 @@ static std::string summary_of(Module& model, const RunConfig& config, const Data
   }
 }
 
-std::string validate(const RunConfig& config, int64_t ranks) {
-  check_config(config);
+// Chooses the batch size of a run that would begin here. Returns a line that says why, or that it
+// depends on a GPU that this machine does not have.
+static std::string choose_expected_batch_size(RunConfig& config, const data::Splits& data,
+                                              int64_t ranks) {
+  if (!config.train.is_batch_size_auto) return "";
+  const Device own = expected_device(config);
+  if (!has_gpu(devices_of_run(config, own)) || gpu_exists()) {
+    return set_batch_size(config, data, own, ranks) + "\n";
+  }
+  config.train.is_batch_size_auto = false;
+  return concat_to_string(
+      "train.batch_size: auto depends on the memory of the GPU, which is not "
+      "here; memory and steps are those of batches of ",
+      config.train.batch_size, "\n");
+}
+
+std::string validate(const RunConfig& asked, int64_t ranks) {
+  check_config(asked);
+  RunConfig config = asked;
   const HostStateGuard host;
   const data::Outline data = source_of(config.data)->outline(config.seed);
   require_fit(config, data);
   (void)checked_thresholds(config, data);  // throws for data that the rule does not fit
+  const std::string batch_size = choose_expected_batch_size(config, data, ranks);
   const DataLoader loader(data.train,
                           {.batch_size = config.train.batch_size,
                            .shuffle = config.train.shuffle,
@@ -79,7 +99,7 @@ std::string validate(const RunConfig& config, int64_t ranks) {
       data.unread.empty() ? "" : concat_to_string("not checked: ", data.unread, "\n");
   const std::string note = data.note.empty() ? "" : concat_to_string("data: ", data.note, "\n");
   const std::string report = data.report.empty() ? "" : data.report + "\n\n";
-  return report + parts +
+  return report + parts + batch_size +
          concat_to_string("steps: ", steps, ", ", per_epoch, " per epoch\n", note, unread);
 }
 
@@ -93,6 +113,7 @@ std::string dry_run(const RunConfig& asked) {
   data::Splits data = source_of(config.data)->load(config.seed);
   require_fit(config, data);
   data.thresholds = checked_thresholds(config, data);
+  const std::string batch_size = set_batch_size(config, data, device, 1);
   config.train.eval_batch_size = choose_eval_batch_size(config, data, ranks);
   const TemporaryDirectory dir;
   Trainer trainer(config, data, ranks, dir.path());
@@ -101,7 +122,8 @@ std::string dry_run(const RunConfig& asked) {
   trainer.train_step();
   trainer.train_step();
   trainer.read_losses();
-  std::string out = "OK  two steps on ";
+  std::string out = batch_size.empty() ? "" : batch_size + "\n";
+  out += "OK  two steps on ";
   for (const Device each : trainer.devices()) {
     out += concat_to_string(each == device ? "" : ", ", each);
   }
