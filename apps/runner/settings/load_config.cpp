@@ -12,6 +12,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/variables.h"
+#include "apps/runner/settings/other_tools.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/settings/short_forms.h"
 
@@ -151,6 +152,10 @@ class TreeReader {
           {file.root->place, concat_to_string("expected a map, got ", describe_node(*file.root))});
     }
     Node root = std::move(*file.root);
+    const std::size_t known = problems.size();
+    convert_other_tools(root, problems);
+    // Taper's names in further problems would be misleading.
+    if (problems.size() > known) return std::nullopt;
     expand_sections(root);
     const auto include = std::ranges::find(root.children, "include", &Node::key);
     if (include == root.children.end()) return root;
