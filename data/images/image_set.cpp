@@ -7,15 +7,21 @@
 #include "framework/base/cancel.h"
 #include "framework/factory/factories.h"
 #include "framework/host/parallel.h"
+#include "framework/host/thread_pool.h"
 
 namespace taper::v0::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The files between two calls of check_stop(). Several for each thread, because they differ in
-// size.
-constexpr int64_t kFilesAtOnce = 256;
+// The files of each thread between two calls of check_stop(). Several, because they differ in size.
+constexpr int64_t kFilesOfThread = 16;
+
+ShowDecodingProgress shown_progress = nullptr;
+
+void show(const DecodingProgress& now) {
+  if (shown_progress != nullptr) shown_progress(now);
+}
 
 void add_sums(DecodedImages& out, int64_t i, const Tensor& image) {
   const int64_t channels = image.size(0), area = image.numel() / channels;
@@ -33,8 +39,10 @@ void add_sums(DecodedImages& out, int64_t i, const Tensor& image) {
 
 }  // namespace
 
+void set_decoding_progress(ShowDecodingProgress show) { shown_progress = show; }
+
 DecodedImages decode_images(const std::vector<fs::path>& files, const ImageEncoding& encoding,
-                            bool keeps) {
+                            bool keeps, DecodingProgress so_far) {
   const auto n = std::ssize(files);
   DecodedImages out;
   out.why.resize(size_t(n));
@@ -54,10 +62,14 @@ DecodedImages decode_images(const std::vector<fs::path>& files, const ImageEncod
       out.why[size_t(i)] = error.what();
     }
   };
-  for (int64_t first = 0; first < n; first += kFilesAtOnce) {
+  const int64_t at_once = kFilesOfThread * get_num_threads();
+  show(so_far);
+  for (int64_t first = 0; first < n; first += at_once) {
     check_stop();
-    const int64_t count = std::min(kFilesAtOnce, n - first);
+    const int64_t count = std::min(at_once, n - first);
     host::parallel_tasks(count, host::threads_for(count, 1), [&](int64_t i) { decode(first + i); });
+    so_far.done += count;
+    show(so_far);
   }
   return out;
 }

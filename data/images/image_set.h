@@ -20,9 +20,19 @@ struct DecodedImages {
   std::vector<double> squares{};   // [n, C]: sums of their squares
 };
 
-// Decodes the files on all threads. keeps: whether the pixels are returned. Calls check_stop().
+// How many images of a set have been decoded.
+struct DecodingProgress {
+  int64_t done = 0, total = 0;
+};
+// Sets the function that is called now and then while images are decoded, from the thread that
+// reads them: first with none of them done, and at last with all. nullptr: none.
+using ShowDecodingProgress = void (*)(const DecodingProgress& now);
+void set_decoding_progress(ShowDecodingProgress show);
+
+// Decodes the files on all threads. keeps: whether the pixels are returned. so_far: how many images
+// of the set were decoded before, and the number of all of them. Calls check_stop().
 DecodedImages decode_images(const std::vector<std::filesystem::path>& files,
-                            const ImageEncoding& encoding, bool keeps);
+                            const ImageEncoding& encoding, bool keeps, DecodingProgress so_far);
 
 // A data set of image files. Samples are float32 [C, H, W].
 class ImageSet : public Dataset {

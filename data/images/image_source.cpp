@@ -246,8 +246,11 @@ void ImageLoader::decode() {
   const int64_t bytes = encoding_.pixels() * std::ssize(listing_.images);
   const bool keeps = o_.in_memory == Images::InMemory::kAlways ||
                      (o_.in_memory == Images::InMemory::kAuto && bytes <= kKeptBytes);
+  DecodingProgress progress{.done = 0, .total = std::ssize(listing_.images)};
   for (size_t part = 0; part < kParts; ++part) {
-    decoded_[part] = decode_images(files_of(parts_[part]), encoding_, keeps);
+    const std::vector<fs::path> files = files_of(parts_[part]);
+    decoded_[part] = decode_images(files, encoding_, keeps, progress);
+    progress.done += std::ssize(files);
     remove_broken(part);
   }
   check_limit();

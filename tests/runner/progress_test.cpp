@@ -63,6 +63,38 @@ TEST(Bar, OfATableSaysHowMuchHasBeenRead) {
   EXPECT_TRUE(reading_bar_of({}, 80, false).find("0 %") != std::string::npos);
 }
 
+TEST(Bar, OfOtherWorkSaysHowMuchIsDone) {
+  const WorkSnapshot at{
+      .what = "evaluating", .unit = "batches", .done = 1200, .total = 3000, .seconds = 4};
+  struct Row {
+    size_t columns;
+    const char* line;
+  };
+  const Row rows[] = {
+      {200, "evaluating  [#########...............]  1,200/3,000 batches  0:00:06 left"},
+      {60, "evaluating  [####......]  1,200/3,000 batches  0:00:06 left"},
+      {48, "evaluating  1,200/3,000 batches  0:00:06 left"},
+      {40, "1,200/3,000 batches  0:00:06 left"},
+      {22, "1,200/3,000 batches"},
+      {0, ""},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(work_bar_of(at, row.columns, false), row.line) << row.columns;
+  for (size_t columns = 1; columns < 300; ++columns) {
+    EXPECT_LT(work_bar_of(at, columns, false).size(), columns);
+  }
+  EXPECT_NE(work_bar_of({.what = "reading"}, 80, false).find("0/0"), std::string::npos);
+}
+
+TEST(Bar, OfWorkIsForTerminalsOnly) {
+  ::testing::internal::CaptureStderr();
+  {
+    WorkProgress bar("evaluating", "batches", 10);
+    for (int64_t i = 0; i < 10; ++i) bar.show(i);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(Wrapped, NoLineHasEightyColumns) {
   EXPECT_EQ(wrapped({}), "");
   EXPECT_EQ(wrapped({"epoch=1", "step=2"}), "epoch=1 step=2");

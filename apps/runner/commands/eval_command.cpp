@@ -7,14 +7,17 @@
 #include <vector>
 
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/report/progress.h"
 #include "apps/runner/report/result_warnings.h"
 #include "apps/runner/run/batches.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
+#include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/run_metadata.h"
 #include "data/series/series_dataset.h"
 #include "data/split.h"
 #include "data/tables/table_targets.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -32,6 +35,16 @@ static data::DatasetPtr rows_with_targets(data::DatasetPtr rows, const DataInfo&
   warn(concat_to_string(file.string(), ": ", missing, missing == 1 ? " row" : " rows",
                         " without a target left out"));
   return std::make_shared<data::Subset>(std::move(rows), known);
+}
+
+// Measures the run's model on all batches, with a bar if that takes longer than a second.
+static Metrics measured(const SavedRun& run, DataLoader& batches) {
+  WorkProgress bar("evaluating", "batches", batches.steps_per_epoch());
+  return evaluate(*run.model, batches, 0, run.config, run.info,
+                  distributed::Communicator::alone(run.device), [&](int64_t number) {
+                    check_stop();
+                    bar.show(number);
+                  });
 }
 
 std::string evaluate_run(const SavedRun& run, const fs::path& file) {
@@ -61,8 +74,7 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
   const std::string weights =
       run.step < 0 ? "" : concat_to_string("weights:         step ", run.step, "\n");
   const std::string decision = threshold_text(run.info.thresholds, run.config, run.info);
-  Metrics metrics = evaluate(*run.model, batches, 0, run.config, run.info,
-                             distributed::Communicator::alone(run.device));
+  Metrics metrics = measured(run, batches);
   metrics.baselines = data::baselines_of(*rows);
   std::string text = concat_to_string(
       weights, decision.empty() ? "" : concat_to_string("threshold:       ", decision, "\n"),
@@ -81,7 +93,10 @@ Command eval_command() {
       describe_overrides(v);
       v("--data", data, "file or folder with labels to use instead of the run's test data");
     }
-    int operator()() const { return print(evaluate_run(open(), data)); }
+    int operator()() const {
+      const SavedRun opened = open();
+      return print(with_status("reading the data", [&] { return evaluate_run(opened, data); }));
+    }
   };
   return command_of<Eval>("eval", "Evaluate a run's model on its test data or on other data",
                           "taper eval runs/d\ntaper eval runs/iris device=cpu --data more.csv");

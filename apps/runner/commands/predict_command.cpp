@@ -4,8 +4,10 @@
 
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/report/progress.h"
 #include "apps/runner/run/batches.h"
 #include "apps/runner/run/host_state.h"
+#include "apps/runner/run/log_sink.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/shape_ops.h"
@@ -159,10 +161,12 @@ std::string predict(const SavedRun& run, const fs::path& file) {
   const Loss loss = losses().make(run.config.loss, loss_site(run.info));
   std::string out = header_of(run.info, kept);
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
+  WorkProgress bar("predicting", "samples", rows->size());
   batches.start(0);
   size_t number = 0;  // of the row
   while (const std::optional<Batch> batch = batches.next()) {
     check_stop();
+    bar.show(int64_t(number));
     const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
     for (int64_t i = 0; i < host.size(0); ++i) {
@@ -190,7 +194,10 @@ Command predict_command() {
         "values so far: by default those of the run");
       describe_overrides(v);
     }
-    int operator()() const { return print(predict(open(), file)); }
+    int operator()() const {
+      const SavedRun opened = open();
+      return print(with_status("reading the data", [&] { return predict(opened, file); }));
+    }
   };
   return command_of<Predict>("predict", "Predict rows or images, and print the predictions as CSV",
                              "taper predict runs/iris new.csv > predictions.csv\n"

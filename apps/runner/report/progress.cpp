@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <span>
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "apps/runner/base/process.h"
 #include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/ranks.h"
+#include "data/images/image_set.h"
 #include "data/tables/raw_table.h"
 #include "data/tables/table_report.h"
 #include "framework/base/log.h"
@@ -26,13 +26,6 @@ struct Part {
   int rank;
   std::string text;
 };
-
-// Returns the width of the terminal, or 80 if it is unknown. Reads it each time, because the window
-// may have been resized.
-size_t columns_now() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 // Returns whether the user wants colors (https://no-color.org).
 bool wants_colors() {
@@ -103,7 +96,17 @@ void show_reading(const data::TableReadProgress& now) {
   if (time - reading_since < kMoment || time - reading_shown < kPause) return;
   reading_shown = time;
   const ReadingSnapshot at{now.bytes, now.total_bytes, now.rows, seconds_since(reading_since)};
-  show_status_line(reading_bar_of(at, columns_now(), wants_colors()));
+  show_status_line(reading_bar_of(at, terminal_columns(), wants_colors()));
+}
+
+void show_decoding(const data::DecodingProgress& now) {
+  static std::unique_ptr<WorkProgress> work;
+  if (now.done == 0 || !work) {
+    work.reset();
+    work = std::make_unique<WorkProgress>("reading", "images", now.total);
+  }
+  work->show(now.done);
+  if (now.done >= now.total) work.reset();
 }
 
 }  // namespace
@@ -149,13 +152,45 @@ std::string reading_bar_of(const ReadingSnapshot& at, size_t columns, bool has_c
                  at.bytes, at.total_bytes, columns, has_colors);
 }
 
+std::string work_bar_of(const WorkSnapshot& at, size_t columns, bool has_colors) {
+  const double left = at.done > 0 ? at.seconds / double(at.done) * double(at.total - at.done) : 0;
+  return line_of({{3, at.what},
+                  {5, std::string(kMinBar, ' ')},
+                  {1, fmt::format("{}/{} {}", data::with_separators(at.done),
+                                  data::with_separators(at.total), at.unit)},
+                  {2, time_left(std::llround(left))}},
+                 at.done, at.total, columns, has_colors);
+}
+
+WorkProgress::WorkProgress(const std::string& what, const std::string& unit, int64_t total)
+    : is_bar_(owns_process() && !is_later_rank() && has_status_line()),
+      at_{.what = what, .unit = unit, .total = total} {}
+
+WorkProgress::~WorkProgress() {
+  if (is_shown_) clear_status_line();
+}
+
+void WorkProgress::show(int64_t done) {
+  constexpr auto kMoment = std::chrono::milliseconds(1000), kPause = std::chrono::milliseconds(100);
+  const Clock::time_point now = Clock::now();
+  if (!is_bar_ || now - start_ < kMoment || now - last_ < kPause) return;
+  last_ = now;
+  is_shown_ = true;
+  at_.done = std::min(done, at_.total);
+  at_.seconds = seconds_since(start_);
+  show_status_line(work_bar_of(at_, terminal_columns(), wants_colors()));
+}
+
 ReadingProgress::ReadingProgress() : is_bar_(owns_process() && !is_later_rank()) {
-  if (is_bar_) data::set_table_progress(show_reading);
+  if (!is_bar_) return;
+  data::set_table_progress(show_reading);
+  data::set_decoding_progress(show_decoding);
 }
 
 ReadingProgress::~ReadingProgress() {
   if (!is_bar_) return;
   data::set_table_progress(nullptr);
+  data::set_decoding_progress(nullptr);
   clear_status_line();
 }
 
@@ -169,7 +204,7 @@ bool Progress::is_due() const {
 
 void Progress::show(const ProgressSnapshot& at) {
   last_ = Clock::now();
-  if (is_bar_) return show_status_line(bar_of(at, columns_now(), has_colors_));
+  if (is_bar_) return show_status_line(bar_of(at, terminal_columns(), has_colors_));
   std::vector<std::string> parts = {concat_to_string("step=", at.step),
                                     concat_to_string("epoch=", at.epoch)};
   if (at.loss) parts.push_back(fmt::format("loss={:.4g}", *at.loss));

@@ -40,8 +40,35 @@ struct ReadingSnapshot {
 // Returns a line about a table that is being read, in the same way.
 std::string reading_bar_of(const ReadingSnapshot& at, size_t columns, bool has_colors);
 
-// Draws a bar on the terminal of the program while tables are read that take longer than a moment.
-// Only one object may exist at a time.
+// How much of some work is done, such as the batches of an evaluation.
+struct WorkSnapshot {
+  std::string what{}, unit{};  // "evaluating", "batches"
+  int64_t done = 0, total = 0;
+  double seconds = 0;  // since the start
+};
+
+// Returns a line about the work, in the same way.
+std::string work_bar_of(const WorkSnapshot& at, size_t columns, bool has_colors);
+
+// Draws a bar on the terminal of the program for work that takes longer than a second. Without a
+// terminal, on later ranks, and in a host program, it does nothing.
+class WorkProgress {
+ public:
+  WorkProgress(const std::string& what, const std::string& unit, int64_t total);
+  ~WorkProgress();  // removes the bar, also when an exception ends the work
+  WorkProgress& operator=(WorkProgress&&) = delete;  // neither copied nor moved
+  void show(int64_t done);
+
+ private:
+  const bool is_bar_;
+  bool is_shown_ = false;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point last_{};
+  WorkSnapshot at_;
+};
+
+// Draws a bar on the terminal of the program while tables or images are read that take longer than
+// a moment. Only one object may exist at a time.
 class ReadingProgress {
  public:
   ReadingProgress();

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <locale>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "apps/runner/base/process.h"
+#include "apps/runner/report/progress.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/signals.h"
 #include "apps/runner/train/trainer.h"
@@ -37,8 +39,10 @@ std::string Trainer::own_signal() const {
   return stop_.stop_requested() ? "its program" : SignalGuard::received();
 }
 
-std::function<void(int64_t)> Trainer::stop_check() {
-  return [this, start = Clock::now(), exchange_at = int64_t(1)](int64_t batches) mutable {
+std::function<void(int64_t)> Trainer::stop_check(int64_t total) {
+  const auto bar = std::make_shared<WorkProgress>("evaluating", "batches", total);
+  return [this, bar, start = Clock::now(), exchange_at = int64_t(1)](int64_t batches) mutable {
+    bar->show(batches);
     std::string signal = own_signal();
     if (ranks_.size() > 1) {
       if (batches < exchange_at) return;

@@ -284,8 +284,8 @@ Metrics Trainer::measure(DataLoader& batches, int64_t draw, const DataInfo& info
   Evaluator evaluator(config_, info,
                       output_device(*training_.model, config_, info, ranks_.device()));
   if (has_details) evaluator.collect_details(info);
-  return runner::evaluate(*training_.model, batches, draw, config_, info, ranks_, stop_check(),
-                          std::move(evaluator));
+  return runner::evaluate(*training_.model, batches, draw, config_, info, ranks_,
+                          stop_check(batches.steps_per_epoch()), std::move(evaluator));
 }
 
 // Evaluates and logs. All calls that may throw precede begun_.reset(), so that undo() can revert
@@ -397,8 +397,8 @@ void Trainer::test_saved_model(TrainResult& result) {
 
 void Trainer::choose_threshold(TrainResult& result, DataInfo& info) {
   DataLoader batches = validation_batches(config_, data_, ranks_);
-  info.thresholds =
-      choose_thresholds(*training_.model, batches, config_, info, ranks_, stop_check());
+  info.thresholds = choose_thresholds(*training_.model, batches, config_, info, ranks_,
+                                      stop_check(batches.steps_per_epoch()));
   result.thresholds = info.thresholds;
   result.decision = threshold_text(info.thresholds, config_, info);
   log_info(concat_to_string("threshold: ", result.decision));

@@ -158,9 +158,10 @@ class Trainer {
   // other anyway.
   LoopControl loop_control();
   std::string own_signal() const;
-  // Returns the function that an evaluation calls after each batch. Once a rank has received a
-  // signal, it throws Interrupted on all ranks after the same batch.
-  std::function<void(int64_t batches)> stop_check();
+  // Returns the function that an evaluation of `total` batches calls after each batch. It draws a
+  // bar if the evaluation takes longer than a second. Once a rank has received a signal, it throws
+  // Interrupted on all ranks after the same batch.
+  std::function<void(int64_t batches)> stop_check(int64_t total);
   bool interval_is_over() const;
 
   // --- checkpoints ---
