@@ -35,7 +35,9 @@ enum class EntryKind { kFolder, kFile, kLeftOut };
 // Counts an entry that no reader accepts.
 EntryKind kind_of(const fs::directory_entry& entry, SkippedFiles& left_out) {
   std::error_code none;
-  if (entry.path().filename().native().starts_with('.')) {
+  // macOS adds the folder __MACOSX to archives.
+  const std::string name = entry.path().filename().native();
+  if (name.starts_with('.') || name == "__MACOSX") {
     left_out.add("hidden");
   } else if (entry.is_directory(none)) {
     return EntryKind::kFolder;

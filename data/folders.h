@@ -40,8 +40,8 @@ using FileFilter = std::function<bool(const std::filesystem::path&)>;
 
 // Lists the files in a folder and below it that `takes` accepts. Links are followed. A folder that
 // is reached on several paths is read once. A link to a folder that contains the link is skipped,
-// so that there is no endless loop. Names that begin with a dot, broken links and other files are
-// skipped and counted. Throws InputError if a folder cannot be read.
+// so that there is no endless loop. Names that begin with a dot, __MACOSX, broken links and other
+// files are skipped and counted. Throws InputError if a folder cannot be read.
 FolderListing files_below(const std::filesystem::path& folder, const FileFilter& takes);
 
 // The folders in a folder, sorted by name. Everything else in it is skipped and counted by the

@@ -33,7 +33,7 @@ struct ImageListing {
   RawTable table{};
   std::vector<ColumnSummary> columns{};
   std::string path_column{};
-  int64_t without_target = 0;                    // rows that are left out
+  int64_t without_target = 0, repeated = 0;      // rows that are left out
   std::vector<std::filesystem::path> missing{};  // files that the table names
 };
 

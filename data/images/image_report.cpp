@@ -131,14 +131,29 @@ std::string labels_text(const ImageView& view) {
   return out;
 }
 
-// Returns what was left out by kind, with commands that convert other formats.
+// Returns what was left out by kind, with commands that convert other formats. A command that
+// converts several of them is shown once.
 std::string left_out_text(const SkippedFiles& files) {
-  std::string out = files.to_text();
+  std::map<std::string, std::vector<std::string>> kinds_of;  // by the command before "*.webp"
   for (const auto& [kind, count] : files.counts()) {
     const std::string command = conversion_command(kind);
-    if (!command.empty()) out += concat_to_string("; ", command, " converts ", kind);
+    if (!command.empty()) kinds_of[command.substr(0, command.find('*'))].push_back(kind);
+  }
+  std::string out = files.to_text();
+  for (const auto& [start, kinds] : kinds_of) {
+    out += concat_to_string("; ", conversion_command(kinds[0]), " converts ", kinds[0]);
+    for (size_t i = 1; i < kinds.size(); ++i) {
+      out += concat_to_string(i == 1 ? ", and in the same way " : ", ", kinds[i]);
+    }
   }
   return out.empty() ? out : out + "\n";
+}
+
+// Returns a line about rows of the table of labels that are left out; "" if there are none.
+std::string dropped_text(int64_t rows, const char* why) {
+  if (rows == 0) return "";
+  return concat_to_string("dropped: ", with_separators(rows), rows == 1 ? " row" : " rows", why,
+                          "\n");
 }
 
 std::string broken_text(const ImageView& view) {
@@ -169,11 +184,8 @@ std::string report_of(const ImageView& view) {
   std::string out = first_line(view) + labels_text(view);
   if (!view.listing.note.empty()) out += concat_to_string("parts: ", view.listing.note, "\n");
   out += left_out_text(view.listing.left_out);
-  if (view.listing.without_target > 0) {
-    out += concat_to_string("dropped: ", with_separators(view.listing.without_target),
-                            view.listing.without_target == 1 ? " row" : " rows",
-                            " without a target\n");
-  }
+  out += dropped_text(view.listing.without_target, " without a target");
+  out += dropped_text(view.listing.repeated, " with the file of an earlier row");
   out += broken_text(view) + samples_text(view) + "split: ";
   const auto count = [&](Part part) {
     return with_separators(std::ssize(view.parts[size_t(part)]));

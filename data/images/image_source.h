@@ -67,8 +67,9 @@ struct ImageSplit {
 };
 
 // The data type `images`. `path` has a folder of PNG and JPEG files for each class. If it has the
-// folders train/ and one of val/ (valid/, validation/) and test/, these are the parts. If there is
-// no test/, val/ is the test part. With `labels`, a table names the files and their labels.
+// folders train/ (training/) and one of val/ (valid/, validation/) and test/ (testing/), in upper
+// or lower case, these are the parts. If there is no test/, val/ is the test part. With `labels`,
+// a table names the files and their labels.
 struct Images {
   struct NormalizeValues {
     enum class Value : uint8_t { kAuto, kImagenet, kNone };

@@ -230,11 +230,12 @@ TEST_F(ImageSource, FoldersAreDividedByClassIntoThreeParts) {
     const std::vector<int64_t> y = part->get(arange(part->size())).targets.to_vector<int64_t>();
     EXPECT_EQ(std::ranges::count(y, 0), part->size() / 2);
   }
+  constexpr const char* kLeftOut =
+      "left out: 2 .webp, 1 .txt; `apt install imagemagick; mogrify -format png *.webp` converts "
+      ".webp\n";
   for (const char* line :
        {": 240 images, 2 classes, 8x8, read in ", "  class  training  validation  test\n",
-        "  cat          84          12    24\n",
-        "left out: 2 .webp, 1 .txt; `apt install imagemagick; mogrify -format png *.webp` converts "
-        ".webp\n",
+        "  cat          84          12    24\n", kLeftOut,
         "samples: 8x8 RGB, cut to the middle, normalized by the training images\n",
         "split: 168 training, 24 validation, 48 test, stratified by class, seed 0"}) {
     EXPECT_TRUE(contains(data.report, line)) << data.report;
@@ -252,6 +253,102 @@ TEST_F(ImageSource, FoldersAreDividedByClassIntoThreeParts) {
   other.split.test = "1e-9";
   EXPECT_TRUE(contains(refusal_of<OptionError>([&] { (void)other.load(1); }),
                        "240 images to train and 0 to test"));
+}
+
+TEST_F(ImageSource, FoldersOfPartsAreRecognizedInTheFormsThatPeopleHave) {
+  struct Row {
+    Names folders;  // each with the classes cat and dog
+    Names plain;    // each with images and no class folders
+    std::string note;
+    int64_t train, validation, test;
+  };
+  const Row rows[] = {
+      {{"train"}, {}, "parts: train/ to train\n", 10, 0, 2},
+      {{"train", "test"}, {}, "parts: train/ to train, test/ to test\n", 12, 0, 12},
+      {{"Train", "Test"}, {}, "parts: Train/ to train, Test/ to test\n", 12, 0, 12},
+      {{"TRAINING", "Validation", "testing"},
+       {},
+       "parts: TRAINING/ to train, Validation/ to validate, testing/ to test\n",
+       12,
+       12,
+       12},
+      {{"train", "val"}, {}, "parts: train/ to train, val/ to test\n", 12, 0, 12},
+      {{"train"},
+       {"test"},
+       "parts: train/ to train, not used: test/ (without class folders)\n",
+       10,
+       0,
+       2},
+      {{"train", "val"},
+       {"test"},
+       "parts: train/ to train, val/ to test, not used: test/ (without class folders)\n",
+       12,
+       0,
+       12},
+  };
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    const Row& row = rows[i];
+    const std::string root = concat_to_string("set", i);
+    for (const std::string& part : row.folders) {
+      put_classes(concat_to_string(root, "/", part), 6, {"cat", "dog"});
+    }
+    for (const std::string& part : row.plain) put(concat_to_string(root, "/", part, "/1.png"), 3);
+    const Splits data = images(root).load(0);
+    EXPECT_EQ(data.class_names, (Names{"cat", "dog"})) << row.note;
+    EXPECT_TRUE(contains(data.report, row.note)) << row.note << data.report;
+    EXPECT_EQ(data.train->size(), row.train) << row.note;
+    EXPECT_EQ(data.validation ? data.validation->size() : 0, row.validation) << row.note;
+    EXPECT_EQ(data.test->size(), row.test) << row.note;
+  }
+  // Among other classes, and where it has no folders, `train` is a class.
+  put_classes("vehicles", 6, {"bus", "train"});
+  EXPECT_EQ(images("vehicles").load(0).class_names, (Names{"bus", "train"}));
+}
+
+TEST_F(ImageSource, WhatIsNoClassIsLeftOutOrRefusedWithAHint) {
+  put_classes("zip", 6, {"cat", "dog", "__MACOSX"});
+  write("zip/.DS_Store", "x");
+  const Splits data = images("zip").load(0);
+  EXPECT_EQ(data.class_names, (Names{"cat", "dog"}));
+  EXPECT_TRUE(contains(data.report, "left out: 2 hidden\n")) << data.report;
+  put_classes("outer/photos", 6, {"cat", "dog"});
+  EXPECT_TRUE(contains(refusal_of<DataError>([&] { (void)images("outer").load(0); }),
+                       "there is one class, 'photos', and nothing to learn; did you mean the 2 "
+                       "folders in "));
+  put_classes("one", 6, {"cat"});
+  EXPECT_TRUE(contains(refusal_of<DataError>([&] { (void)images("one").load(0); }),
+                       "one class, 'cat', and nothing to learn; `labels` names a table"));
+  put("flat/1.png", 1);
+  EXPECT_TRUE(contains(refusal_of<InputError>([&] { (void)images("flat").load(0); }),
+                       "has 1 images and no folder for each class; put them in such folders, or "
+                       "name a table of their labels: labels={file: TABLE, target: COLUMN}"));
+}
+
+TEST_F(ImageSource, OneCommandConvertsSeveralFormats) {
+  put_classes("set", 6, {"cat", "dog"});
+  for (const char* name : {"a.webp", "b.gif", "c.bmp", "d.tif", "e.heic"}) {
+    write(concat_to_string("set/cat/", name), "x");
+  }
+  const std::string report = images("set").load(0).report;
+  EXPECT_TRUE(contains(report,
+                       "`apt install imagemagick; mogrify -format png *.bmp` converts .bmp, and in "
+                       "the same way .gif, .tif, .webp"))
+      << report;
+  EXPECT_TRUE(contains(report, "converts .heic")) << report;
+}
+
+TEST_F(ImageSource, TheProgressOfDecodingCountsAllParts) {
+  put_classes("set", 60, {"cat", "dog"});
+  static std::vector<DecodingProgress> seen;
+  seen.clear();
+  set_decoding_progress([](const DecodingProgress& now) { seen.push_back(now); });
+  (void)images("set").load(0);
+  set_decoding_progress(nullptr);
+  ASSERT_GE(seen.size(), 2u);
+  EXPECT_EQ(seen.front().done, 0);
+  EXPECT_EQ(seen.back().done, 120);
+  for (const DecodingProgress& now : seen) EXPECT_EQ(now.total, 120);
+  EXPECT_TRUE(std::ranges::is_sorted(seen, {}, &DecodingProgress::done));
 }
 
 TEST_F(ImageSource, TheOutlineReadsOnlyHeaders) {
@@ -454,6 +551,21 @@ TEST_F(ImageTables, FurtherTablesHaveTheSameColumns) {
   EXPECT_TRUE(
       contains(refusal_of<InputError>([&] { (void)c.more(data, write("z.csv", "x\n1\n")); }),
                "z.csv: there is no column 'id' of file names"));
+}
+
+TEST_F(ImageTables, RowsOfOneFileAreOneSample) {
+  put_table("id,breed", [](int i) { return i % 2 ? "pug" : "beagle"; });
+  const std::string table = read_file(at("labels.csv"), "");
+  write("labels.csv", table + "p3,pug\n./p4.png,beagle\n");
+  const Splits data = config({"breed"}).load(0);
+  EXPECT_EQ(data.train->size() + data.test->size(), 40);
+  EXPECT_TRUE(contains(data.report, "dropped: 2 rows with the file of an earlier row\n"))
+      << data.report;
+  write("labels.csv", table + "p3,beagle\n");
+  const std::string what = refusal_of<DataError>([&] { (void)config({"breed"}).load(0); });
+  EXPECT_TRUE(contains(what, "labels.csv: two rows name ")) << what;
+  EXPECT_TRUE(contains(what, "p3.png, with 'pug' and 'beagle' in column 'breed'; remove one"))
+      << what;
 }
 
 TEST_F(ImageTables, GapsAreCounted) {
