@@ -161,6 +161,14 @@ def series():
     write('series.csv', lines(rows))
 
 
+def parts_of_pictures():
+    for part, count in (('train', 8), ('test', 2)):
+        for label in range(10):
+            for i in range(count):
+                rows = [pixels(3 * 32, label) for _ in range(32)]
+                write('cifar10/%s/class%d/%02d.png' % (part, label, i), png(32, 32, rows))
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
 os.chdir(sys.argv[1])
 for part in (mnist, cifar, images, tables, words, shipped_tables, shipped_texts):
@@ -173,3 +181,5 @@ state = before
 series()
 state = before
 reviews()
+state = before
+parts_of_pictures()

@@ -708,7 +708,8 @@ TEST_F(ConfigTest, VisibleDevicesAreATextThatReadsBack) {
 }
 
 TEST_F(ConfigTest, EveryShippedConfigLoads) {
-  const std::vector<std::string> names = {"digits",
+  const std::vector<std::string> names = {"cifar10",
+                                          "digits",
                                           "digits_cnn",
                                           "housing",
                                           "iris",

@@ -104,10 +104,11 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   const std::string images = write("images", idx);
   for (const char* model :
        {"{type: mlp, hidden: [16], activation: gelu}", "{type: cnn, channels: [4, 8], hidden: 8}",
-        "{type: resnet18, width: 2}",
+        "{type: resnet18, width: 2}", "{type: resnet9, width: 2}",
         "{type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, "
         "batch_norm2d, relu, max_pool2d: 2, flatten, linear: 10]}"}) {
-    const std::string name = concat_to_string("digits_", std::string_view(model).substr(7, 3));
+    const std::string type = std::string(model).substr(7);
+    const std::string name = concat_to_string("digits_", type.substr(0, type.find(',')));
     const SavedRun run = trained(
         name, concat_to_string("data: {type: digits, train_size: 64, test_size: 32}\nmodel: ",
                                model, "\ntrain: {steps: 2, batch_size: 16}\n"));

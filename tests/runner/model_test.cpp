@@ -200,6 +200,7 @@ TEST_F(ModelTest, ReadyModelsFitTheData) {
       // the model of PyTorch's example
       {"{type: cnn}", values({1, 28, 28}, 10), 1199882, "0.weight"},
       {"{type: resnet18, width: 4}", values({3, 32, 32}, 10), 45102, "layer1.0.conv1.weight"},
+      {"{type: resnet9, width: 4}", values({3, 32, 32}, 10), 26340, "layer1.0.weight"},
       {"{type: gpt, n_layer: 1, n_head: 2, n_embd: 8}", text(6), 976,
        "transformer.h.0.attn.c_attn.weight"},
       {"{type: lstm_classifier, embedding_dim: 4, hidden_size: 8}", names, 20 + 448 + 27,
@@ -244,6 +245,7 @@ TEST_F(ModelTest, ShapesThatDoNotFitAreRefusedAtTheLayer) {
       {"{type: mlp}", text(4), {"run.yaml:2:8", "numbers", "tokens"}},
       {"{type: gpt}", values({1, 4, 4}, 3), {"run.yaml:2:8", "text", "[1, 4, 4]"}},
       {"{type: resnet18}", values({5}, 3), {"run.yaml:2:8", "images", "[5]"}},
+      {"{type: resnet9}", values({3, 32, 7}, 3), {"run.yaml:2:8", "images of at least 8 x 8"}},
       {"{type: cnn}", values({1, 5, 5}, 3), {"run.yaml:2:8", "[64, 1, 1]"}},
   };
   for (const WrongModel& row : rows) {

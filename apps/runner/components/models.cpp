@@ -14,6 +14,7 @@
 #include "modules/models/forecaster.h"
 #include "modules/models/gpt.h"
 #include "modules/models/resnet.h"
+#include "modules/models/resnet9.h"
 #include "modules/models/tabular.h"
 #include "modules/models/text_classifiers.h"
 
@@ -222,6 +223,16 @@ ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
   return std::make_unique<ResNet>(resnet18(o));
 }
 
+ModulePtr resnet9_of(ResNet9Options o, const ModelSite& at) {
+  const Shape in = at.data.input_shape, out = at.data.output_shape();
+  check(in.size() == 3 && out.size() == 1 && std::min(in[1], in[2]) >= 8, at,
+        "images of at least 8 x 8 pixels");
+  o.num_classes = out[0];
+  o.in_channels = in[0];
+  o.device = at.device;
+  return std::make_unique<ResNet9>(o);
+}
+
 ModulePtr gpt(GPTOptions o, const ModelSite& at) {
   const DataInfo& data = at.data;
   const Shape in = data.input_shape;
@@ -299,6 +310,7 @@ constexpr Models::Entry kModels[] = {
     {"cnn", Models::of<CnnSpec>},
     {"convnet", Models::of<ConvNetSpec>},
     {"resnet18", Models::of<ResNetOptions, resnet18_of>},
+    {"resnet9", Models::of<ResNet9Options, resnet9_of>},
     {"gpt", Models::of<GPTOptions, gpt>},
     {"bag_classifier",
      Models::of<BagClassifierOptions, text_classifier<BagClassifier, BagClassifierOptions>>},
