@@ -24,6 +24,10 @@ class Sampler {
   }
 };
 
+// Returns the generator of an epoch. Its streams are far from the consecutive streams that
+// initialization and dropout use.
+Generator draws_of(uint64_t seed, int64_t epoch);
+
 // Rows 0, step, 2 * step, and so on.
 class SequentialSampler : public Sampler {
  public:
@@ -46,27 +50,6 @@ class RandomSampler : public Sampler {
 
  private:
   int64_t rows_, replaced_;
-  uint64_t seed_;
-};
-
-// Batches of samples of similar length, so that they need little padding: each sample once, in a
-// different order every epoch. The samples are shuffled and divided into groups of at most 50
-// batches and at most a quarter of the samples. Each group is sorted by length and divided into
-// batches, and the batches of all groups are shuffled. The samples after the last complete batch
-// are drawn from all. batch_lengths() returns the length of the longest sample in each batch.
-class LengthGroupedSampler : public Sampler {
- public:
-  // lengths: of each sample. Throws ValueError for a batch size below 1.
-  LengthGroupedSampler(std::vector<int64_t> lengths, int64_t batch_size, uint64_t seed);
-  int64_t size() const override { return std::ssize(lengths_); }
-  Tensor order(int64_t epoch, Device device) const override;
-  std::vector<int64_t> batch_lengths(int64_t epoch, int64_t batch_size) const override;
-
- private:
-  std::vector<int64_t> rows_of(int64_t epoch) const;
-
-  std::vector<int64_t> lengths_;
-  int64_t batch_size_;
   uint64_t seed_;
 };
 

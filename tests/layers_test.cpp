@@ -50,8 +50,8 @@ const std::vector<FolderOrder> kOrders = {
     {"data", {"tokenizers", ".", "tables", "images", "series", "text"}},
     {"data/tables", {"reading", "."}},
     {"apps/runner",
-     {"base", "config", "components", "settings", "encodings", "run", "memory", "report", "train",
-      "many", "gate", "programs", "commands", "."}},
+     {"base", "config", "components", "settings", "encodings", "evaluation", "run", "memory",
+      "report", "train", "many", "gate", "programs", "commands", "."}},
 };
 
 struct Include {

@@ -9,6 +9,7 @@
 #include "data/folders.h"
 #include "data/loader.h"
 #include "data/tables/table_report.h"
+#include "data/text/length_sampler.h"
 #include "data/text/text_folder.h"
 #include "data/text/token_files.h"
 #include "data/tokenizers/bpe.h"

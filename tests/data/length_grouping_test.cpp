@@ -8,6 +8,7 @@
 
 #include "data/loader.h"
 #include "data/text/labeled_text.h"
+#include "data/text/length_sampler.h"
 #include "framework/factory/factories.h"
 #include "tests/data_files.h"
 #include "tests/testing.h"

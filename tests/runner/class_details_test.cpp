@@ -1,5 +1,5 @@
 // The details of an evaluation, compared with their definitions and with the metrics of the run.
-#include "apps/runner/run/class_details.h"
+#include "apps/runner/evaluation/class_details.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/run_config.h"
 #include "framework/base/log.h"
 #include "tests/runner/run_process.h"

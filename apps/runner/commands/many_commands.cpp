@@ -7,7 +7,7 @@
 #include "apps/runner/many/sweep.h"
 #include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/run_metadata.h"
-#include "apps/runner/settings/short_forms.h"
+#include "apps/runner/settings/data_path.h"
 
 namespace taper::v0::runner {
 namespace {

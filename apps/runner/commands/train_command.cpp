@@ -12,7 +12,7 @@
 #include "apps/runner/run/log_sink.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_metadata.h"
-#include "apps/runner/settings/short_forms.h"
+#include "apps/runner/settings/data_path.h"
 #include "apps/runner/train/train.h"
 #include "apps/runner/train/validate.h"
 #include "framework/base/log.h"

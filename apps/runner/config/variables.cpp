@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::string_view kEnvironment = "env:";
 
+// Returns a map's child with that key, or the item of a list with that number; null if there is
+// none.
 Node* child_of(Node& node, const std::string& key) {
   if (node.kind == Node::Kind::kSequence) {
     std::size_t i = 0;
     const bool is_index = parse_number(key, i) == std::errc() && i < node.children.size();
     return is_index ? &node.children[i] : nullptr;
   }
-  const auto found = std::ranges::find(node.children, key, &Node::key);
-  return found == node.children.end() ? nullptr : &*found;
+  return node.find(key);
 }
 
 class Replacer {

@@ -304,9 +304,21 @@ std::string report(std::vector<Problem> problems) {
   return concat_to_string(out, "\nand ", problems.size() - kShownProblems, " more");
 }
 
+Node Node::entry(std::string key, std::string word) {
+  return {.kind = Kind::kScalar, .text = std::move(word), .key = std::move(key)};
+}
+
+Node Node::map(std::string key, std::vector<Node> children) {
+  return {.kind = Kind::kMap, .key = std::move(key), .children = std::move(children)};
+}
+
 const Node* Node::find(std::string_view name) const {
   const auto found = std::ranges::find(children, name, &Node::key);
   return found == children.end() ? nullptr : &*found;
+}
+
+Node* Node::find(std::string_view name) {
+  return const_cast<Node*>(std::as_const(*this).find(name));
 }
 
 std::shared_ptr<const Source> source_of(std::string_view text, Source about) {

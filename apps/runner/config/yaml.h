@@ -65,8 +65,14 @@ struct Node {
   Place key_place{};             // equal to `place` if there is no key
   std::vector<Node> children{};  // in the order of the text
 
+  // Return a child of a map, `key: word` or a map of its own. They have no position in a file,
+  // because no file contains them.
+  static Node entry(std::string key, std::string word);
+  static Node map(std::string key, std::vector<Node> children);
+
   // Returns the child with that key, or null.
   const Node* find(std::string_view name) const;
+  Node* find(std::string_view name);
 };
 
 struct Document {

@@ -10,9 +10,9 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/json_reader.h"
+#include "apps/runner/evaluation/class_details.h"
+#include "apps/runner/evaluation/evaluation_file.h"
 #include "apps/runner/report/curves.h"
-#include "apps/runner/run/class_details.h"
-#include "apps/runner/run/evaluation_file.h"
 #include "apps/runner/run/run_directory.h"
 #include "apps/runner/run/run_metadata.h"
 

@@ -9,7 +9,7 @@
 
 #include "apps/runner/components/components.h"
 #include "apps/runner/components/tables.h"
-#include "apps/runner/run/class_details.h"
+#include "apps/runner/evaluation/class_details.h"
 #include "apps/runner/settings/run_config.h"
 #include "data/metrics.h"
 #include "framework/distributed/communicator.h"

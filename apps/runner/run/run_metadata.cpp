@@ -9,7 +9,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/settings/short_forms.h"
+#include "apps/runner/settings/data_path.h"
 #include "framework/base/cancel.h"
 #include "framework/host/thread_pool.h"
 

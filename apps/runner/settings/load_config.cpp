@@ -12,6 +12,7 @@
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/variables.h"
+#include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/other_tools.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/settings/short_forms.h"

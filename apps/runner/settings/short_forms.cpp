@@ -10,6 +10,7 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/tables.h"
 #include "apps/runner/config/schema.h"
+#include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/run_config.h"
 #include "framework/base/log.h"
 
@@ -18,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Kind = Node::Kind;
-
-Node* child_of(Node& map, std::string_view key) {
-  const auto found = std::ranges::find(map.children, key, &Node::key);
-  return found == map.children.end() ? nullptr : &*found;
-}
 
 bool is_word(const Node& node, std::string_view word) {
   return node.kind == Kind::kScalar && !node.is_quoted && node.text == word;
@@ -40,23 +36,15 @@ void wrap(Node& value, const std::string& key) {
            .children = {std::move(inner)}};
 }
 
-// Returns `key: word`. It has no position in a file, because no file contains it.
-Node entry(std::string key, std::string word) {
-  return {.kind = Kind::kScalar, .text = std::move(word), .key = std::move(key)};
-}
-Node map_of(std::string key, std::vector<Node> children) {
-  return {.kind = Kind::kMap, .key = std::move(key), .children = std::move(children)};
-}
-
 // Replaces a map of learning rates as the value of `lr` by the keys lr_by_part and lr, which is the
 // rate of the pattern "*".
 void expand_rates(Node& optimizer) {
-  Node* lr = child_of(optimizer, "lr");
+  Node* lr = optimizer.find("lr");
   if (lr == nullptr || lr->kind != Kind::kMap) return;
   std::erase_if(optimizer.children, [](const Node& n) { return n.key == "lr_by_part"; });
-  lr = child_of(optimizer, "lr");
+  lr = optimizer.find("lr");
   lr->key = "lr_by_part";
-  Node* rest = child_of(*lr, "*");
+  Node* rest = lr->find("*");
   if (rest == nullptr) return;
   Node of_rest = *rest;
   of_rest.key = "lr";
@@ -81,7 +69,7 @@ void expand(const Field& field, Node& value) {
 
 void expand(const Schema& schema, Node& map) {
   for (const Field& field : schema.fields) {
-    if (Node* value = child_of(map, field.name)) expand(field, *value);
+    if (Node* value = map.find(field.name)) expand(field, *value);
   }
 }
 
@@ -109,22 +97,23 @@ Node training_of_table(const Node& data) {
     bytes += none ? 0 : size;
   }
   const bool is_small = bytes <= kSmall;
-  return map_of("train", {entry("epochs", is_small ? "100" : "50"),
-                          entry("batch_size", is_small ? "32" : "256"),
-                          map_of("early_stopping", {entry("patience", is_small ? "20" : "5")})});
+  return Node::map("train",
+                   {Node::entry("epochs", is_small ? "100" : "50"),
+                    Node::entry("batch_size", is_small ? "32" : "256"),
+                    Node::map("early_stopping", {Node::entry("patience", is_small ? "20" : "5")})});
 }
 
 // Returns the default of `train` for series.
 Node training_of_series() {
-  return map_of("train", {entry("epochs", "50"), entry("batch_size", "64"),
-                          map_of("early_stopping", {entry("patience", "8")})});
+  return Node::map("train", {Node::entry("epochs", "50"), Node::entry("batch_size", "64"),
+                             Node::map("early_stopping", {Node::entry("patience", "8")})});
 }
 
 // Returns the default of `train` for texts with a class or value each. Their words are soon learned
 // by heart.
 Node training_of_texts() {
-  return map_of("train", {entry("epochs", "30"), entry("batch_size", "32"),
-                          map_of("early_stopping", {entry("patience", "5")})});
+  return Node::map("train", {Node::entry("epochs", "30"), Node::entry("batch_size", "32"),
+                             Node::map("early_stopping", {Node::entry("patience", "5")})});
 }
 
 // Adds the defaults of a language model to those of a config without `train`: a training that gets
@@ -132,12 +121,13 @@ Node training_of_texts() {
 void add_language_defaults(const Node& root, std::vector<Node>& out) {
   if (root.find("model") == nullptr) {
     for (const auto& [key, value] : {std::pair("n_layer", "4"), {"n_head", "4"}, {"n_embd", "128"}})
-      out[0].children.push_back(entry(key, value));
+      out[0].children.push_back(Node::entry(key, value));
   }
-  out.push_back(map_of("schedule", {entry("type", "cosine")}));
-  out.push_back(map_of(
-      "train", {entry("steps", "1000"), entry("batch_size", "16"), entry("eval_every", "100"),
-                entry("eval_batches", "10"), entry("sample_every", "200")}));
+  out.push_back(Node::map("schedule", {Node::entry("type", "cosine")}));
+  out.push_back(
+      Node::map("train", {Node::entry("steps", "1000"), Node::entry("batch_size", "16"),
+                          Node::entry("eval_every", "100"), Node::entry("eval_batches", "10"),
+                          Node::entry("sample_every", "200")}));
 }
 
 // Returns whether the config leaves the optimizer to the default, or gives options of that one.
@@ -152,8 +142,8 @@ constexpr const char* kOldImages = "images with data.root";
 
 // Returns the default of `train` for folders of images.
 Node training_of_images() {
-  return map_of("train", {entry("epochs", "30"), entry("batch_size", "32"),
-                          map_of("early_stopping", {entry("patience", "10")})});
+  return Node::map("train", {Node::entry("epochs", "30"), Node::entry("batch_size", "32"),
+                             Node::map("early_stopping", {Node::entry("patience", "10")})});
 }
 
 // Returns whether the config asks for no validation part, without which no run stops early.
@@ -176,13 +166,13 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
                             : data_type == "text"                        ? "gpt"
                             : std::ranges::count(kImages, data_type) > 0 ? "cnn"
                                                                          : "mlp";
-  std::vector<Node> out = {map_of("model", {entry("type", model)}),
-                           map_of("optimizer", {entry("type", "adamw")})};
-  if (is_text && has_adamw(root)) out.back().children.push_back(entry("lr", "0.005"));
+  std::vector<Node> out = {Node::map("model", {Node::entry("type", model)}),
+                           Node::map("optimizer", {Node::entry("type", "adamw")})};
+  if (is_text && has_adamw(root)) out.back().children.push_back(Node::entry("lr", "0.005"));
   const bool is_bare = data_type == "text" && root.find("train") == nullptr;
   if (is_bare) add_language_defaults(root, out);
   if (!is_table && !is_series && !is_text && !is_folder) return out;
-  out.push_back(map_of("schedule", {entry("type", "cosine")}));
+  out.push_back(Node::map("schedule", {Node::entry("type", "cosine")}));
   out.push_back(is_table    ? training_of_table(data)
                 : is_series ? training_of_series()
                 : is_text   ? training_of_texts()
@@ -191,7 +181,7 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
     std::erase_if(out.back().children, [](const Node& n) { return n.key == "early_stopping"; });
   }
   // Few large errors, as of a holiday, must not determine the weights.
-  if (is_series) out.push_back(map_of("loss", {entry("type", "huber")}));
+  if (is_series) out.push_back(Node::map("loss", {Node::entry("type", "huber")}));
   return out;
 }
 
@@ -200,7 +190,7 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
 void add_missing(Node& given, const Node& section, bool adds_types) {
   const bool has_length = given.find("epochs") != nullptr || given.find("steps") != nullptr;
   for (const Node& child : section.children) {
-    Node* own = child_of(given, child.key);
+    Node* own = given.find(child.key);
     if (own != nullptr) {
       if (own->kind == Kind::kMap) add_missing(*own, child, adds_types);
       continue;
@@ -213,7 +203,7 @@ void add_missing(Node& given, const Node& section, bool adds_types) {
 
 // Adds the default `section` if the config lacks it, and otherwise what the config's section lacks.
 void add_default(Node& root, Node section, bool adds_types) {
-  Node* given = child_of(root, section.key);
+  Node* given = root.find(section.key);
   if (given == nullptr || given->kind == Kind::kNull) {
     std::erase_if(root.children, [&](const Node& n) { return n.key == section.key; });
     root.children.push_back(std::move(section));
@@ -240,9 +230,9 @@ bool move_to(Node& data, const std::string& path, Node value) {
   Node* map = &data;
   if (dot != std::string::npos) {
     const std::string section = path.substr(0, dot);
-    map = child_of(data, section);
+    map = data.find(section);
     if (map == nullptr) {
-      data.children.push_back(map_of(section, {}));
+      data.children.push_back(Node::map(section, {}));
       map = &data.children.back();
       map->place = value.place;
       map->key_place = value.key_place;
@@ -268,7 +258,7 @@ void replace_key(Node& data, const OldKey& key, std::vector<Problem>& problems) 
 // Replaces `missing: mean` and `missing: refuse` by the strategy for numbers, and removes
 // `categories`.
 void replace_values(Node& data) {
-  Node* missing = child_of(data, "missing");
+  Node* missing = data.find("missing");
   if (missing != nullptr && (is_word(*missing, "mean") || is_word(*missing, "refuse"))) {
     const std::string old = missing->text;
     missing->text = old == "mean" ? "median" : old;
@@ -276,7 +266,7 @@ void replace_values(Node& data) {
     warn(concat_to_string("data.missing: ", old, " is an old form of data.missing.numbers: ",
                           old == "mean" ? "median" : "refuse"));
   }
-  if (child_of(data, "categories") == nullptr) return;
+  if (data.find("categories") == nullptr) return;
   std::erase_if(data.children, [](const Node& n) { return n.key == "categories"; });
   warn(
       "data.categories has no effect on a table, whose columns of words are categories; "
@@ -292,15 +282,17 @@ void replace_old_keys(Node& data, std::vector<Problem>& problems) {
 // Replaces `root` of images, which earlier versions had instead of `path`. They are divided and
 // read as they were then, so that saved runs keep their test part.
 bool replace_old_images(Node& root, Node& data, std::vector<Problem>& problems) {
-  if (child_of(data, "root") == nullptr) return false;
+  if (data.find("root") == nullptr) return false;
   constexpr OldKey kKeys[] = {
       {"root", "path"}, {"test_root", "split.test"}, {"test_fraction", "split.test"}};
   for (const OldKey& key : kKeys) replace_key(data, key, problems);
   const Node* seed = root.find("seed");
-  Node split = map_of("split", {entry("validation", "0"), entry("seed", seed ? seed->text : "0")});
+  Node split = Node::map(
+      "split", {Node::entry("validation", "0"), Node::entry("seed", seed ? seed->text : "0")});
   const Node defaults =
-      map_of("data", {entry("size", "64"), entry("grey", "false"), entry("fit", "squash"),
-                      entry("normalize", "none"), entry("broken", "0"), std::move(split)});
+      Node::map("data", {Node::entry("size", "64"), Node::entry("grey", "false"),
+                         Node::entry("fit", "squash"), Node::entry("normalize", "none"),
+                         Node::entry("broken", "0"), std::move(split)});
   add_missing(data, defaults, false);
   return true;
 }
@@ -315,10 +307,10 @@ bool is_complete(const Node& data) {
 // Replaces `transforms: auto` by a list of one, and removes `transforms: none`, null and []. Image
 // files have `auto` if nothing is given.
 void complete_transforms(Node& data, bool are_image_files) {
-  Node* found = child_of(data, "transforms");
+  Node* found = data.find("transforms");
   if (found == nullptr) {
     if (!are_image_files || is_complete(data)) return;
-    data.children.push_back(entry("transforms", "auto"));
+    data.children.push_back(Node::entry("transforms", "auto"));
     found = &data.children.back();
   }
   const bool is_empty = found->kind == Kind::kNull || is_word(*found, "none") ||
@@ -362,16 +354,16 @@ void expand_target(Node& target, std::vector<Node>& logs, std::vector<Problem>& 
 // Expands the forms of a table's targets and of `balance: {yes: 3, no: 1}`.
 void expand_table(Node& data, std::vector<Problem>& problems) {
   std::vector<Node> logs;
-  Node* const target = child_of(data, "target");
+  Node* const target = data.find("target");
   if (target != nullptr) expand_target(*target, logs, problems);
   if (target != nullptr && target->kind == Kind::kSequence) {
     for (Node& each : target->children) expand_target(each, logs, problems);
   }
-  Node* const balance = child_of(data, "balance");
+  Node* const balance = data.find("balance");
   const bool is_map = balance != nullptr && balance->kind == Kind::kMap;
   if (is_map && data.find("class_weights") == nullptr) balance->key = "class_weights";
   if (logs.empty()) return;
-  Node list = map_of("log_targets", std::move(logs));
+  Node list = Node::map("log_targets", std::move(logs));
   list.kind = Kind::kSequence;
   list.place = list.key_place = list.children[0].place;
   if (data.find("log_targets") != nullptr) {
@@ -392,7 +384,7 @@ void infer_type(Node& data) {
   if (type == "table" && data.find("text") != nullptr) type = "labeled_text";
   const bool has_path = data.find("path") != nullptr;
   if (type.empty() || (!has_path && type != "table")) return;
-  Node added = entry("type", type);
+  Node added = Node::entry("type", type);
   added.place = data.place;
   added.key_place = data.key_place;
   data.children.insert(data.children.begin(), std::move(added));
@@ -402,18 +394,18 @@ void infer_type(Node& data) {
 
 void expand_sections(Node& root) {
   if (root.kind != Kind::kMap) return;
-  Node* data = child_of(root, "data");
+  Node* data = root.find("data");
   const bool is_path =
       data != nullptr && data->kind == Kind::kScalar && !data_type_of(data->text).empty();
   if (is_path) wrap(*data, "path");
   RunConfig scratch;
   expand(describe(scratch), root);
-  if (Node* optimizer = child_of(root, "optimizer")) expand_rates(*optimizer);
+  if (Node* optimizer = root.find("optimizer")) expand_rates(*optimizer);
 }
 
 void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems) {
   if (root.kind != Kind::kMap) return;
-  Node* data = child_of(root, "data");
+  Node* data = root.find("data");
   if (data == nullptr) return;
   infer_type(*data);
   const Node* type = data->find("type");
@@ -428,80 +420,6 @@ void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems
   for (Node& section : default_sections(kind, *data, root)) {
     add_default(root, std::move(section), adds_types);
   }
-}
-
-// Returns the name of a file in lower case, without the extension of a compressed file.
-static std::string name_without_compression(const fs::path& path) {
-  std::string name = folded(path.filename().string());
-  for (const std::string_view packed : {".gz", ".zst"}) {
-    if (name.ends_with(packed)) name.resize(name.size() - packed.size());
-  }
-  return name;
-}
-
-// Returns whether the first file in a folder, or in the first folders below it, is a text.
-static bool has_texts(const fs::path& folder) {
-  constexpr int kMostLevels = 3;
-  std::error_code none;
-  fs::path here = folder;
-  for (int level = 0; level < kMostLevels; ++level) {
-    std::vector<fs::path> folders;
-    for (const auto& entry : fs::directory_iterator(here, none)) {
-      const std::string name = entry.path().filename().string();
-      if (entry.is_directory(none)) folders.push_back(entry.path());
-      if (!entry.is_directory(none) && !name.starts_with('.') && level > 0) {
-        return name_without_compression(name).ends_with(".txt");
-      }
-    }
-    if (folders.empty()) return false;
-    here = *std::ranges::min_element(folders);
-  }
-  return false;
-}
-
-std::string data_type_of(const fs::path& path) {
-  const std::string name = name_without_compression(path);
-  constexpr std::string_view kTables[] = {".csv", ".tsv", ".jsonl", ".zip", ".parquet", ".xlsx"};
-  const auto ends_name = [&](std::string_view end) { return name.ends_with(end); };
-  if (std::ranges::any_of(kTables, ends_name)) return "table";
-  if (name.ends_with(".txt")) return "text";
-  std::error_code none;
-  if (!fs::is_directory(path, none)) return "";
-  return has_texts(path) ? "labeled_text" : "images";
-}
-
-bool is_data_path(const fs::path& path) {
-  std::error_code none;
-  const bool is_nothing = fs::is_directory(path, none) && fs::is_empty(path, none);
-  return !data_type_of(path).empty() && !is_nothing && !fs::exists(path / "config.yaml", none);
-}
-
-std::string name_of_data(const fs::path& path) {
-  const std::string name = fs::absolute(path).lexically_normal().filename().string();
-  const size_t dot = name.find('.', 1);
-  return name.substr(0, dot);
-}
-
-Node config_of_data(const fs::path& path) {
-  const auto source = std::make_shared<const Source>(
-      Source{.name = concat_to_string("command line: ", path.string()), .number = 0, .lines = {}});
-  const Place place{source};
-  Node value = entry("path", path.string());
-  value.is_quoted = true;
-  Node data = map_of("data", {value}), root = map_of("", {data});
-  for (Node* each : {&root, &root.children[0], &root.children[0].children[0]}) {
-    each->place = each->key_place = place;
-  }
-  return root;
-}
-
-std::string full_override(const std::string& text) {
-  RunConfig scratch;
-  const Schema schema = describe(scratch);
-  const std::string section = text.substr(0, text.find_first_of(".="));
-  const bool is_full =
-      section == "include" || std::ranges::count(schema.fields, section, &Field::name) > 0;
-  return is_full ? text : concat_to_string("data.", text);
 }
 
 }  // namespace taper::v0::runner

@@ -9,8 +9,7 @@
 //   model, optimizer left out          the usual ones for the type of data
 #pragma once
 
-#include <filesystem>
-#include <string>
+#include <vector>
 
 #include "apps/runner/config/yaml.h"
 
@@ -27,22 +26,5 @@ void expand_sections(Node& root);
 // Replaces the keys that a table had as `type: csv`, and logs a warning with the new key for each.
 // If the new key is given, too, adds a problem.
 void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems);
-
-// Returns the type of data in a file or folder: "table", "text", "labeled_text" or "images".
-// Returns
-// "" if its name does not show the type.
-std::string data_type_of(const std::filesystem::path& path);
-
-// Returns whether `taper train PATH` trains on the file or folder itself: it is data, not a config
-// and not the directory of a run.
-bool is_data_path(const std::filesystem::path& path);
-// Returns the name of a run on that data: "titanic" for "data/titanic.csv.gz".
-std::string name_of_data(const std::filesystem::path& path);
-
-// Returns the tree of nodes of a config that trains on the given file or folder of data.
-Node config_of_data(const std::filesystem::path& path);
-// Returns the override with its full key. If a data file is given in place of a config,
-// "target=survived" means "data.target=survived".
-std::string full_override(const std::string& text);
 
 }  // namespace taper::v0::runner

@@ -8,7 +8,7 @@
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
 #include "apps/runner/base/string_utils.h"
-#include "apps/runner/run/evaluation_file.h"
+#include "apps/runner/evaluation/evaluation_file.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/state.h"
 #include "framework/base/log.h"

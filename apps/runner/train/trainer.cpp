@@ -5,11 +5,11 @@
 #include <functional>
 #include <utility>
 
+#include "apps/runner/evaluation/evaluation_file.h"
 #include "apps/runner/memory/memory_estimate.h"
 #include "apps/runner/memory/run_devices.h"
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/run/evaluate.h"
-#include "apps/runner/run/evaluation_file.h"
 #include "apps/runner/run/generate.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/sample_predictions.h"

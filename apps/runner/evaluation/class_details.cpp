@@ -1,4 +1,4 @@
-#include "apps/runner/run/class_details.h"
+#include "apps/runner/evaluation/class_details.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "apps/runner/run/evaluation_file.h"
+#include "apps/runner/evaluation/evaluation_file.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,0 +1,27 @@
+// A file or folder of data in place of a config: `taper train titanic.csv target=survived`.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "apps/runner/config/yaml.h"
+
+namespace taper::v0::runner {
+
+// Returns the type of data in a file or folder: "table", "text", "labeled_text" or "images".
+// Returns "" if its name does not show the type.
+std::string data_type_of(const std::filesystem::path& path);
+
+// Returns whether `taper train PATH` trains on the file or folder itself: it is data, not a config
+// and not the directory of a run.
+bool is_data_path(const std::filesystem::path& path);
+// Returns the name of a run on that data: "titanic" for "data/titanic.csv.gz".
+std::string name_of_data(const std::filesystem::path& path);
+
+// Returns the tree of nodes of a config that trains on the given file or folder of data.
+Node config_of_data(const std::filesystem::path& path);
+// Returns the override with its full key. If a data file is given in place of a config,
+// "target=survived" means "data.target=survived".
+std::string full_override(const std::string& text);
+
+}  // namespace taper::v0::runner
