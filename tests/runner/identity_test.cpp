@@ -193,9 +193,10 @@ TEST_F(Bits, AnyThatFlipsIsRefusedByEveryVerb) {
     write_bytes(run / file, whole);
   }
   EXPECT_EQ(verify(run),
-            concat_to_string("OK  config.yaml, data.json, env.json, exit.json, metrics.jsonl, "
-                             "model.safetensors\nOK  checkpoints/step-00000010\nOK  checkpoints/",
-                             "step-00000005\n"));
+            concat_to_string(
+                "OK  config.yaml, data.json, env.json, evaluation.json, exit.json, "
+                "metrics.jsonl, model.safetensors\nOK  checkpoints/step-00000010\nOK  checkpoints/",
+                "step-00000005\n"));
 }
 
 TEST_F(Bits, CheckpointsAreVerifiedToo) {
