@@ -248,7 +248,9 @@ TEST_F(Serve, RefusesWhatItCannotServe) {
   const RunDirectory::Outcome end =
       at_.taper({"report", "runs", "--serve"}, "export TAPER_HTTP_PLUGIN=/nowhere;");
   EXPECT_EQ(end.code, kExitConfig);
-  EXPECT_TRUE(contains(end.err, "libcpp-httplib-dev")) << end.err;
+  EXPECT_TRUE(contains(end.err, "there is none at /nowhere")) << end.err;
+  EXPECT_TRUE(contains(end.err, has_server() ? "`ninja taper_http`" : "libcpp-httplib-dev"))
+      << end.err;
 }
 
 TEST_F(Serve, APortThatIsInUseIsNamed) {

@@ -39,14 +39,24 @@ std::vector<fs::path> places_of_plugin() {
   return out;
 }
 
+// Returns what to do about a plugin that is in none of these places.
+std::string advice_for_missing_plugin(const std::vector<fs::path>& places) {
+#ifdef TAPER_WITH_HTTP
+  constexpr const char* kAdvice = "`ninja taper_http` in the build folder builds it";
+#else
+  constexpr const char* kAdvice =
+      "this program was built without cpp-httplib, so install libcpp-httplib-dev (Debian) and "
+      "build again";
+#endif
+  return concat_to_string("--serve needs the plugin taper_http.so, and there is none at ",
+                          places.front().string(), ": ", kAdvice,
+                          ", or write the report to a file without --serve");
+}
+
 const HttpPlugin& http_plugin() {
-  constexpr const char* kMissing =
-      "--serve needs cpp-httplib, with which this program was not built: install "
-      "libcpp-httplib-dev "
-      "(Debian) and build again, or write the report to a file without --serve";
   const std::vector<fs::path> places = places_of_plugin();
   const auto found = std::ranges::find_if(places, [](const fs::path& p) { return fs::exists(p); });
-  require<ConfigError>(found != places.end(), kMissing);
+  if (found == places.end()) throw ConfigError(advice_for_missing_plugin(places));
   void* library = ::dlopen(found->c_str(), RTLD_NOW | RTLD_LOCAL);
   require<ConfigError>(library != nullptr, "cannot load ", found->string(), ": ",
                        library ? "" : ::dlerror(),
