@@ -234,7 +234,7 @@ Tensor eye(IntArg n, IntArg m, TensorOptions options) {
   require(m >= 0, "m must be greater or equal to 0, got ", m);
   Tensor t = make({n, m}, options);
   kernels::fill(t, 0);
-  kernels::fill(view_as(t, {std::min<int64_t>(n, m)}, {m + 1}, 0), 1);
+  if (t.numel() > 0) kernels::fill(view_as(t, {std::min<int64_t>(n, m)}, {m + 1}, 0), 1);
   return finish(t, options);
 }
 

@@ -126,6 +126,12 @@ const Absurd kFactories[] = {
      [](const Tensor& y, int64_t n) { return all(lt(y, n)).item<bool>(); }},
     {"randperm", [](int64_t n) { return randperm(n); }},
     {"eye", [](int64_t n) { return eye(n); }},
+    {"eye, wide", [](int64_t n) { return eye(2, n); }},
+    {"eye, empty", [](int64_t n) { return eye(0, n); }, has_shape([](int64_t n) {
+       return Shape{0, n};
+     })},
+    {"triu_indices", [](int64_t n) { return triu_indices(n, n); }},
+    {"tril_indices", [](int64_t n) { return tril_indices(n, 2); }},
     {"linspace", [](int64_t n) { return linspace(0, 1, n); }},
     {"arange", [](int64_t n) { return arange(n); }},
     {"arange, step", [](int64_t n) { return arange(0, n, n); },
