@@ -11,7 +11,7 @@ namespace taper::v0::runner {
 
 inline constexpr const char* kEvaluationFile = "evaluation.json";
 
-// What was measured.
+// The part of the data and the weights that were measured.
 struct EvaluationPlace {
   std::string split;  // the part of the data: "test" or "validation"
   int64_t step = 0;   // after which the weights were saved

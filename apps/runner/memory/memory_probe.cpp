@@ -17,7 +17,7 @@
 namespace taper::v0::runner {
 namespace {
 
-// Returns the number of the device that a CPU device stands for.
+// Returns the number of the device whose place a CPU device takes in the estimate.
 size_t number_of(Device device) { return device.has_index() ? size_t(device.index()) : 0; }
 
 DeviceBytes bytes_in_use(size_t devices) {

@@ -10,7 +10,7 @@ namespace taper::v0::runner {
 
 // Writes an HTML page about the runs: a table of them, their curves in common charts, the
 // differences of their configs, and for each run its evaluation, sample predictions, config and
-// system. A folder that is not a run stands for all runs below it. The page loads nothing: its
+// system. A folder that is not a run is replaced by all runs below it. The page loads nothing: its
 // style and its script are apps/runner/report/page. A run that is still in progress is shown up to
 // its last complete line. Throws InputError for a directory that is not a run's, and, with file and
 // line, for a damaged file.

@@ -16,7 +16,7 @@ namespace taper::v0::runner {
 // line, for a damaged file.
 std::string run_data(const fs::path& dir, size_t points);
 
-// Returns the object that stands for a run that cannot be read.
+// Returns the object of a run that cannot be read, with the reason.
 std::string unreadable_run_data(const fs::path& dir, const std::string& message);
 
 }  // namespace taper::v0::runner

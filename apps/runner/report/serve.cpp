@@ -63,7 +63,7 @@ const HttpPlugin& http_plugin() {
                        "; --serve needs libcpp-httplib (Debian: libcpp-httplib0.11)");
   const auto get = reinterpret_cast<const HttpPlugin* (*)()>(::dlsym(library, HttpPlugin::kSymbol));
   require<ConfigError>(get != nullptr && get()->version == HttpPlugin::kVersion, found->string(),
-                       " is of another version of Taper: build it anew");
+                       " is of another version of Taper: build it again");
   return *get();
 }
 

@@ -136,8 +136,8 @@ void eigh_gradient(Gradients& g, const Tensor& w, const Tensor& v) {
 
 // --- singular values ---
 
-// Returns the part of the gradient of A that lies in the column space of U and the row space of Vh,
-// as U^T dA V.
+// Returns U^T dA V: the part of the gradient dA within the column space of U and the row space of
+// Vh, in their coordinates.
 Tensor inner_svd_gradient(Gradients& g, const Tensor& u, const Tensor& s, const Tensor& vh) {
   const Tensor &du = g.dy(0), &ds = g.dy(1), &dvh = g.dy(2);
   const Tensor squares = s * s;
