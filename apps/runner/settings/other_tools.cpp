@@ -7,6 +7,7 @@
 
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/schema.h"
+#include "apps/runner/settings/placed_node.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/settings/ultralytics_config.h"
 
@@ -76,27 +77,6 @@ bool is_text(const Node* node) {
   return node != nullptr && node->kind == Kind::kScalar && !node->text.empty();
 }
 
-// Returns a node at the position of another one.
-Node placed(Node node, const Node& at) {
-  node.place = at.place;
-  node.key_place = at.key_place;
-  return node;
-}
-Node word_at(std::string key, std::string text, const Node& at) {
-  return placed({.kind = Kind::kScalar, .text = std::move(text), .key = std::move(key)}, at);
-}
-Node quoted_at(std::string key, std::string text, const Node& at) {
-  Node out = word_at(std::move(key), std::move(text), at);
-  out.is_quoted = true;
-  return out;
-}
-Node map_at(std::string key, std::vector<Node> children, const Node& at) {
-  return placed({.kind = Kind::kMap, .key = std::move(key), .children = std::move(children)}, at);
-}
-Node list_at(std::string key, std::vector<Node> children, const Node& at) {
-  return placed({.kind = Kind::kSequence, .key = std::move(key), .children = std::move(children)},
-                at);
-}
 Node renamed(Node node, std::string key) {
   node.key = std::move(key);
   return node;

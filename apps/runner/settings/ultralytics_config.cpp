@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/runner/base/string_utils.h"
+#include "apps/runner/settings/placed_node.h"
 #include "data/folders.h"
 #include "framework/base/error.h"
 
@@ -20,22 +21,6 @@ constexpr std::string_view kKnown[] = {"path", "train", "val", "test", "names", 
 
 bool has_text(const Node* node) {
   return node != nullptr && node->kind == Kind::kScalar && !node->text.empty();
-}
-
-Node scalar_like(const Node& original, std::string key, std::string text, bool is_quoted = true) {
-  return {.kind = Kind::kScalar,
-          .is_quoted = is_quoted,
-          .place = original.place,
-          .text = std::move(text),
-          .key = std::move(key),
-          .key_place = original.key_place};
-}
-Node map_like(const Node& original, std::string key, std::vector<Node> children) {
-  return {.kind = Kind::kMap,
-          .place = original.place,
-          .key = std::move(key),
-          .key_place = original.key_place,
-          .children = std::move(children)};
 }
 
 class UltralyticsConverter {
@@ -53,17 +38,16 @@ class UltralyticsConverter {
     if (!folder.empty()) check_classes(*train, folder);
     std::vector<Node> data, split;
     if (train != nullptr) {
-      data.push_back(scalar_like(*train, "type", "images", false));
-      data.push_back(scalar_like(*train, "path", folder.string()));
+      data.push_back(word_at("type", "images", *train));
+      data.push_back(quoted_at("path", folder.string(), *train));
     }
     // Without a test part, the weights are chosen on a share of the training part, and `val` is
     // the test.
     const bool has_test = is_given(test);
     if (is_given(val)) add_part(*val, has_test ? "validation" : "test", split);
     if (has_test) add_part(*test, "test", split);
-    if (!split.empty()) data.push_back(map_like(root_, "split", std::move(split)));
-    return map_like(root_, "",
-                    {map_like(train == nullptr ? root_ : *train, "data", std::move(data))});
+    if (!split.empty()) data.push_back(map_at("split", std::move(split), root_));
+    return map_at("", {map_at("data", std::move(data), train == nullptr ? root_ : *train)}, root_);
   }
 
  private:
@@ -103,7 +87,7 @@ class UltralyticsConverter {
 
   void add_part(const Node& part, const char* key, std::vector<Node>& split) {
     const fs::path folder = folder_of(part);
-    if (!folder.empty()) split.push_back(scalar_like(part, key, folder.string()));
+    if (!folder.empty()) split.push_back(quoted_at(key, folder.string(), part));
   }
 
   // Returns the names of a list, or of a map from numbers.
