@@ -106,6 +106,15 @@ struct Pair {
   constexpr bool operator==(const Pair& other) const { return h == other.h && w == other.w; }
 };
 
+// One number for each of three spatial dimensions, written 3 or {3, 5, 7}. The depth comes first.
+struct Triple {
+  int64_t d = 0, h = 0, w = 0;
+  constexpr Triple() = default;
+  template <std::convertible_to<IntArg> T> constexpr Triple(T all) : d(IntArg(all)), h(d), w(d) {}
+  constexpr Triple(IntArg depth, IntArg height, IntArg width) : d(depth), h(height), w(width) {}
+  constexpr bool operator==(const Triple&) const = default;
+};
+
 // Returns "[2, 3]", PyTorch's form of sizes in messages.
 std::string to_string(const Shape& shape);
 

@@ -24,5 +24,6 @@ std::string py(const Shape& sizes) {
   return concat_to_string("(", text, sizes.size() == 1 ? ",)" : ")");
 }
 std::string py(Pair p) { return p.h == p.w ? py(p.h) : py(Shape{p.h, p.w}); }
+std::string py(const Triple& t) { return t == Triple(t.d) ? py(t.d) : py(Shape{t.d, t.h, t.w}); }
 
 }  // namespace taper::v0

@@ -16,8 +16,9 @@ std::string py(int64_t value);
 std::string py(const std::string& text);
 // Formats a tuple: (3,), (2, 3).
 std::string py(const Shape& sizes);
-// Formats one number if both are equal.
+// Format one number if all are equal.
 std::string py(Pair p);
+std::string py(const Triple& t);
 template <class T> std::string py(const std::optional<T>& value) {
   return value ? py(*value) : "None";
 }

@@ -119,7 +119,8 @@ std::string expected(const Field& field, const char* or_same) {
   if (!v->takes_list) return one;
   if (!v->takes_one) return concat_to_string("a list of ", v->size, " numbers");
   if (v->size == 0) return concat_to_string(one, ", or a list of them");
-  return concat_to_string(one, ", or two of them as a list", v->is_word ? or_same : "");
+  return concat_to_string(one, ", or ", v->size == 3 ? "three" : "two", " of them as a list",
+                          v->is_word ? or_same : "");
 }
 
 // Returns the map as YAML on one line, "{a: x, b: y}".
@@ -144,8 +145,9 @@ std::string value_text(const Field& field) {
                                           [](const auto* p) { return concat_to_string(*p); }},
                                each));
   }
-  const bool is_one_pair = v->takes_one && v->size == 2 && words[0] == words[1];
-  return v->takes_list && !is_one_pair ? concat_to_string("[", joined(words), "]") : words[0];
+  const bool is_one_number =
+      v->takes_one && v->size > 0 && std::ranges::count(words, words[0]) == std::ssize(words);
+  return v->takes_list && !is_one_number ? concat_to_string("[", joined(words), "]") : words[0];
 }
 
 std::string closest(const std::string& name, const std::vector<std::string>& known) {

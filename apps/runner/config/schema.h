@@ -53,13 +53,15 @@ struct Value {
   std::function<void()> take_back{};  // removes an optional value; set whenever is_given is
 };
 
-// A pair of sizes, or the word `same` (output of the same size).
-struct Padding {
-  Padding(int64_t both = 0) : size(both) {}
+// Sizes of a padding, a Pair or a Triple, or the word `same` (output of the same size).
+template <class Sizes> struct PaddingOf {
+  PaddingOf(int64_t all = 0) : size(all) {}
 
-  Pair size;
+  Sizes size;
   bool is_same = false;
 };
+using Padding = PaddingOf<Pair>;
+using Padding3d = PaddingOf<Triple>;
 
 template <class T> Value value_of(T& v) {
   return {static_cast<T*>(nullptr), [&v](auto) { return std::vector<Scalar>{&v}; }};
@@ -94,7 +96,11 @@ inline Value value_of(Pair& v) {
   const auto scalars = [&v](auto) { return std::vector<Scalar>{&v.h, &v.w}; };
   return {static_cast<int64_t*>(nullptr), scalars, true, true, 2};
 }
-inline Value value_of(Padding& v) {
+inline Value value_of(Triple& v) {
+  const auto scalars = [&v](auto) { return std::vector<Scalar>{&v.d, &v.h, &v.w}; };
+  return {static_cast<int64_t*>(nullptr), scalars, true, true, 3};
+}
+template <class Sizes> Value value_of(PaddingOf<Sizes>& v) {
   Value out = value_of(v.size);
   out.is_word = &v.is_same;
   return out;

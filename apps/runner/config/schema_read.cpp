@@ -256,7 +256,8 @@ struct Reader {
     const std::string one = expected_of_one(field);
     if (v.takes_one && !(v.takes_list && is_list(node))) {
       const std::string words = v.takes_list ? expected(field, " or 'same'") : one;
-      for (const Scalar& each : v.scalars(1)) {  // a single number sets both values of a pair
+      for (const Scalar& each :
+           v.scalars(1)) {  // a single number sets all values of a pair or triple
         if (!read_scalar_of(field, each, node, path, words)) return;
       }
       return;
