@@ -51,7 +51,7 @@ const std::vector<FolderOrder> kOrders = {
     {"data/tables", {"reading", "."}},
     {"apps/runner",
      {"base", "config", "components", "settings", "encodings", "evaluation", "run", "memory",
-      "report", "train", "many", "gate", "programs", "commands", "."}},
+      "report", "passes", "train", "many", "gate", "programs", "commands", "."}},
 };
 
 struct Include {

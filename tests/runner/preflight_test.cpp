@@ -1,5 +1,5 @@
 // Checks that refuse a run before it begins, and sizes that a run chooses itself.
-#include "apps/runner/train/preflight.h"
+#include "apps/runner/passes/preflight.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/passes/buffer_snapshot.h"
 #include "apps/runner/run/checkpoint.h"
 #include "apps/runner/run/ranks.h"
 #include "apps/runner/run/run_directory.h"
-#include "apps/runner/train/buffer_snapshot.h"
 #include "apps/runner/train/train.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/norm_layers.h"

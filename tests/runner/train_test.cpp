@@ -18,8 +18,8 @@
 #include <sys/ioctl.h>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/passes/bad_tensor.h"
 #include "apps/runner/run/checkpoint.h"
-#include "apps/runner/train/bad_tensor.h"
 #include "autograd/engine.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "framework/factory/factories.h"

@@ -8,8 +8,8 @@
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/components/components.h"
 #include "apps/runner/config/json_reader.h"
+#include "apps/runner/passes/preflight.h"
 #include "apps/runner/settings/placement.h"
-#include "apps/runner/train/preflight.h"
 #include "framework/factory/factories.h"
 #include "modules/layers/norm_layers.h"
 

@@ -4,9 +4,9 @@
 #include <chrono>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/passes/bad_tensor.h"
 #include "apps/runner/settings/autocast.h"
 #include "apps/runner/settings/placement.h"
-#include "apps/runner/train/bad_tensor.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/shape_ops.h"

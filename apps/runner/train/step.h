@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "apps/runner/components/components.h"
+#include "apps/runner/passes/buffer_snapshot.h"
+#include "apps/runner/passes/micro_batches.h"
 #include "apps/runner/run/batches.h"
-#include "apps/runner/train/buffer_snapshot.h"
-#include "apps/runner/train/micro_batches.h"
 #include "apps/runner/train/state.h"
 #include "autograd/step_graph.h"
 

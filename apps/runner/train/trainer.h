@@ -7,18 +7,19 @@
 //     Trainer::run(), for each step               trainer.cpp
 //       batch                                     run/batches.cpp
 //       step: forward, loss, backward, update     step.cpp
-//         for each micro-batch                    micro_batches.cpp (ranks, shards, accumulation)
+//         for each micro-batch                    passes/micro_batches.cpp (ranks, shards,
+//                                                 accumulation)
 //       log                                       log.cpp
 //       evaluate                                  run/evaluate.cpp
 //       checkpoint                                run/checkpoint.cpp, state.cpp
 //       end, if anything requests it              loop_control.cpp
-//     seal: model, exit.json, checksums           trainer.cpp, train.cpp
+//     seal: model, exit.json, checksums           saved_model.cpp, train.cpp
 //
 // How a run ends:
 //
 //   after its last step, or by end_early()        observer, early stopping, limits of TrainOptions
 //   Interrupted, once the step is saved           signal, stop token
-//   Diverged                                      a loss or gradient is not finite
+//   Diverged                                      bad_step.cpp: a loss or gradient is not finite
 //   any other exception                           rescue.cpp saves the last whole step
 #pragma once
 
@@ -137,19 +138,20 @@ class Trainer {
   bool has_ended() const { return !state_.reason.empty(); }
   // Evaluates and logs the metrics. Returns whether this is the best evaluation so far.
   bool evaluate_and_log();
+  // Evaluates the model's weights. draw: the epoch of the loader.
+  Metrics measure(DataLoader& batches, int64_t draw, const DataInfo& info, bool has_details);
   void note_begin(bool is_evaluation);
   // Calls f on the first rank, which writes the files. If f throws, all ranks throw.
   void on_first(const std::function<void()>& f);
 
-  void warn_of_long_steps(int64_t steps);
-
-  // --- losses that are not finite ---
+  // --- bad_step.cpp ---
 
   bool is_overflow(float loss) const;
   // Stops, skips or rolls back, according to train.on_nan.
   void on_bad_step(const Pending& p, int64_t step, float loss, float norm);
   void roll_back();
   void report(const std::string& warning) const;
+  void warn_of_long_steps(int64_t steps);
 
   // --- loop_control.cpp ---
 
@@ -173,6 +175,9 @@ class Trainer {
   void save_ended_by_observer();
   // Returns a checkpoint of this rank's state alone. Not for a sharded optimizer's state.
   Checkpoint checkpoint_of_rank();
+
+  // --- saved_model.cpp ---
+
   // Writes model.safetensors. It gets the best weights if the config asks for them or the data have
   // a validation part, and otherwise the last weights. If averages of the weights exist, the
   // averages are written. Records in the result which weights they are.
@@ -184,8 +189,6 @@ class Trainer {
   // Chooses the threshold for the model's weights on the validation part, which is evaluated again
   // with it. Sets the threshold in `info`.
   void choose_threshold(TrainResult& result, DataInfo& info);
-  // Evaluates the model's weights. draw: the epoch of the loader.
-  Metrics measure(DataLoader& batches, int64_t draw, const DataInfo& info, bool has_details);
   // Writes the details of the saved weights' evaluation to evaluation.json, for the report.
   // Measures them if no evaluation has done so.
   void save_evaluation(const TrainResult& result);

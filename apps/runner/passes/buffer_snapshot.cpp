@@ -1,4 +1,4 @@
-#include "apps/runner/train/buffer_snapshot.h"
+#include "apps/runner/passes/buffer_snapshot.h"
 
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"

@@ -1,4 +1,4 @@
-#include "apps/runner/train/micro_batches.h"
+#include "apps/runner/passes/micro_batches.h"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
-#include "apps/runner/train/preflight.h"
+#include "apps/runner/passes/preflight.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "apps/runner/base/errors.h"
 #include "apps/runner/components/components.h"
+#include "apps/runner/passes/micro_batches.h"
 #include "apps/runner/run/evaluate.h"
 #include "apps/runner/settings/autocast.h"
-#include "apps/runner/train/micro_batches.h"
 #include "autograd/node.h"
 #include "autograd/ops/binary_ops.h"
 #include "framework/factory/factories.h"
