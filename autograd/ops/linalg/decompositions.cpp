@@ -285,9 +285,8 @@ Eigh eigh(const Tensor& a, const EighOptions& options) {
   if (needs_grad({x})) {
     const Tensor outputs[] = {w, v};
     record_many("LinalgEighBackward0", outputs, std::vector<TensorRef>{x},
-                [w = SavedTensor::output(w, 0), v = SavedTensor::output(v, 1)](Gradients& g) {
-                  eigh_gradient(g, w.get(g), v.get(g));
-                });
+                [values = SavedTensor::output(w, 0), vectors = SavedTensor::output(v, 1)](
+                    Gradients& g) { eigh_gradient(g, values.get(g), vectors.get(g)); });
   }
   const Shape batch = batch_of(a);
   return {reshape(w, joined(batch, {x.size(-1)})), from_batch(v, batch)};
