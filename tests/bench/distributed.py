@@ -2,7 +2,7 @@
 alternately on the GPUs of this machine.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
-        [--rounds 5] [--modes best|all] [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
+        [--rounds 5] [--modes best|all|none] [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
         [--python python3] [--json FILE] [NAME ...]
 
 Names: start gpt2 resnet gptchar collectives; by default all.
@@ -27,7 +27,7 @@ with a training on a single GPU. The tables show medians:
 PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph (of the whole step),
 with gradients as views of buckets. By default only modes that were fast before are tried. --modes all
 tries all modes, and copies of gradients (name a single training then, because all of them are in memory
-at the same time). The exit code is 1 if the losses of three steps, with other data on each rank, differ,
+at the same time). --modes none runs no training of PyTorch, to compare variants of Taper. The exit code is 1 if the losses of three steps, with other data on each rank, differ,
 or if Taper's side fails. A failed side is named and left out.
 tests/bench/scaling.py computes a model of the step from the JSON file.
 """
@@ -71,6 +71,9 @@ class Bench:
         command = [self.args.python, os.path.join(HERE, "torch_ranks.py"), *words]
         sides.add(label, command, ranks, self.env)
 
+    def modes(self, name):
+        return {"best": MODES[name], "all": ALL_MODES, "none": []}[self.args.modes]
+
     def starts(self, ranks, model, directory, torch_too):
         """Times from the start of the processes until all ranks have connected, and to the first step.
 
@@ -113,7 +116,7 @@ class Bench:
                     self.taper(sides, f"{n} sharded", n, "--sharded", *reduce, *file, name)
                 if n > 1 and self.args.shards:
                     self.taper(sides, f"{n} tree", n, "--shards", str(self.args.shards), *reduce, *file, name)
-                for mode in MODES[name] if self.args.modes == "best" else ALL_MODES:
+                for mode in self.modes(name):
                     if n > 1 or not mode.endswith("-copies"):
                         self.torch(sides, f"{n} torch {mode}", n, name, mode, directory)
             if reference:
@@ -276,7 +279,7 @@ def parsed():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", type=numbers)
-    parser.add_argument("--modes", choices=["best", "all"], default="best")
+    parser.add_argument("--modes", choices=["best", "all", "none"], default="best")
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
     parser.add_argument("--bucket-mb", type=int)
     parser.add_argument("--shards", type=int)
