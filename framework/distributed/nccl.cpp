@@ -174,7 +174,7 @@ class NcclBackend : public Backend {
   }
 
   std::unique_ptr<Work::Pending> start(Collective call) override {
-    refuse_failed();
+    refuse_failed(call);
     const cuda::DeviceGuard guard(device.index());
     std::vector<Part> widened;
     const bool widens = call.kind <= CollectiveKind::kReduceScatter && call.dtype == kInt16;
@@ -231,7 +231,7 @@ class NcclBackend : public Backend {
 
   std::shared_ptr<Backend> split(int color, int key) override { return split(color, key, options); }
   std::shared_ptr<Backend> split(int color, int key, const CommunicatorOptions& given) {
-    refuse_failed();
+    refuse_failed({.what = "split"});
     const auto split_comm = [comm = comm_, color, key](ncclComm_t* part) {
       return nccl().CommSplit(comm, color, key, part, nullptr);
     };
@@ -240,7 +240,7 @@ class NcclBackend : public Backend {
              "all ranks have called it", peers.get(), split_comm);
     return std::make_shared<NcclBackend>(part, device, given);
   }
-  void check() override { refuse_failed(); }
+  void check() override { refuse_failed({.what = "the last collective"}); }
   bool has_failed() { return !watchdog_.failure().text.empty(); }
 
  private:
@@ -279,12 +279,18 @@ class NcclBackend : public Backend {
   // watchdog's reason.
   void check_call(ncclResult_t status, const CollectiveCall& call) {
     if (status == ncclSuccess) return;
-    refuse_failed();
+    refuse_failed(call);
     demand(status, to_string(call));
   }
-  void refuse_failed() {
+  // Throws if the watchdog has found a failure, or if another rank of this host has. That rank
+  // aborts its kernels, which then send arbitrary values and let this rank's calls complete before
+  // its own watchdog finds the failure.
+  void refuse_failed(const CollectiveCall& call) {
     const auto [text, rank_lost] = watchdog_.failure();
     if (!text.empty()) throw RankError(text, rank_lost);
+    const Peers::Late lost = peers->abandoned();
+    if (!lost.text.empty())
+      throw RankError(concat_to_string(to_string(call), ": ", lost.text), lost.rank);
   }
 
   ncclComm_t comm_;

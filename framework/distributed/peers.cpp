@@ -160,6 +160,14 @@ Peers::Late Peers::lost(uint64_t call, bool unless_left) const {
   return {concat_to_string(name_of(gone), state.empty() ? found : state), gone};
 }
 
+Peers::Late Peers::abandoned() const {
+  if (!met_) return {};
+  for (int r = 0; r < int(peers_.size()); ++r) {
+    if (r != rank_ && has_failed(peers_[size_t(r)])) return lost(own_->calls);
+  }
+  return {};
+}
+
 Peers::Late Peers::late_for(uint64_t call, const std::vector<int>& missing) const {
   if (!met_) return {"not all ranks have come"};
   // A rank that waits for a stopped one, or that waits in an earlier call, has not made this call
