@@ -180,6 +180,15 @@ TEST_F(AutoBatchSize, MembersOfASetHaveTheNumberTheyShareTheMemoryFor) {
   EXPECT_TRUE(contains(text("set/set.json"), "\"sharing_runs\": 2"));
 }
 
+TEST(GpuExists, NotWhereTheEnvironmentHidesEveryGpu) {
+  for (const char* hides : {"", "-1", "-1,0", "NoDevFiles", ",0"}) {
+    EXPECT_TRUE(hides_every_gpu(hides)) << hides;
+  }
+  for (const char* shows : {"0", "1,0", "0,-1", "GPU-8932f937", "MIG-8932f937"}) {
+    EXPECT_FALSE(hides_every_gpu(shows)) << shows;
+  }
+}
+
 TEST_F(AutoBatchSize, OtherWordsAreRefused) {
   try {
     (void)config({"train.batch_size=large"});

@@ -1,6 +1,7 @@
 #include "apps/runner/memory/run_devices.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -44,7 +45,15 @@ Device numbered_device(const std::string& name) {
   return device.index() > 0 ? device : Device();
 }
 
-bool gpu_exists() { return kHasCuda && fs::exists("/dev/nvidiactl"); }
+bool gpu_exists() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return kHasCuda && fs::exists("/dev/nvidiactl") && !(visible && hides_every_gpu(visible));
+}
+
+bool hides_every_gpu(const std::string& visible_devices) {
+  const std::string first = visible_devices.substr(0, visible_devices.find(','));
+  return first.empty() || !cuda::is_visible_devices(first);
+}
 
 Device expected_device(const RunConfig& config) {
   const std::string by_default = gpu_exists() ? "cuda" : "cpu";

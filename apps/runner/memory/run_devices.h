@@ -16,8 +16,13 @@ Device numbered_device(const std::string& name);
 // Returns the device on which a run of the config would begin here. Does not initialize CUDA, which
 // takes longer than an estimate.
 Device expected_device(const RunConfig& config);
-// Returns whether this machine seems to have a GPU. Does not initialize CUDA.
+// Returns whether this machine seems to have a GPU that the process may use. Does not initialize
+// CUDA.
 bool gpu_exists();
+// Returns whether a value of CUDA_VISIBLE_DEVICES hides every GPU. CUDA uses the entries before the
+// first one that names no GPU, so "" and "-1,0" do
+// (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars).
+bool hides_every_gpu(const std::string& visible_devices);
 // Returns the devices of a run: `own`, then the others of model.placement.
 std::vector<Device> devices_of_run(const RunConfig& config, Device own);
 bool has_gpu(const std::vector<Device>& devices);
