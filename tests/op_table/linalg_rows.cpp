@@ -29,6 +29,20 @@ Matrix regular(Matrix x) {
   for (int64_t i = 0; i < x.n; ++i) x(i, i) += 4.0 + double(i);
   return x;
 }
+// Returns regular(x) with its first row multiplied by the sign of the first element of x, which
+// decides the sign of the determinant.
+Tensor of_either_sign(const Tensor& x) {
+  if (x.size(-1) == 0) return x;
+  const Tensor rows = regular(x), first = x.narrow(-2, 0, 1).narrow(-1, 0, 1);
+  return cat({rows.narrow(-2, 0, 1) * sign(first), rows.narrow(-2, 1, x.size(-1) - 1)}, -2);
+}
+Matrix of_either_sign(Matrix x) {
+  if (x.n == 0) return x;
+  const double first = x(0, 0) < 0 ? -1 : 1;
+  x = regular(std::move(x));
+  for (int64_t j = 0; j < x.n; ++j) x(0, j) *= first;
+  return x;
+}
 // Returns a symmetric matrix.
 Tensor symmetric(const Tensor& x) { return regular(x + transpose(x, -2, -1)); }
 Matrix symmetric(const Matrix& x) {
@@ -190,12 +204,13 @@ std::vector<Row> of_square_matrices() {
       of_matrices(scalar, [=](const Matrix& x) { return std::vector{std::log(det_of(x))}; }));
   logarithm.refusals =
       refusals_of("linalg.slogdet", [](const Tensor& x) { return linalg::slogdet(x).sign; });
-  Row sign = row("slogdet", "sign", [](const Tensors& x) { return linalg::slogdet(x[0]).sign; },
+  Row sign = row("slogdet", "sign",
+                 [](const Tensors& x) { return linalg::slogdet(of_either_sign(x[0])).sign; },
                  of_matrices(scalar,
                              [](const Matrix& x) {
                                double det = 1;
-                               (void)eliminated(x, identity(x.n), &det);
-                               return std::vector<double>{det < 0 ? -1.0 : det > 0 ? 1.0 : 0.0};
+                               (void)eliminated(of_either_sign(x), identity(x.n), &det);
+                               return std::vector<double>{det < 0 ? -1.0 : 1.0};
                              }),
                  {{{3, 3}}, {{4, 4}}, {{5, 2, 2}}, {{0, 0}}, {{7, 3, 3}}});
   sign.derivative = Derivative::kNone;
