@@ -12,7 +12,7 @@
 namespace taper::v0::guide {
 
 // How decimal numbers are compared. kExact: digit by digit. kClose: within a quarter; amounts of
-// time or memory are not compared.
+// time or memory are not compared, nor the widths of gaps of two or more blanks.
 enum class Numbers { kExact, kClose };
 
 // Returns whether a block printed what a page shows. In `expected`, "..." matches any part of a

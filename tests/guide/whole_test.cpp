@@ -141,6 +141,9 @@ TEST(GuidePages, DotsStandForAnything) {
   EXPECT_TRUE(matches("x\ny\nz\n", "...\nz\n"));
   EXPECT_TRUE(matches("z\n", "...\nz\n"));
   EXPECT_FALSE(matches("x\ny\n", "...\nz\n"));
+  EXPECT_TRUE(matches("run   age   state\n", "run  age  state\n", Numbers::kClose));
+  EXPECT_FALSE(matches("run age\n", "run  age\n", Numbers::kClose));
+  EXPECT_FALSE(matches("run   age\n", "run  age\n"));
 }
 
 TEST(GuidePages, CloseNumbersMayDifferByAQuarter) {
