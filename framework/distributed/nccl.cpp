@@ -222,7 +222,7 @@ class NcclBackend : public Backend {
     start(std::move(call))->wait();
     const Tensor back = Tensor::make({size * n}, kUInt8, Device());
     kernels::copy_into(back, all);
-    refuse_failed();
+    refuse_failed({.what = text});
     const char* bytes = static_cast<const char*>(back.data_ptr());
     std::vector<std::string> texts;
     for (int r = 0; r < size; ++r) texts.emplace_back(bytes + r * n, size_t(n));
