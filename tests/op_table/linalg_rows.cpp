@@ -7,6 +7,7 @@
 #include "autograd/ops/linalg/linalg_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/shape_ops.h"
+#include "autograd/ops/unary_ops.h"
 #include "tests/op_table/linalg_references.h"
 #include "tests/op_table/op_table.h"
 #include "tests/testing.h"
