@@ -36,12 +36,12 @@ struct Cudnn {
   TAPER_LOADED(cudnn, GetConvolutionForwardAlgorithm_v7);
   TAPER_LOADED(cudnn, GetErrorString);
   TAPER_LOADED(cudnn, GetVersion);
-  TAPER_LOADED(cudnn, SetConvolution2dDescriptor);
+  TAPER_LOADED(cudnn, SetConvolutionNdDescriptor);
   TAPER_LOADED(cudnn, SetConvolutionGroupCount);
   TAPER_LOADED(cudnn, SetConvolutionMathType);
-  TAPER_LOADED(cudnn, SetFilter4dDescriptor);
+  TAPER_LOADED(cudnn, SetFilterNdDescriptor);
   TAPER_LOADED(cudnn, SetStream);
-  TAPER_LOADED(cudnn, SetTensor4dDescriptor);
+  TAPER_LOADED(cudnn, SetTensorNdDescriptor);
 };
 // Returns the functions. Throws AcceleratorError if cuDNN cannot be loaded.
 const Cudnn& cudnn();

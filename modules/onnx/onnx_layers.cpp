@@ -38,9 +38,12 @@ string linear(OpWriter& w) {
 }
 
 template <class Options>
-string conv_node(OpWriter& w, const char* node, const Options& o, const Pair* output_padding) {
-  // Returns two sizes, for height and width, or only the width in one dimension.
-  const auto sizes = [&](const Pair& p) { return w.x(1).dim() == 3 ? Ints{p.w} : Ints{p.h, p.w}; };
+string conv_node(OpWriter& w, const char* node, const Options& o, const Triple* output_padding) {
+  // Returns the numbers of the weight's spatial dimensions.
+  const auto sizes = [&](const Triple& t) {
+    const Ints all = {t.d, t.h, t.w};
+    return Ints(all.end() - (w.x(1).dim() - 2), all.end());
+  };
   const Shape& weight = w.x(1).shape();
   Ints pads = sizes(o.padding);
   pads.insert(pads.end(), pads.begin(), pads.end());
@@ -60,7 +63,7 @@ string conv(OpWriter& w) {
   return relu ? w.add("Relu", {y}) : y;
 }
 string conv_transpose(OpWriter& w) {
-  const auto& o = w.options<ConvTranspose2dOptions>();
+  const auto& o = w.options<ConvTranspose3dOptions>();
   return conv_node(w, "ConvTranspose", o, &o.output_padding);
 }
 

@@ -3,8 +3,9 @@
     python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--dtype float32] [--threads 2]
                                [TITLE ...]
 
-Times functions of [1024, 1024] (on a GPU [4096, 4096]) or of images [16, 64, 112, 112], forward, and forward
-with backward. Prints medians in microseconds, and PyTorch's time divided by Taper's. Needs PyTorch for Python.
+Times functions of [1024, 1024] (on a GPU [4096, 4096]), of images [16, 64, 112, 112], or of the shapes in the
+table, forward, and forward with backward. Prints medians in microseconds, and PyTorch's time divided by Taper's.
+Needs PyTorch for Python.
 """
 import argparse
 import os
@@ -70,14 +71,17 @@ def rows(torch):
         out[f"{name})"] = (f, [IMAGE])
         out[f"{name}, channels-last)"] = (
             lambda x, f=f: f(x.contiguous(memory_format=torch.channels_last)), [IMAGE])
+    for d, image, kernel in ((2, (32, 64, 28, 28), (64, 64, 3, 3)), (3, (4, 32, 16, 28, 28), (32, 32, 3, 3, 3))):
+        out[f"conv{d}d"] = (getattr(F, f"conv{d}d"), [torch.Size(s) for s in (image, kernel, kernel[:1])])
     return out
 
 
 def tensors(torch, domains, device, dtype):
     made, side = [], 4096 if device == "cuda" else 1024
     for domain in domains:
-        x = torch.rand((16, 64, 112, 112) if domain == IMAGE else (side, side), device=device)
-        low, high = domain if isinstance(domain, tuple) else NUMBER
+        shape = (16, 64, 112, 112) if domain == IMAGE else domain if isinstance(domain, torch.Size) else (side, side)
+        x = torch.rand(shape, device=device)
+        low, high = domain if type(domain) is tuple else NUMBER
         made.append(x > 0.5 if domain == MASK else (x * (high - low) + low).to(dtype))
     return made
 
@@ -121,7 +125,8 @@ def of_taper(program, title, device, dtype):
     for line in out.splitlines()[1:]:
         cells = line[max(44, len(title)):].split()
         if line.startswith(title + " ") and cells[0].startswith(device) and cells[1] == dtype:
-            numbers = cells[cells.index("GB/s") - 3:]
+            unit = next(i for i, cell in enumerate(cells) if cell in ("GB/s", "GFLOP/s"))
+            numbers = cells[unit - 3:]
             return float(numbers[0]), float(numbers[1])
     raise SystemExit(f"ops.py: {program} has no row '{title}'")
 

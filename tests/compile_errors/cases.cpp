@@ -164,6 +164,9 @@ Tensor pooled(const Tensor& x) { return max_pool2d(x, true); }
 //! OptionsOfWindowsTakeNoBool: this argument is an integer
 Tensor convolved(const Tensor& x, const Tensor& w) { return conv2d(x, w, {}, {.padding = true}); }
 
+//! TwoNumbersAreNoTriple: (could not convert|no viable conversion|no matching|no constructor)
+Tensor convolved(const Tensor& x, const Tensor& w) { return conv3d(x, w, {}, {.stride = {1, 2}}); }
+
 //! SlicesTakeNoBool: this argument is an integer
 Tensor part(const Tensor& x) { return x.index({Slice(true)}); }
 

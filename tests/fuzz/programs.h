@@ -39,6 +39,7 @@ class Program {
   Shape dims();
   std::vector<int64_t> list();
   Pair pair() { return flag() ? Pair(integer()) : Pair(integer(), integer()); }
+  Triple triple() { return flag() ? Triple(integer()) : Triple(integer(), integer(), integer()); }
   Reduction reduction() { return Reduction::Value(byte() % Reduction::kCount); }
   Interpolation interpolation() { return Interpolation::Value(byte() % Interpolation::kCount); }
   std::string equation();

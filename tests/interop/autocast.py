@@ -23,6 +23,10 @@ OPS = {
     "addmm": lambda x: torch.addmm(x, x, x),
     "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]),
     "conv2d": lambda x: F.conv2d(x[None, None], x[None, None]),
+    "conv3d": lambda x: F.conv3d(x[None, None, None], x[None, None, None]),
+    "conv_transpose1d": lambda x: F.conv_transpose1d(x[None], x[:, :, None]),
+    "conv_transpose2d": lambda x: F.conv_transpose2d(x[None, None], x[None, None]),
+    "conv_transpose3d": lambda x: F.conv_transpose3d(x[None, None, None], x[None, None, None]),
     "scaled_dot_product_attention": lambda x: F.scaled_dot_product_attention(
         x[None], x[None], x[None]
     ),

@@ -40,6 +40,7 @@ std::map<std::string, Op> ops() {
     return zeros({4}, {.dtype = kInt64, .device = x.device()});
   };
   const auto image = [](const Tensor& x) { return x.view({1, 1, 4, 4}); };
+  const auto volume = [](const Tensor& x) { return x.view({1, 1, 1, 4, 4}); };
   return {
       {"linear", [](auto& x) { return linear(x, x, x[0]); }},
       {"mm", [](auto& x) { return mm(x, x); }},
@@ -51,6 +52,13 @@ std::map<std::string, Op> ops() {
          return conv1d(x.view({1, 4, 4}), x.view({4, 4, 1}));
        }},
       {"conv2d", [=](auto& x) { return conv2d(image(x), image(x)); }},
+      {"conv3d", [=](auto& x) { return conv3d(volume(x), volume(x)); }},
+      {"conv_transpose1d",
+       [](auto& x) {
+         return conv_transpose1d(x.view({1, 4, 4}), x.view({4, 4, 1}));
+       }},
+      {"conv_transpose2d", [=](auto& x) { return conv_transpose2d(image(x), image(x)); }},
+      {"conv_transpose3d", [=](auto& x) { return conv_transpose3d(volume(x), volume(x)); }},
       {"scaled_dot_product_attention",
        [](auto& x) {
          const Tensor q = x.view({1, 4, 4});

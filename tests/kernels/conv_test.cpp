@@ -29,12 +29,21 @@ Tensor pattern(const Shape& shape, DType dtype, Device device) {
 struct Results {
   Tensor y, dx, dweight, dbias;
 };
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv2dOptions& o) {
+  return conv2d(x, weight, bias, o);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv3dOptions& o) {
+  return conv3d(x, weight, bias, o);
+}
+template <class Options = Conv2dOptions>
 Results run(const Shape& shape, const Shape& kernel, DType dtype, Device device,
-            const Conv2dOptions& options) {
+            const Options& options) {
   const Tensor x = pattern(shape, dtype, device).requires_grad_();
   const Tensor weight = pattern(kernel, dtype, device).requires_grad_();
   const Tensor bias = pattern({kernel[0]}, dtype, device).requires_grad_();
-  const Tensor y = conv2d(x, weight, bias, options);
+  const Tensor y = convolved(x, weight, bias, options);
   y.backward(pattern(y.shape(), dtype, device));
   return {y.detach(), x.grad(), weight.grad(), bias.grad()};
 }
@@ -45,38 +54,57 @@ TEST(Conv, ResultsLieInChannelsLastAndTheGradientOfTheWeightIsRowMajor) {
     EXPECT_EQ(r.y.strides(), Shape({80, 1, 20, 4}));
     EXPECT_EQ(r.dx.strides(), Shape({105, 1, 21, 3}));
     EXPECT_TRUE(r.dweight.is_contiguous());
+    const Results deep = run({2, 3, 4, 5, 7}, {4, 3, 2, 2, 3}, kFloat32, device, Conv3dOptions{});
+    EXPECT_EQ(deep.y.strides(), Shape({240, 1, 80, 20, 4}));
+    EXPECT_EQ(deep.dx.strides(), Shape({420, 1, 105, 21, 3}));
+    EXPECT_TRUE(deep.dweight.is_contiguous());
   }
+}
+
+struct VectorCase {
+  int64_t c, o, kernel, stride;
+  bool is_3d;
+};
+
+std::vector<VectorCase> vector_cases() {
+  std::vector<VectorCase> cases;
+  for (const int64_t c : {1, 3, 4, 8, 12, 16, 20}) {
+    for (const int64_t o : {1, 4, 8, 16, 24}) {
+      for (const int64_t kernel : {1, 3}) {
+        for (const int64_t stride : {1, 2}) {
+          for (const bool is_3d : {false, true}) cases.push_back({c, o, kernel, stride, is_3d});
+        }
+      }
+    }
+  }
+  return cases;
 }
 
 // A library's kernel that works in whole vectors must not write beyond the last channel.
 TEST(Conv, CpuKernelsWriteNothingBesideTheirResult) {
   using namespace kernels;
-  constexpr int64_t kBefore = 64, kN = 3, kIn = 8;
-  for (const int64_t c : {1, 3, 4, 8, 12, 16, 20}) {
-    for (const int64_t o : {1, 4, 8, 16, 24}) {
-      for (const int64_t kernel : {1, 3}) {
-        for (const int64_t stride : {1, 2}) {
-          const int64_t padding = kernel / 2, out = (kIn + 2 * padding - kernel) / stride + 1;
-          const ConvAxis axis{kIn, kernel, out, stride, padding, 1};
-          const ConvSizes sizes{kN, c, o, 1, axis, axis};
-          for (const ConvPass pass : {ConvPass::kY, ConvPass::kDx, ConvPass::kDWeight}) {
-            ConvTensors t{.x = pattern({kN, kIn, kIn, c}, kFloat32, "cpu"),
-                          .weight = pattern({o, kernel, kernel, c}, kFloat32, "cpu"),
-                          .y = pattern({kN, out, out, o}, kFloat32, "cpu")};
-            Tensor& result = pass == ConvPass::kY ? t.y : pass == ConvPass::kDx ? t.x : t.weight;
-            const int64_t size = result.numel();
-            const Tensor around = full({kBefore + size + kBefore}, 7.5);
-            result = around.narrow(0, kBefore, size).view(result.shape());
-            if (!cpu::conv(pass, sizes, t)) continue;
-            const std::vector<float> all = around.to_floats();
-            const auto untouched = [](float x) { return x == 7.5f; };
-            EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kBefore, untouched) &&
-                        std::all_of(all.end() - kBefore, all.end(), untouched))
-                << "pass " << int(pass) << ", " << c << " to " << o << " channels, kernel "
-                << kernel << ", stride " << stride;
-          }
-        }
-      }
+  constexpr int64_t kBefore = 64, kN = 3, kIn = 6;
+  for (const auto& [c, o, kernel, stride, is_3d] : vector_cases()) {
+    const int64_t padding = kernel / 2, out = (kIn + 2 * padding - kernel) / stride + 1;
+    const ConvAxis axis{kIn, kernel, out, stride, padding, 1};
+    const ConvAxis depth =
+        is_3d ? ConvAxis{4, kernel, 4 / stride, stride, padding, 1} : kNoConvAxis;
+    const ConvSizes sizes{kN, c, o, 1, depth, axis, axis};
+    for (const ConvPass pass : {ConvPass::kY, ConvPass::kDx, ConvPass::kDWeight}) {
+      ConvTensors t{.x = pattern({kN, depth.in, kIn, kIn, c}, kFloat32, "cpu"),
+                    .weight = pattern({o, depth.kernel, kernel, kernel, c}, kFloat32, "cpu"),
+                    .y = pattern({kN, depth.out, out, out, o}, kFloat32, "cpu")};
+      Tensor& result = pass == ConvPass::kY ? t.y : pass == ConvPass::kDx ? t.x : t.weight;
+      const int64_t size = result.numel();
+      const Tensor around = full({kBefore + size + kBefore}, 7.5);
+      result = around.narrow(0, kBefore, size).view(result.shape());
+      if (!cpu::conv(pass, sizes, t)) continue;
+      const std::vector<float> all = around.to_floats();
+      const auto untouched = [](float x) { return x == 7.5f; };
+      EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kBefore, untouched) &&
+                  std::all_of(all.end() - kBefore, all.end(), untouched))
+          << "pass " << int(pass) << ", " << c << " to " << o << " channels, kernel " << kernel
+          << ", stride " << stride << (is_3d ? ", three dimensions" : "");
     }
   }
 }
@@ -114,6 +142,44 @@ TEST(Conv, BatchesOfSeveralSlicesAgreeWithDouble) {
   }
 }
 
+TEST(Conv, BatchesOfVolumesAgreeWithDouble) {
+  for (const Device device : all_devices()) {
+    for (const int64_t groups : {1, 3}) {
+      const Conv3dOptions options{.stride = {1, 2, 2}, .padding = 1, .groups = groups};
+      const Shape x = {35, 6, 5, 6, 7}, kernel = {9, 6 / groups, 3, 3, 2};
+      const Results narrow = run(x, kernel, kFloat32, device, options);
+      const Results wide = run(x, kernel, kFloat64, device, options);
+      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
+      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
+      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
+      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+    }
+  }
+}
+
+// A kernel of one plane convolves each plane like an image; a kernel of one pixel of each plane
+// convolves rows of pixels.
+TEST(Conv, AVolumeWithAPointwiseDimensionIsConvolvedLikeImages) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      const Tensor x = pattern({2, 6, 4, 5, 7}, dtype, device);
+      const Tensor planes = pattern({8, 6, 1, 3, 2}, dtype, device);
+      const Tensor y = conv3d(x, planes, {}, {.stride = {1, 2, 1}, .padding = {0, 1, 1}});
+      const Tensor image = planes.squeeze(2);
+      for (int64_t d = 0; d < 4; ++d) {
+        const Tensor want =
+            conv2d(x.select(2, d), image, {}, {.stride = {2, 1}, .padding = {1, 1}});
+        EXPECT_TRUE(close(y.select(2, d), want, dtype == kBFloat16 ? 1e-2 : 1e-5));
+      }
+      const Tensor through = pattern({8, 6, 3, 1, 1}, dtype, device);
+      const Tensor z = conv3d(x, through, {}, {.stride = {2, 1, 1}, .padding = {1, 0, 0}});
+      const Tensor rows =
+          conv2d(x.flatten(3), through.flatten(3), {}, {.stride = {2, 1}, .padding = {1, 0}});
+      EXPECT_TRUE(close(z.flatten(3), rows, dtype == kBFloat16 ? 1e-2 : 1e-5));
+    }
+  }
+}
+
 // More than 2^24 elements of columns need several rounds; a single image needs one.
 TEST(Conv, ColumnsOfSeveralRoundsAgreeWithOne) {
   const auto together = run({3, 64, 96, 96}, {1, 64, 5, 5}, kFloat64, Device(), {}).y;
@@ -125,28 +191,56 @@ TEST(Conv, ColumnsOfSeveralRoundsAgreeWithOne) {
   }
 }
 
-TEST(Conv, TheNumberOfThreadsChangesNoBit) {
+// Runs with several numbers of threads and compares the bits.
+template <class F> void expect_equal_bits(F results) {
   const int before = get_num_threads();
-  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
-    std::vector<Results> all;
-    for (const int threads : {1, 2, 3}) {
-      set_num_threads(threads);
-      all.push_back(run({37, 8, 12, 11}, {16, 8, 3, 3}, dtype, Device(), {.padding = 1}));
-    }
-    for (const Results& r : all) {
-      EXPECT_TRUE(same_bits(r.y, all[0].y));
-      EXPECT_TRUE(same_bits(r.dx, all[0].dx));
-      EXPECT_TRUE(same_bits(r.dweight, all[0].dweight));
-      EXPECT_TRUE(same_bits(r.dbias, all[0].dbias));
-    }
+  std::vector<Results> all;
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    all.push_back(results());
   }
   set_num_threads(before);
+  for (const Results& r : all) {
+    EXPECT_TRUE(same_bits(r.y, all[0].y));
+    EXPECT_TRUE(same_bits(r.dx, all[0].dx));
+    EXPECT_TRUE(same_bits(r.dweight, all[0].dweight));
+    EXPECT_TRUE(same_bits(r.dbias, all[0].dbias));
+  }
+}
+
+TEST(Conv, TheNumberOfThreadsChangesNoBit) {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    expect_equal_bits([=] {
+      return run({37, 8, 12, 11}, {16, 8, 3, 3}, dtype, Device(), {.padding = 1});
+    });
+    expect_equal_bits([=] {
+      const Conv3dOptions options{.stride = {1, 2, 1}, .padding = 1};
+      return run({5, 8, 6, 12, 11}, {16, 8, 3, 3, 3}, dtype, Device(), options);
+    });
+  }
+}
+
+TEST(Conv, EqualCallsGiveEqualBitsInThreeDimensions) {
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat16}) {
+      const auto results = [=] {
+        const Conv3dOptions options{.stride = {2, 1, 1}, .padding = {1, 0, 1}};
+        return run({9, 16, 7, 9, 8}, {32, 16, 3, 3, 3}, dtype, device, options);
+      };
+      const Results a = results(), b = results();
+      EXPECT_TRUE(same_bits(a.y, b.y));
+      EXPECT_TRUE(same_bits(a.dx, b.dx));
+      EXPECT_TRUE(same_bits(a.dweight, b.dweight));
+      EXPECT_TRUE(same_bits(a.dbias, b.dbias));
+    }
+  }
 }
 
 TEST(Conv, ItsNodeHasPyTorchsName) {
   const Tensor x = ones({1, 1, 3, 3}), weight = ones({1, 1, 2, 2}).requires_grad_();
   EXPECT_STREQ(conv2d(x, weight).grad_fn(), "ConvolutionBackward0");
   EXPECT_STREQ(conv1d(x.flatten(2), weight.flatten(2)).grad_fn(), "ConvolutionBackward0");
+  EXPECT_STREQ(conv3d(x.unsqueeze(2), weight.unsqueeze(2)).grad_fn(), "ConvolutionBackward0");
 }
 
 }  // namespace

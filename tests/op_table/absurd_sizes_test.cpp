@@ -78,6 +78,8 @@ const Tensor kNone = empty({0});
 const Tensor kIndex = tensor({0, 1});
 const Tensor kImages = arange(16, {.dtype = kFloat32}).view({1, 1, 4, 4});
 const Tensor kWeight = ones({1, 1, 2, 2});
+const Tensor kVolumes = arange(16, {.dtype = kFloat32}).view({1, 1, 2, 2, 4});
+const Tensor kVolumeWeight = ones({1, 1, 1, 2, 2});
 const Tensor kLines = arange(4, {.dtype = kFloat32}).view({1, 1, 4});
 const Tensor kTaps = ones({1, 1, 2});
 
@@ -428,6 +430,24 @@ const Absurd kWindows[] = {
      }},
     {"conv2d, same",
      [](int64_t n) { return conv2d(kImages, kWeight, {}, {.padding = "same", .dilation = n}); }},
+    {"conv3d, stride",
+     [](int64_t n) {
+       return conv3d(kVolumes, kVolumeWeight, {}, {.stride = {n, 1, 1}});
+     }},
+    {"conv3d, padding",
+     [](int64_t n) {
+       return conv3d(kVolumes, kVolumeWeight, {}, {.padding = {n, 0, 0}});
+     }},
+    {"conv3d, dilation",
+     [](int64_t n) { return conv3d(kVolumes, kVolumeWeight, {}, {.dilation = n}); }},
+    {"conv3d, all",
+     [](int64_t n) {
+       return conv3d(kVolumes, kVolumeWeight, {}, {n, n, n, n});
+     }},
+    {"conv3d, same",
+     [](int64_t n) {
+       return conv3d(kVolumes, kVolumeWeight, {}, {.padding = "same", .dilation = n});
+     }},
     {"conv_transpose1d, stride",
      [](int64_t n) { return conv_transpose1d(kLines, kTaps, {}, {.stride = n}); }},
     {"conv_transpose1d, dilation",
@@ -439,6 +459,16 @@ const Absurd kWindows[] = {
     {"conv_transpose2d, all",
      [](int64_t n) {
        return conv_transpose2d(kImages, kWeight, {}, {n, n, n, n, n});
+     }},
+    {"conv_transpose3d, padding",
+     [](int64_t n) { return conv_transpose3d(kVolumes, kVolumeWeight, {}, {.padding = n}); }},
+    {"conv_transpose3d, output_padding",
+     [](int64_t n) {
+       return conv_transpose3d(kVolumes, kVolumeWeight, {}, {.output_padding = {n, 0, 0}});
+     }},
+    {"conv_transpose3d, all",
+     [](int64_t n) {
+       return conv_transpose3d(kVolumes, kVolumeWeight, {}, {n, n, n, n, n});
      }},
     {"max_pool1d", [](int64_t n) { return max_pool1d(kLines, n); }},
     {"max_pool2d",
@@ -559,6 +589,18 @@ const Absurd kModules[] = {
      [](int64_t n) {
        return Conv2d(1, 1, 4, {.padding = n, .padding_mode = PaddingMode::kReflect})(kImages);
      }},
+    {"Conv3d, kernel",
+     [](int64_t n) {
+       return weight_of(Conv3d(1, 1, {n, 1, 1}));
+     }},
+    {"Conv3d, all", [](int64_t n) { return weight_of(Conv3d(n, n, n)); }},
+    {"Conv3d, same",
+     [](int64_t n) { return Conv3d(1, 1, 4, {.padding = "same", .dilation = n})(kVolumes); }},
+    {"Conv3d, reflect",
+     [](int64_t n) {
+       return Conv3d(1, 1, 4, {.padding = n, .padding_mode = PaddingMode::kReflect})(kVolumes);
+     }},
+    {"ConvTranspose3d, all", [](int64_t n) { return weight_of(ConvTranspose3d(n, n, n)); }},
     {"ConvTranspose1d, all", [](int64_t n) { return weight_of(ConvTranspose1d(n, n, n)); }},
     {"ConvTranspose2d, groups",
      [](int64_t n) { return weight_of(ConvTranspose2d(1, 1, 1, {.groups = n})); }},

@@ -7,28 +7,47 @@
 namespace taper::v0::test {
 namespace {
 
-// Computes a convolution with two spatial dimensions from its definition, one element of y at a
-// time.
-Array convolved(const Array& x, const Array& weight, const Conv2dOptions& o) {
-  const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding,
-                      int64_t dilation) {
-    return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+Triple in_3d(int64_t depth, Pair p) { return {depth, p.h, p.w}; }
+Conv3dOptions in_3d(const Conv2dOptions& o) {
+  return {in_3d(1, o.stride), in_3d(0, o.padding), in_3d(1, o.dilation), o.groups};
+}
+ConvTranspose3dOptions in_3d(const ConvTranspose2dOptions& o) {
+  return {in_3d(1, o.stride), in_3d(0, o.padding), in_3d(0, o.output_padding), o.groups,
+          in_3d(1, o.dilation)};
+}
+
+// Returns the input that output `at` of a convolution with options o reads through kernel position
+// `tap`.
+Triple input_of(const Triple& at, const Triple& tap, const auto& o) {
+  const auto of = [&](int64_t Triple::*side) {
+    return at.*side * o.stride.*side - o.padding.*side + tap.*side * o.dilation.*side;
   };
+  return {of(&Triple::d), of(&Triple::h), of(&Triple::w)};
+}
+bool is_inside(const Triple& t, const Shape& s) {
+  const auto within = [](int64_t i, int64_t n) { return i >= 0 && i < n; };
+  return within(t.d, s[2]) && within(t.h, s[3]) && within(t.w, s[4]);
+}
+
+// Computes a convolution with three spatial dimensions from its definition, one element of y at a
+// time.
+Array convolved(const Array& x, const Array& weight, const Conv3dOptions& o) {
   const Shape &s = x.shape, &k = weight.shape;
-  Array y{{s[0], k[0], out(s[2], k[2], o.stride.h, o.padding.h, o.dilation.h),
-           out(s[3], k[3], o.stride.w, o.padding.w, o.dilation.w)},
-          {}};
+  const auto out = [&](int i, int64_t Triple::*side) {
+    return (s[i] + 2 * (o.padding.*side) - o.dilation.*side * (k[i] - 1) - 1) / (o.stride.*side) +
+           1;
+  };
+  Array y{{s[0], k[0], out(2, &Triple::d), out(3, &Triple::h), out(4, &Triple::w)}, {}};
   for (int64_t i = 0; i < y.shape.numel(); ++i) {
     const Shape at = index_of(y.shape, i);
     double sum = 0;
-    for (int64_t j = 0; j < k[1] * k[2] * k[3]; ++j) {
-      const Shape tap = index_of({k[1], k[2], k[3]}, j);
-      const int64_t h = at[2] * o.stride.h - o.padding.h + tap[1] * o.dilation.h;
-      const int64_t w = at[3] * o.stride.w - o.padding.w + tap[2] * o.dilation.w;
-      if (h < 0 || h >= s[2] || w < 0 || w >= s[3]) continue;
+    for (int64_t j = 0; j < k[1] * k[2] * k[3] * k[4]; ++j) {
+      const Shape tap = index_of({k[1], k[2], k[3], k[4]}, j);
+      const Triple from = input_of({at[2], at[3], at[4]}, {tap[1], tap[2], tap[3]}, o);
+      if (!is_inside(from, s)) continue;
       const int64_t c = at[1] / (k[0] / o.groups) * k[1] + tap[0];
-      sum += x.v[size_t(flat_index(s, {at[0], c, h, w}))] *
-             weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2]}))];
+      sum += x.v[size_t(flat_index(s, {at[0], c, from.d, from.h, from.w}))] *
+             weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2], tap[3]}))];
     }
     y.v.push_back(sum);
   }
@@ -43,25 +62,25 @@ template <class F> Reference of_spatial(int dims, F f) {
     const bool batched = x.shape.size() == dims + 2;
     if (!batched) x.shape.insert(0, 1);
     for (Array* a : {&x, &weight}) {
-      if (dims == 1) a->shape.insert(2, 1);
+      while (a->shape.size() < 5) a->shape.insert(2, 1);
     }
     Array y = f(x, weight);
-    const int64_t pixels = y.shape[2] * y.shape[3];
+    const int64_t pixels = y.shape[2] * y.shape[3] * y.shape[4];
     for (size_t i = 0; given.size() > 2 && i < y.v.size(); ++i) {
       y.v[i] += given[2].v[i / size_t(pixels) % given[2].v.size()];
     }
-    if (dims == 1) y.shape.erase(2);
+    while (y.shape.size() > dims + 2) y.shape.erase(2);
     if (!batched) y.shape.erase(0);
     return y;
   };
 }
 
-Reference reference_of(int dims, const Conv2dOptions& o) {
+Reference reference_of(int dims, const Conv3dOptions& o) {
   return of_spatial(dims, [o](const Array& x, const Array& w) { return convolved(x, w, o); });
 }
 
 Row row(const std::string& name, const std::string& variant, Function f, int dims,
-        const Conv2dOptions& o, std::vector<std::vector<Shape>> samples) {
+        const Conv3dOptions& o, std::vector<std::vector<Shape>> samples) {
   return {.name = name,
           .variant = variant,
           .f = std::move(f),
@@ -77,7 +96,15 @@ Row row_2d(const std::string& variant, const Conv2dOptions& o,
   const auto f = [o](const Tensors& x) {
     return conv2d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
   };
-  return row("conv2d", variant, f, 2, o, std::move(samples));
+  return row("conv2d", variant, f, 2, in_3d(o), std::move(samples));
+}
+
+Row row_3d(const std::string& variant, const Conv3dOptions& o,
+           std::vector<std::vector<Shape>> samples) {
+  const auto f = [o](const Tensors& x) {
+    return conv3d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
+  };
+  return row("conv3d", variant, f, 3, o, std::move(samples));
 }
 
 Row row_1d(const std::string& variant, const Conv1dOptions& o,
@@ -85,7 +112,8 @@ Row row_1d(const std::string& variant, const Conv1dOptions& o,
   const auto f = [o](const Tensors& x) {
     return conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
   };
-  return row("conv1d", variant, f, 1, {{1, o.stride}, {0, o.padding.w}, {1, o.dilation}, o.groups},
+  return row("conv1d", variant, f, 1,
+             {{1, 1, o.stride}, {0, 0, o.padding.w}, {1, 1, o.dilation}, o.groups},
              std::move(samples));
 }
 
@@ -269,7 +297,8 @@ std::vector<Row> same_rows() {
                    {{{1, 2, 3, 4}, {2, 2, c.kernel.h, c.kernel.w}, {2}},
                     {{2, 5, 4}, {3, 2, c.kernel.h, c.kernel.w}}});
     r.samples[1][0] = {2, 5, 4};
-    r.reference = [=, o = Conv2dOptions{.padding = {total.h, total.w}, .dilation = c.dilation}](
+    r.reference = [=,
+                   o = in_3d(Conv2dOptions{.padding = {total.h, total.w}, .dilation = c.dilation})](
                       const std::vector<Array>& x) {
       // The fully padded result contains every position where kernel and input overlap. The "same"
       // result starts at half of the total padding.
@@ -286,39 +315,57 @@ std::vector<Row> same_rows() {
     };
     rows.push_back(std::move(r));
   }
+  // The total is 1, 2 and 3, of which the input of the reference has the larger half on both sides.
+  Row deep = row_3d("same, kernel 2x3x4", {.padding = "same"},
+                    {{{1, 2, 3, 2, 4}, {2, 2, 2, 3, 4}, {2}}, {{2, 4, 3, 5}, {3, 2, 2, 3, 4}}});
+  deep.reference = [](const std::vector<Array>& x) {
+    const Array y = reference_of(3, {.padding = {1, 1, 2}})(x);
+    Shape shape = y.shape;
+    shape[-3] -= 1;
+    shape[-1] -= 1;
+    return gathered(y, shape, [](Shape at) {
+      at[-3] += 1;
+      at[-1] += 1;
+      return at;
+    });
+  };
+  rows.push_back(std::move(deep));
   rows.push_back(row_2d("valid", {.padding = "valid"}, {{{1, 2, 3, 4}, {2, 2, 2, 2}, {2}}}));
   rows.push_back(row_1d("same", {.padding = "same"}, {{{2, 2, 5}, {3, 2, 3}, {3}}}));
-  rows.back().reference = reference_of(1, {.padding = {0, 1}});
+  rows.back().reference = reference_of(1, {.padding = {0, 0, 1}});
   return rows;
 }
 
 // --- transposed ---
 
 // Each element of x adds its contribution to all outputs that its kernel covers.
-Array spread(const Array& x, const Array& weight, const ConvTranspose2dOptions& o) {
-  const auto out = [](int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
-                      int64_t more) {
-    return (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + more + 1;
-  };
+Array spread(const Array& x, const Array& weight, const ConvTranspose3dOptions& o) {
   const Shape &s = x.shape, &k = weight.shape;
-  Array y{{s[0], k[1] * o.groups,
-           out(s[2], k[2], o.stride.h, o.padding.h, o.dilation.h, o.output_padding.h),
-           out(s[3], k[3], o.stride.w, o.padding.w, o.dilation.w, o.output_padding.w)},
-          {}};
+  const auto out = [&](int i, int64_t Triple::*side) {
+    return (s[i] - 1) * (o.stride.*side) - 2 * (o.padding.*side) + o.dilation.*side * (k[i] - 1) +
+           o.output_padding.*side + 1;
+  };
+  Array y{{s[0], k[1] * o.groups, out(2, &Triple::d), out(3, &Triple::h), out(4, &Triple::w)}, {}};
   y.v.resize(size_t(y.shape.numel()), 0);
   for (int64_t i = 0; i < s.numel(); ++i) {
     const Shape at = index_of(s, i);
-    for (int64_t j = 0; j < k[1] * k[2] * k[3]; ++j) {
-      const Shape tap = index_of({k[1], k[2], k[3]}, j);
-      const int64_t h = at[2] * o.stride.h - o.padding.h + tap[1] * o.dilation.h;
-      const int64_t w = at[3] * o.stride.w - o.padding.w + tap[2] * o.dilation.w;
-      if (h < 0 || h >= y.shape[2] || w < 0 || w >= y.shape[3]) continue;
+    for (int64_t j = 0; j < k[1] * k[2] * k[3] * k[4]; ++j) {
+      const Shape tap = index_of({k[1], k[2], k[3], k[4]}, j);
+      const Triple to = input_of({at[2], at[3], at[4]}, {tap[1], tap[2], tap[3]}, o);
+      if (!is_inside(to, y.shape)) continue;
       const int64_t c = at[1] / (s[1] / o.groups) * k[1] + tap[0];
-      y.v[size_t(flat_index(y.shape, {at[0], c, h, w}))] +=
-          x.v[size_t(i)] * weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2]}))];
+      y.v[size_t(flat_index(y.shape, {at[0], c, to.d, to.h, to.w}))] +=
+          x.v[size_t(i)] * weight.v[size_t(flat_index(k, {at[1], tap[0], tap[1], tap[2], tap[3]}))];
     }
   }
   return y;
+}
+
+Row transposed_row(const std::string& name, const std::string& variant, Function f, int dims,
+                   const ConvTranspose3dOptions& o, std::vector<std::vector<Shape>> samples) {
+  Row r = row(name, variant, std::move(f), dims, {}, std::move(samples));
+  r.reference = of_spatial(dims, [o](const Array& x, const Array& w) { return spread(x, w, o); });
+  return r;
 }
 
 Row transposed_row(int dims, const std::string& variant, const ConvTranspose2dOptions& o,
@@ -329,10 +376,16 @@ Row transposed_row(int dims, const std::string& variant, const ConvTranspose2dOp
     return conv_transpose1d(x[0], x[1], bias,
                             {o.stride.w, o.padding.w, o.output_padding.w, o.groups, o.dilation.w});
   };
-  Row r = row(dims == 1 ? "conv_transpose1d" : "conv_transpose2d", variant, f, dims, {},
-              std::move(samples));
-  r.reference = of_spatial(dims, [o](const Array& x, const Array& w) { return spread(x, w, o); });
-  return r;
+  return transposed_row(dims == 1 ? "conv_transpose1d" : "conv_transpose2d", variant, f, dims,
+                        in_3d(o), std::move(samples));
+}
+
+Row transposed_3d(const std::string& variant, const ConvTranspose3dOptions& o,
+                  std::vector<std::vector<Shape>> samples) {
+  const auto f = [=](const Tensors& x) {
+    return conv_transpose3d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), o);
+  };
+  return transposed_row("conv_transpose3d", variant, f, 3, o, std::move(samples));
 }
 
 std::vector<Refusal> transposed_refusals() {
@@ -418,16 +471,184 @@ std::vector<Row> transposed_rows() {
   return rows;
 }
 
+// --- three dimensions ---
+
+Refusal refusal_3d(const std::string& what, Shape x, Shape weight, Conv3dOptions o,
+                   const std::string& text, Shape bias = {}) {
+  return {what,
+          [=](Device d) {
+            return conv3d(ones(x, {.device = d}), ones(weight, {.device = d}),
+                          bias.empty() ? Tensor() : ones(bias, {.device = d}), o);
+          },
+          text};
+}
+
+// Messages of PyTorch 2.11.
+std::vector<Refusal> refusals_3d() {
+  const Shape x = {1, 3, 5, 5, 5}, w = {2, 3, 3, 3, 3};
+  return {
+      refusal_3d("channels", {1, 4, 5, 5, 5}, w, {},
+                 "Given groups=1, weight of size [2, 3, 3, 3, 3], expected input[1, 4, 5, 5, 5] to "
+                 "have 3 channels, but got 4 channels instead"),
+      refusal_3d("channels of groups", x, w, {.groups = 2},
+                 "Given groups=2, weight of size [2, 3, 3, 3, 3], expected input[1, 3, 5, 5, 5] to "
+                 "have 6 channels, but got 3 channels instead"),
+      refusal_3d("kernel", x, {2, 3, 7, 3, 3}, {.padding = {0, 1, 0}},
+                 "Calculated padded input size per channel: (5 x 7 x 5). Kernel size: (7 x 3 x 3). "
+                 "Kernel size can't be greater than actual input size"),
+      refusal_3d("dilated kernel", x, w, {.dilation = {3, 1, 1}},
+                 "Calculated padded input size per channel: (5 x 5 x 5). Kernel size: (7 x 3 x 3). "
+                 "Kernel size can't be greater than actual input size"),
+      refusal_3d("empty kernel", x, {2, 3, 0, 3, 3}, {},
+                 "kernel size should be greater than zero, but got (0 x 3 x 3)"),
+      refusal_3d("rank", {5, 5}, w, {},
+                 "Expected 4D (unbatched) or 5D (batched) input to conv3d, but got input of size: "
+                 "[5, 5]"),
+      refusal_3d("rank of the weight", x, {3, 3, 3, 3}, {},
+                 "Expected 4-dimensional input for 4-dimensional weight [3, 3, 3, 3], but got "
+                 "5-dimensional input of size [1, 3, 5, 5, 5] instead"),
+      refusal_3d("same with a stride", x, w, {.stride = {2, 1, 1}, .padding = "same"},
+                 "padding \"same\" is not supported for strided convolutions"),
+      refusal_3d("stride", x, w, {.stride = {0, 1, 1}}, "non-positive stride is not supported"),
+      refusal_3d("padding", x, w, {.padding = {-1, 0, 0}}, "negative padding is not supported"),
+      refusal_3d("dilation", x, w, {.dilation = {0, 1, 1}}, "dilation should be greater than zero"),
+      refusal_3d("bias", x, w, {},
+                 "Given weight of size [2, 3, 3, 3, 3], expected bias to be 1-dimensional with 2 "
+                 "elements, but got bias of size [3] instead",
+                 {3})};
+}
+
+// Sizes at which a dimension is pointwise are computed as convolutions of fewer dimensions.
+std::vector<Row> rows_3d() {
+  Row plain = row_3d("", {},
+                     {{{1, 1, 3, 2, 3}, {1, 1, 2, 2, 2}},
+                      {{2, 2, 3, 4, 3}, {3, 2, 2, 3, 2}, {3}},
+                      {{1, 3, 2, 3, 4}, {2, 3, 1, 1, 1}, {2}},
+                      {{2, 2, 4, 3, 3}, {3, 2, 1, 2, 2}, {3}},
+                      {{2, 2, 4, 3, 3}, {3, 2, 3, 1, 1}, {3}},
+                      {{2, 2, 3, 4, 3}, {3, 2, 2, 1, 2}, {3}},
+                      {{3, 17, 4, 5, 6}, {19, 17, 3, 3, 3}, {19}},
+                      {{35, 2, 4, 3, 5}, {33, 2, 3, 2, 3}},
+                      {{2, 32, 3, 4, 4}, {16, 32, 3, 3, 3}},
+                      {{2, 4, 3, 3}, {1, 2, 2, 2, 3}, {1}},
+                      {{0, 2, 4, 4, 4}, {3, 2, 3, 3, 3}, {3}},
+                      {{2, 0, 4, 4, 4}, {3, 0, 3, 3, 3}, {3}}});
+  plain.refusals = refusals_3d();
+  const std::vector<std::vector<Shape>> wide = {{{1, 2, 4, 5, 4}, {1, 2, 2, 3, 2}, {1}},
+                                                {{2, 3, 5, 7, 6}, {4, 3, 3, 3, 3}, {4}},
+                                                {{1, 16, 5, 6, 6}, {16, 16, 3, 4, 3}}};
+  Row relu = row_3d("relu", {.padding = {1, 0, 1}},
+                    {{{2, 2, 3, 3, 4}, {3, 2, 2, 2, 3}, {3}},
+                     {{2, 16, 4, 5, 3}, {20, 16, 3, 3, 3}, {20}},
+                     {{0, 2, 4, 4, 4}, {3, 2, 3, 3, 3}, {3}},
+                     {{2, 0, 4, 4, 4}, {3, 0, 3, 3, 3}, {3}}});
+  relu.f = [](const Tensors& x) {
+    return conv3d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), {.padding = {1, 0, 1}}, "relu");
+  };
+  relu.reference = [f = of_each([](double x) { return x > 0 ? x : 0; }),
+                    z = relu.reference](const std::vector<Array>& x) { return f({z(x)}); };
+  return {
+      plain,
+      row_3d("stride", {.stride = {2, 3, 1}}, wide),
+      row_3d("stride of pointwise dimensions", {.stride = {2, 1, 1}},
+             {{{2, 3, 4, 3, 5}, {4, 3, 1, 1, 1}, {4}}, {{1, 2, 5, 3, 3}, {3, 2, 1, 2, 2}}}),
+      row_3d("padding", {.padding = {1, 2, 0}}, wide),
+      row_3d("padding of a pointwise dimension", {.padding = {1, 0, 0}},
+             {{{2, 3, 2, 3, 2}, {4, 3, 1, 2, 2}, {4}}}),
+      row_3d("dilation", {.dilation = {2, 1, 1}}, wide),
+      row_3d("stride, padding and dilation",
+             {.stride = {1, 2, 2}, .padding = {2, 1, 3}, .dilation = {2, 1, 2}},
+             {{{1, 2, 4, 3, 5}, {2, 2, 2, 2, 2}, {2}}, {{2, 3, 5, 6, 5}, {5, 3, 3, 3, 2}, {5}}}),
+      row_3d("kernel wider than the input", {.padding = 2},
+             {{{1, 1, 2, 1, 2}, {1, 1, 4, 3, 5}}, {{2, 3, 1, 3, 2}, {2, 3, 5, 5, 5}, {2}}}),
+      row_3d("groups", {.padding = {0, 1, 1}, .groups = 2},
+             {{{1, 2, 2, 3, 3}, {4, 1, 2, 2, 2}, {4}},
+              {{2, 6, 3, 4, 3}, {4, 3, 2, 3, 3}, {4}},
+              {{1, 32, 3, 4, 4}, {32, 16, 3, 3, 3}}}),
+      row_3d("depthwise", {.stride = {1, 1, 2}, .padding = 1, .groups = 3},
+             {{{1, 3, 2, 3, 4}, {3, 1, 3, 3, 3}, {3}}, {{3, 3, 4, 5, 4}, {6, 1, 3, 3, 3}, {6}}}),
+      row_3d("valid", {.padding = "valid"}, {{{1, 2, 3, 3, 4}, {2, 2, 2, 2, 2}, {2}}}),
+      relu};
+}
+
+std::vector<Refusal> transposed_refusals_3d() {
+  const auto refused = [](const std::string& what, Shape x, Shape weight, ConvTranspose3dOptions o,
+                          const std::string& text) {
+    return Refusal{what,
+                   [=](Device d) {
+                     return conv_transpose3d(ones(x, {.device = d}), ones(weight, {.device = d}),
+                                             {}, o);
+                   },
+                   text};
+  };
+  const Shape x = {1, 4, 5, 5, 5}, w = {4, 2, 3, 3, 3};
+  return {
+      refused("channels", {1, 3, 5, 5, 5}, w, {},
+              "Given transposed=1, weight of size [4, 2, 3, 3, 3], expected input[1, 3, 5, 5, "
+              "5] to have 4 channels, but got 3 channels instead"),
+      refused("output_padding", x, w, {.stride = 2, .output_padding = {2, 0, 0}},
+              "output padding must be smaller than either stride or dilation, but got "
+              "output_padding_depth: 2 output_padding_height: 0 output_padding_width: 0 "
+              "stride_depth: 2 stride_height: 2 stride_width: 2 dilation_depth: 1 "
+              "dilation_height: 1 dilation_width: 1"),
+      refused("negative", x, w, {.output_padding = {-1, 0, 0}},
+              "negative output_padding is not supported"),
+      refused("small", {1, 4, 1, 1, 1}, w, {.padding = {2, 0, 0}},
+              "Given input size per channel: (1 x 1 x 1). Calculated output size per channel: "
+              "(-1 x 3 x 3). Output size is too small"),
+      refused("rank", {1, 4}, w, {},
+              "Expected 4D (unbatched) or 5D (batched) input to conv_transpose3d, but got input "
+              "of size: [1, 4]"),
+      refused("empty", {1, 4, 0, 5, 5}, w, {},
+              "Only zero batch or zero channel inputs are supported, but got input shape: [1, "
+              "4, 0, 5, 5]"),
+      refused("no outputs", x, {4, 0, 3, 3, 3}, {},
+              "non-empty 5D weight tensor expected, but got: [4, 0, 3, 3, 3]"),
+      refused("stride", x, w, {.stride = {0, 1, 1}}, "non-positive stride is not supported")};
+}
+
+std::vector<Row> transposed_rows_3d() {
+  std::vector<Row> rows = {
+      transposed_3d("", {},
+                    {{{1, 1, 2, 2, 2}, {1, 1, 2, 2, 2}},
+                     {{2, 2, 2, 3, 2}, {2, 3, 2, 2, 3}, {3}},
+                     {{2, 2, 3, 3}, {2, 1, 2, 2, 2}, {1}},
+                     {{2, 2, 3, 2, 2}, {2, 3, 1, 2, 2}, {3}},
+                     {{3, 17, 3, 4, 3}, {17, 19, 3, 3, 3}, {19}},
+                     {{2, 16, 3, 5, 4}, {16, 32, 3, 3, 3}},
+                     {{0, 2, 3, 3, 3}, {2, 3, 2, 2, 2}, {3}}}),
+      transposed_3d(
+          "stride, padding and output_padding",
+          {.stride = {2, 3, 2}, .padding = {1, 0, 1}, .output_padding = {1, 2, 0}},
+          {{{1, 2, 2, 2, 3}, {2, 2, 3, 2, 2}, {2}}, {{2, 16, 3, 3, 3}, {16, 8, 4, 4, 3}, {8}}}),
+      transposed_3d(
+          "groups and dilation", {.padding = {1, 0, 1}, .groups = 2, .dilation = {1, 2, 1}},
+          {{{1, 2, 2, 3, 2}, {2, 2, 2, 2, 2}, {4}}, {{2, 6, 3, 4, 3}, {6, 2, 3, 2, 3}, {4}}}),
+      transposed_3d("output_padding beyond the stride",
+                    {.padding = 1, .output_padding = {2, 1, 0}, .dilation = 3},
+                    {{{1, 2, 2, 2, 3}, {2, 1, 2, 2, 2}, {1}}})};
+  rows[0].refusals = transposed_refusals_3d();
+  return rows;
+}
+
+// Sets the arguments of a benchmark of a convolution without padding.
+void set_bench(Row& row, const std::vector<Shape>& shapes) {
+  row.bench = shapes;
+  row.flops = [](const std::vector<Shape>& s) {
+    int64_t pixels = 1;
+    for (int d = 2; d < s[0].size(); ++d) pixels *= s[0][d] - s[1][d] + 1;
+    return 2.0 * double(s[0][0] * pixels * s[1].numel());
+  };
+}
+
 }  // namespace
 
 std::vector<Row> conv_rows() {
-  std::vector<Row> rows = rows_2d();
-  rows[0].bench = {{32, 64, 28, 28}, {64, 64, 3, 3}, {64}};
-  rows[0].flops = [](const std::vector<Shape>& s) {
-    const int64_t pixels = (s[0][2] - s[1][2] + 1) * (s[0][3] - s[1][3] + 1);
-    return 2.0 * double(s[0][0] * pixels * s[1].numel());
-  };
-  for (auto more : {activated_rows, rows_1d, same_rows, transposed_rows}) {
+  std::vector<Row> rows = rows_2d(), volumes = rows_3d();
+  set_bench(rows[0], {{32, 64, 28, 28}, {64, 64, 3, 3}, {64}});
+  set_bench(volumes[0], {{4, 32, 16, 28, 28}, {32, 32, 3, 3, 3}, {32}});
+  for (Row& r : volumes) rows.push_back(std::move(r));
+  for (auto more : {activated_rows, rows_1d, same_rows, transposed_rows, transposed_rows_3d}) {
     for (Row& r : more()) rows.push_back(std::move(r));
   }
   return rows;

@@ -28,7 +28,8 @@ kernels::BiasGradients bias_backward(Activation activation, const Tensor& dy, co
                                      bool wants_dbias) {
   if (is_grad_enabled()) {
     const Tensor dz = contiguous(channels_last(activation_gradient(activation, dy, y)));
-    const Shape all = dz.dim() == 3 ? Shape{0, 1} : Shape{0, 1, 2};
+    Shape all;
+    for (int d = 0; d < dz.dim() - 1; ++d) all.push_back(d);
     return {channels_first(dz), wants_dbias ? sum(dz, all) : Tensor()};
   }
   const auto as_rows = [](const Tensor& t) { return flatten(channels_last(t), 0, -2); };
@@ -87,25 +88,41 @@ template <class F> Tensor batched(const char* op, int dims, const Tensor& x, F f
               ", but got input of size: ", x.shape());
 }
 
+// The numbers of a Triple, from the last dimension to the first, as pad() orders them.
+constexpr int64_t Triple::*kSides[] = {&Triple::w, &Triple::h, &Triple::d};
+
+// Returns the numbers for two or one spatial dimensions as those for three.
+Triple in_3d(int64_t depth, Pair p) { return {depth, p.h, p.w}; }
+ConvPadding3d in_3d(const ConvPadding& p) {
+  ConvPadding3d padding = in_3d(0, p);
+  padding.mode = p.mode;
+  return padding;
+}
+Conv3dOptions in_3d(const Conv2dOptions& o) {
+  return {in_3d(1, o.stride), in_3d(o.padding), in_3d(1, o.dilation), o.groups};
+}
+ConvTranspose3dOptions in_3d(const ConvTranspose2dOptions& o) {
+  return {in_3d(1, o.stride), in_3d(0, o.padding), in_3d(0, o.output_padding), o.groups,
+          in_3d(1, o.dilation)};
+}
+
 // Pads x at the end by the asymmetric part of "same" and sets the symmetric padding in o.
 Tensor same_padded(const Tensor& x, const Tensor& weight, Options& o) {
-  require(o.stride.h == 1 && o.stride.w == 1,
-          "padding \"same\" is not supported for strided convolutions");
+  require(o.stride == Triple(1), "padding \"same\" is not supported for strided convolutions");
   if (weight.dim() != x.dim()) return x;  // refused later
-  const auto total = [&](int64_t dilation, int64_t kernel) {
-    return std::max<int64_t>(0, checked_mul(dilation, kernel - 1));
-  };
-  const bool rows = x.dim() == 3;
-  const Pair all(rows ? 0 : total(o.dilation.h, weight.size(2)),
-                 total(o.dilation.w, weight.size(-1)));
-  o.padding = {all.h / 2, all.w / 2};
-  if (all.h % 2 + all.w % 2 == 0) return x;
-  return pad(x, rows ? std::vector<int64_t>{0, 1}
-                     : std::vector{int64_t(0), all.w % 2, int64_t(0), all.h % 2});
+  std::vector<int64_t> ends;
+  for (int i = 0; i < x.dim() - 2; ++i) {
+    const auto side = kSides[i];
+    const int64_t kernel = weight.size(-1 - i);
+    const int64_t all = std::max<int64_t>(0, checked_mul(o.dilation.*side, kernel - 1));
+    o.padding.*side = all / 2;
+    ends.insert(ends.end(), {0, all % 2});
+  }
+  return std::ranges::max(ends) == 0 ? x : pad(x, ends);
 }
 
 Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const Conv2dOptions& o, Activation activation = Activation::kNone) {
+            const Conv3dOptions& o, Activation activation = Activation::kNone) {
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
     const Tensor from = o.padding.is_same() ? same_padded(images, weight, windows) : images;
@@ -114,26 +131,39 @@ Tensor conv(const char* op, int dims, const Tensor& x, const Tensor& weight, con
 }
 
 Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& weight,
-                      const Tensor& bias, const ConvTranspose2dOptions& o) {
+                      const Tensor& bias, const ConvTranspose3dOptions& o) {
   return batched(op, dims, x, [&](const Tensor& images) {
     Options windows{o.stride, o.padding, o.dilation, o.groups};
-    const Pair more = o.output_padding, less = o.padding;
-    const auto shape = [&](Pair output_padding) {
+    const auto shape = [&](const Triple& output_padding) {
       return kernels::conv_transpose_shape(op, images, weight, bias, windows, output_padding);
     };
-    const Shape wanted = shape(more);
-    const bool reached = more.h < o.stride.h && more.w < o.stride.w;
+    const Shape wanted = shape(o.output_padding);
+    bool reached = true;
+    std::vector<int64_t> sides;
+    for (int i = 0; i < dims; ++i) {
+      const int64_t more = o.output_padding.*kSides[i], less = o.padding.*kSides[i];
+      reached = reached && more < o.stride.*kSides[i];
+      sides.insert(sides.end(), {-less, more - less});
+    }
     if (!reached) windows.padding = 0;  // compute everything that windows reach and crop afterwards
     Tensor y = dx_of(images, weight, reached ? wanted : shape(0), windows, "ConvolutionBackward0");
-    if (!reached) {
-      std::vector<int64_t> sides = {-less.w, more.w - less.w, -less.h, more.h - less.h};
-      sides.resize(size_t(2 * dims));
-      y = pad(y, sides);
+    if (!reached) y = pad(y, sides);
+    if (bias.defined()) {
+      Shape per_channel(std::vector<int64_t>(size_t(dims) + 1, 1));
+      per_channel[0] = -1;
+      y = y + reshape(bias, per_channel);
     }
-    if (bias.defined()) y = y + reshape(bias, dims == 1 ? Shape{-1, 1} : Shape{-1, 1, 1});
     return traced(op, y, {images, weight, bias}, o);
   });
 }
+
+// Applies an activation that no kernel of a convolution computes. `convolved` is the result of the
+// convolution without it.
+Tensor gelu_of(const Tensor& convolved, Activation activation) {
+  return gelu(convolved, activation == Activation::kGeluTanh ? GeluApproximate::kTanh
+                                                             : GeluApproximate::kNone);
+}
+bool is_gelu(Activation a) { return a == Activation::kGelu || a == Activation::kGeluTanh; }
 
 }  // namespace
 
@@ -141,18 +171,22 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   if (autocasts(x)) return in_half(conv1d, x, weight, bias, o);
   ConvPadding padding = o.padding;
   padding.h = 0;
-  return conv("conv1d", 1, x, weight, bias, {{1, o.stride}, padding, {1, o.dilation}, o.groups});
+  return conv("conv1d", 1, x, weight, bias,
+              in_3d(Conv2dOptions{{1, o.stride}, padding, {1, o.dilation}, o.groups}));
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
   if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
-  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
-    const bool by_tanh = activation == Activation::kGeluTanh;
-    return gelu(conv2d(x, weight, bias, o),
-                by_tanh ? GeluApproximate::kTanh : GeluApproximate::kNone);
-  }
-  return conv("conv2d", 2, x, weight, bias, o, activation);
+  if (is_gelu(activation)) return gelu_of(conv2d(x, weight, bias, o), activation);
+  return conv("conv2d", 2, x, weight, bias, in_3d(o), activation);
+}
+
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv3dOptions& o,
+              Activation activation) {
+  if (autocasts(x)) return in_half(conv3d, x, weight, bias, o, activation);
+  if (is_gelu(activation)) return gelu_of(conv3d(x, weight, bias, o), activation);
+  return conv("conv3d", 3, x, weight, bias, o, activation);
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -160,13 +194,20 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
   if (autocasts(x)) return in_half(conv_transpose1d, x, weight, bias, o);
   return conv_transpose(
       "conv_transpose1d", 1, x, weight, bias,
-      {{1, o.stride}, {0, o.padding}, {0, o.output_padding}, o.groups, {1, o.dilation}});
+      in_3d(ConvTranspose2dOptions{
+          {1, o.stride}, {0, o.padding}, {0, o.output_padding}, o.groups, {1, o.dilation}}));
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& o) {
   if (autocasts(x)) return in_half(conv_transpose2d, x, weight, bias, o);
-  return conv_transpose("conv_transpose2d", 2, x, weight, bias, o);
+  return conv_transpose("conv_transpose2d", 2, x, weight, bias, in_3d(o));
+}
+
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose3dOptions& o) {
+  if (autocasts(x)) return in_half(conv_transpose3d, x, weight, bias, o);
+  return conv_transpose("conv_transpose3d", 3, x, weight, bias, o);
 }
 
 }  // namespace taper::v0

@@ -83,7 +83,10 @@ Tensor unfold_images(const Tensor& x, Pair kernel, Pair blocks, const UnfoldOpti
 
 Tensor fold_images(const Tensor& x, const Shape& images, Pair kernel, Pair blocks,
                    const UnfoldOptions& o) {
-  Tensor y = kernels::fold(x, images, kernel, {o.stride, o.padding, o.dilation});
+  Tensor y = kernels::fold(x, images, kernel,
+                           {{1, o.stride.h, o.stride.w},
+                            {0, o.padding.h, o.padding.w},
+                            {1, o.dilation.h, o.dilation.w}});
   return linear_in(x, "Col2ImBackward0", y, [kernel, blocks, o](const Tensor& dy) {
     return unfold_images(dy, kernel, blocks, o);
   });

@@ -14,40 +14,69 @@ constexpr int64_t kMaxColumns = int64_t(1) << 24;
 
 // --- shapes and layouts ---
 
-// Converts the shape or strides of [N, C, L] to those of [N, C, 1, L].
-Shape as_2d(Shape shape) {
-  if (shape.size() == 3) shape.insert(2, 1);
+// Converts the shape of [N, C, L] or [N, C, H, W] to that of [N, C, D, H, W].
+Shape as_3d(Shape shape) {
+  while (shape.size() < 5) shape.insert(2, 1);
   return shape;
 }
 
 ConvSizes sizes_of(const Shape& x, const Shape& weight, const ConvWindows& options) {
-  const Shape s = as_2d(x), k = as_2d(weight);
-  const auto axis = [&](int d, int64_t Pair::*side) {
-    ConvAxis a{s[d], k[d], 0, options.stride.*side, options.padding.*side, options.dilation.*side};
+  const Shape s = as_3d(x), k = as_3d(weight);
+  const auto axis = [&](int i, int64_t Triple::*side) {
+    ConvAxis a{s[i], k[i], 0, options.stride.*side, options.padding.*side, options.dilation.*side};
     const int64_t reach = a.in + 2 * a.padding - checked_mul(a.dilation, a.kernel - 1) - 1;
     if (reach >= 0) a.out = reach / a.stride + 1;
     return a;
   };
-  return {s[0], s[1], k[0], options.groups, axis(2, &Pair::h), axis(3, &Pair::w)};
+  return {s[0],
+          s[1],
+          k[0],
+          options.groups,
+          axis(2, &Triple::d),
+          axis(3, &Triple::h),
+          axis(4, &Triple::w)};
 }
 
-// Converts a logical [N, C, H, W] to a dense [N, H, W, C].
+// Returns whether every output reads only the input at its own position of this dimension.
+bool is_pointwise(const ConvAxis& a) { return a.kernel == 1 && a.stride == 1 && a.padding == 0; }
+
+// Returns the sizes of an equal convolution with two spatial dimensions, if there is one. More
+// kernels support it. Planes that do not depend on each other become images, and rows that do not
+// become one row.
+ConvSizes as_2d_if_equal(ConvSizes s) {
+  if (is_pointwise(s.d)) {
+    s.n *= s.d.in;
+    s.d = kNoConvAxis;
+  } else if (is_pointwise(s.h) && is_pointwise(s.w)) {
+    s.w.in = s.w.out = s.h.in * s.w.in;
+    s.h = s.d;
+    s.d = kNoConvAxis;
+  }
+  return s;
+}
+
+// Moves the second of the sizes or strides of [N, C, ...] to the end, and back.
+Shape with_channels_last(Shape s) {
+  std::rotate(s.begin() + 1, s.begin() + 2, s.end());
+  return s;
+}
+Shape with_channels_second(Shape s) {
+  std::rotate(s.begin() + 1, s.end() - 1, s.end());
+  return s;
+}
+
+// Converts a logical [N, C, ...] to a dense [N, ..., C].
 Tensor to_channels_last(const Tensor& x) {
-  const Shape size = as_2d(x.shape()), step = as_2d(x.strides());
-  return dense(view_as(x, {size[0], size[2], size[3], size[1]},
-                       {step[0], step[2], step[3], step[1]}, x.storage_offset()));
+  return dense(view_as(x, with_channels_last(x.shape()), with_channels_last(x.strides()),
+                       x.storage_offset()));
 }
 
 Tensor make_channels_last(const Shape& shape, const Tensor& like) {
-  const Shape size = as_2d(shape);
-  return Tensor::make({size[0], size[2], size[3], size[1]}, like.dtype(), like.device());
+  return Tensor::make(with_channels_last(shape), like.dtype(), like.device());
 }
 
 Tensor from_channels_last(const Tensor& x, const Shape& shape) {
-  const Shape size = as_2d(shape);
-  Shape strides = {size[1] * size[2] * size[3], 1, size[1] * size[3], size[1]};
-  if (shape.size() == 3) strides.erase(2);
-  return view_as(x, shape, strides, 0);
+  return view_as(x, shape, with_channels_second(contiguous_strides(with_channels_last(shape))), 0);
 }
 
 // --- computation ---
@@ -152,8 +181,8 @@ void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t
 }
 
 void compute(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
-  multiply_adds += s.n * s.o * s.h.out * s.w.out * (s.c / s.groups) * s.h.kernel * s.w.kernel;
-  compute_in_its_type(pass, s, t);
+  multiply_adds += s.n * s.o * s.pixels() * s.depth();
+  compute_in_its_type(pass, as_2d_if_equal(s), t);
 }
 
 // --- checks ---
@@ -170,17 +199,22 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   check_dtype("bias", bias);
 }
 
+void check_numbers(const char* op, const Triple& t) { check_window_numbers(op, {t.d, t.h, t.w}); }
+int64_t least(const Triple& t) { return std::min({t.d, t.h, t.w}); }
+
 void check_options(const char* op, const Tensor& x, const Tensor& weight,
                    const ConvWindows& options) {
   const auto require = [&](bool good, const char* text) {
     if (!good) throw Error(text, " (", op, " of ", x.shape(), " and ", weight.shape(), ")");
   };
   const auto& [stride, padding, dilation, groups] = options;
-  check_window_numbers(op, {stride.h, stride.w, padding.h, padding.w, dilation.h, dilation.w});
+  check_numbers(op, stride);
+  check_numbers(op, padding);
+  check_numbers(op, dilation);
   require(groups > 0, "non-positive groups is not supported");
-  require(padding.h >= 0 && padding.w >= 0, "negative padding is not supported");
-  require(stride.h > 0 && stride.w > 0, "non-positive stride is not supported");
-  require(dilation.h > 0 && dilation.w > 0, "dilation should be greater than zero");
+  require(least(padding) >= 0, "negative padding is not supported");
+  require(least(stride) > 0, "non-positive stride is not supported");
+  require(least(dilation) > 0, "dilation should be greater than zero");
 }
 
 // Checks the shapes. If `transposed`, x and y exchange roles.
@@ -206,22 +240,44 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias, int
   }
 }
 
-// Formats "(5 x 7)", or "(7)" for one dimension.
-std::string sides(const Tensor& x, int64_t h, int64_t w) {
-  return x.dim() == 3 ? concat_to_string("(", w, ")") : concat_to_string("(", h, " x ", w, ")");
+// Formats the numbers of x's spatial dimensions: "(5 x 7)", or "(7)" for one dimension.
+std::string sides(const Tensor& x, const Triple& t) {
+  const std::string hw = concat_to_string(t.h, " x ", t.w, ")");
+  return x.dim() == 3   ? concat_to_string("(", t.w, ")")
+         : x.dim() == 4 ? "(" + hw
+                        : concat_to_string("(", t.d, " x ", hw);
 }
 
 void check_windows(const ConvSizes& s, const Tensor& x) {
-  if (s.h.kernel == 0 || s.w.kernel == 0) {
-    throw Error("kernel size should be greater than zero, but got ",
-                sides(x, s.h.kernel, s.w.kernel));
+  const auto of_axes = [&](auto number) { return Triple(number(s.d), number(s.h), number(s.w)); };
+  const Triple kernel = of_axes([](const ConvAxis& a) { return a.kernel; });
+  if (least(kernel) == 0) {
+    throw Error("kernel size should be greater than zero, but got ", sides(x, kernel));
   }
-  if (s.h.out > 0 && s.w.out > 0) return;
-  const auto padded = [](const ConvAxis& a) { return a.in + 2 * a.padding; };
-  const auto reach = [](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; };
-  throw Error("Calculated padded input size per channel: ", sides(x, padded(s.h), padded(s.w)),
-              ". Kernel size: ", sides(x, reach(s.h), reach(s.w)),
+  if (least(of_axes([](const ConvAxis& a) { return a.out; })) > 0) return;
+  const Triple padded = of_axes([](const ConvAxis& a) { return a.in + 2 * a.padding; });
+  const Triple reach = of_axes([](const ConvAxis& a) { return a.dilation * (a.kernel - 1) + 1; });
+  throw Error("Calculated padded input size per channel: ", sides(x, padded),
+              ". Kernel size: ", sides(x, reach),
               ". Kernel size can't be greater than actual input size");
+}
+
+// Formats "name_height: 2 name_width: 2", with the depth if there is one.
+std::string named_sides(const Tensor& x, const std::string& name, const Triple& t) {
+  const std::string depth = x.dim() == 5 ? concat_to_string(name, "_depth: ", t.d, " ") : "";
+  return concat_to_string(depth, name, "_height: ", t.h, " ", name, "_width: ", t.w);
+}
+
+void check_output_padding(const char* op, const Tensor& x, const ConvWindows& o,
+                          const Triple& output_padding) {
+  check_numbers(op, output_padding);
+  require(least(output_padding) >= 0, "negative output_padding is not supported");
+  for (const auto side : {&Triple::d, &Triple::h, &Triple::w}) {
+    if (output_padding.*side < std::max(o.stride.*side, o.dilation.*side)) continue;
+    throw Error("output padding must be smaller than either stride or dilation, but got ",
+                named_sides(x, "output_padding", output_padding), " ",
+                named_sides(x, "stride", o.stride), " ", named_sides(x, "dilation", o.dilation));
+  }
 }
 
 }  // namespace
@@ -233,8 +289,8 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
   check_shapes(x, weight, bias, options.groups);
   const ConvSizes s = sizes_of(x.shape(), weight.shape(), options);
   check_windows(s, x);
-  Shape shape = {s.n, s.o, s.h.out, s.w.out};
-  if (x.dim() == 3) shape.erase(2);
+  Shape shape = {s.n, s.o, s.d.out, s.h.out, s.w.out};
+  while (shape.size() > x.dim()) shape.erase(2);
   const Tensor y = make_channels_last(shape, x);
   compute(ConvPass::kY, s,
           {to_channels_last(x), to_channels_last(weight), y,
@@ -258,39 +314,29 @@ Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
 }
 
 Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
-                           const Tensor& bias, const ConvWindows& o, Pair output_padding) {
+                           const Tensor& bias, const ConvWindows& o, const Triple& output_padding) {
   check_operands(op, x, weight, bias);
   check_options(op, x, weight, o);
-  check_window_numbers(op, {output_padding.h, output_padding.w});
-  require(output_padding.h >= 0 && output_padding.w >= 0,
-          "negative output_padding is not supported");
   check_shapes(x, weight, bias, o.groups, true);
-  if (output_padding.h >= std::max(o.stride.h, o.dilation.h) ||
-      output_padding.w >= std::max(o.stride.w, o.dilation.w)) {
-    throw Error(
-        "output padding must be smaller than either stride or dilation, but got "
-        "output_padding_height: ",
-        output_padding.h, " output_padding_width: ", output_padding.w,
-        " stride_height: ", o.stride.h, " stride_width: ", o.stride.w,
-        " dilation_height: ", o.dilation.h, " dilation_width: ", o.dilation.w);
-  }
-  const Shape in = as_2d(x.shape()), kernel = as_2d(weight.shape());
-  require(in[2] != 0 && in[3] != 0,
+  check_output_padding(op, x, o, output_padding);
+  const Shape in = as_3d(x.shape()), kernel = as_3d(weight.shape());
+  require(in[2] != 0 && in[3] != 0 && in[4] != 0,
           "Only zero batch or zero channel inputs are supported, but got input shape: ", x.shape());
-  require(weight.numel() != 0,
-          "non-empty 2D or 4D weight tensor expected, but got: ", weight.shape());
-  const auto out = [&](int d, int64_t Pair::*side) {
-    return checked_add(checked_mul(in[d] - 1, o.stride.*side) - 2 * (o.padding.*side),
-                       checked_mul(o.dilation.*side, kernel[d] - 1) + output_padding.*side + 1);
+  require(weight.numel() != 0, "non-empty ", x.dim() == 5 ? "5D" : "2D or 4D",
+          " weight tensor expected, but got: ", weight.shape());
+  const auto out = [&](int i, int64_t Triple::*side) {
+    return checked_add(checked_mul(in[i] - 1, o.stride.*side) - 2 * (o.padding.*side),
+                       checked_mul(o.dilation.*side, kernel[i] - 1) + output_padding.*side + 1);
   };
-  const Pair to{out(2, &Pair::h), out(3, &Pair::w)};
-  if (to.h < 1 || to.w < 1) {
-    throw Error("Given input size per channel: ", sides(x, in[2], in[3]),
-                ". Calculated output size per channel: ", sides(x, to.h, to.w),
+  const Triple to{out(2, &Triple::d), out(3, &Triple::h), out(4, &Triple::w)};
+  if (least(to) < 1) {
+    throw Error("Given input size per channel: ", sides(x, {in[2], in[3], in[4]}),
+                ". Calculated output size per channel: ", sides(x, to),
                 ". Output size is too small (", op, ")");
   }
-  const int64_t channels = weight.size(1) * o.groups;
-  return x.dim() == 3 ? Shape{in[0], channels, to.w} : Shape{in[0], channels, to.h, to.w};
+  Shape shape = {in[0], weight.size(1) * o.groups, to.d, to.h, to.w};
+  while (shape.size() > x.dim()) shape.erase(2);
+  return shape;
 }
 
 Tensor fold(const Tensor& columns, const Shape& x, Pair kernel, const ConvWindows& options) {

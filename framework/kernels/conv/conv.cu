@@ -162,7 +162,8 @@ template <class T, int kVec> struct AddBias {
 }  // namespace
 
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
-  if (t.x.dtype() != kFloat32 || allows_tf32() || s.groups > 1 || !fits(s, t)) return false;
+  if (t.x.dtype() != kFloat32 || allows_tf32() || s.is_3d() || s.groups > 1) return false;
+  if (!fits(s, t)) return false;
   const Launch on(t.x);
   const bool dx = pass == ConvPass::kDx;
   if (dx && (s.h.stride > 1 || s.w.stride > 1)) return false;

@@ -1,24 +1,26 @@
-// Convolutions (cross-correlations) with one or two spatial dimensions, and their gradients.
+// Convolutions (cross-correlations) with one, two or three spatial dimensions, and their gradients.
 //
-// Shapes are logical, [N, C, H, W]. The computation uses channels-last memory, and results with the
-// shape of x or y are returned in it. x, weight and dy may have any layout.
+// Shapes are logical, [N, C, D, H, W]. The computation uses channels-last memory, and results with
+// the shape of x or y are returned in it. x, weight and dy may have any layout.
 #pragma once
 
 #include <compare>
 
+#include "framework/base/host_device.h"
 #include "framework/kernels/common/dispatch.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0::kernels {
 
-// Where the windows of a convolution are. One-dimensional convolutions use the widths.
+// Where the windows of a convolution are. A convolution with fewer than three spatial dimensions
+// uses the last numbers of each Triple; the others keep their defaults.
 struct ConvWindows {
-  Pair stride = 1, padding = 0, dilation = 1;
+  Triple stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
 };
 
-// Convolves x [N, C, H, W] with weight [O, C / groups, kh, kw] and adds bias [O] if it is defined,
-// or convolves x [N, C, L] with weight [O, C / groups, k]. Returns [N, O, out...], where
+// Convolves x [N, C, D, H, W] with weight [O, C / groups, kd, kh, kw] and adds bias [O] if it is
+// defined. x and weight may lack D, or D and H. Returns [N, O, out...], where
 //
 //   out = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1,
 //
@@ -37,7 +39,8 @@ Tensor conv_dweight(const Tensor& dy, const Tensor& x, const Shape& weight,
 //
 // Throws the errors of `conv`.
 Shape conv_transpose_shape(const char* op, const Tensor& x, const Tensor& weight,
-                           const Tensor& bias, const ConvWindows& options, Pair output_padding);
+                           const Tensor& bias, const ConvWindows& options,
+                           const Triple& output_padding);
 
 // Sums overlapping windows, given as columns [N, C * kh * kw, windows] (floating), at their
 // positions in row-major images of shape x [N, C, H, W]. The caller has checked the sizes.
@@ -47,20 +50,25 @@ struct ConvAxis {
   int64_t in, kernel, out, stride, padding, dilation;
   auto operator<=>(const ConvAxis&) const = default;
 };
+// The axis of a spatial dimension that a convolution does not have.
+inline constexpr ConvAxis kNoConvAxis{1, 1, 1, 1, 0, 1};
 struct ConvSizes {
   int64_t n, c, o, groups;
-  ConvAxis h, w;
+  ConvAxis d, h, w;
   auto operator<=>(const ConvSizes&) const = default;
-  int64_t pixels() const { return h.out * w.out; }
+  bool is_3d() const { return d != kNoConvAxis; }
+  int64_t pixels() const { return d.out * h.out * w.out; }        // of one image of y
+  TAPER_HD int64_t inputs() const { return d.in * h.in * w.in; }  // pixels of one image of x
+  TAPER_HD int64_t positions() const { return d.kernel * h.kernel * w.kernel; }  // of the kernel
   // Returns the number of products that are summed for one element of y.
-  int64_t depth() const { return c / groups * h.kernel * w.kernel; }
+  int64_t depth() const { return c / groups * positions(); }
 };
 
 // Which of the three tensors is computed from the two others.
 enum class ConvPass : uint8_t { kY, kDx, kDWeight };
-// The dense tensors of a convolution: x [N, H, W, C], weight [O, kh, kw, C / groups], y [N, out h,
-// out w, O]. When y is computed, bias [O] is added if it is defined, and then negative elements are
-// set to 0 if relu.
+// The dense tensors of a convolution: x [N, D, H, W, C], weight [O, kd, kh, kw, C / groups], y [N,
+// out d, out h, out w, O]. Spatial dimensions of size 1 may be missing or merged. When y is
+// computed, bias [O] is added if it is defined, and then negative elements are set to 0 if relu.
 struct ConvTensors {
   Tensor x, weight, y, bias = {};
   bool relu = false;
@@ -75,7 +83,7 @@ namespace cuda {
 // Uses cuDNN.
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Uses Taper's own float32 kernels, without TF32. Returns false without writing anything if TF32 is
-// allowed, for groups, and for sizes that the kernels do not support.
+// allowed, for three spatial dimensions, for groups, and for sizes that the kernels do not support.
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Adds t.bias if it is defined and applies t.relu, in place in t.y.
 void add_bias(const ConvTensors& t);

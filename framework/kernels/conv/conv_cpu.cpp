@@ -59,16 +59,26 @@ typename Primitive::primitive_desc describe(std::tuple<Args...> args, const Hint
       args);
 }
 
+// Returns a number of each spatial dimension, behind those in `first`.
+Dims with_spatial(Dims first, const ConvSizes& s, int64_t ConvAxis::*number) {
+  if (s.is_3d()) first.push_back(s.d.*number);
+  first.push_back(s.h.*number);
+  first.push_back(s.w.*number);
+  return first;
+}
+
 Dims weight_dims(const ConvSizes& s) {
-  if (s.groups == 1) return {s.o, s.c, s.h.kernel, s.w.kernel};
-  return {s.groups, s.o / s.groups, s.c / s.groups, s.h.kernel, s.w.kernel};
+  if (s.groups == 1) return with_spatial({s.o, s.c}, s, &ConvAxis::kernel);
+  return with_spatial({s.groups, s.o / s.groups, s.c / s.groups}, s, &ConvAxis::kernel);
 }
 
 // Returns the description of the weight in the layout of ConvTensors.
 memory::desc given_weight(const ConvSizes& s) {
   const int64_t c = s.c / s.groups, kw = s.w.kernel * c, kh = s.h.kernel * kw;
-  Dims strides = {kh, 1, kw, c};
-  if (s.groups > 1) strides.insert(strides.begin(), s.o / s.groups * kh);
+  Dims strides = {s.depth(), 1};
+  if (s.is_3d()) strides.push_back(kh);
+  strides.insert(strides.end(), {kw, c});
+  if (s.groups > 1) strides.insert(strides.begin(), s.o / s.groups * s.depth());
   return {weight_dims(s), memory::data_type::f32, strides};
 }
 
@@ -77,12 +87,15 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
                const std::optional<memory::desc>& weight_layout) {
   using Tag = memory::format_tag;
   const auto f32 = memory::data_type::f32;
-  const memory::desc x({s.n, s.c, s.h.in, s.w.in}, f32, Tag::nhwc);
-  const memory::desc y({s.n, s.o, s.h.out, s.w.out}, f32, Tag::nhwc);
+  const Tag channels_last = s.is_3d() ? Tag::ndhwc : Tag::nhwc;
+  const memory::desc x(with_spatial({s.n, s.c}, s, &ConvAxis::in), f32, channels_last);
+  const memory::desc y(with_spatial({s.n, s.o}, s, &ConvAxis::out), f32, channels_last);
   const memory::desc bias({s.o}, f32, Tag::x);
   const memory::desc weight = weight_layout.value_or(memory::desc(weight_dims(s), f32, Tag::any));
-  const Dims strides = {s.h.stride, s.w.stride}, padding = {s.h.padding, s.w.padding};
-  const Dims dilation = {s.h.dilation - 1, s.w.dilation - 1};
+  const Dims strides = with_spatial({}, s, &ConvAxis::stride);
+  const Dims padding = with_spatial({}, s, &ConvAxis::padding);
+  Dims dilation = with_spatial({}, s, &ConvAxis::dilation);
+  for (int64_t& d : dilation) --d;  // oneDNN counts the elements between two elements of a window
   const auto direct = dnnl::algorithm::convolution_direct;
   const auto forward = describe<dnnl::convolution_forward>(
       std::tuple(dnnl::prop_kind::forward_training, direct, x, weight, bias, y, strides, dilation,
@@ -157,8 +170,8 @@ void sum_runs(float* x, int64_t n, int64_t count) {
 // stride in whole vectors of channels. If the last vector is not full, it writes beyond each pixel,
 // and after the last pixel beyond the tensor.
 bool spills(const ConvSizes& s) {
-  const bool is_point = s.h.kernel == 1 && s.w.kernel == 1;
-  return is_point && (s.h.stride > 1 || s.w.stride > 1) && (s.c % 16 != 0 || s.o % 16 != 0);
+  const bool is_strided = std::max({s.d.stride, s.h.stride, s.w.stride}) > 1;
+  return s.positions() == 1 && is_strided && (s.c % 16 != 0 || s.o % 16 != 0);
 }
 
 }  // namespace
@@ -180,7 +193,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (!dweight) reorder(given_weight(s), given, layout, weight);
   Tensor bias = t.bias;  // always present, so that one plan serves both cases
   if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
-  const int64_t x_slice = per_slice * s.h.in * s.w.in * s.c, y_slice = per_slice * s.pixels() * s.o;
+  const int64_t x_slice = per_slice * s.inputs() * s.c, y_slice = per_slice * s.pixels() * s.o;
   const int64_t work = s.n * s.pixels() * s.o * s.depth();
   host::parallel_tasks(
       slices, host::threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {

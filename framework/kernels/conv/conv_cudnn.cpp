@@ -1,12 +1,15 @@
 // Convolutions by cuDNN in channels-last memory. Only deterministic algorithms are used, chosen
 // once for each shape. float32 multiplies in float32 (or in TF32 if the user allows it), and half
-// types accumulate in float32. float64 and everything that cuDNN rejects is computed by matrix
-// products.
+// types accumulate in float32. cuDNN supports fewer convolutions with three spatial dimensions in
+// channels-last memory; the others are computed from copies with channels second. float64 and
+// everything that cuDNN rejects is computed by matrix products.
 #include <algorithm>
 #include <iterator>
 #include <limits>
 #include <span>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "framework/cuda/cudnn_handle.h"
 #include "framework/cuda/precision.h"
@@ -14,6 +17,7 @@
 #include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/plans.h"
 #include "framework/kernels/conv/conv.h"
+#include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0::kernels::cuda {
 namespace {
@@ -37,8 +41,9 @@ using TensorLayout = CudnnOwner<cudnnTensorDescriptor_t, &Cudnn::DestroyTensorDe
 using FilterLayout = CudnnOwner<cudnnFilterDescriptor_t, &Cudnn::DestroyFilterDescriptor>;
 using Convolution = CudnnOwner<cudnnConvolutionDescriptor_t, &Cudnn::DestroyConvolutionDescriptor>;
 
-// The plan for a convolution. `supported` is false if cuDNN cannot compute it.
+// The plan for a convolution. `supported` is false if cuDNN cannot compute it in this format.
 struct Plan {
+  cudnnTensorFormat_t format = CUDNN_TENSOR_NHWC;  // or NCHW: channels second
   TensorLayout x, y;
   FilterLayout weight;
   Convolution convolution;
@@ -46,6 +51,33 @@ struct Plan {
   size_t workspace = 0;
   bool supported = false;
 };
+
+// Returns a number of each spatial dimension, behind those in `first`.
+std::vector<int> with_spatial(std::vector<int> first, const ConvSizes& s,
+                              int64_t ConvAxis::*number) {
+  if (s.is_3d()) first.push_back(int(s.d.*number));
+  first.push_back(int(s.h.*number));
+  first.push_back(int(s.w.*number));
+  return first;
+}
+
+// Describes a dense tensor of sizes [N, C, ...].
+cudnnStatus_t set_tensor(const TensorLayout& layout, cudnnTensorFormat_t format,
+                         cudnnDataType_t type, const std::vector<int>& sizes) {
+  const int rank = int(sizes.size());
+  std::vector<int> strides(sizes.size(), 1);
+  int step = 1;
+  const auto add_outside = [&](int d) {
+    strides[size_t(d)] = step;
+    step *= sizes[size_t(d)];
+  };
+  const bool channels_last = format == CUDNN_TENSOR_NHWC;
+  if (channels_last) add_outside(1);
+  for (int d = rank - 1; d >= 0; --d) {
+    if (d != 1 || !channels_last) add_outside(d);
+  }
+  return cudnn().SetTensorNdDescriptor(layout.get(), type, rank, sizes.data(), strides.data());
+}
 
 // Returns false if cuDNN cannot represent the sizes.
 bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
@@ -60,18 +92,18 @@ bool describe(Plan& plan, const ConvSizes& s, DType dtype) {
   plan.weight = make<FilterLayout>(cudnn().CreateFilterDescriptor, "cudnnCreateFilterDescriptor");
   plan.convolution =
       make<Convolution>(cudnn().CreateConvolutionDescriptor, "cudnnCreateConvolutionDescriptor");
-  const auto nhwc = CUDNN_TENSOR_NHWC;
+  const auto spatial = [&](int64_t ConvAxis::*number) { return with_spatial({}, s, number); };
+  const auto padding = spatial(&ConvAxis::padding), stride = spatial(&ConvAxis::stride);
+  const auto dilation = spatial(&ConvAxis::dilation);
+  const auto weight = with_spatial({int(s.o), int(s.c / s.groups)}, s, &ConvAxis::kernel);
   const cudnnStatus_t all[] = {
-      cudnn().SetTensor4dDescriptor(plan.x.get(), nhwc, type, int(s.n), int(s.c), int(s.h.in),
-                                    int(s.w.in)),
-      cudnn().SetTensor4dDescriptor(plan.y.get(), nhwc, type, int(s.n), int(s.o), int(s.h.out),
-                                    int(s.w.out)),
-      cudnn().SetFilter4dDescriptor(plan.weight.get(), type, nhwc, int(s.o), int(s.c / s.groups),
-                                    int(s.h.kernel), int(s.w.kernel)),
-      cudnn().SetConvolution2dDescriptor(plan.convolution.get(), int(s.h.padding), int(s.w.padding),
-                                         int(s.h.stride), int(s.w.stride), int(s.h.dilation),
-                                         int(s.w.dilation), CUDNN_CROSS_CORRELATION,
-                                         CUDNN_DATA_FLOAT),
+      set_tensor(plan.x, plan.format, type, with_spatial({int(s.n), int(s.c)}, s, &ConvAxis::in)),
+      set_tensor(plan.y, plan.format, type, with_spatial({int(s.n), int(s.o)}, s, &ConvAxis::out)),
+      cudnn().SetFilterNdDescriptor(plan.weight.get(), type, plan.format, int(weight.size()),
+                                    weight.data()),
+      cudnn().SetConvolutionNdDescriptor(plan.convolution.get(), int(padding.size()),
+                                         padding.data(), stride.data(), dilation.data(),
+                                         CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       cudnn().SetConvolutionGroupCount(plan.convolution.get(), int(s.groups)),
       cudnn().SetConvolutionMathType(plan.convolution.get(), dtype == kFloat32 && !allows_tf32()
                                                                  ? CUDNN_FMA_MATH
@@ -97,8 +129,10 @@ template <class Algorithm, class F> void choose(Plan& plan, F propose) {
   }
 }
 
-Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dtype) {
+Plan make_plan(cudnnHandle_t handle, ConvPass pass, const ConvSizes& s, DType dtype,
+               cudnnTensorFormat_t format) {
   Plan plan;
+  plan.format = format;
   if (!describe(plan, s, dtype)) return plan;
   const auto x = plan.x.get(), y = plan.y.get();
   const auto weight = plan.weight.get();
@@ -148,34 +182,74 @@ cudnnStatus_t execute(cudnnHandle_t handle, ConvPass pass, const Plan& plan, con
   }
 }
 
+// Returns a view of [N, ..., C] as [N, C, ...].
+Tensor channels_second(const Tensor& x) {
+  const auto moved = [](Shape s) {
+    std::rotate(s.begin() + 1, s.end() - 1, s.end());
+    return s;
+  };
+  return view_as(x, moved(x.shape()), moved(x.strides()), x.storage_offset());
+}
+
+cudnnStatus_t execute_channels_second(cudnnHandle_t handle, ConvPass pass, const Plan& plan,
+                                      const ConvTensors& t, void* workspace) {
+  const bool is_y = pass == ConvPass::kY, is_dx = pass == ConvPass::kDx;
+  const Tensor& out = is_y ? t.y : is_dx ? t.x : t.weight;
+  const auto copied = [&](const Tensor& x) {
+    const Tensor view = channels_second(x);
+    return &x == &out ? Tensor::make(view.shape(), x.dtype(), x.device()) : dense(view);
+  };
+  const ConvTensors copies{copied(t.x), copied(t.weight), copied(t.y)};
+  const cudnnStatus_t status = execute(handle, pass, plan, copies, workspace);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  copy_into(channels_second(out), is_y ? copies.y : is_dx ? copies.x : copies.weight);
+  return status;
+}
+
 // Returns whether the size fits in an int, which cuDNN uses for sizes.
 bool fits(const Tensor& x) { return x.numel() <= std::numeric_limits<int>::max(); }
 bool fits(const ConvAxis& a) {
   constexpr int64_t most = std::numeric_limits<int>::max();
   return std::max({a.stride, a.padding, a.dilation}) <= most;
 }
+bool fits(const ConvSizes& s, const ConvTensors& t) {
+  return fits(t.x) && fits(t.weight) && fits(t.y) && fits(s.d) && fits(s.h) && fits(s.w);
+}
 
 }  // namespace
 
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (t.x.dtype() == kFloat64) return false;  // not supported in channels-last memory
-  if (!fits(t.x) || !fits(t.weight) || !fits(t.y) || !fits(s.h) || !fits(s.w)) return false;
+  if (!fits(s, t)) return false;
   const Launch on(t.x);
   // The first use loads code and may allocate memory; only the launches must be captured.
   const taper::cuda::RelaxedCaptureGuard relaxed;
   const cudnnHandle_t handle = taper::cuda::cudnn_handle(on.device);
-  Plan& plan = plan_of(std::tuple(on.device, pass, t.x.dtype(), allows_tf32(), s),
-                       [&] { return make_plan(handle, pass, s, t.x.dtype()); });
-  if (!plan.supported) return false;
-  const Scratch workspace(plan.workspace, on.device);
-  const cudnnStatus_t status = execute(handle, pass, plan, t, workspace.data());
-  // The heuristics sometimes propose an algorithm that is then rejected, before anything is
-  // launched.
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return plan.supported = false;
-  check_cudnn(status, "cudnnConvolution");
-  on.check("conv");
-  if (t.bias.defined() || t.relu) add_bias(t);
-  return true;
+  const auto plan_in = [&](cudnnTensorFormat_t format) {
+    return make_plan(handle, pass, s, t.x.dtype(), format);
+  };
+  // Returns the plan to use if `plan` is not supported.
+  const auto next_plan = [&](const Plan& plan) {
+    const bool is_left = s.is_3d() && plan.format == CUDNN_TENSOR_NHWC;
+    return is_left ? plan_in(CUDNN_TENSOR_NCHW) : Plan();
+  };
+  Plan& plan = plan_of(std::tuple(on.device, pass, t.x.dtype(), allows_tf32(), s), [&] {
+    Plan first = plan_in(CUDNN_TENSOR_NHWC);
+    return first.supported ? std::move(first) : next_plan(first);
+  });
+  for (; plan.supported; plan = next_plan(plan)) {
+    const Scratch workspace(plan.workspace, on.device);
+    const auto run = plan.format == CUDNN_TENSOR_NHWC ? execute : execute_channels_second;
+    const cudnnStatus_t status = run(handle, pass, plan, t, workspace.data());
+    // The heuristics sometimes propose an algorithm that is then rejected, before anything is
+    // launched.
+    if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) continue;
+    check_cudnn(status, "cudnnConvolution");
+    on.check("conv");
+    if (t.bias.defined() || t.relu) add_bias(t);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace taper::v0::kernels::cuda
