@@ -15,10 +15,11 @@ namespace {
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
 
 // Returns the activation that `layer` can apply itself, or none. `layer` must be exactly a Linear
-// or a Conv2d and `activation` a ReLU or a GELU. Neither may have hooks, because these would see
-// the value in between.
+// or a Conv2d or Conv3d, and `activation` a ReLU or a GELU. Neither may have hooks, because these
+// would see the value in between.
 Activation fusible(const Module& layer, const Module& activation) {
-  const bool applies = is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer);
+  const bool applies =
+      is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer) || is_exactly<Conv3d>(layer);
   if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::kNone;
   if (is_exactly<ReLU>(activation)) return Activation::kRelu;
   if (!is_exactly<GELU>(activation)) return Activation::kNone;
@@ -108,6 +109,7 @@ Tensor activated(Module& layer, Module& activation, const Tensor& x) {
   const Activation fused = fusible(layer, activation);
   if (fused == Activation::kNone) return activation(layer(x));
   if (is_exactly<Conv2d>(layer)) return static_cast<Conv2d&>(layer)(x, fused);
+  if (is_exactly<Conv3d>(layer)) return static_cast<Conv3d&>(layer)(x, fused);
   return static_cast<Linear&>(layer)(x, fused);
 }
 

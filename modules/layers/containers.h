@@ -217,8 +217,8 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   std::string type_name() const override { return "Sequential"; }
 };
 
-// Returns activation(layer(x)). For a Linear or Conv2d followed by a ReLU or GELU without hooks it
-// needs only one pass over the result. Sequential computes such pairs with this function.
+// Returns activation(layer(x)). For a Linear, Conv2d or Conv3d followed by a ReLU or GELU without
+// hooks it needs only one pass over the result. Sequential computes such pairs with this function.
 Tensor activated(Module& layer, Module& activation, const Tensor& x);
 
 class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {

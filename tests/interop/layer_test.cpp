@@ -13,7 +13,7 @@
 namespace taper::v0::test {
 namespace {
 
-const Tensor weights = tensor({0.5, 2, 1, 0.25});
+const Tensor kWeights = tensor({0.5, 2, 1, 0.25});
 
 std::vector<LayerRow> convolutions() {
   return {
@@ -40,6 +40,31 @@ std::vector<LayerRow> convolutions() {
       row<Conv2d>(
           "Conv2d replicate", 4, 2, 3,
           ConvOptions{.stride = 2, .padding = {1, 2}, .padding_mode = PaddingMode::kReplicate}),
+      row<Conv3d>("Conv3d", 2, 3, 3),
+      row<Conv3d>("Conv3d options", 2, 4, Triple(3, 2, 1),
+                  ConvOptions3d{.stride = {2, 1, 1},
+                                .padding = {1, 2, 0},
+                                .dilation = {1, 2, 1},
+                                .groups = 2,
+                                .bias = false}),
+      row<Conv3d>("Conv3d same", 2, 2, Triple(3, 2, 4),
+                  ConvOptions3d{.padding = "same", .dilation = {1, 2, 1}}),
+      row<Conv3d>("Conv3d unbatched", 2, 2, 2),
+      row<Conv3d>("Conv3d circular", 2, 2, 3,
+                  ConvOptions3d{.padding = {1, 2, 0}, .padding_mode = PaddingMode::kCircular}),
+      row<Conv3d>("Conv3d reflect", 2, 2, Triple(3, 2, 3),
+                  ConvOptions3d{.padding = "same", .padding_mode = PaddingMode::kReflect}),
+      row<Conv3d>(
+          "Conv3d replicate", 2, 2, 3,
+          ConvOptions3d{.stride = 2, .padding = 1, .padding_mode = PaddingMode::kReplicate}),
+      row<ConvTranspose3d>("ConvTranspose3d", 2, 3, 2),
+      row<ConvTranspose3d>("ConvTranspose3d options", 2, 4, Triple(3, 2, 2),
+                           ConvTransposeOptions3d{.stride = {2, 1, 2},
+                                                  .padding = {1, 0, 0},
+                                                  .output_padding = {1, 0, 1},
+                                                  .groups = 2,
+                                                  .bias = false,
+                                                  .dilation = {1, 2, 1}}),
       row<ConvTranspose1d>("ConvTranspose1d", 4, 3, 3),
       row<ConvTranspose1d>("ConvTranspose1d options", 4, 6, 3,
                            ConvTransposeOptions{.stride = 2,
@@ -175,11 +200,11 @@ std::vector<LayerRow> losses() {
       row<CrossEntropyLoss>("CrossEntropyLoss none", CrossEntropyOptions{.reduction = none}),
       row<CrossEntropyLoss>(
           "CrossEntropyLoss options",
-          CrossEntropyOptions{.weight = weights, .ignore_index = 1, .label_smoothing = 0.1}),
+          CrossEntropyOptions{.weight = kWeights, .ignore_index = 1, .label_smoothing = 0.1}),
       row<CrossEntropyLoss>("CrossEntropyLoss probabilities"),
       row<NLLLoss>("NLLLoss"),
       row<NLLLoss>("NLLLoss options",
-                   NllLossOptions{.weight = weights, .ignore_index = 2, .reduction = sum}),
+                   NllLossOptions{.weight = kWeights, .ignore_index = 2, .reduction = sum}),
       row<MSELoss>("MSELoss mean"),
       row<MSELoss>("MSELoss none", none),
       row<L1Loss>("L1Loss mean"),
@@ -193,7 +218,7 @@ std::vector<LayerRow> losses() {
       row<BCEWithLogitsLoss>("BCEWithLogitsLoss"),
       row<BCEWithLogitsLoss>(
           "BCEWithLogitsLoss options",
-          BceWithLogitsOptions{.weight = weights, .pos_weight = 3 * weights, .reduction = sum}),
+          BceWithLogitsOptions{.weight = kWeights, .pos_weight = 3 * kWeights, .reduction = sum}),
       row<KLDivLoss>("KLDivLoss mean"),
       row<KLDivLoss>("KLDivLoss batchmean", Reduction::kBatchmean),
       row<KLDivLoss>("KLDivLoss log", sum, true),

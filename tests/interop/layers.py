@@ -256,6 +256,22 @@ def layer_rows():
     ]
 
 
+def volume_convolutions():
+    volume, one = (2, 2, 3, 4, 3), (1, 2, 4, 5, 3)
+    return [
+        Row("Conv3d", lambda: nn.Conv3d(2, 3, 3), [volume]),
+        Row("Conv3d options", lambda: nn.Conv3d(2, 4, (3, 2, 1), (2, 1, 1), (1, 2, 0), (1, 2, 1), 2, False), [one]),
+        Row("Conv3d same", lambda: nn.Conv3d(2, 2, (3, 2, 4), padding="same", dilation=(1, 2, 1)), [one]),
+        Row("Conv3d unbatched", lambda: nn.Conv3d(2, 2, 2), [(2, 3, 4, 3)]),
+        Row("Conv3d circular", lambda: nn.Conv3d(2, 2, 3, padding=(1, 2, 0), padding_mode="circular"), [one]),
+        Row("Conv3d reflect", lambda: nn.Conv3d(2, 2, (3, 2, 3), padding="same", padding_mode="reflect"), [one]),
+        Row("Conv3d replicate", lambda: nn.Conv3d(2, 2, 3, 2, 1, padding_mode="replicate"), [one]),
+        Row("ConvTranspose3d", lambda: nn.ConvTranspose3d(2, 3, 2), [one]),
+        Row("ConvTranspose3d options",
+            lambda: nn.ConvTranspose3d(2, 4, (3, 2, 2), (2, 1, 2), (1, 0, 0), (1, 0, 1), 2, False, (1, 2, 1)), [one]),
+    ]
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    store(pathlib.Path(__file__).with_suffix(".safetensors"), layer_rows())
+    store(pathlib.Path(__file__).with_suffix(".safetensors"), layer_rows() + volume_convolutions())

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/nn/loss_ops.h"
 #include "autograd/ops/shape_ops.h"
@@ -18,17 +19,30 @@
 namespace taper::v0::test {
 namespace {
 
-TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {
-  manual_seed(0);
-  const Conv2d layer(16, 32, {5, 3}, {.groups = 2});
-  EXPECT_EQ(layer.weight->shape(), (Shape{32, 8, 5, 3}));
-  const double bound = 1 / std::sqrt(8.0 * 5 * 3);
+void expect_uniform_within(const Module& layer, double bound) {
   for (const Tensor& t : layer.parameters()) {
     double largest = 0;
     for (const double v : values_of(t)) largest = std::max(largest, std::abs(v));
     EXPECT_LE(largest, bound);
     EXPECT_GT(largest, bound * 0.9);
   }
+}
+
+TEST(Conv2d, StartsUniformWithinOneOverTheRootOfItsInputs) {
+  manual_seed(0);
+  const Conv2d layer(16, 32, {5, 3}, {.groups = 2});
+  EXPECT_EQ(layer.weight->shape(), (Shape{32, 8, 5, 3}));
+  expect_uniform_within(layer, 1 / std::sqrt(8.0 * 5 * 3));
+}
+
+TEST(Conv3d, StartsUniformWithinOneOverTheRootOfItsInputs) {
+  manual_seed(0);
+  const Conv3d layer(16, 32, {5, 3, 2}, {.groups = 2});
+  EXPECT_EQ(layer.weight->shape(), (Shape{32, 8, 5, 3, 2}));
+  expect_uniform_within(layer, 1 / std::sqrt(8.0 * 5 * 3 * 2));
+  const ConvTranspose3d transposed(32, 16, {1, 3, 2}, {.groups = 2});
+  EXPECT_EQ(transposed.weight->shape(), (Shape{32, 8, 1, 3, 2}));
+  expect_uniform_within(transposed, 1 / std::sqrt(8.0 * 3 * 2));
 }
 
 TEST(BatchNorm2d, TracksStatisticsWhileTrainingAndUsesThemAfterwards) {
@@ -77,6 +91,35 @@ TEST(BatchNorm, TakesItsStatisticsFromOnePassOverBatches) {
     EXPECT_EQ(norm.momentum.value(), 0.1);
     EXPECT_FALSE(norm.is_training());
     EXPECT_TRUE(net.is_training() && net[1].is_training());
+  }
+}
+
+// Volumes with a bright plane, whose position is the class, are told apart by a network of volumes
+// that a Sequential runs with fused activations, in float32 and under autocast.
+TEST(Conv3d, LearnsWhereAPlaneOfAVolumeIs) {
+  for (const Device device : all_devices()) {
+    for (const bool in_half : {false, true}) {
+      manual_seed(3);
+      Sequential net(Conv3d(1, 8, 3, {.padding = 1, .device = device}), ReLU(),
+                     Conv3d(8, 8, 3, {.stride = {2, 1, 2}, .device = device}), GELU(),
+                     ConvTranspose3d(8, 4, 2, {.stride = 2, .device = device}), Flatten(),
+                     Linear(4 * 4 * 6 * 4, 4, {.device = device}));
+      optim::Adam optimizer(net.parameters(), {.lr = 1e-2});
+      Tensor x = randn({8, 1, 5, 5, 5}) * 0.1;
+      for (int64_t i = 0; i < 8; ++i) x[i].select(1, i % 4).add_(1);
+      x = x.to(device);
+      const Tensor target = tensor({0, 1, 2, 3, 0, 1, 2, 3}).to(device);
+      float loss_value = 0;
+      for (int step = 0; step < 30; ++step) {
+        optimizer.zero_grad();
+        const AutocastGuard half(device.type(), kBFloat16, in_half);
+        const Tensor loss = cross_entropy(net(x), target);
+        loss.backward();
+        optimizer.step();
+        loss_value = loss.item<float>();
+      }
+      EXPECT_LT(loss_value, 0.05) << to_string(device);
+    }
   }
 }
 

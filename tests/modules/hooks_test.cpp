@@ -46,6 +46,7 @@ template <class M, class... Args> std::function<std::unique_ptr<Module>()> make(
 
 TEST(ModuleHooks, SeeEveryTensorOfACall) {
   const Tensor x = ones({5, 2, 4}), image = ones({1, 1, 4, 4});
+  const Tensor volume = ones({1, 1, 4, 4, 4});
   const auto attend = [x](Module& m) {
     (void)dynamic_cast<MultiheadAttention&>(m)(x, x, x, {.attn_mask = zeros({5, 5})});
   };
@@ -58,6 +59,9 @@ TEST(ModuleHooks, SeeEveryTensorOfACall) {
       {"fused convolution", make<Conv2d>(1, 2, 3),
        [image](Module& m) { (void)dynamic_cast<Conv2d&>(m)(image, Activation::kRelu); },
        "[1, 1, 4, 4]", "[1, 2, 2, 2]"},
+      {"fused convolution of volumes", make<Conv3d>(1, 2, 3),
+       [volume](Module& m) { (void)dynamic_cast<Conv3d&>(m)(volume, Activation::kRelu); },
+       "[1, 1, 4, 4, 4]", "[1, 2, 2, 2, 2]"},
       {"norm to a dtype", make<LayerNorm>(Shape{4}),
        [x](Module& m) { (void)dynamic_cast<LayerNorm&>(m)(x, kFloat32); }, "[5, 2, 4]",
        "[5, 2, 4]"},
