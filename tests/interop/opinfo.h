@@ -51,7 +51,8 @@ class Args {
   Shape dims(const char* name) const;
   std::vector<int64_t> ints(const char* name) const;
   std::vector<std::optional<int64_t>> maybe_ints(const char* name) const;
-  Pair pair(const char* name) const;    // a single number applies to both
+  Pair pair(const char* name) const;  // a single number applies to both
+  Triple triple(const char* name) const;
   int64_t one(const char* name) const;  // a number, or a list with one
   // Returns what is indexed with: a single index or a list.
   std::vector<TensorIndex> indices(const char* name) const;

@@ -301,11 +301,14 @@ void add_binary(Table& table) {
   });
 }
 
+bool is_word(const A& a, const char* name) { return !a.is_number(name) && !a.is_list(name); }
 ConvPadding conv_padding(const A& a, bool rows) {
-  if (a.is_number("padding") || a.is_list("padding")) {
-    return rows ? Pair(a.one("padding")) : a.pair("padding");
-  }
-  return a.text("padding");
+  if (is_word(a, "padding")) return a.text("padding");
+  return rows ? Pair(a.one("padding")) : a.pair("padding");
+}
+ConvPadding3d conv_padding_3d(const A& a) {
+  if (is_word(a, "padding")) return a.text("padding");
+  return a.triple("padding");
 }
 
 void add_products(Table& table) {
@@ -337,6 +340,13 @@ void add_products(Table& table) {
                    .dilation = a.pair("dilation"),
                    .groups = a.i("groups")});
   });
+  table["conv3d"] = one_result([](const A& a) {
+    return conv3d(a.t("input"), a.t("weight"), a.t("bias"),
+                  {.stride = a.triple("stride"),
+                   .padding = conv_padding_3d(a),
+                   .dilation = a.triple("dilation"),
+                   .groups = a.i("groups")});
+  });
   table["scaled_dot_product_attention"] = one_result([](const A& a) {
     return scaled_dot_product_attention(a.t("query"), a.t("key"), a.t("value"),
                                         {.attn_mask = a.t("attn_mask"),
@@ -360,6 +370,14 @@ void add_products(Table& table) {
                              .output_padding = a.pair("output_padding"),
                              .groups = a.i("groups"),
                              .dilation = a.pair("dilation")});
+  });
+  table["conv_transpose3d"] = one_result([](const A& a) {
+    return conv_transpose3d(a.t("input"), a.t("weight"), a.t("bias"),
+                            {.stride = a.triple("stride"),
+                             .padding = a.triple("padding"),
+                             .output_padding = a.triple("output_padding"),
+                             .groups = a.i("groups"),
+                             .dilation = a.triple("dilation")});
   });
 }
 

@@ -75,10 +75,10 @@ OPERATORS = {
     "linalg.lstsq/grad_oriented": "linalg_lstsq_solution: input other driver=None rcond=None",
     "tensordot": "tensordot: input other dims=2 dims_a=None dims_b=None",
     "nn.functional.linear": "linear: input weight bias=None",
-    "nn.functional.conv1d": "conv1d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
-    "nn.functional.conv2d": "conv2d: input weight bias=None stride=1 padding=0 dilation=1 groups=1",
+    **{f"nn.functional.conv{d}d": f"conv{d}d: input weight bias=None stride=1 padding=0 dilation=1 groups=1"
+       for d in (1, 2, 3)},
     **{f"nn.functional.conv_transpose{d}d": f"conv_transpose{d}d: input weight bias=None stride=1 padding=0"
-       " output_padding=0 groups=1 dilation=1" for d in (1, 2)},
+       " output_padding=0 groups=1 dilation=1" for d in (1, 2, 3)},
     "nn.functional.scaled_dot_product_attention":
         "scaled_dot_product_attention: query key value attn_mask=None dropout_p=0.0 is_causal=False scale=None"
         " enable_gqa=False",

@@ -105,6 +105,13 @@ Pair Args::pair(const char* name) const {
   if (sizes.size() != 2) refuse(name);
   return {sizes[0], sizes[1]};
 }
+Triple Args::triple(const char* name) const {
+  if (!is_list(name)) return i(name);
+  const std::vector<int64_t> sizes = ints(name);
+  if (sizes.size() == 1) return sizes[0];
+  if (sizes.size() != 3) refuse(name);
+  return {sizes[0], sizes[1], sizes[2]};
+}
 int64_t Args::one(const char* name) const {
   if (!is_list(name)) return i(name);
   if (ints(name).size() != 1) refuse(name);
