@@ -164,7 +164,7 @@ Tensor pooled(const Tensor& x) { return max_pool2d(x, true); }
 //! OptionsOfWindowsTakeNoBool: this argument is an integer
 Tensor convolved(const Tensor& x, const Tensor& w) { return conv2d(x, w, {}, {.padding = true}); }
 
-//! TwoNumbersAreNoTriple: (could not convert|no viable conversion|no matching|no constructor)
+//! TwoNumbersAreNoTriple: (invalid initialization|no matching|no viable)
 Tensor convolved(const Tensor& x, const Tensor& w) { return conv3d(x, w, {}, {.stride = {1, 2}}); }
 
 //! SlicesTakeNoBool: this argument is an integer

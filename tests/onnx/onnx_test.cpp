@@ -358,6 +358,7 @@ TEST_F(Onnx, RuntimeComputesLayers) {
   Cases cases;
   manual_seed(3);
   const Tensor image = some({5, 4, 8, 8}), row = some({5, 4, 9}), flat = some({5, 6});
+  const Tensor volume = some({3, 4, 5, 6, 4});
   const auto add = [&](const char* name, auto module, const Tensor& x) {
     for (const auto& [path, buffer] : module.named_buffers()) {
       if (buffer.is_floating_point()) buffer.uniform_(0.5, 2);
@@ -398,6 +399,21 @@ TEST_F(Onnx, RuntimeComputesLayers) {
   add("conv_circular", Conv2d(4, 3, 3, {.padding = 1, .padding_mode = PaddingMode::kCircular}),
       image);
   add("conv_same", Conv2d(4, 3, 4, {.padding = "same"}), image);
+  add("conv3d", Conv3d(4, 6, {3, 2, 1}, {.stride = {1, 2, 2}, .padding = {1, 0, 2}, .groups = 2}),
+      volume);
+  add("conv3d_relu", Sequential(Conv3d(4, 6, 2, {.dilation = {1, 2, 1}, .bias = false}), ReLU()),
+      volume);
+  add("conv3d_same", Conv3d(4, 3, {2, 3, 4}, {.padding = "same"}), volume);
+  add("conv3d_reflect", Conv3d(4, 3, 3, {.padding = 1, .padding_mode = PaddingMode::kReflect}),
+      volume);
+  add("conv_transpose3d",
+      ConvTranspose3d(4, 6, {3, 2, 3},
+                      {.stride = {2, 1, 2},
+                       .padding = {1, 0, 1},
+                       .output_padding = {1, 0, 1},
+                       .groups = 2,
+                       .dilation = {1, 2, 1}}),
+      volume);
   add("replication_pad", ReplicationPad2d({1, 2, 0, 1}), image);
   add("pixel_shuffle", PixelShuffle(2), image);
   add("dropout", Sequential(Linear(6, 6), Dropout(0.5)), flat);
