@@ -169,6 +169,16 @@ def parts_of_pictures():
                 write('cifar10/%s/class%d/%02d.png' % (part, label, i), png(32, 32, rows))
 
 
+def volumes():
+    """Volumes of 4 x 4 x 4 voxels, whose class is the place of a bright plane."""
+    voxels, places = [], []
+    for i in range(96):
+        places.append(i % 4)
+        voxels += [(100 * (plane == i % 4) + draw(100)) / 100 for plane in range(4) for _ in range(16)]
+    write('volumes.npy', npy("'<f4'", '(96, 1, 4, 4, 4)', struct.pack('<6144f', *voxels)))
+    write('planes.npy', npy("'<i8'", '(96,)', struct.pack('<96q', *places)))
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
 os.chdir(sys.argv[1])
 for part in (mnist, cifar, images, tables, words, shipped_tables, shipped_texts):
@@ -183,3 +193,5 @@ state = before
 reviews()
 state = before
 parts_of_pictures()
+state = before
+volumes()

@@ -48,12 +48,15 @@ ModulePtr linear(const LayerSite& at, int64_t out_features, const LinearOptions&
 using KernelSize = Option<"kernel_size", Pair, kWidth, "size of the window">;
 using Bias = Option<"bias", bool, kAny, "whether a bias is added", true>;
 
+// M::Sizes is Pair, or Triple for three spatial dimensions.
 template <class M> struct Conv {
+  using Sizes = typename M::Sizes;
+
   int64_t out_channels = 0;
-  Pair kernel_size = 0;
-  std::optional<Pair> stride{};
-  Padding padding{};
-  ConvOptions options{};
+  Sizes kernel_size = 0;
+  std::optional<Sizes> stride{};
+  PaddingOf<Sizes> padding{};
+  typename M::Options options{};
 
   template <class V> void describe(V& v) {
     v("out_channels", out_channels, kWidth, "channels of the output").required();
@@ -67,29 +70,30 @@ template <class M> struct Conv {
     v("padding_mode", options.padding_mode, "values of the padding");
   }
   ModulePtr make(const LayerSite& at) const {
-    ConvOptions o = on(at.device, options);
+    auto o = on(at.device, options);
     o.stride = stride.value_or(1);
-    o.padding = padding.is_same ? ConvPadding("same") : ConvPadding(padding.size);
+    o.padding = padding.size;
+    if (padding.is_same) o.padding = "same";
     return std::make_unique<M>(at.in[0], out_channels, kernel_size, o);
   }
 };
 
-template <class M>
-ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, Pair kernel_size, Pair stride,
-                         Pair padding, Pair output_padding, Pair dilation, int64_t groups,
-                         bool bias) {
+template <class M, class Sizes = typename M::Sizes>
+ModulePtr conv_transpose(const LayerSite& at, int64_t out_channels, const Sizes& kernel_size,
+                         const Sizes& stride, const Sizes& padding, const Sizes& output_padding,
+                         const Sizes& dilation, int64_t groups, bool bias) {
   return std::make_unique<M>(
       at.in[0], out_channels, kernel_size,
-      ConvTransposeOptions{stride, padding, output_padding, groups, bias, dilation, at.device});
+      typename M::Options{stride, padding, output_padding, groups, bias, dilation, at.device});
 }
-template <class M>
+template <class M, class Sizes = typename M::Sizes>
 using ConvTransposed = InlineFactory<
     conv_transpose<M>, Option<"out_channels", int64_t, kWidth, "channels of the output">,
-    KernelSize, Option<"stride", Pair, kWidth, "factor by which the size grows", 1>,
-    Option<"padding", Pair, kWidthOrNone, "rows and columns removed on each side of the output", 0>,
-    Option<"output_padding", Pair, kWidthOrNone, "rows and columns added at the end of the output",
-           0>,
-    Option<"dilation", Pair, kWidth, "distance between elements of the window", 1>,
+    Option<"kernel_size", Sizes, kWidth, "size of the window">,
+    Option<"stride", Sizes, kWidth, "factor by which the size grows", 1>,
+    Option<"padding", Sizes, kWidthOrNone, "elements removed on each side of the output", 0>,
+    Option<"output_padding", Sizes, kWidthOrNone, "elements added at the end of the output", 0>,
+    Option<"dilation", Sizes, kWidth, "distance between elements of the window", 1>,
     Option<"groups", int64_t, kWidth, "number of groups of channels that are convolved separately",
            1>,
     Bias>;
@@ -274,8 +278,10 @@ constexpr Layers::Entry kLayers[] = {
                     AllOf<LinearOptions>>},
     {"conv1d", layer<Conv<Conv1d>>},
     {"conv2d", layer<Conv<Conv2d>>},
+    {"conv3d", layer<Conv<Conv3d>>},
     {"conv_transpose1d", layer<ConvTransposed<ConvTranspose1d>>},
     {"conv_transpose2d", layer<ConvTransposed<ConvTranspose2d>>},
+    {"conv_transpose3d", layer<ConvTransposed<ConvTranspose3d>>},
     {"zero_pad2d", made<padded<ZeroPad2d>, Sides>},
     {"reflection_pad2d", made<padded<ReflectionPad2d>, Sides>},
     {"replication_pad2d", made<padded<ReplicationPad2d>, Sides>},
