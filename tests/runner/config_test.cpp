@@ -211,6 +211,11 @@ const std::vector<WrongRow> kWrong = {
      "missing key 'kernel_size' in 'model.layers.0.conv2d' (size of the window)"},
     {2, "model: {type: sequential, layers: [max_pool2d: [2, 3, 4]]}", "2:48",
      "model.layers.0.max_pool2d.kernel_size: expected a list of 2 numbers, got a list; it has 3"},
+    {2, "model: {type: sequential, layers: [conv3d: {out_channels: 8, kernel_size: [3, 3]}]}",
+     "2:75",
+     "model.layers.0.conv3d.kernel_size: expected a list of 3 numbers, got a list; it has 2"},
+    {2, "model: {type: sequential, layers: [conv3d: {out_channels: 8, kernel_size: x}]}", "2:75",
+     "expected an integer, at least 1 and at most 16777216, or three of them as a list, got 'x'"},
     {2, "model: {type: sequential, layers: [max_pool2d: {kernel_size: 2, padding: same}]}", "2:74",
      "expected an integer, at least 0"},
     {2, "model: {type: sequential, layers: [upsample: {scale_factor: 2, size: 4}]}", "2:47",
@@ -485,6 +490,8 @@ TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
       "  type: sequential\n"
       "  layers:\n"
       "    - conv2d: {out_channels: 8, kernel_size: [3, 5], padding: same, stride: 1}\n"
+      "    - conv3d: {out_channels: 8, kernel_size: [3, 1, 1], padding: same, stride: [1, 1, 1]}\n"
+      "    - conv_transpose3d: {out_channels: 8, kernel_size: 2, stride: [1, 2, 2]}\n"
       "    - max_pool2d: 2\n"
       "    - avg_pool2d: [2, 1]\n"
       "    - gelu: tanh\n"
@@ -495,11 +502,13 @@ TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
       "train: {steps: 10, clip_norm: 1, ema: {decay: 0.9}, time_limit: 1.5h, epochs: null,\n"
       "        early_stopping: {metric: r2, patience: 3}}\n"
       "metrics: r2\n");
-  expect_lines(c,
-               {"    - conv2d: {out_channels: 8, kernel_size: [3, 5], stride: 1, padding: same, ",
-                "    - max_pool2d: {kernel_size: 2, padding: 0, ",
-                "    - avg_pool2d: {kernel_size: [2, 1], padding: 0, ",
-                "    - gelu: {approximate: tanh}\n", ", last_step: true}\n"});
+  expect_lines(
+      c, {"    - conv2d: {out_channels: 8, kernel_size: [3, 5], stride: 1, padding: same, ",
+          "    - conv3d: {out_channels: 8, kernel_size: [3, 1, 1], stride: 1, padding: same, ",
+          "    - conv_transpose3d: {out_channels: 8, kernel_size: 2, stride: [1, 2, 2], ",
+          "    - max_pool2d: {kernel_size: 2, padding: 0, ",
+          "    - avg_pool2d: {kernel_size: [2, 1], padding: 0, ",
+          "    - gelu: {approximate: tanh}\n", ", last_step: true}\n"});
   EXPECT_TRUE(c.optimizer.no_decay);
   EXPECT_EQ(c.schedule.warmup, 5);
   expect_lines(c, {"  alpha: 0.9\n", "  T_0: 10\n  T_mult: 2\n  min_lr: 0\n  per: epoch\n",
