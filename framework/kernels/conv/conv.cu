@@ -2,6 +2,7 @@
 // cuDNN, and the bias of convolutions that cuDNN computes. Only the sizes determine which kernel is
 // used and into how many parts the work is divided.
 #include <algorithm>
+#include <type_traits>
 
 #include "framework/cuda/precision.h"
 #include "framework/cuda/runtime.h"
@@ -40,10 +41,10 @@ Gathered gathered(const ConvSizes& s, const ConvTensors& t, bool backward) {
     return GatheredSide{int(a.out), int(a.in), int(a.kernel), 1, int(a.padding), int(-a.dilation)};
   };
   Gathered g{};
-  g.h = side(s.h), g.w = side(s.w);
+  g.d = side(s.d), g.h = side(s.h), g.w = side(s.w);
   g.in = pointer<float>(backward ? t.y : t.x), g.out = pointer<float>(backward ? t.x : t.y);
   g.channels = int(backward ? s.o : s.c), g.n = int(backward ? s.c : s.o);
-  g.pixels = int(s.n) * g.h.out * g.w.out;
+  g.pixels = int(s.n) * g.d.out * g.h.out * g.w.out;
   g.weight = pointer<float>(t.weight);
   if (!backward) g.bias = pointer<float>(t.bias), g.relu = t.relu;
   return g;
@@ -56,10 +57,11 @@ void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Laun
   kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
 }
 
-template <int kTileN> void gather(const Gathered& g, const Launch& on) {
+template <int kTileN> void gather(const Gathered& g, bool is_3d, const Launch& on) {
   using Tile = GatherTile<kTileN>;
   const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
-  launch_tiles<Tile>(gather_kernel<kTileN>, g, blocks, on);
+  const auto kernel = is_3d ? gather_kernel<kTileN, true> : gather_kernel<kTileN, false>;
+  launch_tiles<Tile>(kernel, g, blocks, on);
 }
 
 // Computes a convolution by gather_kernel. Returns false without computing it if the numbers of
@@ -67,7 +69,7 @@ template <int kTileN> void gather(const Gathered& g, const Launch& on) {
 bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward, const Launch& on) {
   if (g.channels % 4 != 0 || g.channels < 16 || g.n % 4 != 0) return false;
   const int64_t blocks = ceil_div(g.pixels, 128) * ceil_div(g.n, 64);
-  if (blocks < kLeastBlocks && g.h.kernel * g.w.kernel * g.channels > kFewTerms) return false;
+  if (blocks < kLeastBlocks && s.positions() * g.channels > kFewTerms) return false;
   g.weight_kernel = int(backward ? s.c : s.c * s.o);
   g.weight_channel = int(backward ? s.depth() : s.o);
   const auto transposed = [&] {  // [kh, kw, c, o]
@@ -75,27 +77,29 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   };
   const Tensor weight = backward ? t.weight : transposed();
   g.weight = pointer<float>(weight);
-  g.n > 32 ? gather<64>(g, on) : gather<32>(g, on);
+  g.n > 32 ? gather<64>(g, s.is_3d(), on) : gather<32>(g, s.is_3d(), on);
   return true;
 }
 
 // Computes a convolution by few_kernel. Returns false without computing it if the weight is too
 // large, or if n is not a multiple of four.
-bool few_channels(const Gathered& g, const Launch& on) {
-  const FewChannels f{g, g.h.kernel * g.w.kernel * g.channels};
+bool few_channels(const Gathered& g, bool is_3d, const Launch& on) {
+  const FewChannels f{g, g.d.kernel * g.h.kernel * g.w.kernel * g.channels};
   if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
   const int64_t threads = ceil_div(g.pixels, kFewPixels) * (g.n / 4);
-  few_kernel<<<unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, f.shared(), on.stream>>>(
-      f);
+  const auto kernel = is_3d ? few_kernel<true> : few_kernel<false>;
+  kernel<<<unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, f.shared(), on.stream>>>(f);
   return true;
 }
 
 template <int kWarps, int kStages, int kResident>
-void sum_weight(const WeightSums& g, int splits, const Launch& on) {
+void sum_weight(const WeightSums& g, int splits, bool is_3d, const Launch& on) {
   using Tile = WeightTile<kWarps, kStages>;
   const dim3 blocks{unsigned(ceil_div(g.columns, Tile::kColumns)),
                     unsigned(ceil_div(g.from.n, Tile::kRows)), unsigned(splits)};
-  launch_tiles<Tile>(weight_kernel<kWarps, kStages, kResident>, g, blocks, on);
+  const auto kernel = is_3d ? weight_kernel<kWarps, kStages, kResident, true>
+                            : weight_kernel<kWarps, kStages, kResident, false>;
+  launch_tiles<Tile>(kernel, g, blocks, on);
 }
 
 bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on) {
@@ -116,12 +120,15 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
   g.parts = splits > 1 ? parts.as<float>() : pointer<float>(t.weight);
   if (few) {
     const dim3 blocks{unsigned(splits), unsigned(tiles)};
-    const auto kernel = g.columns <= 9 ? few_weight_kernel<9> : few_weight_kernel<kMaxTaps>;
+    const auto of_taps = [&](auto is_3d) {
+      return g.columns <= 9 ? few_weight_kernel<9, is_3d()> : few_weight_kernel<kMaxTaps, is_3d()>;
+    };
+    const auto kernel = s.is_3d() ? of_taps(std::true_type()) : of_taps(std::false_type());
     kernel<<<blocks, 256, 0, on.stream>>>(g);
   } else if (narrow) {
-    sum_weight<2, 3, 7>(g, splits, on);
+    sum_weight<2, 3, 7>(g, splits, s.is_3d(), on);
   } else {
-    sum_weight<3, 4, 5>(g, splits, on);
+    sum_weight<3, 4, 5>(g, splits, s.is_3d(), on);
   }
   if (splits == 1) return true;
   sum_parts_kernel<<<unsigned(ceil_div(n, 32)), 256, 0, on.stream>>>(pointer<float>(t.weight),
@@ -131,14 +138,17 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
 
 // Returns whether the sizes fit in int, and the memory can be read in quads of floats.
 bool fits(const ConvSizes& s, const ConvTensors& t) {
-  for (const ConvAxis& a : {s.h, s.w}) {
+  for (const ConvAxis& a : {s.d, s.h, s.w}) {
     if (std::max({a.in, a.stride, a.padding, a.kernel * a.dilation}) > 1 << 20) return false;
   }
   for (const Tensor* x : {&t.x, &t.weight, &t.y, &t.bias}) {
     if (!x->defined()) continue;
     if (x->numel() > 1 << 30 || !is_aligned(x->data_ptr(), 16)) return false;
   }
-  return true;
+  // Offsets of kernel positions beyond the first and last plane are computed, too.
+  const int64_t planes = std::max(s.d.padding, s.d.kernel * s.d.dilation);
+  const int64_t plane = std::max(s.h.in * s.w.in * s.c, s.h.out * s.w.out * s.o);
+  return planes * plane <= 1 << 30;
 }
 
 template <class T, int kVec> struct AddBias {
@@ -162,16 +172,15 @@ template <class T, int kVec> struct AddBias {
 }  // namespace
 
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
-  if (t.x.dtype() != kFloat32 || allows_tf32() || s.is_3d() || s.groups > 1) return false;
-  if (!fits(s, t)) return false;
+  if (t.x.dtype() != kFloat32 || allows_tf32() || s.groups > 1 || !fits(s, t)) return false;
   const Launch on(t.x);
   const bool dx = pass == ConvPass::kDx;
-  if (dx && (s.h.stride > 1 || s.w.stride > 1)) return false;
+  if (dx && std::max({s.d.stride, s.h.stride, s.w.stride}) > 1) return false;
   const Gathered g = gathered(s, t, dx);
   const bool done =
       pass == ConvPass::kDWeight
           ? weight_gradient(s, t, on)
-          : gather(g, s, t, dx, on) || (!dx && g.channels < 16 && few_channels(g, on));
+          : gather(g, s, t, dx, on) || (!dx && g.channels < 16 && few_channels(g, s.is_3d(), on));
   on.check("conv");
   return done;
 }

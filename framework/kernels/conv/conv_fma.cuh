@@ -14,45 +14,76 @@
 
 namespace taper::v0::kernels::cuda {
 
-// Computes out[p, n] = sum over kh, kw, c of in[pixel(p, kh, kw), c] * weight[kh, kw, c, n]. Pixel
-// p = (image, h, w) of out reads pixel (image, h * stride + offset + kh * step, ...) of in. This
-// gives y from x and, at stride 1 with negative steps, dx from dy.
+// Computes out[p, n] = sum over kd, kh, kw, c of in[pixel(p, kd, kh, kw), c] * weight[kd, kh, kw,
+// c, n]. Pixel p = (image, d, h, w) of out reads pixel (image, d * stride + offset + kd * step,
+// ...) of in. This gives y from x and, at stride 1 with negative steps, dx from dy. Kernels whose
+// k3d is false do not read the side d, which then has size 1.
 struct GatheredSide {
   int in, out, kernel, stride, offset, step;
 };
 struct Gathered {
-  GatheredSide h, w;
+  GatheredSide d, h, w;
   const float *in, *weight, *bias;  // bias [n] or null
   float* out;
   int channels, n, pixels;
   int weight_kernel, weight_channel;  // strides of weight; the stride of n is 1
   bool relu;
 };
-// Computes parts[split, n, kh, kw, c] = sum of out[p, n] * in[pixel(p, kh, kw), c] over the pixels
+// Computes parts[split, n, k, c] = sum of out[p, n] * in[pixel(p, k), c] for the kernel positions k
+// over the pixels
 // p of a split. The sum of the parts is the gradient of weight, if out holds dy.
 struct WeightSums {
   Gathered from;
   float* parts;
-  int columns, per_split;  // kh * kw * c; pixels per split
+  int columns, per_split;  // kernel positions * c; pixels per split
 };
-// The pixel of `in` that pixel p of out reads at kernel position 0: its h and w, and its offset. If
-// p is not valid, it is outside of every image.
-struct alignas(16) GatherPlace {
+// A kernel position as a distance between pixels of `in`.
+struct GatherStep {
+  int d, h, w;
+  GatherStep() = default;
+  template <bool k3d> __device__ static GatherStep to(const Gathered& g, int position) {
+    const int row = position / g.w.kernel;
+    GatherStep s;
+    s.d = k3d ? row / g.h.kernel * g.d.step : 0;
+    s.h = (k3d ? row % g.h.kernel : row) * g.h.step;
+    s.w = position % g.w.kernel * g.w.step;
+    return s;
+  }
+  template <bool k3d> __device__ int offset(const Gathered& g) const {
+    return ((k3d ? d * g.h.in + h : h) * g.w.in + w) * g.channels;
+  }
+};
+
+template <bool k3d> struct GatherDepth { int d; };
+template <> struct GatherDepth<false> {};
+// The pixel of `in` that pixel p of out reads at kernel position 0: its d, h and w, and its offset.
+// If p is not valid, it is outside of every image.
+template <bool k3d> struct alignas(16) GatherPlace : GatherDepth<k3d> {
   int at, h, w;
   GatherPlace() = default;
   __device__ GatherPlace(const Gathered& g, int p, bool valid) {
     const int row = p / g.w.out;
     w = (p - row * g.w.out) * g.w.stride + g.w.offset;
-    const int image = row / g.h.out;
-    h = (row - image * g.h.out) * g.h.stride + g.h.offset;
-    at = ((image * g.h.in + h) * g.w.in + w) * g.channels;
+    const int plane = row / g.h.out;
+    h = (row - plane * g.h.out) * g.h.stride + g.h.offset;
+    int first = plane;
+    if constexpr (k3d) {
+      const int image = plane / g.d.out;
+      this->d = (plane - image * g.d.out) * g.d.stride + g.d.offset;
+      first = image * g.d.in + this->d;
+    }
+    at = ((first * g.h.in + h) * g.w.in + w) * g.channels;
     if (!valid) h = -(1 << 30);
   }
-  // Returns whether the pixel at distance (dh, dw) is inside the image.
-  __device__ bool reaches(const Gathered& g, int dh, int dw) const {
-    return unsigned(h + dh) < unsigned(g.h.in) && unsigned(w + dw) < unsigned(g.w.in);
+  // Returns whether the pixel at distance s is inside the image.
+  __device__ bool reaches(const Gathered& g, GatherStep s) const {
+    bool inside = unsigned(h + s.h) < unsigned(g.h.in) && unsigned(w + s.w) < unsigned(g.w.in);
+    if constexpr (k3d) inside = inside && unsigned(this->d + s.d) < unsigned(g.d.in);
+    return inside;
   }
 };
+
+static_assert(sizeof(GatherPlace<true>) == 16 && sizeof(GatherPlace<false>) == 16);
 
 // Copies 4 floats to shared memory. Unless `wanted`, stores zeros and does not read `from`.
 __device__ inline void fetch4(unsigned to, const float* from, bool wanted) {
@@ -94,22 +125,24 @@ template <int kTileN> struct GatherTile {
   __device__ static int at(int row, int q) { return row * kDepth + (q ^ row / 2 % 4) * 4; }
 };
 
-template <int kTileN>
+template <int kTileN, bool k3d>
 __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel(const Gathered g) {
   using Tile = GatherTile<kTileN>;
+  using Place = GatherPlace<k3d>;
   constexpr int kStages = Tile::kStages;
   extern __shared__ float4 shared[];
-  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
+  Place* const places = reinterpret_cast<Place*>(shared);
   float* const tiles = reinterpret_cast<float*>(shared + Tile::kRows);
   const int t = threadIdx.x, lane = t % 32, warp = t / 32;
   const int first = blockIdx.x * Tile::kRows, first_n = blockIdx.y * kTileN;
   for (int r = t; r < Tile::kRows; r += Tile::kThreads) {
-    places[r] = GatherPlace(g, first + r, first + r < g.pixels);
+    places[r] = Place(g, first + r, first + r < g.pixels);
   }
   __syncthreads();
 
-  const int chunks = g.h.kernel * g.w.kernel * ((g.channels + kDepth - 1) / kDepth);
-  int kh = 0, kw = 0, c0 = 0;  // position of the next chunk to fetch
+  const int rows = k3d ? g.d.kernel * g.h.kernel : g.h.kernel;
+  const int chunks = rows * g.w.kernel * ((g.channels + kDepth - 1) / kDepth);
+  int kd = 0, kh = 0, kw = 0, c0 = 0;  // position of the next chunk to fetch
   constexpr int kQuadsA = kDepth / 4, kQuadsB = kTileN / 4;
   const int row_a = t / kQuadsA, c_a = t % kQuadsA * 4, row_b = t / kQuadsB;
   const int n_b = first_n + t % kQuadsB * 4;
@@ -117,16 +150,18 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
   const auto fetch_next = [&](int stage) {
     const unsigned a = shared_tiles + 4 * stage * (Tile::kSizeA + Tile::kSizeB);
     const unsigned b = a + 4 * Tile::kSizeA + 16 * t;
-    const int dh = kh * g.h.step, dw = kw * g.w.step;
-    const float* const in = g.in + (dh * g.w.in + dw) * g.channels + c0 + c_a;
+    GatherStep step;
+    step.d = k3d ? kd * g.d.step : 0, step.h = kh * g.h.step, step.w = kw * g.w.step;
+    const float* const in = g.in + step.offset<k3d>(g) + c0 + c_a;
     const bool in_range = c0 + c_a < g.channels;
 #pragma unroll
     for (int j = 0; j < Tile::kRows * kQuadsA / Tile::kThreads; ++j) {
       const int r = row_a + j * (Tile::kThreads / kQuadsA);
-      const GatherPlace place = places[r];
-      fetch4(a + 4 * Tile::at(r, c_a / 4), in + place.at, in_range && place.reaches(g, dh, dw));
+      const Place place = places[r];
+      fetch4(a + 4 * Tile::at(r, c_a / 4), in + place.at, in_range && place.reaches(g, step));
     }
-    const float* const weight = g.weight + (kh * g.w.kernel + kw) * g.weight_kernel + n_b;
+    const int row = k3d ? kd * g.h.kernel + kh : kh;
+    const float* const weight = g.weight + (row * g.w.kernel + kw) * g.weight_kernel + n_b;
     const int last = n_b < g.n ? g.channels - c0 : 0;
 #pragma unroll
     for (int j = 0; j < (kDepth * kQuadsB + Tile::kThreads - 1) / Tile::kThreads; ++j) {
@@ -139,7 +174,9 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
     c0 = 0;
     if (++kw < g.w.kernel) return;
     kw = 0;
-    ++kh;
+    if (++kh < g.h.kernel || !k3d) return;
+    kh = 0;
+    ++kd;
   };
 
   float sum[8][8] = {};
@@ -200,13 +237,14 @@ template <int kWarps, int kStages> struct WeightTile {
   static constexpr int kShared = 4 * kStages * (kSizeA + kSizeB) + 2 * 16 * kDepth;
 };
 
-template <int kWarps, int kStages, int kResident>
+template <int kWarps, int kStages, int kResident, bool k3d>
 __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const WeightSums sums) {
+  using Place = GatherPlace<k3d>;
   const Gathered& g = sums.from;
   using Tile = WeightTile<kWarps, kStages>;
   extern __shared__ float4 shared[];
   // The places of the pixels of two chunks.
-  GatherPlace* const places = reinterpret_cast<GatherPlace*>(shared);
+  Place* const places = reinterpret_cast<Place*>(shared);
   float* const tiles = reinterpret_cast<float*>(shared + 2 * kDepth);
   const int t = threadIdx.x, lane = t % 32, warp = t / 32;
   const int first_o = blockIdx.y * Tile::kRows, first_column = blockIdx.x * Tile::kColumns;
@@ -216,16 +254,16 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
   // A thread fetches two quads per step: one of columns of x, always at the same kernel position
   // and channels, and one of dy.
   constexpr int kQuadsA = Tile::kRows / 4, kQuadsB = Tile::kColumns / 4;
-  const int quad = first_column + t % kQuadsB * 4, position = quad / g.channels;
-  const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
-  const float* const x = g.in + (dh * g.w.in + dw) * g.channels + quad % g.channels;
+  const int quad = first_column + t % kQuadsB * 4;
+  const GatherStep step = GatherStep::to<k3d>(g, quad / g.channels);
+  const float* const x = g.in + step.offset<k3d>(g) + quad % g.channels;
   const int o = first_o + t % kQuadsA * 4;
   const float* const dy = g.out + o;
   const unsigned shared_tiles = unsigned(__cvta_generic_to_shared(tiles));
 
   const auto find_places = [&](int chunk) {
     const int p = begin + chunk * kDepth + t;
-    if (t < kDepth) places[chunk % 2 * kDepth + t] = GatherPlace(g, p, p < end);
+    if (t < kDepth) places[chunk % 2 * kDepth + t] = Place(g, p, p < end);
   };
   const auto fetch_chunk = [&](int chunk) {
     const unsigned a =
@@ -241,9 +279,9 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
 #pragma unroll
     for (int j = 0; j < kDepth * kQuadsB / Tile::kThreads; ++j) {
       const int k = t / kQuadsB + j * (Tile::kThreads / kQuadsB);
-      const GatherPlace place = places[chunk % 2 * kDepth + k];
+      const Place place = places[chunk % 2 * kDepth + k];
       fetch4(b + 16 * j * Tile::kThreads, x + place.at,
-             quad < sums.columns && place.reaches(g, dh, dw));
+             quad < sums.columns && place.reaches(g, step));
     }
   };
 
@@ -290,8 +328,8 @@ __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const We
 
 // --- few channels: a thread computes 4 outputs of 4 pixels ---
 
-// Arguments of the kernel below. weight is [n, taps], where taps = kh * kw * c. n is a multiple of
-// 4.
+// Arguments of the kernel below. weight is [n, taps], where taps = kernel positions * c. n is a
+// multiple of 4.
 struct FewChannels {
   Gathered g;
   int taps;
@@ -300,19 +338,18 @@ struct FewChannels {
 
 constexpr int kFewPixels = 4;
 
-__global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
+template <bool k3d> __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
   const Gathered& g = f.g;
   extern __shared__ float4 shared[];
   float* const weight = reinterpret_cast<float*>(shared);  // [taps, n]
-  // dh, dw and the offset for each tap.
+  // The distance h, w and d, and the offset for each tap.
   int4* const steps = reinterpret_cast<int4*>(shared + f.taps * g.n / 4);
   for (int i = threadIdx.x; i < f.taps * g.n; i += blockDim.x) {
     weight[i % f.taps * g.n + i / f.taps] = g.weight[i];
   }
   for (int i = threadIdx.x; i < f.taps; i += blockDim.x) {
-    const int position = i / g.channels;
-    const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
-    steps[i] = {dh, dw, (dh * g.w.in + dw) * g.channels + i % g.channels, 0};
+    const GatherStep s = GatherStep::to<k3d>(g, i / g.channels);
+    steps[i] = {s.h, s.w, s.offset<k3d>(g) + i % g.channels, s.d};
   }
   __syncthreads();
   const int quads = g.n / 4, groups = (g.pixels + kFewPixels - 1) / kFewPixels;
@@ -320,20 +357,22 @@ __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < groups * quads; i += step) {
     const int n = i % quads * 4;
     const auto pixel = [&](int j) { return i / quads + j * groups; };
-    GatherPlace at[kFewPixels];
+    GatherPlace<k3d> at[kFewPixels];
     float4 sum[kFewPixels];
 #pragma unroll
     for (int j = 0; j < kFewPixels; ++j) {
-      at[j] = GatherPlace(g, pixel(j), pixel(j) < g.pixels);
+      at[j] = GatherPlace<k3d>(g, pixel(j), pixel(j) < g.pixels);
       sum[j] = g.bias ? load4(g.bias + n) : float4{};
     }
 #pragma unroll 3
     for (int k = 0; k < f.taps; ++k) {
       const int4 step_k = steps[k];
+      GatherStep to;
+      to.d = step_k.w, to.h = step_k.x, to.w = step_k.y;
       const float4 by = load4(weight + k * g.n + n);
 #pragma unroll
       for (int j = 0; j < kFewPixels; ++j) {
-        const bool inside = at[j].reaches(g, step_k.x, step_k.y);
+        const bool inside = at[j].reaches(g, to);
         const float a = inside ? g.in[at[j].at + step_k.z] : 0;
         sum[j].x += a * by.x, sum[j].y += a * by.y, sum[j].z += a * by.z, sum[j].w += a * by.w;
       }
@@ -351,13 +390,13 @@ constexpr int kMaxTaps = 32;
 
 // Computes partial sums of the weight's gradient. Each lane sums all taps of one output channel
 // over the pixels of its warp. For that, lane k loads the input of tap k.
-template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
+template <int kTaps, bool k3d>
+__global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
   constexpr int kWarps = 8, kTogether = 4;
   const Gathered& g = s.from;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = blockIdx.y * 32 + lane;
-  const int position = lane / g.channels;
-  const int dh = position / g.w.kernel * g.h.step, dw = position % g.w.kernel * g.w.step;
-  const int step = (dh * g.w.in + dw) * g.channels + lane % g.channels;
+  const GatherStep to = GatherStep::to<k3d>(g, lane / g.channels);
+  const int step = to.offset<k3d>(g) + lane % g.channels;
   const int begin = blockIdx.x * s.per_split, end = min(begin + s.per_split, g.pixels);
   float sum[kTaps] = {};
   for (int first = begin + warp * kTogether; first < end; first += kWarps * kTogether) {
@@ -365,8 +404,8 @@ template <int kTaps> __global__ void __launch_bounds__(256) few_weight_kernel(co
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       const int p = first + j;
-      const GatherPlace at(g, p, p < end && lane < s.columns);
-      x[j] = at.reaches(g, dh, dw) ? g.in[at.at + step] : 0;
+      const GatherPlace<k3d> at(g, p, p < end && lane < s.columns);
+      x[j] = at.reaches(g, to) ? g.in[at.at + step] : 0;
       dy[j] = p < end && o < g.n ? g.out[int64_t(p) * g.n + o] : 0;
     }
 #pragma unroll
