@@ -468,6 +468,16 @@ TEST_F(ConfigTest, AKeyThatASavedConfigLacksHasItsDefault) {
   }
 }
 
+// Without this, a run of pictures that an earlier version began would be another one.
+TEST_F(ConfigTest, AnOldNameInASavedConfigIsItsNewOne) {
+  const std::string old =
+      "name: run\n" + with_line(1, "data: {type: images, root: photos, test_fraction: 0.1}");
+  const std::string now = with_defaults(old);
+  EXPECT_EQ(now, to_yaml(load(old)));
+  EXPECT_NE(now.find("  path: photos\n"), std::string::npos) << now;
+  EXPECT_EQ(with_defaults(now), now);
+}
+
 TEST_F(ConfigTest, AliasesStandForWhatTheyName) {
   const RunConfig c = load(
       "data: {type: digits, train_size: &n 64}\nmodel: {type: mlp}\n"

@@ -16,6 +16,7 @@
 #include "apps/runner/settings/other_tools.h"
 #include "apps/runner/settings/run_config.h"
 #include "apps/runner/settings/short_forms.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -221,7 +222,9 @@ static RunConfig config_of(std::optional<Node> root, std::vector<Problem> proble
   replace_variables(*root, problems);
   // The values that could not be replaced would only lead to misleading problems.
   if (problems.size() > known) throw ConfigError(report(std::move(problems)));
-  complete_config(*root, is_data, problems);
+  const Completed completed = complete_config(*root, is_data);
+  std::ranges::copy(completed.problems, std::back_inserter(problems));
+  std::ranges::for_each(completed.notes, warn);
   RunConfig config;
   config.name = name;
   ReadResult result = read(describe(config), *root);
@@ -284,11 +287,11 @@ std::string to_yaml(const RunConfig& config) {
 }
 
 std::string with_defaults(const std::string& yaml) {
-  const Document saved = parse_yaml(yaml, {});
+  Document saved = parse_yaml(yaml, {});
+  if (!saved.root || !saved.problems.empty()) return yaml;
+  if (!complete_config(*saved.root, false).problems.empty()) return yaml;
   RunConfig config;
-  const bool is_config =
-      saved.root && saved.problems.empty() && read(describe(config), *saved.root).problems.empty();
-  return is_config ? to_yaml(config) : yaml;
+  return read(describe(config), *saved.root).problems.empty() ? to_yaml(config) : yaml;
 }
 
 std::string to_yaml_with_origins(const RunConfig& config) {

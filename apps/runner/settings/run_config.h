@@ -355,9 +355,9 @@ Schema describe(RunConfig& config);
 // again.
 std::string to_yaml(const RunConfig& config);
 
-// Completes a text that to_yaml() of an earlier version wrote: adds the keys that this version
-// has in addition, with their default values. Returns the text unchanged if it is not a config of
-// this program.
+// Completes a text that to_yaml() of an earlier version wrote: replaces names that keys had then, and
+// adds the keys that this version has in addition, with their default values. Returns the text
+// unchanged if it is not a config of this program.
 std::string with_defaults(const std::string& yaml);
 
 // Like to_yaml(), with a comment after each value that says "default" or where the value was set.

@@ -12,7 +12,6 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/run_config.h"
-#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -245,50 +244,59 @@ bool move_to(Node& data, const std::string& path, Node value) {
 }
 
 // Replaces `key` of a table by its new name.
-void replace_key(Node& data, const OldKey& key, std::vector<Problem>& problems) {
+void replace_key(Node& data, const OldKey& key, Completed& completed) {
   const Node* found = data.find(key.name);
   if (found == nullptr) return;
   const Node value = *found;
   std::erase_if(data.children, [&](const Node& n) { return n.key == key.name; });
   const std::string what = concat_to_string("data.", key.name, " is an old name of data.", key.now);
-  if (move_to(data, key.now, value)) return warn(what);
-  problems.push_back({value.key_place, concat_to_string(what, ", which is given, too; remove it")});
+  if (move_to(data, key.now, value)) {
+    completed.notes.push_back(what);
+    return;
+  }
+  completed.problems.push_back(
+      {value.key_place, concat_to_string(what, ", which is given, too; remove it")});
 }
 
 // Replaces `missing: mean` and `missing: refuse` by the strategy for numbers, and removes
 // `categories`.
-void replace_values(Node& data) {
+void replace_values(Node& data, Completed& completed) {
   Node* missing = data.find("missing");
   if (missing != nullptr && (is_word(*missing, "mean") || is_word(*missing, "refuse"))) {
     const std::string old = missing->text;
     missing->text = old == "mean" ? "median" : old;
     wrap(*missing, "numbers");
-    warn(concat_to_string("data.missing: ", old, " is an old form of data.missing.numbers: ",
-                          old == "mean" ? "median" : "refuse"));
+    completed.notes.push_back(concat_to_string(
+        "data.missing: ", old,
+        " is an old form of data.missing.numbers: ", old == "mean" ? "median" : "refuse"));
   }
   if (data.find("categories") == nullptr) return;
   std::erase_if(data.children, [](const Node& n) { return n.key == "categories"; });
-  warn(
+  completed.notes.emplace_back(
       "data.categories has no effect on a table, whose columns of words are categories; "
       "data.columns says what a column is");
 }
 
-// Replaces the keys and values of `type: csv` in a table. Each replacement is logged.
-void replace_old_keys(Node& data, std::vector<Problem>& problems) {
-  for (const OldKey& key : kOldKeys) replace_key(data, key, problems);
-  replace_values(data);
+// Replaces the keys and values of `type: csv` in a table. Each replacement is noted.
+void replace_old_keys(Node& data, Completed& completed) {
+  for (const OldKey& key : kOldKeys) replace_key(data, key, completed);
+  replace_values(data, completed);
 }
 
 // Replaces `root` of images, which earlier versions had instead of `path`. They are divided and
 // read as they were then, so that saved runs keep their test part.
-bool replace_old_images(Node& root, Node& data, std::vector<Problem>& problems) {
+bool replace_old_images(Node& root, Node& data, Completed& completed) {
   if (data.find("root") == nullptr) return false;
+  // A saved config has the default of test_fraction, which had no effect beside test_root.
+  if (data.find("test_root") != nullptr) {
+    std::erase_if(data.children, [](const Node& n) { return n.key == "test_fraction"; });
+  }
   constexpr OldKey kKeys[] = {
       {"root", "path"}, {"test_root", "split.test"}, {"test_fraction", "split.test"}};
-  for (const OldKey& key : kKeys) replace_key(data, key, problems);
+  for (const OldKey& key : kKeys) replace_key(data, key, completed);
   const Node* seed = root.find("seed");
-  Node split = Node::map(
-      "split", {Node::entry("validation", "0"), Node::entry("seed", seed ? seed->text : "0")});
+  Node split = Node::map("split", {Node::entry("validation", "0"), Node::entry("test", "0.2"),
+                                   Node::entry("seed", seed ? seed->text : "0")});
   const Node defaults =
       Node::map("data", {Node::entry("size", "64"), Node::entry("grey", "false"),
                          Node::entry("fit", "squash"), Node::entry("normalize", "none"),
@@ -403,23 +411,24 @@ void expand_sections(Node& root) {
   if (Node* optimizer = root.find("optimizer")) expand_rates(*optimizer);
 }
 
-void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems) {
-  if (root.kind != Kind::kMap) return;
-  Node* data = root.find("data");
-  if (data == nullptr) return;
+Completed complete_config(Node& root, bool adds_types) {
+  Completed completed;
+  Node* data = root.kind == Kind::kMap ? root.find("data") : nullptr;
+  if (data == nullptr) return completed;
   infer_type(*data);
   const Node* type = data->find("type");
-  if (type == nullptr) return;
+  if (type == nullptr) return completed;
   std::string kind = type->text;  // a copy, because replacements move the nodes
   if (kind == "table") {
-    replace_old_keys(*data, problems);
-    expand_table(*data, problems);
+    replace_old_keys(*data, completed);
+    expand_table(*data, completed.problems);
   }
-  if (kind == "images" && replace_old_images(root, *data, problems)) kind = kOldImages;
+  if (kind == "images" && replace_old_images(root, *data, completed)) kind = kOldImages;
   complete_transforms(*data, kind == "images");
   for (Node& section : default_sections(kind, *data, root)) {
     add_default(root, std::move(section), adds_types);
   }
+  return completed;
 }
 
 }  // namespace taper::v0::runner

@@ -9,6 +9,7 @@
 //   model, optimizer left out          the usual ones for the type of data
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "apps/runner/config/yaml.h"
@@ -23,8 +24,12 @@ void expand_sections(Node& root);
 // section that the config has without a type gets the default's type only with `adds_types`: a
 // config file must say what it configures, overrides of a file of data need not.
 //
-// Replaces the keys that a table had as `type: csv`, and logs a warning with the new key for each.
-// If the new key is given, too, adds a problem.
-void complete_config(Node& root, bool adds_types, std::vector<Problem>& problems);
+// Replaces the keys that tables and images had in earlier versions, and notes the new key for each.
+// If the new key is given, too, that is a problem.
+struct Completed {
+  std::vector<Problem> problems = {};
+  std::vector<std::string> notes = {};  // warnings for the user
+};
+Completed complete_config(Node& root, bool adds_types);
 
 }  // namespace taper::v0::runner
