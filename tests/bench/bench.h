@@ -31,6 +31,7 @@ struct BenchOptions {
   int shards = 0;                       // adds gradients in a tree of this many parts of a batch
   int64_t bucket_mb = 25;               // size of DataParallel's buckets
   std::optional<DType> reduce_dtype{};  // dtype of DataParallel's buckets
+  double settle = 4;                    // seconds of a training before it is timed
   bool direct = false;                  // times NCCL itself, not Communicator
   bool first_step = false;              // ends after the first step and reports it
 };

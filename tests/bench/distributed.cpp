@@ -216,6 +216,7 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
                         }});
     if (!flats.empty()) variants.push_back({"reduce", [&] { (void)reduce(batch); }});
   }
+  for (Variant& v : variants) v.warm_up = options_.settle;
   measure(fmt::format("{{\"ready\":\"{}\",\"ranks\":{},\"items\":{},\"peak_bytes\":{:.0f},"
                       "\"losses\":[{}],\"buckets\":[{}],\"no_graph\":\"{}\"}}",
                       name, size(), items, peak, list_of(losses), list_of(buckets),
@@ -235,7 +236,7 @@ void Ranks::collectives(int64_t most_bytes) const {
     const Tensor all = whole.narrow(0, 0, numel * n), own = part.narrow(0, 0, numel);
     const auto add = [&](const char* op, const std::function<void()>& taper,
                          const std::function<void()>& direct) {
-      variants.push_back({concat_to_string(op, " ", bytes), nccl ? direct : taper, 0.02, 0});
+      variants.push_back({concat_to_string(op, " ", bytes), nccl ? direct : taper, 0.02});
     };
     add(
         "all_reduce", [this, all] { world_->all_reduce(all).wait(); },

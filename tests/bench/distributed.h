@@ -49,7 +49,7 @@ class Ranks {
     std::string name;
     std::function<void()> call;
     double seconds = 0.15;            // of one repeat
-    double warm_up = 4;               // before it, until the GPU clock is steady
+    double warm_up = 0;               // before it, until the GPU clock is steady
     int64_t calls = 3, settling = 0;  // of both, adjusted after each repeat
   };
   int rank() const { return world_ ? world_->rank() : 0; }

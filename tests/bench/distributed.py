@@ -2,7 +2,8 @@
 alternately on the GPUs of this machine.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
-        [--rounds 5] [--modes best|all|none] [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
+        [--rounds 5] [--modes best|all|none] [--settle 4]
+        [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
         [--python python3] [--json FILE] [NAME ...]
 
 Names: start gpt2 resnet gptchar collectives; by default all.
@@ -12,7 +13,7 @@ nothing. --ranks: by default 1, 2, 4 and 8, up to the number of GPUs (with --tin
 added in a fixed tree of this many parts (0: does not).
 
 An idle GPU runs at a higher clock than its power limit allows under load, and for about a second after
-the load begins at a lower one. Therefore each training runs for four seconds before it is timed.
+the load begins at a lower one. Therefore each training runs for four seconds (--settle) before it is timed.
 
 The ranks of each side are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
 their environment (on the CPU, mpirun starts Taper's). All sides for some numbers of ranks are warmed up
@@ -104,7 +105,8 @@ class Bench:
         group = {}
         for name in names:
             group[name] = sides = Sides()
-            file = ["--inputs", f"{directory}/{name}.safetensors"]
+            settle = ["--settle", str(self.args.settle)]
+            file = [*settle, "--inputs", f"{directory}/{name}.safetensors"]
             for n in counts:
                 reduce = []
                 if n > 1 and self.args.reduce:
@@ -118,7 +120,7 @@ class Bench:
                     self.taper(sides, f"{n} tree", n, "--shards", str(self.args.shards), *reduce, *file, name)
                 for mode in self.modes(name):
                     if n > 1 or not mode.endswith("-copies"):
-                        self.torch(sides, f"{n} torch {mode}", n, name, mode, directory)
+                        self.torch(sides, f"{n} torch {mode}", n, name, mode, directory, *settle)
             if reference:
                 self.taper(sides, "1 taper", 1, *file, name)
         return group
@@ -280,6 +282,7 @@ def parsed():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", type=numbers)
     parser.add_argument("--modes", choices=["best", "all", "none"], default="best")
+    parser.add_argument("--settle", type=float, default=4)
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
     parser.add_argument("--bucket-mb", type=int)
     parser.add_argument("--shards", type=int)

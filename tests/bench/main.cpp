@@ -25,6 +25,8 @@ int main(int argc, char** argv) try {
   std::string reduce;
   app.add_option("--bucket-mb", options.bucket_mb, "MiB of gradients that travel together");
   app.add_option("--reduce", reduce, "the dtype in which gradients travel: float32 or bfloat16");
+  app.add_option("--settle", options.settle,
+                 "of several ranks: seconds for which a training runs before it is timed");
   app.add_flag("--first-step", options.first_step, "end after the first step");
   CLI11_PARSE(app, argc, argv);
   if (!reduce.empty()) options.reduce_dtype = taper::parse_dtype(reduce);

@@ -72,7 +72,12 @@ def measure(ready, variants, seconds, warm_up=0):
         say(us=us)
 
 
-def training(name, mode, directory):
+def option(name, default):
+    """Returns the number after a word of the command line."""
+    return float(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
+
+
+def training(name, mode, directory, settle):
     mode, copies, _ = mode.partition("-copies")
 
     def wrap(net):
@@ -102,7 +107,7 @@ def training(name, mode, directory):
     seconds_of(5, step)
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
     measure({"ready": item, "ranks": RANKS, "losses": losses, "peak_bytes": reduced(peak)},
-            {"step": step}, 0.15, 4)
+            {"step": step}, 0.15, settle)
 
 
 def collectives(most_bytes):
@@ -138,6 +143,6 @@ if __name__ == "__main__":
     elif sys.argv[1] == "collectives":
         collectives(int(sys.argv[2]))
     else:
-        training(*sys.argv[1:4])
+        training(*sys.argv[1:4], option("--settle", 4))
     if dist.is_initialized():
         dist.destroy_process_group()
