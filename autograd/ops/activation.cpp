@@ -31,10 +31,15 @@ Tensor glu(const Tensor& x, IntArg dim) {
       of_halves(x.detach(), [](auto a, auto b) { return kernels::binary(BinaryOp::kGlu, a, b); });
   return differentiable("GluBackward0", x, y, [=](auto& dy, auto& u) {
     return of_halves(u, [&](auto a, auto b) {
-      const Tensor s = sigmoid(b), da = dy * s;
-      const Tensor db = is_grad_enabled() ? da * a * (1 - s)
-                                          : kernels::binary(BinaryOp::kSigmoidBackward, dy * a, s);
-      return cat(std::vector<Tensor>{da, db}, d);
+      if (is_grad_enabled()) {
+        const Tensor s = sigmoid(b), da = dy * s;
+        return cat(std::vector<Tensor>{da, da * a * (1 - s)}, d);
+      }
+      const Tensor dx = Tensor::make(u.shape(), u.dtype(), u.device()), db = narrow(dx, d, n, n);
+      kernels::binary_into(BinaryOp::kGlu, narrow(dx, d, 0, n), dy, b);
+      kernels::binary_into(BinaryOp::kMul, db, dy, a);
+      kernels::binary_into(BinaryOp::kGluBackward, db, db, b);
+      return dx;
     });
   });
 }

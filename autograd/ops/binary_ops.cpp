@@ -23,6 +23,10 @@ Tensor add_scaled(const char* name, BinaryOp op, const Tensor& a, const Tensor& 
 // operands each get half of it.
 Tensor winner(bool larger, const Tensor& a, const Tensor& b) {
   const auto part = [larger](auto& dy, auto& own, auto& other) {
+    if (!is_grad_enabled()) {
+      return kernels::ternary(larger ? TernaryOp::kMaximumBackward : TernaryOp::kMinimumBackward,
+                              dy, own, other);
+    }
     const Tensor lost = larger ? own < other : own > other;
     return where(lost, 0, where(eq(own, other), dy * 0.5, dy));
   };
@@ -136,8 +140,14 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
   };
   return differentiable(
       "Atan2Backward0", BinaryOp::kAtan2, y, x,
-      [=](auto& d, auto& u, auto& v) { return d * (v / squares(u, v)); },
-      [=](auto& d, auto& u, auto& v) { return neg(d * (u / squares(u, v))); });
+      [=](auto& d, auto& u, auto& v) {
+        return is_grad_enabled() ? d * (v / squares(u, v))
+                                 : kernels::ternary(TernaryOp::kAtan2Backward, d, u, v);
+      },
+      [=](auto& d, auto& u, auto& v) {
+        return is_grad_enabled() ? neg(d * (u / squares(u, v)))
+                                 : kernels::ternary(TernaryOp::kAtan2Backward, d, v, u, -1);
+      });
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
@@ -169,12 +179,17 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
         const Tensor typed = x.to(g.dy().dtype());
         // The gradient is 0 where the exponent is 0, also at x = 0. Values that are not
         // selected are computed from 1, so that their own derivatives are not inf or NaN.
-        if (g.needs(0)) {
+        if (g.needs(0) && !is_grad_enabled()) {
+          g.dx(0) = reduce_to(kernels::ternary(TernaryOp::kPowBackward, g.dy(), typed, e), x);
+        } else if (g.needs(0)) {
           const Tensor root = where(eq(e, 0), 1, typed);
           g.dx(0) = reduce_to(g.dy() * zero_outside(e * pow(root, e - 1), e), x);
         }
         // x^e * log(x), and 0 where x = 0 and e >= 0.
-        if (g.needs(1)) {
+        if (g.needs(1) && !is_grad_enabled()) {
+          g.dx(1) = reduce_to(
+              kernels::ternary(TernaryOp::kPowExponentBackward, g.dy() * y.get(g), typed, e), e);
+        } else if (g.needs(1)) {
           const Tensor flat = logical_and(eq(x, 0), e >= 0);
           const Tensor slope = y.get(g) * log(where(flat, 1, typed));
           g.dx(1) = reduce_to(g.dy() * where(flat, 0, slope), e);

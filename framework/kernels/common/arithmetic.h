@@ -175,14 +175,27 @@ TAPER_HD float fast_exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
   return x;
 }
+TAPER_HD float fast_log2(float x) {
+  asm("lg2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+}
 TAPER_HD float fast_reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
   return x;
 }
 #else
 TAPER_HD float fast_exp2(float x) { return ::exp2f(x); }
+TAPER_HD float fast_log2(float x) { return ::log2f(x); }
 TAPER_HD float fast_reciprocal(float x) { return 1 / x; }
 #endif
+
+TAPER_HD float fast_sigmoid(float x) { return fast_reciprocal(1 + fast_exp2(-1.44269504f * x)); }
+// Returns log(1 + x) for x >= 0 with a relative error below 2e-5. Below 1/64 it is a polynomial,
+// because there the logarithm of 1 + x has lost bits of x.
+TAPER_HD float fast_log1p(float x) {
+  const float near = x * (1 - x * (0.5f - x * (1 / 3.0f)));
+  return x < 1 / 64.0f ? near : 0.69314718f * fast_log2(1 + x);
+}
 
 // GELU is x times the logistic function 1 / (1 + 2^-(x * q)), where q is a polynomial in x^2. For
 // the tanh form q is exact. For the normal distribution function it is fitted to a relative error

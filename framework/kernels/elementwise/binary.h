@@ -14,7 +14,10 @@ enum class BinaryOp : uint8_t {
   kBitwiseXor, kPrelu, kBinaryCrossEntropy, kSeluBackward, kCeluBackward, kHardsigmoidBackward,
   kHardswishBackward, kMishBackward, kHardtanhBackward, kShrinkBackward, kGammaGradient,
   kDivTrunc, kGlu, kIsclose, kMseLoss, kL1Loss, kHuberLoss, kBceWithLogits,
-  kTanhshrinkBackward
+  kTanhshrinkBackward, kSquareBackward, kSqrtBackward, kRsqrtBackward, kReciprocalBackward,
+  kExpm1Backward, kExp2Backward, kLog2Backward, kLog10Backward, kLog1pBackward, kSinBackward,
+  kCosBackward, kTanBackward, kAsinBackward, kAcosBackward, kAtanBackward, kSinhBackward,
+  kCoshBackward, kErfBackward, kSoftsignBackward, kGluBackward
 };
 // clang-format on
 
@@ -86,6 +89,26 @@ inline constexpr BinaryRow kBinaryOps[] = {
     {BinaryOp::kHuberLoss, "huber_loss", BinaryRule::kFloating},  // a = delta
     {BinaryOp::kBceWithLogits, "bce_with_logits", BinaryRule::kFloating},
     {BinaryOp::kTanhshrinkBackward, "tanhshrink_backward"},  // from x
+    {BinaryOp::kSquareBackward, "square_backward"},          // from x
+    {BinaryOp::kSqrtBackward, "sqrt_backward"},              // from y, like the next four
+    {BinaryOp::kRsqrtBackward, "rsqrt_backward"},
+    {BinaryOp::kReciprocalBackward, "reciprocal_backward"},
+    {BinaryOp::kExpm1Backward, "expm1_backward"},
+    {BinaryOp::kExp2Backward, "exp2_backward"},
+    {BinaryOp::kLog2Backward, "log2_backward"},  // from x, like those below unless they say y
+    {BinaryOp::kLog10Backward, "log10_backward"},
+    {BinaryOp::kLog1pBackward, "log1p_backward"},
+    {BinaryOp::kSinBackward, "sin_backward"},
+    {BinaryOp::kCosBackward, "cos_backward"},
+    {BinaryOp::kTanBackward, "tan_backward"},  // from y
+    {BinaryOp::kAsinBackward, "asin_backward"},
+    {BinaryOp::kAcosBackward, "acos_backward"},
+    {BinaryOp::kAtanBackward, "atan_backward"},
+    {BinaryOp::kSinhBackward, "sinh_backward"},
+    {BinaryOp::kCoshBackward, "cosh_backward"},
+    {BinaryOp::kErfBackward, "erf_backward"},
+    {BinaryOp::kSoftsignBackward, "softsign_backward"},
+    {BinaryOp::kGluBackward, "glu_backward"},  // dy * x and the gate to the gate's gradient
 };
 static_assert(rows_are_in_order(kBinaryOps));
 constexpr const BinaryRow& row_of(BinaryOp op) { return kBinaryOps[size_t(op)]; }
@@ -110,7 +133,21 @@ void binary_into(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& 
 inline const char* name_of(BinaryOp op) { return row_of(op).name; }
 
 // Functions of three tensors, any of which may be numbers, in their promoted dtype.
-enum class TernaryOp : uint8_t { kWhere, kClamp, kLerp, kAddcmul, kAddcdiv, kMse, kL1, kHuber };
+enum class TernaryOp : uint8_t {
+  kWhere,
+  kClamp,
+  kLerp,
+  kAddcmul,
+  kAddcdiv,
+  kMse,
+  kL1,
+  kHuber,
+  kMaximumBackward,
+  kMinimumBackward,
+  kAtan2Backward,
+  kPowBackward,
+  kPowExponentBackward
+};
 inline constexpr const char* kTernaryNames[] = {"where",
                                                 "clamp_tensors",
                                                 "lerp",
@@ -118,10 +155,18 @@ inline constexpr const char* kTernaryNames[] = {"where",
                                                 "addcdiv",
                                                 "mse_loss_backward",
                                                 "l1_loss_backward",
-                                                "huber_loss_backward"};
+                                                "huber_loss_backward",
+                                                "maximum_backward",
+                                                "minimum_backward",
+                                                "atan2_backward",
+                                                "pow_backward",
+                                                "pow_exponent_backward"};
 // Returns op(a, b, c). clamp is min(max(a, b), c), lerp is a + c * (b - a), addcmul is a + value *
 // b * c, and addcdiv is a + value * b / c. mse, l1 and huber compute the gradient of the loss of b
-// - c; there a is the gradient of the result, and value is Huber's delta.
+// - c; there a is the gradient of the result, and value is Huber's delta. The others compute the
+// gradient of an operand from a, the gradient of the result: maximum and minimum that of b, where c
+// is the other operand; atan2 that of b in atan2(b, c), times value; pow that of the base b, where
+// c is the exponent; pow_exponent that of the exponent c, where a is multiplied by the result.
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 // Returns a where condition is nonzero and b elsewhere, in the promoted dtype of a and b. Throws
 // Error if that dtype cannot represent an operand that is a number.

@@ -3,6 +3,8 @@
 // or 0.
 #pragma once
 
+#include <numbers>
+
 #include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/elementwise/binary.h"
 
@@ -110,7 +112,14 @@ struct GeluTanhBackward : Floats {
   }
 };
 // The derivative is s * (1 + x * (1 - s)), where s = sigmoid(x).
+struct SiluBackwardForHalf : Floats {
+  TAPER_HD float operator()(float dy, float x) const {
+    const float s = fast_sigmoid(x);
+    return dy * s * (1 + x * (1 - s));
+  }
+};
 struct SiluBackward : Floats {
+  using ForHalf = SiluBackwardForHalf;
   template <class T> TAPER_HD T operator()(T dy, T x) const {
     const T s = math::sigmoid(x);
     return dy * s * (T(1) + x * (T(1) - s));
@@ -168,7 +177,13 @@ struct Xlogy : Floats {
     return (a == T(0)) & !is_nan(b) ? T(0) : y;
   }
 };
-TAPER_FUNCTOR(Glu, Floats, (T x, T gate), (x * math::sigmoid(gate)));
+struct GluForHalf : Floats {
+  TAPER_HD float operator()(float x, float gate) const { return x * fast_sigmoid(gate); }
+};
+struct Glu : Floats {
+  using ForHalf = GluForHalf;
+  template <class T> TAPER_HD T operator()(T x, T gate) const { return x * math::sigmoid(gate); }
+};
 // Compares integers in double.
 struct IsClose : Predicates {
   double rtol, atol;
@@ -260,6 +275,49 @@ struct MishBackward : Floats {
   }
 };
 
+// Gradients of functions of one tensor, with the operations and their order of the formulas in the
+// table of derivatives (autograd/ops/unary_ops.cpp), which the next derivative uses.
+TAPER_FUNCTOR(SquareBackward, Floats, (T dy, T x), (dy * (x * T(2))));
+struct QuotientBackward : Floats {
+  double scale;
+  template <class T> TAPER_HD T operator()(T dy, T x) const { return dy / (x * T(scale)); }
+};
+TAPER_FUNCTOR(RsqrtBackward, Floats, (T dy, T y), (dy * (y * y * y * T(-0.5))));
+TAPER_FUNCTOR(ReciprocalBackward, Floats, (T dy, T y), -(dy*(y* y)));
+TAPER_FUNCTOR(Expm1Backward, Floats, (T dy, T y), (dy * (y + T(1))));
+TAPER_FUNCTOR(Exp2Backward, Floats, (T dy, T y), (dy * (y * T(std::numbers::ln2))));
+TAPER_FUNCTOR(Log1pBackward, Floats, (T dy, T x), dy / (x + T(1)));
+struct SinBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const { return dy * math::cos(x); }
+  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::wide::kTurns; }
+  static TAPER_HD float fast(float dy, float x) { return dy * math::wide::sin(x, 1); }
+};
+struct CosBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const { return -(dy * math::sin(x)); }
+  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::wide::kTurns; }
+  static TAPER_HD float fast(float dy, float x) { return -(dy * math::wide::sin(x)); }
+};
+TAPER_FUNCTOR(TanBackward, Floats, (T dy, T y), (dy * (y * y + T(1))));
+TAPER_FUNCTOR(AsinBackward, Floats, (T dy, T x), (dy * (T(1) / math::sqrt(T(1) - x * x))));
+TAPER_FUNCTOR(AcosBackward, Floats, (T dy, T x), -(dy*(T(1) / math::sqrt(T(1) - x * x))));
+TAPER_FUNCTOR(AtanBackward, Floats, (T dy, T x), dy / (x * x + T(1)));
+TAPER_FUNCTOR(SinhBackward, Floats, (T dy, T x), (dy * math::cosh(x)));
+TAPER_FUNCTOR(CoshBackward, Floats, (T dy, T x), (dy * math::sinh(x)));
+TAPER_FUNCTOR(ErfBackward, Floats, (T dy, T x),
+              (dy * (math::exp(-(x * x)) * T(2 * std::numbers::inv_sqrtpi))));
+struct SoftsignBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x) const {
+    const T d = math::abs(x) + T(1);
+    return dy / (d * d);
+  }
+};
+struct GluBackward : Floats {
+  template <class T> TAPER_HD T operator()(T d, T gate) const {
+    const T s = math::sigmoid(gate);
+    return d * (T(1) - s) * s;
+  }
+};
+
 // --- ternary functions ---
 
 // Derived from Predicates, because the condition's dtype differs from the operands'.
@@ -297,10 +355,46 @@ struct HuberLossBackward : Floats {
   }
 };
 
+// The operand that is not selected gets no gradient. Equal operands each get half of it.
+struct WinnerBackward : Floats {
+  double sign;  // 1: of the maximum, -1: of the minimum
+  template <class T> TAPER_HD T operator()(T dy, T own, T other) const {
+    const T a = own * T(sign), b = other * T(sign);
+    const T shared = a == b ? dy * T(0.5) : dy;
+    return a < b ? T(0) : shared;
+  }
+};
+// The gradient at the origin is 0.
+struct Atan2Backward : Floats {
+  double sign;
+  template <class T> TAPER_HD T operator()(T dy, T own, T other) const {
+    const T r = own * own + other * other;
+    return dy * (other / (r == T(0) ? T(1) : r)) * T(sign);
+  }
+};
+// The gradient is 0 where the exponent is 0, also at x = 0.
+struct PowBackward : Floats {
+  template <class T> TAPER_HD T operator()(T dy, T x, T e) const {
+    const T slope = e * power(x, e - T(1));
+    return dy * (e == T(0) ? T(0) : slope);
+  }
+  static TAPER_HD bool fits(float, float x, float e) { return Pow::fits(e == 0 ? 1.0f : x, e - 1); }
+  static TAPER_HD float fast(float dy, float x, float e) {
+    const float slope = e * Pow::fast(e == 0 ? 1.0f : x, e - 1);
+    return dy * (e == 0 ? 0.0f : slope);
+  }
+};
+
+// The gradient is 0 where x = 0 and e >= 0. The first operand is dy * pow(x, e).
+TAPER_FUNCTOR(PowExponentBackward, Floats, (T d, T x, T e),
+              (x == T(0)) & (e >= T(0)) ? T(0) : d * math::log(x));
+
 // Calls f with the functor of `op`. The functors are listed in the order of TernaryOp and BinaryOp.
 template <class F> void visit(TernaryOp op, double value, const F& f) {
   visit_row(kTernaryNames, op, f, Where{}, ClampBetween{}, Lerp{}, AddCMul{{}, value},
-            AddCDiv{{}, value}, MseLossBackward{}, L1LossBackward{}, HuberLossBackward{{}, value});
+            AddCDiv{{}, value}, MseLossBackward{}, L1LossBackward{}, HuberLossBackward{{}, value},
+            WinnerBackward{{}, 1}, WinnerBackward{{}, -1}, Atan2Backward{{}, value}, PowBackward{},
+            PowExponentBackward{});
 }
 template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
   const auto [a, b] = args;
@@ -316,7 +410,12 @@ template <class F> void visit(BinaryOp op, BinaryArgs args, const F& f) {
             EluBackward{{}, a, 1, 1 / a}, HardSigmoidBackward{}, HardSwishBackward{},
             MishBackward{}, HardTanhBackward{{}, a, b}, ShrinkBackward{{}, a}, GammaGradient{},
             DivTrunc{}, Glu{}, IsClose{{}, a, b}, MseLoss{}, L1Loss{}, HuberLoss{{}, a},
-            BceWithLogits{}, TanhshrinkBackward{});
+            BceWithLogits{}, TanhshrinkBackward{}, SquareBackward{}, QuotientBackward{{}, 2},
+            RsqrtBackward{}, ReciprocalBackward{}, Expm1Backward{}, Exp2Backward{},
+            QuotientBackward{{}, std::numbers::ln2}, QuotientBackward{{}, std::numbers::ln10},
+            Log1pBackward{}, SinBackward{}, CosBackward{}, TanBackward{}, AsinBackward{},
+            AcosBackward{}, AtanBackward{}, SinhBackward{}, CoshBackward{}, ErfBackward{},
+            SoftsignBackward{}, GluBackward{});
 }
 
 }  // namespace taper::v0::kernels

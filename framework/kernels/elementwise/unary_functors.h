@@ -131,7 +131,14 @@ struct Cos : Floats {
   static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
 };
 TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
-TAPER_FUNCTOR(Sigmoid, Floats, (T x), math::sigmoid(x));
+// If a functor has a ForHalf type, the GPU uses that cheaper version for results of half types.
+struct SigmoidForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return fast_sigmoid(x); }
+};
+struct Sigmoid : Floats {
+  using ForHalf = SigmoidForHalf;
+  template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
+};
 // NaN stays NaN.
 TAPER_FUNCTOR(Relu, Numbers, (T x), x < T(0) ? T(0) : x);
 struct LeakyRelu : Floats {
@@ -146,7 +153,6 @@ struct Elu : Floats {
     return x > T(0) ? above : below;
   }
 };
-// If a functor has a ForHalf type, the GPU uses that cheaper version for results of half types.
 struct GeluForHalf : Floats {
   TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
 };
@@ -165,12 +171,28 @@ struct GeluTanh : Floats {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
-TAPER_FUNCTOR(Silu, Floats, (T x), (x * math::sigmoid(x)));
+struct SiluForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * fast_sigmoid(x); }
+};
+struct Silu : Floats {
+  using ForHalf = SiluForHalf;
+  template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
+};
+struct SoftplusForHalf : Floats {
+  double beta, threshold;
+  TAPER_HD float operator()(float x) const {
+    const float z = x * float(beta);
+    const float bent = fast_log1p(fast_exp2(1.44269504f * z)) * (1 / float(beta));
+    return z > float(threshold) ? x : bent;
+  }
+};
 struct Softplus : Floats {
+  using ForHalf = SoftplusForHalf;
   double beta, threshold;
   template <class T> TAPER_HD T operator()(T x) const {
     const T z = x * T(beta);
-    const T bent = math::log1p(math::exp(z)) / T(beta);
+    const T y = math::log1p(math::exp(z));
+    const T bent = math::abs(T(beta)) == T(1) ? y * T(beta) : y / T(beta);  // usually no division
     return z > T(threshold) ? x : bent;
   }
 };
@@ -217,8 +239,20 @@ struct Polygamma : LongFloats {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
   }
 };
-TAPER_FUNCTOR(HardSigmoid, Floats, (T x), six(x + T(3)) / T(6));
-TAPER_FUNCTOR(HardSwish, Floats, (T x), (x * six(x + T(3)) / T(6)));
+struct HardSigmoidForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
+};
+struct HardSigmoid : Floats {
+  using ForHalf = HardSigmoidForHalf;
+  template <class T> TAPER_HD T operator()(T x) const { return six(x + T(3)) / T(6); }
+};
+struct HardSwishForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * six(x + 3) * (1 / 6.0f); }
+};
+struct HardSwish : Floats {
+  using ForHalf = HardSwishForHalf;
+  template <class T> TAPER_HD T operator()(T x) const { return x * six(x + T(3)) / T(6); }
+};
 struct Mish : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     const T n = mish_ratio(x);
