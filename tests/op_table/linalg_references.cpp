@@ -233,4 +233,26 @@ Matrix rectangular(Matrix x) {
   return x;
 }
 
+Samples square_samples() {
+  return {{{3, 3}},       {{1, 1}}, {{4, 4}},    {{2, 3, 3}},
+          {{2, 1, 2, 2}}, {{0, 0}}, {{0, 3, 3}}, {{2, 0, 0}}};
+}
+
+Row matrix_row(const char* name, const char* variant, Function f, Reference reference,
+               Samples samples) {
+  return {.name = name,
+          .variant = variant,
+          .f = std::move(f),
+          .reference = std::move(reference),
+          .samples = std::move(samples),
+          .domains = {{-1, 1}},
+          .dtypes = {kFloat32, kFloat64},
+          .tolerance = {.float64 = 1e-11, .float32 = 2e-5, .gradient = 16}};
+}
+
+std::function<Tensor(Device)> call_with_ones(std::function<Tensor(const Tensor&)> f, Shape shape,
+                                             DType dtype) {
+  return [=](Device d) { return f(ones(shape, {.dtype = dtype, .device = d})); };
+}
+
 }  // namespace taper::v0::test

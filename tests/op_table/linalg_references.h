@@ -1,5 +1,6 @@
 // Factorizations in double precision by other algorithms than LAPACK's: elimination, Gram-Schmidt
-// and Jacobi rotations. Signs follow the convention of taper::linalg.
+// and Jacobi rotations. Signs follow the convention of taper::linalg. Also the parts that the
+// tables of linear algebra share.
 #pragma once
 
 #include <functional>
@@ -52,6 +53,17 @@ SvdReference svd_of(const Matrix& a);  // the reduced factors
 // Add 4, 5, 6, ... to the diagonals of matrices, so that they have full rank in every layout.
 Tensor rectangular(const Tensor& x);
 Matrix rectangular(Matrix x);
+
+// Arguments of a row: the shapes of each call.
+using Samples = std::vector<std::vector<Shape>>;
+// Returns square matrices and batches of them, with empty ones.
+Samples square_samples();
+// Returns a row for random matrices with elements in [-1, 1], in float32 and float64.
+Row matrix_row(const char* name, const char* variant, Function f, Reference reference,
+               Samples samples = square_samples());
+// Returns a call of f with a tensor of ones, for refusals.
+std::function<Tensor(Device)> call_with_ones(std::function<Tensor(const Tensor&)> f, Shape shape,
+                                             DType dtype = kFloat32);
 
 // The rows of least squares, pseudoinverses and norms, a part of linalg_rows().
 std::vector<Row> linalg_norm_rows();

@@ -15,12 +15,6 @@
 namespace taper::v0::test {
 namespace {
 
-using Samples = std::vector<std::vector<Shape>>;
-
-const Tolerance kFactors{.float64 = 1e-11, .float32 = 2e-5, .gradient = 16};
-const Samples kSquares = {{{3, 3}},       {{1, 1}}, {{4, 4}},    {{2, 3, 3}},
-                          {{2, 1, 2, 2}}, {{0, 0}}, {{0, 3, 3}}, {{2, 0, 0}}};
-
 // Returns x with 4, 5, 6, ... added to the diagonal.
 Tensor regular(const Tensor& x) {
   const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
@@ -54,36 +48,20 @@ Matrix symmetric(const Matrix& x) {
 Shape square(int64_t n, int64_t) { return {n, n}; }
 Shape scalar(int64_t, int64_t) { return {}; }
 
-Row row(const char* name, const char* variant, Function f, Reference reference,
-        Samples samples = kSquares) {
-  return {.name = name,
-          .variant = variant,
-          .f = std::move(f),
-          .reference = std::move(reference),
-          .samples = std::move(samples),
-          .domains = {{-1, 1}},
-          .dtypes = {kFloat32, kFloat64},
-          .tolerance = kFactors};
-}
-
 using OfOne = std::function<Tensor(const Tensor&)>;
-
-// Returns a call with a tensor of ones.
-std::function<Tensor(Device)> call(const OfOne& f, Shape shape, DType dtype = kFloat32) {
-  return [=](Device d) { return f(ones(shape, {.dtype = dtype, .device = d})); };
-}
 
 // Returns the refusals that all functions of one matrix share.
 std::vector<Refusal> refusals_of(const std::string& op, const OfOne& f, bool is_square = true) {
   std::vector<Refusal> out = {
-      {"rank", call(f, {3}), op + ": The input tensor A must have at least 2 dimensions"},
-      {"half", call(f, {2, 2}, kFloat16), op + ": Low precision dtypes not supported. Got Half"},
-      {"bfloat16", call(f, {2, 2}, kBFloat16),
+      {"rank", call_with_ones(f, {3}), op + ": The input tensor A must have at least 2 dimensions"},
+      {"half", call_with_ones(f, {2, 2}, kFloat16),
+       op + ": Low precision dtypes not supported. Got Half"},
+      {"bfloat16", call_with_ones(f, {2, 2}, kBFloat16),
        op + ": Low precision dtypes not supported. Got BFloat16"},
-      {"integers", call(f, {2, 2}, kInt64),
+      {"integers", call_with_ones(f, {2, 2}, kInt64),
        op + ": Expected a floating point tensor as input. Got Long"}};
   if (is_square) {
-    out.push_back({"rectangle", call(f, {3, 2}),
+    out.push_back({"rectangle", call_with_ones(f, {3, 2}),
                    op + ": A must be batches of square matrices, but they are 3 by 2 matrices"});
   }
   return out;
@@ -127,7 +105,7 @@ std::vector<Row> systems() {
   const Samples samples = {{{3, 3}, {3, 2}},       {{1, 1}, {1, 1}},       {{4, 4}, {4}},
                            {{2, 3, 3}, {2, 3, 1}}, {{3, 3}, {2, 3, 2}},    {{0, 0}, {0, 2}},
                            {{3, 3}, {3, 0}},       {{0, 3, 3}, {0, 3, 2}}, {{17, 17}, {17, 3}}};
-  Row left = row(
+  Row left = matrix_row(
       "solve", "", [](const Tensors& x) { return linalg::solve(regular(x[0]), x[1]); },
       solved(as_regular), samples);
   left.refusals =
@@ -147,43 +125,44 @@ std::vector<Row> systems() {
   left.refusals.push_back({"batches", pair({2, 3, 3}, {5, 3, 2}),
                            "The size of tensor a (2) must match the size of tensor b (5)"});
   left.refusals.push_back(
-      {"singular", call([](const Tensor& x) { return linalg::solve(x, x); }, {2, 2}),
+      {"singular", call_with_ones([](const Tensor& x) { return linalg::solve(x, x); }, {2, 2}),
        "linalg.solve: The solver failed because the input matrix is singular."});
   left.bench = {{512, 512}, {512, 1}};
-  Row right =
-      row("solve", "from the right",
-          [](const Tensors& x) { return linalg::solve(regular(x[0]), x[1], {.left = false}); },
-          solved(as_regular, false),
-          {{{3, 3}, {2, 3}}, {{2, 3, 3}, {2, 1, 3}}, {{0, 0}, {2, 0}}, {{2, 2}, {3, 2, 2}}});
-  Row lower = row("solve_triangular", "",
-                  [](const Tensors& x) { return linalg::solve_triangular(regular(x[0]), x[1]); },
-                  solved(lower_of),
-                  {{{3, 3}, {3, 2}},
-                   {{1, 1}, {1, 1}},
-                   {{2, 3, 3}, {2, 3, 1}},
-                   {{3, 3}, {2, 3, 2}},
-                   {{0, 0}, {0, 2}},
-                   {{0, 3, 3}, {0, 3, 2}}});
+  Row right = matrix_row(
+      "solve", "from the right",
+      [](const Tensors& x) { return linalg::solve(regular(x[0]), x[1], {.left = false}); },
+      solved(as_regular, false),
+      {{{3, 3}, {2, 3}}, {{2, 3, 3}, {2, 1, 3}}, {{0, 0}, {2, 0}}, {{2, 2}, {3, 2, 2}}});
+  Row lower =
+      matrix_row("solve_triangular", "",
+                 [](const Tensors& x) { return linalg::solve_triangular(regular(x[0]), x[1]); },
+                 solved(lower_of),
+                 {{{3, 3}, {3, 2}},
+                  {{1, 1}, {1, 1}},
+                  {{2, 3, 3}, {2, 3, 1}},
+                  {{3, 3}, {2, 3, 2}},
+                  {{0, 0}, {0, 2}},
+                  {{0, 3, 3}, {0, 3, 2}}});
   lower.refusals = refusals_of("linalg.solve_triangular", [](const Tensor& x) {
     return linalg::solve_triangular(x, ones_like(x));
   });
-  Row upper = row("solve_triangular", "upper, unit diagonal, from the right",
-                  [](const Tensors& x) {
-                    return linalg::solve_triangular(
-                        x[0], x[1], {.upper = true, .left = false, .unitriangular = true});
-                  },
-                  solved(unit_upper_of, false),
-                  {{{3, 3}, {2, 3}}, {{2, 3, 3}, {2, 1, 3}}, {{2, 2}, {3, 2, 2}}});
+  Row upper = matrix_row("solve_triangular", "upper, unit diagonal, from the right",
+                         [](const Tensors& x) {
+                           return linalg::solve_triangular(
+                               x[0], x[1], {.upper = true, .left = false, .unitriangular = true});
+                         },
+                         solved(unit_upper_of, false),
+                         {{{3, 3}, {2, 3}}, {{2, 3, 3}, {2, 1, 3}}, {{2, 2}, {3, 2, 2}}});
   return {left, right, lower, upper};
 }
 
 std::vector<Row> of_square_matrices() {
-  Row inverse = row(
+  Row inverse = matrix_row(
       "inv", "", [](const Tensors& x) { return linalg::inv(regular(x[0])); },
       of_matrices(square, [](const Matrix& x) { return eliminated(regular(x), identity(x.n)).v; }));
   inverse.refusals = refusals_of("linalg.inv", linalg::inv);
   inverse.refusals.push_back(
-      {"singular", call(linalg::inv, {2, 2}),
+      {"singular", call_with_ones(linalg::inv, {2, 2}),
        "linalg.inv: The diagonal element 2 is zero, the inversion could not be completed because "
        "the input matrix is singular."});
   inverse.refusals.push_back({"singular in a batch",
@@ -196,24 +175,24 @@ std::vector<Row> of_square_matrices() {
     (void)eliminated(regular(x), identity(x.n), &det);
     return det;
   };
-  Row determinant = row(
+  Row determinant = matrix_row(
       "det", "", [](const Tensors& x) { return linalg::det(regular(x[0])); },
       of_matrices(scalar, [=](const Matrix& x) { return std::vector{det_of(x)}; }));
   determinant.refusals = refusals_of("linalg.det", linalg::det);
-  Row logarithm = row(
+  Row logarithm = matrix_row(
       "slogdet", "", [](const Tensors& x) { return linalg::slogdet(regular(x[0])).logabsdet; },
       of_matrices(scalar, [=](const Matrix& x) { return std::vector{std::log(det_of(x))}; }));
   logarithm.refusals =
       refusals_of("linalg.slogdet", [](const Tensor& x) { return linalg::slogdet(x).sign; });
-  Row sign = row("slogdet", "sign",
-                 [](const Tensors& x) { return linalg::slogdet(of_either_sign(x[0])).sign; },
-                 of_matrices(scalar,
-                             [](const Matrix& x) {
-                               double det = 1;
-                               (void)eliminated(of_either_sign(x), identity(x.n), &det);
-                               return std::vector<double>{det < 0 ? -1.0 : 1.0};
-                             }),
-                 {{{3, 3}}, {{4, 4}}, {{5, 2, 2}}, {{0, 0}}, {{7, 3, 3}}});
+  Row sign = matrix_row("slogdet", "sign",
+                        [](const Tensors& x) { return linalg::slogdet(of_either_sign(x[0])).sign; },
+                        of_matrices(scalar,
+                                    [](const Matrix& x) {
+                                      double det = 1;
+                                      (void)eliminated(of_either_sign(x), identity(x.n), &det);
+                                      return std::vector<double>{det < 0 ? -1.0 : 1.0};
+                                    }),
+                        {{{3, 3}}, {{4, 4}}, {{5, 2, 2}}, {{0, 0}}, {{7, 3, 3}}});
   sign.derivative = Derivative::kNone;
   return {inverse, determinant, logarithm, sign};
 }
@@ -221,7 +200,7 @@ std::vector<Row> of_square_matrices() {
 // --- factorizations ---
 
 Row cholesky_row(bool upper) {
-  Row r = row(
+  Row r = matrix_row(
       "cholesky", upper ? "upper" : "",
       [=](const Tensors& x) { return linalg::cholesky(symmetric(x[0]), {.upper = upper}); },
       of_matrices(square, [=](const Matrix& x) {
@@ -250,7 +229,7 @@ const Samples kRectangles = {{{3, 2}},    {{3, 3}}, {{2, 3}}, {{1, 1}},
                              {{2, 4, 2}}, {{0, 2}}, {{2, 0}}, {{0, 3, 2}}};
 
 std::vector<Row> qr_rows() {
-  Row q = row(
+  Row q = matrix_row(
       "qr", "Q", [](const Tensors& x) { return linalg::qr(rectangular(x[0])).q; },
       of_matrices(
           [](int64_t m, int64_t n) {
@@ -261,27 +240,27 @@ std::vector<Row> qr_rows() {
   q.refusals = refusals_of(
       "linalg.qr", [](const Tensor& x) { return linalg::qr(x).q; }, false);
   const auto size_of_r = [](int64_t m, int64_t n) { return Shape{std::min(m, n), n}; };
-  Row r = row(
+  Row r = matrix_row(
       "qr", "R", [](const Tensors& x) { return linalg::qr(rectangular(x[0])).r; },
       of_matrices(size_of_r, [](const Matrix& x) { return qr_of(rectangular(x)).r.v; }),
       kRectangles);
-  Row only = row(
+  Row only = matrix_row(
       "qr", "only R",
       [](const Tensors& x) { return linalg::qr(rectangular(x[0]), {.mode = "r"}).r; },
       of_matrices(size_of_r, [](const Matrix& x) { return qr_of(rectangular(x)).r.v; }),
       kRectangles);
   only.derivative = Derivative::kNone;
-  Row complete =
-      row("qr", "complete",
-          [](const Tensors& x) { return linalg::qr(rectangular(x[0]), {.mode = "complete"}).q; },
-          of_matrices(square, [](const Matrix& x) { return qr_of(rectangular(x)).q.v; }),
-          {{{3, 3}}, {{2, 3}}, {{2, 2, 4}}});
+  Row complete = matrix_row(
+      "qr", "complete",
+      [](const Tensors& x) { return linalg::qr(rectangular(x[0]), {.mode = "complete"}).q; },
+      of_matrices(square, [](const Matrix& x) { return qr_of(rectangular(x)).q.v; }),
+      {{{3, 3}}, {{2, 3}}, {{2, 2, 4}}});
   return {q, r, only, complete};
 }
 
 std::vector<Row> eigh_rows() {
   const Samples samples = {{{3, 3}}, {{1, 1}}, {{4, 4}}, {{2, 3, 3}}, {{0, 0}}, {{0, 3, 3}}};
-  Row values = row(
+  Row values = matrix_row(
       "eigh", "eigenvalues",
       [](const Tensors& x) { return linalg::eigh(symmetric(x[0])).eigenvalues; },
       of_matrices([](int64_t n, int64_t) { return Shape{n}; },
@@ -296,7 +275,7 @@ std::vector<Row> eigh_rows() {
        },
        "linalg.eigh: The algorithm failed to converge because the input matrix contained "
        "non-finite values."});
-  Row vectors = row(
+  Row vectors = matrix_row(
       "eigh", "eigenvectors",
       [](const Tensors& x) { return linalg::eigh(symmetric(x[0]), {.uplo = "U"}).eigenvectors; },
       of_matrices(square, [](const Matrix& x) { return eigh_of(symmetric(x)).v.v; }), samples);
@@ -308,10 +287,10 @@ std::vector<Row> svd_rows() {
   const auto reduced_svd = [](const Tensors& x) {
     return linalg::svd(rectangular(x[0]), {.full_matrices = false});
   };
-  Row s = row("svd", "S", [=](const Tensors& x) { return reduced_svd(x).s; },
-              of_matrices([](int64_t m, int64_t n) { return Shape{std::min(m, n)}; },
-                          [](const Matrix& x) { return svd_of(rectangular(x)).s; }),
-              {{{3, 2}}, {{3, 3}}, {{2, 3}}, {{1, 1}}, {{2, 3, 2}}, {{0, 2}}, {{2, 0}}});
+  Row s = matrix_row("svd", "S", [=](const Tensors& x) { return reduced_svd(x).s; },
+                     of_matrices([](int64_t m, int64_t n) { return Shape{std::min(m, n)}; },
+                                 [](const Matrix& x) { return svd_of(rectangular(x)).s; }),
+                     {{{3, 2}}, {{3, 3}}, {{2, 3}}, {{1, 1}}, {{2, 3, 2}}, {{0, 2}}, {{2, 0}}});
   s.refusals = refusals_of(
       "linalg.svd", [](const Tensor& x) { return linalg::svd(x).s; }, false);
   s.refusals.push_back({"infinite",
@@ -320,7 +299,7 @@ std::vector<Row> svd_rows() {
                         },
                         "linalg.svd: (Batch element 0): The algorithm failed to converge because "
                         "the input matrix contained non-finite values."});
-  Row u = row(
+  Row u = matrix_row(
       "svd", "U", [=](const Tensors& x) { return reduced_svd(x).u; },
       of_matrices(
           [](int64_t m, int64_t n) {
@@ -328,7 +307,7 @@ std::vector<Row> svd_rows() {
           },
           [](const Matrix& x) { return svd_of(rectangular(x)).u.v; }),
       samples);
-  Row vh = row(
+  Row vh = matrix_row(
       "svd", "Vh", [=](const Tensors& x) { return reduced_svd(x).vh; },
       of_matrices(
           [](int64_t m, int64_t n) {
@@ -336,11 +315,11 @@ std::vector<Row> svd_rows() {
           },
           [](const Matrix& x) { return svd_of(rectangular(x)).vh.v; }),
       samples);
-  Row full_s = row("svd", "S of full matrices",
-                   [](const Tensors& x) { return linalg::svd(rectangular(x[0])).s; },
-                   of_matrices([](int64_t m, int64_t n) { return Shape{std::min(m, n)}; },
-                               [](const Matrix& x) { return svd_of(rectangular(x)).s; }),
-                   {{{4, 2}}, {{2, 4}}, {{2, 2, 3}}});
+  Row full_s = matrix_row("svd", "S of full matrices",
+                          [](const Tensors& x) { return linalg::svd(rectangular(x[0])).s; },
+                          of_matrices([](int64_t m, int64_t n) { return Shape{std::min(m, n)}; },
+                                      [](const Matrix& x) { return svd_of(rectangular(x)).s; }),
+                          {{{4, 2}}, {{2, 4}}, {{2, 2, 3}}});
   return {s, u, vh, full_s};
 }
 
