@@ -8,9 +8,9 @@
 //
 // While the guard exists, matrix products (linear, mm, bmm, matmul, addmm, convolutions,
 // scaled_dot_product_attention) compute in the half type. Ops that need float32's range compute in
-// float32: powers, exp, log and functions based on them, sums, norms and losses. All other ops
-// compute in the dtypes that they are given. The lists are PyTorch's for CUDA, applied here on
-// every device. float64 and integer tensors are not converted. The half-precision copies of
+// float32: powers, exp, log and functions based on them, sums, norms, losses and interpolation. All
+// other ops compute in the dtypes that they are given. The lists are PyTorch's for CUDA, applied
+// here on every device. float64 and integer tensors are not converted. The half-precision copies of
 // parameters are cached from step to step (framework/factory/low_precision_cache.h).
 #pragma once
 

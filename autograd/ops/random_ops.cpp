@@ -23,6 +23,14 @@ Tensor dropped(const Tensor& x, double p, const PhiloxKey& key, DType result) {
   });
 }
 
+// Keeps or zeroes the elements of each channel together. The first dimensions count the channels.
+Tensor dropped_channels(const Tensor& x, int dims, double p, bool training, Generator* generator) {
+  Shape channels = x.shape();
+  std::fill(channels.begin() + dims, channels.end(), 1);
+  const Tensor kept = dropout(ones(channels, options_of(x)), p, training, generator);
+  return training && p > 0 ? x * kept : x;
+}
+
 }  // namespace
 
 Tensor dropout(const Tensor& x, RealArg p, BoolArg training, Generator* generator) {
@@ -51,10 +59,12 @@ Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& r
 
 Tensor dropout2d(const Tensor& x, RealArg p, BoolArg training, Generator* generator) {
   require(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
-  Shape channels = x.shape();
-  std::fill(channels.begin() + 2, channels.end(), 1);
-  const Tensor kept = dropout(ones(channels, options_of(x)), p, training, generator);
-  return training && p > 0 ? x * kept : x;
+  return dropped_channels(x, 2, p, training, generator);
+}
+
+Tensor dropout3d(const Tensor& x, RealArg p, BoolArg training, Generator* generator) {
+  require(x.dim() >= 1, "Feature dropout of volumes requires at least 1 dimension in the input");
+  return dropped_channels(x, x.dim() == 5 ? 2 : 1, p, training, generator);
 }
 
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options) {

@@ -19,6 +19,9 @@ Tensor dropout_add(const Tensor& x, RealArg p, BoolArg training, const Tensor& r
 // Applies dropout to whole channels: each x[n, c] is kept or zeroed.
 Tensor dropout2d(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
                  Generator* generator = nullptr);
+// The same for volumes [N, C, D, H, W]. Other tensors have no N: each x[c] is kept or zeroed.
+Tensor dropout3d(const Tensor& x, RealArg p = 0.5, BoolArg training = true,
+                 Generator* generator = nullptr);
 
 struct GumbelSoftmaxOptions {
   double tau = 1;

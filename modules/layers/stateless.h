@@ -120,8 +120,9 @@ class DropoutLayer : public Cloneable<DropoutLayer<kName, kFunction>> {
   double p;
 };
 using Dropout = DropoutLayer<"Dropout", dropout>;
-// Drops whole channels.
+// Drop whole channels.
 using Dropout2d = DropoutLayer<"Dropout2d", dropout2d>;
+using Dropout3d = DropoutLayer<"Dropout3d", dropout3d>;
 
 // --- windows: MaxPool2d(3, {.stride = 2, .padding = {1, 0}}) ---
 
@@ -130,35 +131,45 @@ inline std::string py(const OutputSize& size) {
   if (size.h && size.h == size.w) return py(size.h);
   return concat_to_string("(", py(size.h), ", ", py(size.w), ")");
 }
+// Formats 3, (3, 5, 7) or (None, 5, 7).
+inline std::string py(const OutputSize3d& size) {
+  if (size.d && size.d == size.h && size.d == size.w) return py(size.d);
+  return concat_to_string("(", py(size.d), ", ", py(size.h), ", ", py(size.w), ")");
+}
 using OutputWidth = Option<"output_size", int64_t, kWidth, "size of the output">;
 using OutputSides = Option<"output_size", OutputSize, kWidth, "height and width of the output">;
+using OutputSides3d =
+    Option<"output_size", OutputSize3d, kWidth, "depth, height and width of the output">;
 using AdaptiveAvgPool1d = FunctionLayer<"AdaptiveAvgPool1d", adaptive_avg_pool1d, OutputWidth>;
 using AdaptiveAvgPool2d = FunctionLayer<"AdaptiveAvgPool2d", adaptive_avg_pool2d, OutputSides>;
+using AdaptiveAvgPool3d = FunctionLayer<"AdaptiveAvgPool3d", adaptive_avg_pool3d, OutputSides3d>;
 using AdaptiveMaxPool1d = FunctionLayer<"AdaptiveMaxPool1d", adaptive_max_pool1d, OutputWidth>;
 using AdaptiveMaxPool2d = FunctionLayer<"AdaptiveMaxPool2d", adaptive_max_pool2d, OutputSides>;
+using AdaptiveMaxPool3d = FunctionLayer<"AdaptiveMaxPool3d", adaptive_max_pool3d, OutputSides3d>;
 
 // kDims is the number of spatial dimensions.
 template <LayerName kName, int kDims, auto kFunction, class PoolOptions>
 class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOptions>> {
  public:
   using Options = PoolOptions;
-  using Size = std::conditional_t<kDims == 1, int64_t, Pair>;
+  using Sizes = std::conditional_t<kDims == 3, Triple, Pair>;
+  using Size = std::conditional_t<kDims == 1, int64_t, Sizes>;
 
   explicit PoolLayer(Size size, Options o = {}) : kernel_size(size), options(o) {}
   Tensor forward(const Tensor& x) override { return kFunction(x, kernel_size, options); }
   std::string type_name() const override { return kName.text; }
   std::string extra_repr() const override {
     const Options& o = options;
-    const Pair kernel = kernel_size;
+    const Sizes kernel = kernel_size;
     if constexpr (std::same_as<Options, UnfoldOptions>) {
       return fields("kernel_size", kernel, "dilation", o.dilation, "padding", o.padding, "stride",
                     o.stride);
-    } else if constexpr (std::same_as<Options, MaxPoolOptions>) {
+    } else if constexpr (std::same_as<Options, MaxPoolOptionsOf<Sizes>>) {
       return fields("kernel_size", sized(kernel), "stride", sized(o.stride.value_or(kernel)),
                     "padding", sized(o.padding), "dilation", sized(o.dilation), "ceil_mode",
                     o.ceil_mode);
     } else {
-      const auto shown = [](Pair p) { return kDims == 1 ? py(Shape{p.w}) : py(p); };
+      const auto shown = [](const Sizes& p) { return kDims == 1 ? py(Shape{p.w}) : py(p); };
       return concat_to_string("kernel_size=", shown(kernel),
                               ", stride=", shown(o.stride.value_or(kernel)),
                               ", padding=", shown(o.padding));
@@ -169,15 +180,20 @@ class PoolLayer : public Cloneable<PoolLayer<kName, kDims, kFunction, PoolOption
   Options options;
 
  private:
-  static Size sized(Pair p) {
-    if constexpr (kDims == 1) return p.w;
-    if constexpr (kDims == 2) return p;
+  static Size sized(const Sizes& p) {
+    if constexpr (kDims == 1) {
+      return p.w;
+    } else {
+      return p;
+    }
   }
 };
 using MaxPool1d = PoolLayer<"MaxPool1d", 1, max_pool1d, MaxPoolOptions>;
 using MaxPool2d = PoolLayer<"MaxPool2d", 2, max_pool2d, MaxPoolOptions>;
+using MaxPool3d = PoolLayer<"MaxPool3d", 3, max_pool3d, MaxPool3dOptions>;
 using AvgPool1d = PoolLayer<"AvgPool1d", 1, avg_pool1d, AvgPoolOptions>;
 using AvgPool2d = PoolLayer<"AvgPool2d", 2, avg_pool2d, AvgPoolOptions>;
+using AvgPool3d = PoolLayer<"AvgPool3d", 3, avg_pool3d, AvgPool3dOptions>;
 using Unfold = PoolLayer<"Unfold", 2, unfold, UnfoldOptions>;
 
 // Combines blocks [N, C * kernel, L] into images [N, C, *output_size]. Overlapping blocks are
@@ -200,7 +216,8 @@ class Fold : public Cloneable<Fold> {
 
 // --- padding ---
 
-// ReflectionPad2d(1), or {left, right, top, bottom}; in one dimension {left, right}.
+// ReflectionPad2d(1), or {left, right, top, bottom}; in one dimension {left, right}, and in three
+// dimensions {left, right, top, bottom, front, back}.
 template <LayerName kName, int kDims, PadMode kMode>
 class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
  public:
@@ -217,12 +234,16 @@ class PadLayer : public Cloneable<PadLayer<kName, kDims, kMode>> {
 };
 using ZeroPad1d = PadLayer<"ZeroPad1d", 1, PadMode::kConstant>;
 using ZeroPad2d = PadLayer<"ZeroPad2d", 2, PadMode::kConstant>;
+using ZeroPad3d = PadLayer<"ZeroPad3d", 3, PadMode::kConstant>;
 using ReflectionPad1d = PadLayer<"ReflectionPad1d", 1, PadMode::kReflect>;
 using ReflectionPad2d = PadLayer<"ReflectionPad2d", 2, PadMode::kReflect>;
+using ReflectionPad3d = PadLayer<"ReflectionPad3d", 3, PadMode::kReflect>;
 using ReplicationPad1d = PadLayer<"ReplicationPad1d", 1, PadMode::kReplicate>;
 using ReplicationPad2d = PadLayer<"ReplicationPad2d", 2, PadMode::kReplicate>;
+using ReplicationPad3d = PadLayer<"ReplicationPad3d", 3, PadMode::kReplicate>;
 using CircularPad1d = PadLayer<"CircularPad1d", 1, PadMode::kCircular>;
 using CircularPad2d = PadLayer<"CircularPad2d", 2, PadMode::kCircular>;
+using CircularPad3d = PadLayer<"CircularPad3d", 3, PadMode::kCircular>;
 
 // --- shapes ---
 
@@ -249,6 +270,11 @@ using PixelShuffle = FunctionLayer<
 using PixelUnshuffle = FunctionLayer<
     "PixelUnshuffle", pixel_unshuffle,
     Option<"downscale_factor", int64_t, kWidth, "factor by which height and width shrink">>;
+
+// Formats 3, (3, 5) or (3, 5, 7).
+inline std::string py(const InterpolateSize& size) {
+  return size.count == 3 ? py(Triple(size.d, size.h, size.w)) : py(Pair(size.h, size.w));
+}
 
 // Upsample({.scale_factor = 2, .mode = Interpolation::kBilinear}).
 class Upsample : public Cloneable<Upsample> {

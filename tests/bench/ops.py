@@ -67,6 +67,19 @@ def rows(torch):
               "interpolate (nearest x2": lambda x: F.interpolate(x, scale_factor=2),
               "interpolate (bilinear x2.5": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
               "interpolate (bicubic x1.7": lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic")}
+    volume = torch.Size((2, 64, 32, 56, 56))
+    volumes = {"max_pool3d (2": lambda x: F.max_pool3d(x, 2),
+               "max_pool3d (3, stride 2, padding 1": lambda x: F.max_pool3d(x, 3, 2, 1),
+               "avg_pool3d (2": lambda x: F.avg_pool3d(x, 2),
+               "avg_pool3d (3, stride 2, padding 1": lambda x: F.avg_pool3d(x, 3, 2, 1),
+               "adaptive_avg_pool3d (to 1": lambda x: F.adaptive_avg_pool3d(x, 1),
+               "adaptive_avg_pool3d (to 5x4x1": lambda x: F.adaptive_avg_pool3d(x, (5, 4, 1)),
+               "interpolate (volumes, nearest x2": lambda x: F.interpolate(x, scale_factor=2),
+               "interpolate (trilinear x2": lambda x: F.interpolate(x, scale_factor=2, mode="trilinear")}
+    for name, f in volumes.items():
+        out[f"{name})"] = (f, [volume])
+        out[f"{name}, channels-last)"] = (
+            lambda x, f=f: f(x.contiguous(memory_format=torch.channels_last_3d)), [volume])
     for name, f in images.items():  # both sides first convert a contiguous image to the other format
         out[f"{name})"] = (f, [IMAGE])
         out[f"{name}, channels-last)"] = (

@@ -485,6 +485,18 @@ const Absurd kWindows[] = {
      }},
     {"max_pool2d, ceil",
      [](int64_t n) { return max_pool2d(kImages, 2, {.stride = n, .ceil_mode = true}); }},
+    {"max_pool3d",
+     [](int64_t n) {
+       return max_pool3d(kVolumes, {n, 1, 1});
+     }},
+    {"max_pool3d, stride",
+     [](int64_t n) { return max_pool3d(kVolumes, 2, {.stride = Triple(1, 1, n)}); }},
+    {"max_pool3d, padding", [](int64_t n) { return max_pool3d(kVolumes, 2, {.padding = n}); }},
+    {"max_pool3d, dilation", [](int64_t n) { return max_pool3d(kVolumes, 2, {.dilation = n}); }},
+    {"max_pool3d, all",
+     [](int64_t n) {
+       return max_pool3d(kVolumes, n, {Triple(n), n, n, true});
+     }},
     {"avg_pool1d", [](int64_t n) { return avg_pool1d(kLines, n); }},
     {"avg_pool1d, stride", [](int64_t n) { return avg_pool1d(kLines, 2, {.stride = n}); }},
     {"avg_pool2d", [](int64_t n) { return avg_pool2d(kImages, n); }},
@@ -494,12 +506,23 @@ const Absurd kWindows[] = {
      [](int64_t n) {
        return avg_pool2d(kImages, n, {Pair(n), n, true});
      }},
+    {"avg_pool3d", [](int64_t n) { return avg_pool3d(kVolumes, n); }},
+    {"avg_pool3d, all",
+     [](int64_t n) {
+       return avg_pool3d(kVolumes, n, {Triple(n), n, true});
+     }},
     {"adaptive_avg_pool1d", [](int64_t n) { return adaptive_avg_pool1d(kLines, n); }},
     {"adaptive_avg_pool2d",
      [](int64_t n) {
        return adaptive_avg_pool2d(kImages, {1, n});
      }},
     {"adaptive_avg_pool2d, both", [](int64_t n) { return adaptive_avg_pool2d(kImages, n); }},
+    {"adaptive_avg_pool3d",
+     [](int64_t n) {
+       return adaptive_avg_pool3d(kVolumes, {1, n, 1});
+     }},
+    {"adaptive_avg_pool3d, all", [](int64_t n) { return adaptive_avg_pool3d(kVolumes, n); }},
+    {"adaptive_max_pool3d", [](int64_t n) { return adaptive_max_pool3d(kVolumes, n); }},
     {"adaptive_max_pool1d", [](int64_t n) { return adaptive_max_pool1d(kLines, n); }},
     {"adaptive_max_pool2d", [](int64_t n) { return adaptive_max_pool2d(kImages, n); }},
     {"max_pool2d_with_indices, padding",
@@ -510,9 +533,19 @@ const Absurd kWindows[] = {
      [](int64_t n) {
        return max_unpool2d(kImages, zeros_like(kImages).to(kInt64), 2, {.output_size = n});
      }},
+    {"max_unpool3d",
+     [](int64_t n) { return max_unpool3d(kVolumes, zeros_like(kVolumes).to(kInt64), n); }},
+    {"max_unpool3d, size",
+     [](int64_t n) {
+       return max_unpool3d(kVolumes, zeros_like(kVolumes).to(kInt64), 2, {.output_size = n});
+     }},
     {"embedding_bag, padding",
      [](int64_t n) {
        return embedding_bag(kIndex.view({1, 2}), kX, {}, {.padding_idx = n});
+     }},
+    {"pad, volumes",
+     [](int64_t n) {
+       return pad(kVolumes, {n, 1, 0, n, n, n}, PadMode::kReplicate);
      }},
     {"pad, reflect",
      [](int64_t n) {
@@ -562,6 +595,15 @@ const Absurd kWindows[] = {
      [](int64_t n) {
        return interpolate(kImages, {.size = Pair(1, n), .mode = Interpolation::kBilinear});
      }},
+    {"interpolate, volumes", [](int64_t n) { return interpolate(kVolumes, {.size = n}); }},
+    {"interpolate, trilinear",
+     [](int64_t n) {
+       return interpolate(kVolumes, {.size = Triple(n, 1, 1), .mode = Interpolation::kTrilinear});
+     }},
+    {"interpolate, volumes, area",
+     [](int64_t n) {
+       return interpolate(kVolumes, {.size = Triple(1, 1, n), .mode = Interpolation::kArea});
+     }},
     {"interpolate, scale",
      [](int64_t n) { return interpolate(kImages, {.scale_factor = double(n)}); }},
     {"interpolate, inf",
@@ -606,6 +648,7 @@ const Absurd kModules[] = {
      [](int64_t n) { return weight_of(ConvTranspose2d(1, 1, 1, {.groups = n})); }},
     {"PixelShuffle", [](int64_t n) { return PixelShuffle(n)(kImages); }},
     {"ZeroPad2d", [](int64_t n) { return ZeroPad2d(n)(kImages); }},
+    {"ZeroPad3d", [](int64_t n) { return ZeroPad3d(n)(kVolumes); }},
     {"LSTM, input", [](int64_t n) { return weight_of(LSTM(n, 1)); }},
     {"LSTM, hidden", [](int64_t n) { return weight_of(LSTM(1, n)); }},
     {"GRU, both", [](int64_t n) { return weight_of(GRU(n, n)); }},
@@ -618,6 +661,7 @@ const Absurd kModules[] = {
     {"GroupNorm, channels", [](int64_t n) { return weight_of(GroupNorm(1, n)); }},
     {"BatchNorm1d", [](int64_t n) { return weight_of(BatchNorm1d(n)); }},
     {"BatchNorm2d", [](int64_t n) { return weight_of(BatchNorm2d(n)); }},
+    {"BatchNorm3d", [](int64_t n) { return weight_of(BatchNorm3d(n)); }},
     {"MultiheadAttention, width", [](int64_t n) { return weight_of(MultiheadAttention(n, 1)); }},
     {"MultiheadAttention, heads", [](int64_t n) { return weight_of(MultiheadAttention(4, n)); }},
     {"TransformerEncoderLayer", [](int64_t n) { return weight_of(TransformerEncoderLayer(n, 1)); }},

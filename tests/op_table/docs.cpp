@@ -144,27 +144,46 @@ std::string choices_in(const std::string& signatures) {
   return out;
 }
 
+const std::regex kStruct(R"((?:template <[^>]*> )?struct (\w+) .*\{.*)");
+const std::regex kAlias(R"(using (\w+) = (\w+Of)<\w+>;)");
+
+bool has_word(const std::string& text, const std::string& word) {
+  return std::regex_search(text, std::regex("\\b" + word + "\\b"));
+}
+
+// Returns the signatures of a header's operators, and the names of the class templates whose
+// aliases they name.
+std::string used_names(const Header& header) {
+  std::string used;
+  for (size_t i = 0; i < header.lines.size(); ++i) {
+    if (operator_name(header.lines[i]).empty() || is_template(header.lines, i)) continue;
+    used += signature_at(header.lines, i);
+  }
+  for (const std::string& line : header.lines) {
+    std::smatch match;
+    if (!std::regex_match(line, match, kAlias) || !has_word(used, match[1])) continue;
+    used += match[2].str() + "\n";
+  }
+  return used;
+}
+
 // Returns the signatures of each family in the order of the headers, and the structs of options and
 // results that they name.
 std::map<std::string, std::string> signatures() {
-  const std::regex type("struct (\\w+) .*\\{.*");
   const std::map<std::string, std::string> family_of = declared_operators();
   std::map<std::string, std::string> text;
   for (const Header& header : operator_headers()) {
-    std::string used;
-    for (size_t i = 0; i < header.lines.size(); ++i) {
-      if (operator_name(header.lines[i]).empty() || is_template(header.lines, i)) continue;
-      used += signature_at(header.lines, i);
-    }
+    const std::string used = used_names(header);
     for (size_t i = 0; i < header.lines.size(); ++i) {
       const std::string& line = header.lines[i];
       std::smatch match;
       if (is_template(header.lines, i)) continue;
       if (const std::string name = operator_name(line); !name.empty()) {
         text[family_of.at(name)] += signature_at(header.lines, i);
-      } else if (std::regex_match(line, match, type) &&
-                 std::regex_search(used, std::regex("\\b" + match[1].str() + "\\b"))) {
+      } else if (std::regex_match(line, match, kStruct) && has_word(used, match[1])) {
         text[header.family] += line.ends_with("};") ? line + "\n" : struct_at(header.lines, i);
+      } else if (std::regex_match(line, match, kAlias) && has_word(used, match[1])) {
+        text[header.family] += line + "\n";
       }
     }
   }
@@ -174,8 +193,7 @@ std::map<std::string, std::string> signatures() {
     for (size_t i = 0; i < below.size(); ++i) {
       std::smatch match;
       const bool is_named =
-          std::regex_match(below[i], match, type) &&
-          std::regex_search(declarations, std::regex("\\b" + match[1].str() + "\\b"));
+          std::regex_match(below[i], match, kStruct) && has_word(declarations, match[1]);
       if (is_named) declarations += struct_at(below, i);
     }
   }

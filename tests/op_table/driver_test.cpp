@@ -409,10 +409,10 @@ TEST(OpTable, GradientsOfDoubleHaveItsDigits) {
 // Operators that are views in PyTorch, and those that return their argument if there is nothing to
 // do.
 const std::set<std::string> kViews = {
-    "chunk",     "contiguous", "diagonal",  "dropout", "dropout2d",    "einsum",  "expand",
-    "expand_as", "flatten",    "movedim",   "narrow",  "permute",      "reshape", "select",
-    "slice",     "split",      "squeeze",   "sum_to",  "tensor_split", "to_copy", "transpose",
-    "unbind",    "unflatten",  "unsqueeze", "view",    "view_as"};
+    "chunk",     "contiguous", "diagonal",  "dropout",   "dropout2d", "dropout3d",    "einsum",
+    "expand",    "expand_as",  "flatten",   "movedim",   "narrow",    "permute",      "reshape",
+    "select",    "slice",      "split",     "squeeze",   "sum_to",    "tensor_split", "to_copy",
+    "transpose", "unbind",     "unflatten", "unsqueeze", "view",      "view_as"};
 
 bool overlaps(const Tensor& x) {
   for (int d = 0; d < x.dim(); ++d) {

@@ -282,48 +282,85 @@ TEST(Edges, LogsumexpOfInfinities) {
   }
 }
 
-// With this many results a GPU computes a table of weights first.
-TEST(Edges, PoolsAndResizesOfManyResults) {
-  using enum Interpolation::Value;
-  const auto adaptive = [](Pair to) {
-    return [to](const Tensor& x) { return adaptive_avg_pool2d(x, to); };
-  };
-  const auto resized = [](InterpolateOptions options) {
-    return [options](const Tensor& x) { return interpolate(x, options); };
-  };
-  const std::pair<const char*, std::function<Tensor(const Tensor&)>> functions[] = {
-      {"avg_pool2d",
-       [](const Tensor& x) {
-         return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true});
-       }},
-      {"all in one", adaptive(1)},
-      {"rows in one", adaptive({9, 1})},
-      {"of one size", adaptive({45, 27})},
-      {"quads of one size", adaptive({45, 28})},
-      {"of two sizes", adaptive({60, 70})},
-      {"nearest", resized({.scale_factor = 1.7})},
-      {"bilinear", resized({.size = Pair{77, 132}, .mode = kBilinear})},
-      {"corners", resized({.size = Pair{130, 50}, .mode = kBilinear, .align_corners = true})},
-      {"bicubic", resized({.scale_factor = 1.3, .mode = kBicubic})},
-  };
+using NamedFunction = std::pair<const char*, std::function<Tensor(const Tensor&)>>;
+
+// Compares the functions and their gradients of x of this shape, in both memory formats, with those
+// in double on the CPU.
+void check_many_results(std::span<const NamedFunction> functions, const Shape& shape) {
   const auto with_gradient = [](const auto& f, const Tensor& x) {
     const Tensor leaf = x.detach().requires_grad_(), y = f(leaf);
     const Tensor dy = cos(arange(double(y.numel()))).view(y.shape());
     return std::pair{y.detach(), grad({y}, {leaf}, {dy.to(x.device(), x.dtype())})[0]};
   };
-  for (const Shape& shape : {Shape{2, 8, 90, 81}, {2, 8, 90, 84}}) {
-    const Tensor values = sin(arange(double(shape.numel()))).view(shape).to(kFloat32);
-    const Tensor last = permute(contiguous(permute(values, {0, 2, 3, 1})), {0, 3, 1, 2});
-    for (const auto& [name, f] : functions) {
-      const auto [wanted, gradient] = with_gradient(f, values.to(kFloat64));
-      for (const Device device : all_devices()) {
-        for (const Tensor& x : {values.to(device), last.to(device)}) {
-          const auto [y, dx] = with_gradient(f, x);
-          EXPECT_TRUE(close(y.cpu().to(kFloat64), wanted, 1e-4)) << name << x.strides();
-          EXPECT_TRUE(close(dx.cpu().to(kFloat64), gradient, 1e-4)) << name << x.strides();
-        }
+  const Tensor values = sin(arange(double(shape.numel()))).view(shape).to(kFloat32);
+  const Tensor last = movedim(contiguous(movedim(values, 1, -1)), -1, 1);
+  for (const auto& [name, f] : functions) {
+    const auto [wanted, gradient] = with_gradient(f, values.to(kFloat64));
+    for (const Device device : all_devices()) {
+      for (const Tensor& x : {values.to(device), last.to(device)}) {
+        const auto [y, dx] = with_gradient(f, x);
+        EXPECT_TRUE(close(y.cpu().to(kFloat64), wanted, 1e-4)) << name << x.strides();
+        EXPECT_TRUE(close(dx.cpu().to(kFloat64), gradient, 1e-4)) << name << x.strides();
       }
     }
+  }
+}
+
+NamedFunction resized(const char* name, InterpolateOptions options) {
+  return {name, [options](const Tensor& x) { return interpolate(x, options); }};
+}
+
+// With this many results a GPU computes a table of weights first.
+TEST(Edges, PoolsAndResizesOfManyResults) {
+  using enum Interpolation::Value;
+  const auto adaptive = [](const char* name, Pair to) {
+    return NamedFunction{name, [to](const Tensor& x) { return adaptive_avg_pool2d(x, to); }};
+  };
+  const NamedFunction functions[] = {
+      {"avg_pool2d",
+       [](const Tensor& x) {
+         return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true});
+       }},
+      adaptive("all in one", 1),
+      adaptive("rows in one", {9, 1}),
+      adaptive("of one size", {45, 27}),
+      adaptive("quads of one size", {45, 28}),
+      adaptive("of two sizes", {60, 70}),
+      resized("nearest", {.scale_factor = 1.7}),
+      resized("bilinear", {.size = Pair{77, 132}, .mode = kBilinear}),
+      resized("corners", {.size = Pair{130, 50}, .mode = kBilinear, .align_corners = true}),
+      resized("bicubic", {.scale_factor = 1.3, .mode = kBicubic}),
+  };
+  for (const Shape& shape : {Shape{2, 8, 90, 81}, {2, 8, 90, 84}}) {
+    check_many_results(functions, shape);
+  }
+}
+
+TEST(Edges, PoolsAndResizesOfManyResultsInVolumes) {
+  using enum Interpolation::Value;
+  const auto adaptive = [](const char* name, Triple to) {
+    return NamedFunction{name, [to](const Tensor& x) { return adaptive_avg_pool3d(x, to); }};
+  };
+  const NamedFunction functions[] = {
+      {"avg_pool3d",
+       [](const Tensor& x) {
+         return avg_pool3d(x, 3, {.stride = Triple(1, 2, 2), .padding = 1, .ceil_mode = true});
+       }},
+      {"max_pool3d",
+       [](const Tensor& x) {
+         return max_pool3d(x, 3, {.stride = Triple(1, 2, 2), .padding = 1, .ceil_mode = true});
+       }},
+      adaptive("all in one", 1),
+      adaptive("slabs in one", {4, 1, 1}),
+      adaptive("rows in one", {16, 12, 1}),
+      adaptive("of one size", {8, 12, 12}),
+      adaptive("of two sizes", {11, 17, 20}),
+      resized("nearest", {.scale_factor = 1.7}),
+      resized("trilinear", {.size = Triple{20, 19, 36}, .mode = kTrilinear}),
+      resized("corners", {.size = Triple{9, 30, 40}, .mode = kTrilinear, .align_corners = true}),
+  };
+  for (const Shape& shape : {Shape{2, 8, 16, 24, 24}, {2, 3, 16, 24, 24}}) {
+    check_many_results(functions, shape);
   }
 }
 

@@ -106,6 +106,7 @@ std::vector<Row> indexing_rows();
 std::vector<Row> norm_rows();
 std::vector<Row> conv_rows();
 std::vector<Row> pool_rows();
+std::vector<Row> volume_rows();
 std::vector<Row> image_rows();
 std::vector<Row> embedding_bag_rows();
 std::vector<Row> attention_rows();

@@ -6,79 +6,10 @@
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/factory/factories.h"
-#include "tests/op_table/op_table.h"
+#include "tests/op_table/pool_reference.h"
 
 namespace taper::v0::test {
 namespace {
-
-// --- references: the indices of an axis that each output reads, possibly outside of the input ---
-
-using Places = std::vector<int64_t>;
-using AxisPlaces = std::vector<Places>;
-
-AxisPlaces windows(int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil_mode) {
-  AxisPlaces out;
-  for (int64_t start = -p;; start += s) {
-    const int64_t end = start + d * (k - 1);
-    const bool fits = end < in + p;
-    const bool before_reached_end = start > -p && end - s >= in + p - 1;
-    if (!fits && (!ceil_mode || start >= in || before_reached_end)) return out;
-    Places places;
-    for (int64_t i = start; i <= end; i += d) {
-      if (i < in + p) places.push_back(i);
-    }
-    out.push_back(places);
-  }
-}
-
-AxisPlaces shares(int64_t in, int64_t out) {
-  AxisPlaces all;
-  for (int64_t o = 0; o < out; ++o) {
-    Places places;
-    const auto from = int64_t(std::floor(double(o) * double(in) / double(out)));
-    const auto to = int64_t(std::ceil(double(o + 1) * double(in) / double(out)));
-    for (int64_t i = from; i < to; ++i) places.push_back(i);
-    all.push_back(places);
-  }
-  return all;
-}
-
-// Applies f to the values of each window. Indices outside of the input have the value `beyond`, or
-// are skipped without it.
-Array windowed(const Array& x, const AxisPlaces& rows, const AxisPlaces& columns,
-               std::optional<double> beyond, double (*f)(const std::vector<double>&)) {
-  const int d = x.shape.size();
-  const int64_t h = x.shape[d - 2], w = x.shape[d - 1];
-  Array y{x.shape, {}};
-  y.shape[d - 2] = int64_t(rows.size());
-  y.shape[d - 1] = int64_t(columns.size());
-  for (int64_t i = 0; i < y.shape.numel(); ++i) {
-    const Shape at = index_of(y.shape, i);
-    std::vector<double> values;
-    for (const int64_t r : rows[size_t(at[d - 2])]) {
-      for (const int64_t c : columns[size_t(at[d - 1])]) {
-        const bool inside = r >= 0 && r < h && c >= 0 && c < w;
-        Shape from = at;
-        from[d - 2] = r;
-        from[d - 1] = c;
-        if (inside) values.push_back(x.v[size_t(flat_index(x.shape, from))]);
-        if (!inside && beyond) values.push_back(*beyond);
-      }
-    }
-    y.v.push_back(f(values));
-  }
-  return y;
-}
-
-double mean_of(const std::vector<double>& v) {
-  double sum = 0;
-  for (const double x : v) sum += x;
-  return sum / double(v.size());
-}
-double max_of(const std::vector<double>& v) {
-  return v.empty() ? -std::numeric_limits<double>::infinity()
-                   : *std::max_element(v.begin(), v.end());
-}
 
 Array as_image(Array x) {
   x.shape.insert(x.shape.size() - 1, 1);
@@ -128,25 +59,21 @@ struct Window {
   Pair padding = 0, dilation = 1;
   bool ceil_mode = false, count_include_pad = true;
 
-  AxisPlaces rows(int64_t in) const {
-    return windows(in, kernel.h, stride.value_or(kernel).h, padding.h, dilation.h, ceil_mode);
-  }
-  AxisPlaces columns(int64_t in) const {
-    return windows(in, kernel.w, stride.value_or(kernel).w, padding.w, dilation.w, ceil_mode);
+  SpatialPlaces places(const Array& x) const {
+    const auto along = [&](int64_t in, int64_t Pair::*side) {
+      return windows(in, kernel.*side, stride.value_or(kernel).*side, padding.*side, dilation.*side,
+                     ceil_mode);
+    };
+    return {along(x.shape[x.shape.size() - 2], &Pair::h), along(x.shape.back(), &Pair::w)};
   }
   MaxPoolOptions max() const { return {stride, padding, dilation, ceil_mode}; }
   AvgPoolOptions avg() const { return {stride, padding, ceil_mode, count_include_pad}; }
 };
 
-Array max_windows(const Array& x, const Window& c) {
-  const int d = x.shape.size();
-  return windowed(x, c.rows(x.shape[d - 2]), c.columns(x.shape[d - 1]), {}, max_of);
-}
+Array max_windows(const Array& x, const Window& c) { return windowed(x, c.places(x), {}, max_of); }
 Array avg_windows(const Array& x, const Window& c) {
-  const int d = x.shape.size();
   const std::optional<double> zero = 0;
-  return windowed(x, c.rows(x.shape[d - 2]), c.columns(x.shape[d - 1]),
-                  c.count_include_pad ? zero : std::nullopt, mean_of);
+  return windowed(x, c.places(x), c.count_include_pad ? zero : std::nullopt, mean_of);
 }
 
 std::vector<Row> max_pool_rows() {
@@ -181,8 +108,7 @@ std::vector<Row> max_pool_rows() {
                   .f = [](const Tensors& x) { return isnan(max_pool2d(x[0] / x[0], 2)); },
                   .reference =
                       [](const auto& x) {
-                        return windowed(x[0], Window{"", 2, {}}.rows(x[0].shape[1]),
-                                        Window{"", 2, {}}.columns(x[0].shape[2]), {},
+                        return windowed(x[0], Window{"", 2, {}}.places(x[0]), {},
                                         [](const std::vector<double>& v) {
                                           return double(std::count(v.begin(), v.end(), 0.0) > 0);
                                         });
@@ -230,7 +156,7 @@ std::vector<Row> adaptive_rows() {
   std::vector<Row> rows;
   const auto reference = [](const Array& x, Pair to) {
     const int d = x.shape.size();
-    return windowed(x, shares(x.shape[d - 2], to.h), shares(x.shape[d - 1], to.w), {}, mean_of);
+    return windowed(x, {shares(x.shape[d - 2], to.h), shares(x.shape[d - 1], to.w)}, {}, mean_of);
   };
   for (const Pair to : {Pair{1}, Pair{1, 4}, Pair{3, 4}, Pair{7, 2}}) {
     add_both(rows, {.name = "adaptive_avg_pool2d",
@@ -255,35 +181,6 @@ std::vector<Row> adaptive_rows() {
 
 // The largest elements and their indices.
 std::vector<Row> largest_rows() {
-  const auto columns = [](const AxisPlaces& all, int64_t width) {
-    AxisPlaces kept = all;
-    for (Places& places : kept)
-      std::erase_if(places, [&](int64_t i) { return i < 0 || i >= width; });
-    return kept;
-  };
-  // Returns the index of the first largest element of each window.
-  const auto places = [=](const Array& x, const AxisPlaces& rows, const AxisPlaces& all) {
-    Array numbers = x;
-    const int64_t w = x.shape.back(), plane = w * x.shape[x.shape.size() - 2];
-    Array y{x.shape, {}};
-    y.shape[y.shape.size() - 2] = int64_t(rows.size());
-    y.shape[y.shape.size() - 1] = int64_t(all.size());
-    const AxisPlaces inside_rows = columns(rows, plane / std::max<int64_t>(w, 1)),
-                     inside = columns(all, w);
-    for (int64_t i = 0; i < y.shape.numel(); ++i) {
-      const Shape at = index_of(y.shape, i);
-      const int64_t first = i / (y.shape.back() * int64_t(rows.size())) * plane;
-      int64_t best = -1;
-      for (const int64_t r : inside_rows[size_t(at[at.size() - 2])]) {
-        for (const int64_t c : inside[size_t(at.back())]) {
-          const int64_t here = r * w + c;
-          if (best < 0 || x.v[size_t(first + here)] > x.v[size_t(first + best)]) best = here;
-        }
-      }
-      y.v.push_back(double(best));
-    }
-    return y;
-  };
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const std::string& variant, auto f, auto rows_of,
                        auto columns_of, bool is_line) {
@@ -291,12 +188,13 @@ std::vector<Row> largest_rows() {
     const auto given = [=](const Array& y) { return is_line ? as_rows(y) : y; };
     const auto values = [=](const auto& x) {
       const Array in = image(x[0]);
-      return given(windowed(in, rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back()),
-                            {}, max_of));
+      return given(windowed(
+          in, {rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back())}, {}, max_of));
     };
     const auto indices = [=](const auto& x) {
       const Array in = image(x[0]);
-      return given(places(in, rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back())));
+      return given(largest_places(
+          in, {rows_of(in.shape[in.shape.size() - 2]), columns_of(in.shape.back())}));
     };
     const auto samples = is_line ? kRows : kImages;
     Row row{.name = name,
@@ -349,7 +247,7 @@ std::vector<Row> largest_rows() {
                .reference =
                    [of](const auto& x) {
                      const int64_t h = x[0].shape[x[0].shape.size() - 2];
-                     return windowed(x[0], shares(h, h), shares(x[0].shape.back(), 2), {}, of);
+                     return windowed(x[0], {shares(h, h), shares(x[0].shape.back(), 2)}, {}, of);
                    },
                .samples = kImages,
                .dtypes = floating(),
@@ -367,16 +265,16 @@ std::vector<Row> largest_rows() {
         return adaptive_max_pool2d(x[0], {std::nullopt, 2});
       },
       max_of));
-  rows.push_back({.name = "adaptive_max_pool1d",
-                  .f = [](const Tensors& x) { return adaptive_max_pool1d(x[0], 3); },
-                  .reference =
-                      [](const auto& x) {
-                        const Array in = as_image(x[0]);
-                        return as_rows(
-                            windowed(in, shares(1, 1), shares(in.shape.back(), 3), {}, max_of));
-                      },
-                  .samples = kRows,
-                  .dtypes = floating()});
+  rows.push_back(
+      {.name = "adaptive_max_pool1d",
+       .f = [](const Tensors& x) { return adaptive_max_pool1d(x[0], 3); },
+       .reference =
+           [](const auto& x) {
+             const Array in = as_image(x[0]);
+             return as_rows(windowed(in, {shares(1, 1), shares(in.shape.back(), 3)}, {}, max_of));
+           },
+       .samples = kRows,
+       .dtypes = floating()});
   return rows;
 }
 
@@ -437,60 +335,6 @@ std::vector<Row> unpool_rows() {
 
 // --- interpolation ---
 
-// Interpolates with the four inputs around a position. Inputs beyond the edge repeat the one at the
-// edge.
-double between_four(const InterpolateOptions& o, double to, double scale, const Array& from,
-                    Shape at, int d, int64_t out) {
-  const int64_t in = from.shape[d];
-  double place = (to + 0.5) * scale - 0.5;
-  if (o.align_corners.value_or(false)) place = out > 1 ? to * double(in - 1) / double(out - 1) : 0;
-  double sum = 0;
-  for (double i = std::floor(place) - 1; i <= std::floor(place) + 2; ++i) {
-    const double x = std::abs(i - place), a = -0.75;
-    const double near = (a + 2) * x * x * x - (a + 3) * x * x + 1;
-    const double far = a * (x * x * x - 5 * x * x + 8 * x - 4);
-    at[d] = std::clamp<int64_t>(int64_t(i), 0, in - 1);
-    sum += (x <= 1 ? near : far) * from.v[size_t(flat_index(from.shape, at))];
-  }
-  return sum;
-}
-
-// Interpolates along one dimension after the other.
-Array interpolated(const Array& x, const InterpolateOptions& o, int axes) {
-  Array y = x;
-  for (int axis = 0; axis < axes; ++axis) {
-    const int d = x.shape.size() - 1 - axis;
-    const Array from = y;
-    const int64_t in = from.shape[d];
-    const int64_t size = o.size ? (axis == 0 ? o.size->w : o.size->h) : 0;
-    const int64_t out = o.size ? size : int64_t(std::floor(double(in) * *o.scale_factor));
-    const double scale = o.size ? double(in) / double(out) : 1 / *o.scale_factor;
-    y.shape[d] = out;
-    y.v.clear();
-    for (int64_t i = 0; i < y.shape.numel(); ++i) {
-      Shape at = index_of(y.shape, i);
-      const double to = double(at[d]);
-      double place = std::max(0.0, (to + 0.5) * scale - 0.5);
-      if (o.align_corners.value_or(false)) {
-        place = out > 1 ? to * double(in - 1) / double(out - 1) : 0;
-      }
-      if (o.mode == Interpolation::kBicubic) {
-        y.v.push_back(between_four(o, to, scale, from, at, d, out));
-        continue;
-      }
-      if (o.mode == Interpolation::kNearest) place = std::floor(float(to) * float(scale));
-      place = std::min(place, double(in - 1));
-      const auto value_at = [&](double source) {
-        at[d] = int64_t(source);
-        return from.v[size_t(flat_index(from.shape, at))];
-      };
-      const double share = place - std::floor(place);
-      y.v.push_back((1 - share) * value_at(std::floor(place)) + share * value_at(std::ceil(place)));
-    }
-  }
-  return y;
-}
-
 std::vector<Row> interpolate_rows() {
   struct Case {
     const char* variant;
@@ -528,7 +372,7 @@ std::vector<Row> interpolate_rows() {
                       },
                   .reference =
                       [](const auto& x) {
-                        return windowed(x[0], shares(x[0].shape[2], 3), shares(x[0].shape[3], 4),
+                        return windowed(x[0], {shares(x[0].shape[2], 3), shares(x[0].shape[3], 4)},
                                         {}, mean_of);
                       },
                   .samples = images,

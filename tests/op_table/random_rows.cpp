@@ -71,6 +71,20 @@ Row dropout_add_row() {
   return row;
 }
 
+// Dropout of the channels of x, the first `leading(x)` dimensions.
+Reference dropped_channels(int (*leading)(const Shape&)) {
+  return [leading](const std::vector<Array>& x) {
+    Array y = x[0];
+    const Shape channels(y.shape.begin(), y.shape.begin() + leading(y.shape));
+    for (size_t i = 0; i < y.v.size(); ++i) {
+      const size_t channel = i / (y.v.size() / size_t(channels.numel()));
+      const uint32_t word = philox({kMaskSeed, 0}, channel / 4).word[channel % 4];
+      y.v[i] = uniform_float(word) >= 0.25f ? y.v[i] / 0.75 : 0;
+    }
+    return y;
+  };
+}
+
 Row dropout2d_row() {
   return {
       .name = "dropout2d",
@@ -79,17 +93,7 @@ Row dropout2d_row() {
             Generator generator(kMaskSeed);
             return dropout2d(x[0], 0.25, true, &generator);
           },
-      .reference =
-          [](const std::vector<Array>& x) {
-            Array y = x[0];
-            const size_t channels = size_t(y.shape[0] * y.shape[1]);
-            for (size_t i = 0; i < y.v.size(); ++i) {
-              const size_t channel = i / (y.v.size() / channels);
-              const uint32_t word = philox({kMaskSeed, 0}, channel / 4).word[channel % 4];
-              y.v[i] = uniform_float(word) >= 0.25f ? y.v[i] / 0.75 : 0;
-            }
-            return y;
-          },
+      .reference = dropped_channels([](const Shape&) { return 2; }),
       .samples = {{{3, 5}}, {{0, 2, 3}}, {{2, 3, 1}}, {{3, 5, 2, 7}}, {{41, 30, 2}}},
       .dtypes = floating(),
       .refusals = {{"one dimension", [](Device d) { return dropout2d(ones({2}, {.device = d})); },
@@ -97,6 +101,27 @@ Row dropout2d_row() {
                    {"probability",
                     [](Device d) {
                       return dropout2d(ones({2, 3}, {.device = d}), 1.5);
+                    },
+                    "dropout probability has to be between 0 and 1, but got 1.5"}}};
+}
+
+Row dropout3d_row() {
+  return {
+      .name = "dropout3d",
+      .f =
+          [](const Tensors& x) {
+            Generator generator(kMaskSeed);
+            return dropout3d(x[0], 0.25, true, &generator);
+          },
+      .reference = dropped_channels([](const Shape& s) { return s.size() == 5 ? 2 : 1; }),
+      .samples =
+          {{{3, 5, 1, 2, 3}}, {{0, 2, 3, 2, 1}}, {{5, 2, 3, 2}}, {{7, 3}}, {{41, 30, 2, 1, 2}}},
+      .dtypes = floating(),
+      .refusals = {{"no dimensions", [](Device d) { return dropout3d(ones({}, {.device = d})); },
+                    "Feature dropout of volumes requires at least 1 dimension in the input"},
+                   {"probability",
+                    [](Device d) {
+                      return dropout3d(ones({2, 3}, {.device = d}), 1.5);
                     },
                     "dropout probability has to be between 0 and 1, but got 1.5"}}};
 }
@@ -292,6 +317,7 @@ std::vector<Row> random_rows() {
   rows.push_back(dropout_row());
   rows.push_back(dropout_add_row());
   rows.push_back(dropout2d_row());
+  rows.push_back(dropout3d_row());
   rows.push_back(bernoulli_row());
   rows.push_back(gumbel_row(false));
   rows.push_back(gumbel_row(true));

@@ -197,11 +197,11 @@ const std::vector<Row>& all_rows() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
     for (const auto& family :
-         {unary_rows(),         binary_rows(),    reduce_rows(),   matmul_rows(), shape_rows(),
-          softmax_rows(),       loss_rows(),      distance_rows(), random_rows(), index_rows(),
-          indexing_rows(),      norm_rows(),      conv_rows(),     pool_rows(),   image_rows(),
-          embedding_bag_rows(), attention_rows(), rnn_rows(),      order_rows(),  arrange_rows(),
-          linalg_rows()}) {
+         {unary_rows(),    binary_rows(),        reduce_rows(),    matmul_rows(), shape_rows(),
+          softmax_rows(),  loss_rows(),          distance_rows(),  random_rows(), index_rows(),
+          indexing_rows(), norm_rows(),          conv_rows(),      pool_rows(),   volume_rows(),
+          image_rows(),    embedding_bag_rows(), attention_rows(), rnn_rows(),    order_rows(),
+          arrange_rows(),  linalg_rows()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -118,6 +118,7 @@ std::string expected(const Field& field, const char* or_same) {
   const std::string one = expected_of_one(field);
   if (!v->takes_list) return one;
   if (!v->takes_one) return concat_to_string("a list of ", v->size, " numbers");
+  if (v->most > 0) return concat_to_string(one, ", or two or three of them as a list");
   if (v->size == 0) return concat_to_string(one, ", or a list of them");
   return concat_to_string(one, ", or ", v->size == 3 ? "three" : "two", " of them as a list",
                           v->is_word ? or_same : "");
@@ -145,8 +146,8 @@ std::string value_text(const Field& field) {
                                           [](const auto* p) { return concat_to_string(*p); }},
                                each));
   }
-  const bool is_one_number =
-      v->takes_one && v->size > 0 && std::ranges::count(words, words[0]) == std::ssize(words);
+  const bool is_one_number = v->takes_one && (v->size > 0 || v->most > 0) &&
+                             std::ranges::count(words, words[0]) == std::ssize(words);
   return v->takes_list && !is_one_number ? concat_to_string("[", joined(words), "]") : words[0];
 }
 

@@ -22,6 +22,7 @@
 
 #include "apps/runner/config/yaml.h"
 #include "framework/base/describe.h"
+#include "framework/base/interpolate_size.h"
 #include "framework/base/shape.h"
 #include "framework/base/text_enum.h"
 
@@ -47,6 +48,7 @@ struct Value {
   bool takes_one = true;    // a scalar without brackets is accepted
   bool takes_list = false;  // a list in brackets is accepted
   std::size_t size = 0;     // number of elements of the list; 0: any
+  std::size_t most = 0;     // if set, the list has two to this many elements, and `size` is 0
   bool* is_word = nullptr;  // if set, the word below is accepted and sets *is_word
   const char* word = "same";
   std::function<bool()> is_given{};   // if set, the value is optional
@@ -99,6 +101,16 @@ inline Value value_of(Pair& v) {
 inline Value value_of(Triple& v) {
   const auto scalars = [&v](auto) { return std::vector<Scalar>{&v.d, &v.h, &v.w}; };
   return {static_cast<int64_t*>(nullptr), scalars, true, true, 3};
+}
+inline Value value_of(InterpolateSize& v) {
+  const auto scalars = [&v](std::optional<std::size_t> room) -> std::vector<Scalar> {
+    if (room) v.count = int(*room);
+    if (v.count == 2) return {&v.h, &v.w};
+    return {&v.d, &v.h, &v.w};
+  };
+  Value out{static_cast<int64_t*>(nullptr), scalars, true, true};
+  out.most = 3;
+  return out;
 }
 template <class Sizes> Value value_of(PaddingOf<Sizes>& v) {
   Value out = value_of(v.size);

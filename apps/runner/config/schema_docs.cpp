@@ -53,7 +53,7 @@ Json scalar_json(const Field& f, const Choice&) { return {{"enum", f.names}}; }
 // Returns the JSON Schema of what a field accepts.
 Json json_of(const Field& f, const Value& v) {
   const Json one = std::visit([&](const auto& like) { return scalar_json(f, like); }, v.like);
-  const Json list = list_of(one, v.size, v.size);
+  const Json list = v.most > 0 ? list_of(one, 2, v.most) : list_of(one, v.size, v.size);
   Json json = !v.takes_list ? one : v.takes_one ? either(one, list) : list;
   if (v.is_word != nullptr) json = either(json, {{"const", v.word}});
   return v.is_given ? either(json, {{"type", "null"}}) : json;

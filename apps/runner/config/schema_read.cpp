@@ -263,7 +263,8 @@ struct Reader {
       return;
     }
     const std::size_t n = node.children.size();
-    if (!is_list(node) || (v.size > 0 && n != v.size)) {
+    const bool fits = v.most > 0 ? n >= 2 && n <= v.most : v.size == 0 || n == v.size;
+    if (!is_list(node) || !fits) {
       return mismatch(
           node, path,
           v.size > 0 ? concat_to_string("a list of ", v.size, " numbers") : expected(field),

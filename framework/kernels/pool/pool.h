@@ -1,4 +1,5 @@
-// Pooling and interpolation of the last two dimensions of [N, C, H, W] or [C, H, W].
+// Pooling and interpolation of the spatial dimensions of images, [N, C, H, W] or [C, H, W], and of
+// volumes [N, C, D, H, W].
 #pragma once
 
 #include <optional>
@@ -19,40 +20,45 @@ struct Axis {
   double scale = 1;  // nearest, linear, cubic: distance in the input between adjacent outputs
 };
 
+// Images have depth 1, and their d is an identity.
 struct Axes {
-  Axis h, w;
+  Axis d = {}, h = {}, w = {};
   bool channels_last = false;  // memory format of the results
 };
 
-// Returns whether all windows have the same size and distance, and their positions fit in an int.
-// This holds for sliding windows and may hold for adaptive ones.
-bool slides(const Axis& a);
+// Returns whether all windows of each axis have the same size and distance, and their positions fit
+// in an int. This holds for sliding windows and may hold for adaptive ones.
+bool slides(const Axes& axes);
 // Returns x itself if it is dense in the memory format of the results and aligned to 16 bytes, and
 // otherwise a copy that is.
 Tensor in_format(const Tensor& x, const Axes& axes);
+// Returns a view of volumes [N, C, D, H, W], dense in one of the two formats, as images [N, C, D *
+// H, W]. Returns images themselves.
+Tensor as_images(const Tensor& x);
 
 // The windows of a pooling op. Invalid values throw PyTorch's messages. stride defaults to the
-// kernel size.
+// kernel size. Windows of images have depth 1.
 struct Windows {
-  Pair kernel;
-  std::optional<Pair> stride;
-  Pair padding, dilation = 1;
+  Triple kernel;
+  std::optional<Triple> stride;
+  Triple padding, dilation = 1;
   bool ceil_mode = false, count_include_pad = true;
 };
-Axes window_axes(const char* op, const Tensor& x, const Windows& windows);
-Axes adaptive_axes(const char* op, const Tensor& x, Pair out);
-// Returns the axes of an interpolation. If scale_factor is not given, the sizes determine the
-// scale.
-Axes scaled_axes(const Tensor& x, Pair out, std::optional<double> scale_factor, Axis::AxisKind kind,
-                 bool align_corners);
+// Return the axes of pooling x, whose last `dims` (2 or 3) dimensions are spatial.
+Axes window_axes(const char* op, int dims, const Tensor& x, const Windows& windows);
+Axes adaptive_axes(const char* op, int dims, const Tensor& x, const Triple& out);
+// Returns the axes of an interpolation of x, images or volumes. If scale_factor is not given, the
+// sizes determine the scale.
+Axes scaled_axes(const Tensor& x, const Triple& out, std::optional<double> scale_factor,
+                 Axis::AxisKind kind, bool align_corners);
 
 // Returns the mean of each window, or the interpolated values. Floating dtypes only; x may have any
 // strides. If `transposed`, maps from the outputs to the inputs, which computes the gradient.
 Tensor resample(const Tensor& x, const Axes& axes, bool transposed = false);
 
 // Returned for sliding and adaptive windows: the largest element of each window (NaN takes
-// precedence) and its int64 position h * W + w in the plane. The position is -1 for a window
-// without elements.
+// precedence) and its int64 position (d * H + h) * W + w in the channel. The position is -1 for a
+// window without elements.
 struct MaxPool {
   Tensor y, index;
 };

@@ -26,25 +26,35 @@ TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step
 
 using One = std::integral_constant<int64_t, 1>;
 
+int64_t count_of(const Taps& t) { return larger(0, (t.end - t.begin + t.step - 1) / t.step); }
+
+// Returns at least the number of inputs that a window has.
+int64_t most_inputs(const Axes& axes) {
+  return smaller(axes.d.kernel, axes.d.in) * smaller(axes.h.kernel, axes.h.in) *
+         smaller(axes.w.kernel, axes.w.in);
+}
+
 template <class T>
 void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const Axes& axes) {
   const Planes<T> y(out);
   const Planes<const T> x(in);
-  const Axis &h = axes.h, &w = axes.w;
+  const Axis &d = axes.d, &h = axes.h, &w = axes.w;
   const bool pixels = !y.channels_last;
-  const int64_t n = pixels ? y.sizes.w : y.sizes.c, work = 2 * n * h.kernel * w.kernel;
+  const int64_t n = pixels ? y.sizes.w : y.sizes.c;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
   // Indices have the same size as T, so that vectors hold the same number of both.
   using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  host::parallel_each(out.numel() / n, work, [&](int64_t r) {
+  host::parallel_each(out.numel() / n, 2 * n * most_inputs(axes), [&](int64_t r) {
     const Place at = y.at(r * n);
     T* best = y.data + r * n;
     std::vector<I> where(n, -1);
     std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-    for (int64_t k = 0; k < h.kernel * w.kernel; ++k) {
-      const int64_t row = at.h * h.stride - h.padding + k / w.kernel * h.dilation;
+    const Taps slabs = taps_of(d, at.d), rows = taps_of(h, at.h);
+    const int64_t of_slab = count_of(rows) * w.kernel, count = count_of(slabs) * of_slab;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t slab = slabs.begin + k / of_slab * d.dilation;
+      const int64_t row = rows.begin + k % of_slab / w.kernel * h.dilation;
       const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
-      if (row < 0 || row >= h.in) continue;
       // Restrict the run to results whose input is within the row.
       int64_t lo = 0, hi = column < 0 || column >= w.in ? 0 : n;
       if (pixels) {
@@ -53,8 +63,8 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
       }
       if (lo >= hi) continue;
       const int64_t first = column + (pixels ? lo * w.stride : 0);
-      const T* from = x.plane(at) + x.in_plane(row, first);
-      const I place = I(row * w.in + first), moves = pixels ? I(w.stride) : 0;
+      const T* from = x.plane(at) + x.in_plane(slab, row, first);
+      const I place = I((slab * h.in + row) * w.in + first), moves = pixels ? I(w.stride) : 0;
       if (step == 1) {
         join(best + lo, &where[lo], from, One(), place, moves, hi - lo);
       } else {
@@ -65,18 +75,19 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
   });
 }
 
-// Adds every result's gradient to the input that it came from, in the order of the results.
+// Adds every result's gradient to the input that it came from, in the order of the results. The
+// volumes among the operands are viewed as images.
 template <class T>
-void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const Axes& axes) {
+void unpool(const Tensor& out, const Tensor& given, const Tensor& index, int64_t planes) {
   constexpr int64_t kChannels = 16;  // channels per task
   const Planes<T> dx(out);
   const Planes<const T> dy(given);
   const Planes<const int64_t> from(index);
   const Place size = dy.sizes;
   const int64_t width = dx.channels_last ? std::min(kChannels, size.c) : 1;
-  const int64_t blocks = (size.c + width - 1) / width, planes = axes.h.in * axes.w.in;
+  const int64_t blocks = (size.c + width - 1) / width;
   host::parallel_each(size.n * blocks, planes * width, [&](int64_t task) {
-    const Place at{task / blocks, task % blocks * width, 0, 0};
+    const Place at{task / blocks, task % blocks * width, 0, 0, 0};
     const int64_t channels = std::min(width, size.c - at.c);
     T* to = dx.plane(at);
     for (int64_t p = 0; p < planes; ++p) std::fill_n(to + p * dx.strides.w, channels, T(0));
@@ -94,25 +105,35 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, const A
 
 // The elements on which each result along an axis depends, in order, with their weights, and the
 // divisor of the sum. All results have the same number of elements; those that are not needed have
-// weight 0.
+// weight 0. The rows of volumes are positions along two axes, of which `outer` is the depth.
 template <class T> struct AxisWeights {
   int64_t n, taps;
   std::vector<int64_t> from;  // [taps, n]
+  std::vector<int64_t> slot;  // [taps, n]: different for the elements of one result
   std::vector<T> part;        // [taps, n]
   std::vector<T> divisors;
 
-  AxisWeights(const Axis& a, bool transposed)
-      : n(transposed ? a.in : a.out), taps(most_taps<T>(a, transposed)), divisors(n, T(1)) {
+  AxisWeights(const Axis& a, bool transposed, const Axis& outer = {}) {
+    const auto results = [&](const Axis& axis) { return transposed ? axis.in : axis.out; };
+    const int64_t slabs = results(outer), rows = results(a), sources = transposed ? a.out : a.in;
+    const int64_t width = most_taps<T>(a, transposed), depth = most_taps<T>(outer, transposed);
+    n = slabs * rows;
+    taps = depth * width;
     from.resize(taps * n, 0);
+    slot.resize(taps * n, 0);
     part.resize(taps * n, T(0));
+    divisors.resize(n, T(1));
     for (int64_t i = 0; i < n; ++i) {
-      const Span s = span_of<T>(a, transposed, i);
-      for (int64_t j = s.begin; j < s.end; ++j) {
-        const int64_t at = (j - s.begin) * n + i;
-        from[at] = j;
-        part[at] = part_of<T>(a, transposed, i, j);
+      const int64_t o = i / rows, r = i % rows;
+      const Span across = span_of<T>(outer, transposed, o), s = span_of<T>(a, transposed, r);
+      const int64_t size = s.end - s.begin;
+      for (int64_t k = 0; k < (across.end - across.begin) * size; ++k) {
+        const int64_t at = k * n + i, u = across.begin + k / size, j = s.begin + k % size;
+        from[at] = u * sources + j;
+        slot[at] = u % depth * width + j % width;
+        part[at] = part_of<T>(outer, transposed, o, u) * part_of<T>(a, transposed, r, j);
       }
-      if (!transposed) divisors[i] = divisor<T>(a, i);
+      if (!transposed) divisors[i] = divisor<T>(outer, o) * divisor<T>(a, r);
     }
   }
 };
@@ -184,7 +205,7 @@ template <class T> struct ResampleRows {
       std::fill_n(sum, row_size, T(0));
       for (int64_t i = 0; i < h.taps; ++i) {
         const T part = h.part[i * h.n + r];
-        const int64_t from = h.from[i * h.n + r], slot = from % h.taps;
+        const int64_t from = h.from[i * h.n + r], slot = h.slot[i * h.n + r];
         if (part == T(0)) continue;
         T* row = kept.data() + slot * row_size;
         if (number[slot] != from) resample_width(row, plane + x.in_plane(from, 0));
@@ -201,9 +222,9 @@ template <class T> struct ResampleRows {
 template <class T>
 void resample_rows(const Tensor& out, const Tensor& in, const Axes& axes, bool transposed) {
   constexpr int64_t kRows = 32;  // of a task
-  const ResampleRows<T> f{out,
-                          in,
-                          {axes.h, transposed},
+  const ResampleRows<T> f{as_images(out),
+                          as_images(in),
+                          {axes.h, transposed, axes.d},
                           {axes.w, transposed},
                           !transposed && (averages(axes.h) || averages(axes.w))};
   const int64_t height = f.h.n, images = out.numel() / f.row_size / height;
@@ -215,6 +236,15 @@ void resample_rows(const Tensor& out, const Tensor& in, const Axes& axes, bool t
   });
 }
 
+// Returns x, or a dense copy of volumes, whose rows have one distance.
+Tensor for_rows(const Tensor& x, const Axes& axes) { return x.dim() == 5 ? in_format(x, axes) : x; }
+
+template <class T>
+void unpool_rows(const Tensor& dx, const Tensor& dy, const Tensor& index, const Axes& axes) {
+  unpool<T>(as_images(dx), as_images(for_rows(dy, axes)), as_images(index),
+            axes.d.in * axes.h.in * axes.w.in);
+}
+
 }  // namespace
 
 template <>
@@ -222,10 +252,10 @@ void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const
                                          bool transposed) {
   const DType dtype = y.dtype();
   if (dtype == kFloat32 && have_room<float>(y, x, axes, transposed)) {
-    return resample_rows<float>(y, x, axes, transposed);
+    return resample_rows<float>(y, for_rows(x, axes), axes, transposed);
   }
   if (dtype == kFloat64 && have_room<double>(y, x, axes, transposed)) {
-    return resample_rows<double>(y, x, axes, transposed);
+    return resample_rows<double>(y, for_rows(x, axes), axes, transposed);
   }
   const int64_t work = 8 * (1 + x.numel() / y.numel());
   if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
@@ -236,18 +266,17 @@ template <>
 void PoolKernels<cpu::Backend>::max_pool(const Tensor& y, const Tensor& index, const Tensor& x,
                                          const Axes& axes) {
   const bool slides = axes.h.kind == Axis::AxisKind::kWindow;
-  const bool counted = axes.h.in * axes.w.in <= std::numeric_limits<int32_t>::max();
+  const bool counted = axes.d.in * axes.h.in * axes.w.in <= std::numeric_limits<int32_t>::max();
   if (slides && counted && y.dtype() == kFloat32) return pool_runs<float>(y, index, x, axes);
   if (slides && y.dtype() == kFloat64) return pool_runs<double>(y, index, x, axes);
-  run<cpu::Backend, MaxPoolForward>("max_pool", 2 * axes.h.kernel * axes.w.kernel, y, index, x,
-                                    axes);
+  run<cpu::Backend, MaxPoolForward>("max_pool", 2 * most_inputs(axes), y, index, x, axes);
 }
 
 template <>
 void PoolKernels<cpu::Backend>::max_pool_backward(const Tensor& dx, const Tensor& dy,
                                                   const Tensor& index, const Axes& axes) {
-  if (dx.dtype() == kFloat32) return unpool<float>(dx, dy, index, axes);
-  if (dx.dtype() == kFloat64) return unpool<double>(dx, dy, index, axes);
+  if (dx.dtype() == kFloat32) return unpool_rows<float>(dx, dy, index, axes);
+  if (dx.dtype() == kFloat64) return unpool_rows<double>(dx, dy, index, axes);
   run<cpu::Backend, MaxPoolBackward>("max_pool_backward", 8, dx, dy, index, axes);
 }
 

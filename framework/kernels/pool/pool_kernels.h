@@ -1,7 +1,9 @@
-// Pooling and interpolation. In both passes, one thread computes one element of the result. It
-// reads all elements on which the result depends in a fixed order. Half types compute in float.
+// Pooling and interpolation of images and volumes. In both passes, one thread computes one element
+// of the result. It reads all elements on which the result depends in a fixed order. Half types
+// compute in float.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include "framework/base/host_device.h"
@@ -129,6 +131,10 @@ template <class C> TAPER_HD Span span_of(const Axis& a, bool transposed, int64_t
 template <class C> TAPER_HD C part_of(const Axis& a, bool transposed, int64_t i, int64_t j) {
   return transposed ? weight<C>(a, j, i) / divisor<C>(a, j) : weight<C>(a, i, j);
 }
+// Returns whether each output is the input of the same position, as along the depth of images.
+TAPER_HD bool is_identity(const Axis& a) {
+  return a.in == 1 && a.out == 1 && (a.kind != Axis::AxisKind::kWindow || a.kernel == 1);
+}
 template <class C> int64_t most_taps(const Axis& a, bool transposed) {
   int64_t most = 1;
   for (int64_t i = 0; i < (transposed ? a.in : a.out); ++i) {
@@ -137,35 +143,42 @@ template <class C> int64_t most_taps(const Axis& a, bool transposed) {
   }
   return most;
 }
-// Returns whether weights may be stored. Those of long, overlapping windows can take many times the
-// memory of the tensors.
+// Returns whether weights may be stored. Their number must fit in an int. Those of long, overlapping
+// windows can take many times the memory of the tensors.
 template <class C>
 bool have_room(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
   const auto weights = [&](const Axis& a) {
     return double(most_taps<C>(a, transposed)) * double(transposed ? a.in : a.out);
   };
-  return weights(axes.h) + weights(axes.w) <= 8.0 * double(x.numel() + y.numel());
+  const double most = std::min(8.0 * double(x.numel() + y.numel()), 0x1p31 - 1);
+  return weights(axes.d) * weights(axes.h) + weights(axes.w) <= most;
 }
 
-// --- planes in memory ---
+// --- images and volumes in memory ---
 
 struct Place {
-  int64_t n, c, h, w;
+  int64_t n, c, d, h, w;
 };
 
-// Access to the elements of [N, C, H, W], or of [C, H, W] as a single image.
+// Access to the elements of [N, C, D, H, W], or of images [N, C, H, W] or [C, H, W], whose depth is
+// 1. An image without N is a batch of one.
 template <class T> struct Planes {
   T* data;
   Place strides, sizes;
   bool channels_last;
 
   Planes(const Tensor& x) : data(pointer<T>(x)), channels_last(!x.is_contiguous()) {
-    const bool batch = x.dim() == 4;
-    strides = {batch ? x.stride(0) : 0, x.stride(-3), x.stride(-2), x.stride(-1)};
-    sizes = {batch ? x.size(0) : 1, x.size(-3), x.size(-2), x.size(-1)};
+    const bool batch = x.dim() >= 4, volume = x.dim() == 5;
+    const int c = batch ? 1 : 0;
+    strides = {batch ? x.stride(0) : 0, x.stride(c), volume ? x.stride(2) : 0, x.stride(-2),
+               x.stride(-1)};
+    sizes = {batch ? x.size(0) : 1, x.size(c), volume ? x.size(2) : 1, x.size(-2), x.size(-1)};
   }
   TAPER_HD T* plane(const Place& at) const { return data + at.n * strides.n + at.c * strides.c; }
   TAPER_HD int64_t in_plane(int64_t h, int64_t w) const { return h * strides.h + w * strides.w; }
+  TAPER_HD int64_t in_plane(int64_t d, int64_t h, int64_t w) const {
+    return d * strides.d + in_plane(h, w);
+  }
   // Returns the position of element i of a result in memory order. Results are dense in either
   // format.
   TAPER_HD Place at(int64_t i) const {
@@ -173,6 +186,8 @@ template <class T> struct Planes {
     if (channels_last) p.c = i % sizes.c, i /= sizes.c;
     p.w = i % sizes.w, i /= sizes.w;
     p.h = i % sizes.h, i /= sizes.h;
+    p.d = 0;
+    if (sizes.d > 1) p.d = i % sizes.d, i /= sizes.d;
     if (!channels_last) p.c = i % sizes.c, i /= sizes.c;
     p.n = i;
     return p;
@@ -186,39 +201,64 @@ template <class T, bool kTransposed> struct Resample {
   Planes<const T> x;
   Axes axes;
 
+  using C = AccumulateType<T>;
+  // Weights along the width that are expensive are computed once for all rows, if they are few.
+  static constexpr int64_t kKept = 16;
+  struct Columns {
+    Span span;
+    bool keeps;
+    C kept[kKept];
+  };
+
+  TAPER_HD Columns columns_of(int64_t w) const {
+    const Span span = span_of<C>(axes.w, kTransposed, w);
+    Columns out;
+    out.span = span;
+    out.keeps = axes.w.kind == Axis::AxisKind::kCubic && span.end - span.begin <= kKept;
+    for (int64_t j = span.begin; out.keeps && j < span.end; ++j) {
+      out.kept[j - span.begin] = part_of<C>(axes.w, kTransposed, w, j);
+    }
+    return out;
+  }
+
+  // Returns the sum along the width, around column w, of a row of x.
+  TAPER_HD C across(const Columns& columns, int64_t w, const T* row) const {
+    const Span s = columns.span;
+    C sum = 0;
+    for (int64_t j = s.begin; j < s.end; ++j) {
+      const C part =
+          columns.keeps ? columns.kept[j - s.begin] : part_of<C>(axes.w, kTransposed, w, j);
+      if (part != C(0)) sum += part * C(row[j * x.strides.w]);
+    }
+    return sum;
+  }
+
   TAPER_HD void operator()(int64_t i) const {
-    using C = AccumulateType<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
-    const Span rows = span_of<C>(axes.h, kTransposed, at.h),
-               columns = span_of<C>(axes.w, kTransposed, at.w);
-    // Weights that are expensive are computed once for all rows, if their number is small.
-    constexpr int64_t kKept = 16;
-    C kept[kKept];
-    const bool keeps =
-        axes.w.kind == Axis::AxisKind::kCubic && columns.end - columns.begin <= kKept;
-    for (int64_t w = columns.begin; keeps && w < columns.end; ++w) {
-      kept[w - columns.begin] = part_of<C>(axes.w, kTransposed, at.w, w);
-    }
+    const bool flat = is_identity(axes.d);
+    const Span slabs = flat ? Span{0, 1} : span_of<C>(axes.d, kTransposed, at.d),
+               rows = span_of<C>(axes.h, kTransposed, at.h);
+    const Columns columns = columns_of(at.w);
     C sum = 0;
-    for (int64_t h = rows.begin; h < rows.end; ++h) {
-      const C of_row = part_of<C>(axes.h, kTransposed, at.h, h);
-      if (of_row == C(0)) continue;
-      C row = 0;
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
-        const C part = keeps ? kept[w - columns.begin] : part_of<C>(axes.w, kTransposed, at.w, w);
-        if (part != C(0)) row += part * C(plane[x.in_plane(h, w)]);
+    for (int64_t d = slabs.begin; d < slabs.end; ++d) {
+      const C of_slab = flat ? C(1) : part_of<C>(axes.d, kTransposed, at.d, d);
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        const C of_row = of_slab * part_of<C>(axes.h, kTransposed, at.h, h);
+        if (of_row != C(0)) sum += of_row * across(columns, at.w, plane + x.in_plane(d, h, 0));
       }
-      sum += of_row * row;
     }
-    if (!kTransposed) sum /= divisor<C>(axes.h, at.h) * divisor<C>(axes.w, at.w);
+    if (!kTransposed) {
+      const C depth = flat ? C(1) : divisor<C>(axes.d, at.d);
+      sum /= depth * divisor<C>(axes.h, at.h) * divisor<C>(axes.w, at.w);
+    }
     y.data[i] = T(sum);
   }
 };
 template <class T> using ToOutputs = Resample<T, false>;
 template <class T> using ToInputs = Resample<T, true>;
 
-// The input positions of a window along one dimension. Some may be outside the input.
+// The input positions of a window along one dimension that are inside the input.
 struct Taps {
   int64_t begin, end, step;
 };
@@ -226,8 +266,9 @@ TAPER_HD Taps taps_of(const Axis& a, int64_t o) {
   if (a.kind == Axis::AxisKind::kAdaptive) {
     return {o * a.in / a.out, ((o + 1) * a.in + a.out - 1) / a.out, 1};
   }
-  const int64_t first = o * a.stride - a.padding;
-  return {first, first + a.kernel * a.dilation, a.dilation};
+  const int64_t first = o * a.stride - a.padding, end = first + a.kernel * a.dilation;
+  const int64_t skipped = first < 0 ? (-first + a.dilation - 1) / a.dilation : 0;
+  return {first + skipped * a.dilation, smaller(end, a.in), a.dilation};
 }
 
 template <class T> struct MaxPoolForward {
@@ -236,25 +277,34 @@ template <class T> struct MaxPoolForward {
   Planes<const T> x;
   Axes axes;
 
+  using C = AccumulateType<T>;
+  struct Best {
+    C value;
+    int64_t at;  // position in the channel, or -1
+  };
+
+  // Joins the elements of a row of x, whose first element has position `first` in the channel.
+  TAPER_HD void join(Best& best, const T* row, int64_t first, const Taps& columns) const {
+    for (int64_t w = columns.begin; w < columns.end; w += columns.step) {
+      const C value = C(row[w * x.strides.w]);
+      if (best.at >= 0 && !(value > best.value) && value == value) continue;
+      best = {value, first + w};
+    }
+  }
+
   TAPER_HD void operator()(int64_t i) const {
-    using C = AccumulateType<T>;
     const Place at = y.at(i);
     const T* plane = x.plane(at);
-    C best = -std::numeric_limits<C>::infinity();
-    int64_t where = -1;
-    const Taps rows = taps_of(axes.h, at.h), columns = taps_of(axes.w, at.w);
-    for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
-      if (h < 0 || h >= axes.h.in) continue;
-      for (int64_t w = columns.begin; w < columns.end; w += columns.step) {
-        if (w < 0 || w >= axes.w.in) continue;
-        const C value = C(plane[x.in_plane(h, w)]);
-        if (where >= 0 && !(value > best) && value == value) continue;
-        best = value;
-        where = h * axes.w.in + w;
+    Best best{-std::numeric_limits<C>::infinity(), -1};
+    const Taps slabs = taps_of(axes.d, at.d), rows = taps_of(axes.h, at.h),
+               columns = taps_of(axes.w, at.w);
+    for (int64_t d = slabs.begin; d < slabs.end; d += slabs.step) {
+      for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
+        join(best, plane + x.in_plane(d, h, 0), (d * axes.h.in + h) * axes.w.in, columns);
       }
     }
-    y.data[i] = T(best);
-    index.data[i] = where;
+    y.data[i] = T(best.value);
+    index.data[i] = best.at;
   }
 };
 
@@ -264,17 +314,26 @@ template <class T> struct MaxPoolBackward {
   Planes<const int64_t> index;
   Axes axes;
 
+  using C = AccumulateType<T>;
+  // Adds the elements of a row of dy whose chosen position is `here`.
+  TAPER_HD void add_row(C& sum, const T* row, const int64_t* chosen, const Span& columns,
+                        int64_t here) const {
+    for (int64_t w = columns.begin; w < columns.end; ++w) {
+      if (chosen[w * index.strides.w] == here) sum += C(row[w * dy.strides.w]);
+    }
+  }
+
   TAPER_HD void operator()(int64_t i) const {
     const Place at = dx.at(i);
     const T* plane = dy.plane(at);
     const int64_t* chosen = index.plane(at);
-    const Span rows = outputs_of(axes.h, at.h), columns = outputs_of(axes.w, at.w);
-    const int64_t here = at.h * axes.w.in + at.w;
-    AccumulateType<T> sum = 0;
-    for (int64_t h = rows.begin; h < rows.end; ++h) {
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
-        if (chosen[index.in_plane(h, w)] == here)
-          sum += AccumulateType<T>(plane[dy.in_plane(h, w)]);
+    const Span slabs = outputs_of(axes.d, at.d), rows = outputs_of(axes.h, at.h),
+               columns = outputs_of(axes.w, at.w);
+    const int64_t here = (at.d * axes.h.in + at.h) * axes.w.in + at.w;
+    C sum = 0;
+    for (int64_t d = slabs.begin; d < slabs.end; ++d) {
+      for (int64_t h = rows.begin; h < rows.end; ++h) {
+        add_row(sum, plane + dy.in_plane(d, h, 0), chosen + index.in_plane(d, h, 0), columns, here);
       }
     }
     dx.data[i] = T(sum);
