@@ -71,9 +71,9 @@ void BatchNormBase::set_ranks(const distributed::Communicator* ranks) {
 }
 
 Tensor BatchNormBase::forward(const Tensor& x) {
-  const bool fits = dims_ == 1 ? x.dim() == 2 || x.dim() == 3 : x.dim() == 4;
-  require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or 3D" : "4D", " input (got ", x.dim(),
-                      "D input)");
+  const bool fits = x.dim() == dims_ + 2 || (dims_ == 1 && x.dim() == 2);
+  require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or " : "", dims_ + 2, "D input (got ",
+                      x.dim(), "D input)");
   if (tracks() && !momentum) return with_cumulative_average(x);
   const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
   if (tracks()) num_batches_tracked->add_(1);
@@ -176,6 +176,7 @@ template <int kDims> Tensor InstanceNorm<kDims>::forward(const Tensor& x) {
 
 template class InstanceNorm<1>;
 template class InstanceNorm<2>;
+template class InstanceNorm<3>;
 
 LayerNorm::LayerNorm(const Shape& shape, LayerNormOptions o)
     : normalized_shape(shape),

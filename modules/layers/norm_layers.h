@@ -65,10 +65,10 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   std::shared_ptr<distributed::Communicator> ranks_;
 };
 
-// Normalizes each channel over all other dimensions. x is [N, num_features, H, W] (kDims 2), [N,
-// num_features, L] or [N, num_features] (kDims 1). In training mode it uses the mean and variance
-// of the batch, and updates the running statistics with them. In evaluation mode it uses the
-// running statistics, or those of the batch if none are tracked.
+// Normalizes each channel over all other dimensions. x is [N, num_features, D, H, W] (kDims 3), [N,
+// num_features, H, W] (kDims 2), [N, num_features, L] or [N, num_features] (kDims 1). In training
+// mode it uses the mean and variance of the batch, and updates the running statistics with them. In
+// evaluation mode it uses the running statistics, or those of the batch if none are tracked.
 template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchNormBase> {
  public:
   explicit BatchNorm(IntArg features, const BatchNormOptions& o = {})
@@ -77,6 +77,7 @@ template <int kDims> class BatchNorm : public Cloneable<BatchNorm<kDims>, BatchN
 };
 using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
+using BatchNorm3d = BatchNorm<3>;
 
 // Synchronizes every BatchNorm in the module over all ranks (PyTorch:
 // SyncBatchNorm.convert_sync_batchnorm).
@@ -135,9 +136,10 @@ struct InstanceNormOptions {
   }
 };
 
-// Normalizes x [N, num_features, H, W] (kDims 2) or [N, num_features, L] (kDims 1), with or without
-// N, per sample and channel. It uses the mean and variance of the sample's channel. In evaluation
-// mode it uses the running statistics if they are tracked.
+// Normalizes x [N, num_features, D, H, W] (kDims 3), [N, num_features, H, W] (kDims 2) or [N,
+// num_features, L] (kDims 1), with or without N, per sample and channel. It uses the mean and
+// variance of the sample's channel. In evaluation mode it uses the running statistics if they are
+// tracked.
 template <int kDims>
 class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceNormOptions>> {
  public:
@@ -148,6 +150,7 @@ class InstanceNorm : public Cloneable<InstanceNorm<kDims>, RunningNorm<InstanceN
 };
 using InstanceNorm1d = InstanceNorm<1>;
 using InstanceNorm2d = InstanceNorm<2>;
+using InstanceNorm3d = InstanceNorm<3>;
 
 struct LayerNormOptions {
   double eps = 1e-5;

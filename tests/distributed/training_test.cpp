@@ -293,15 +293,17 @@ TEST(SyncBatchNorm, IsBatchNormOfTheWholeBatch) {
   EXPECT_TRUE(close(net(whole_batch(9)), alone(whole_batch(9)), 1e-5));
 }
 
-TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
+// Every rank has a batch of another size, of samples [3, ...].
+template <class Norm> void check_batches_of_ranks(Shape shape) {
   Generator generator(5);
   const int64_t rows = world().size() * (world().size() + 1) / 2;
-  const Tensor all = normal(1, 2, {rows, 3, 4, 5}, {.device = test_device()}, &generator);
+  shape[0] = rows;
+  const Tensor all = normal(1, 2, shape, {.device = test_device()}, &generator);
   const int64_t n = world().rank() + 1, first = n * (n - 1) / 2;
   for (const bool channels_last : {false, true}) {
     Tensor x = all.narrow(0, first, n).clone();
-    if (channels_last) x = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
-    BatchNorm2d one(3), several(3);
+    if (channels_last) x = x.movedim(1, -1).contiguous().movedim(-1, 1);
+    Norm one(3), several(3);
     one.to(test_device());
     several.to(test_device());
     sync_batch_norms(several, world());
@@ -314,6 +316,11 @@ TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
     want.backward(weights);
     EXPECT_TRUE(close(x.grad(), whole.grad().narrow(0, first, n), 1e-4));
   }
+}
+
+TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
+  check_batches_of_ranks<BatchNorm2d>({0, 3, 4, 5});
+  check_batches_of_ranks<BatchNorm3d>({0, 3, 2, 4, 5});
 }
 
 // --- sharded optimizer state ---

@@ -119,6 +119,26 @@ TEST(Dropout2d, KeepsOrZeroesWholeChannels) {
   }
 }
 
+// Without a batch dimension, the first dimension counts the channels.
+TEST(Dropout3d, KeepsOrZeroesWholeChannels) {
+  for (const Device device : all_devices()) {
+    Dropout3d layer(0.25);
+    for (const Shape& shape : {Shape{50, 40, 3, 2, 1}, {2000, 3, 2, 1}}) {
+      const Tensor x = ones(shape, {.device = device}), y = layer(x);
+      const std::vector<double> values = values_of(y);
+      double kept = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        EXPECT_EQ(values[i], values[i / 6 * 6]);
+        kept += values[i] != 0;
+      }
+      EXPECT_NEAR(kept / double(values.size()), 0.75, 0.04);
+      layer.eval();
+      EXPECT_TRUE(layer(x).is_same(x));
+      layer.train();
+    }
+  }
+}
+
 TEST(Dropout, WithProbabilityOneDropsEverything) {
   Dropout layer(1);
   EXPECT_TRUE(close(layer(ones({5})), zeros({5}), 0));

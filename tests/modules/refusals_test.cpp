@@ -79,6 +79,8 @@ std::vector<Row> layers() {
        "Given transposed=1, weight of size [4, 3, 3], expected input[2, 5, 7] to have 4 channels"},
       {made<ReflectionPad2d>(std::vector<int64_t>{1, 2}),
        "ReflectionPad2d: padding must have 4 numbers, got 2"},
+      {made<ReflectionPad3d>(std::vector<int64_t>{1, 2, 3, 4}),
+       "ReflectionPad3d: padding must have 6 numbers, got 4"},
       {on<Conv1d>({2, 5, 7}, 4, 3, 3),
        "Given groups=1, weight of size [3, 4, 3], expected input[2, 5, 7] to have 4 channels, but "
        "got 5 channels instead"},
@@ -90,6 +92,9 @@ std::vector<Row> layers() {
       {made<BatchNorm2d>(0), "BatchNorm2d: num_features must be positive, got 0"},
       {on<BatchNorm1d>({2, 4, 3, 3}, 4), "expected 2D or 3D input (got 4D input)"},
       {on<BatchNorm2d>({2, 4}, 4), "expected 4D input (got 2D input)"},
+      {made<BatchNorm3d>(0), "BatchNorm3d: num_features must be positive, got 0"},
+      {on<BatchNorm3d>({2, 4, 3, 3}, 4), "expected 5D input (got 4D input)"},
+      {on<InstanceNorm3d>({4, 3, 3}, 4), "expected 4D or 5D input (got 3D input)"},
       {on<BatchNorm1d>({1, 4}, 4),
        "Expected more than 1 value per channel when training, got input"},
       {on<BatchNorm1d>({2, 5}, 4), "running_mean should contain 5 elements not 4"},
@@ -126,12 +131,20 @@ std::vector<Row> layers() {
        "Given input size: (1x2x2). Calculated output size: (1x0x0). Output size is too small"},
       {on<MaxPool1d>({2}, 3),
        "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim"},
+      {on<MaxPool3d>({2, 3, 3}, 3), "non-empty 4D or 5D (batch mode) tensor expected for input"},
+      {on<AvgPool3d>({1, 1, 2, 2, 2}, 3),
+       "Given input size: (1x2x2x2). Calculated output size: (1x0x0x0). Output size is too small"},
       {on<AvgPool1d>({4}, 2),
        "Expected 2 to 3 dimensions, but got 1-dimensional tensor for argument"},
       {on<AdaptiveAvgPool2d>({3, 3}, 2),
        "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got [3, 3]"},
+      {on<AdaptiveAvgPool3d>({3, 3, 3}, 2),
+       "adaptive_avg_pool3d(): Expected 4D or 5D tensor, but got [3, 3, 3]"},
       {on<Upsample>({1, 1, 2, 2}, InterpolateOptions()),
        "either size or scale_factor should be defined"},
+      {on<Upsample>({1, 1, 2, 2}, InterpolateOptions{.size = Triple(2, 3, 4)}),
+       "Input and output must have the same number of spatial dimensions, but got input with "
+       "spatial dimensions of [2, 2] and 3 output sizes"},
   };
 }
 

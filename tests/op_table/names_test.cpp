@@ -27,7 +27,8 @@ const Group kGroups[] = {
      "var_mean count_nonzero unique searchsorted isclose allclose equal"},
     {"autograd/ops",
      "conv_transpose1d conv_transpose2d pad unfold fold pixel_shuffle grid_sample interpolate "
-     "adaptive_max_pool1d adaptive_max_pool2d scaled_dot_product_attention"},
+     "adaptive_max_pool1d adaptive_max_pool2d scaled_dot_product_attention max_pool3d avg_pool3d "
+     "adaptive_avg_pool3d adaptive_max_pool3d max_unpool3d dropout3d"},
     {"autograd/ops",
      "unbind roll flip meshgrid diag diagonal hstack vstack tensor_split baddbmm tensordot outer "
      "cdist normalize cosine_similarity instance_norm"},
@@ -50,7 +51,9 @@ const Group kGroups[] = {
      "ModuleList ModuleDict ParameterList clone RNN LSTM GRU RNNCell LSTMCell GRUCell "
      "PackedSequence pack_padded_sequence pad_packed_sequence ConvTranspose1d ConvTranspose2d "
      "InstanceNorm1d InstanceNorm2d EmbeddingBag PixelShuffle Upsample TransformerDecoderLayer "
-     "TransformerDecoder Transformer AdaptiveAvgPool2d AdaptiveMaxPool2d GLU Hardswish "
+     "TransformerDecoder Transformer AdaptiveAvgPool2d AdaptiveMaxPool2d MaxPool3d AvgPool3d "
+     "AdaptiveAvgPool3d AdaptiveMaxPool3d BatchNorm3d InstanceNorm3d ReflectionPad3d Dropout3d GLU "
+     "Hardswish "
      "Hardsigmoid Mish PReLU SELU LogSigmoid BCELoss TripletMarginLoss CosineEmbeddingLoss "
      "MarginRankingLoss GaussianNLLLoss CTCLoss MultiMarginLoss MultiLabelMarginLoss "
      "SoftMarginLoss MultiLabelSoftMarginLoss PoissonNLLLoss HingeEmbeddingLoss "

@@ -182,7 +182,12 @@ std::vector<Row> group_norms() {
             .variant = concat_to_string(groups, " groups"),
             .f = [=](const Tensors& x) { return group_norm(x[0], groups, at(x, 1), at(x, 2)); },
             .reference = reference(in_groups(groups), 1e-5),
-            .samples = {{{2, 6, 3}}, {{3, 12}}, {{1, 6, 5, 7}}, {{2, 6, 8, 8}}, {{0, 6, 2}}},
+            .samples = {{{2, 6, 3}},
+                        {{3, 12}},
+                        {{1, 6, 5, 7}},
+                        {{2, 6, 8, 8}},
+                        {{2, 6, 2, 3, 4}},
+                        {{0, 6, 2}}},
             .dtypes = floating(),
             .tolerance = kTolerance};
     if (groups == 1) row.samples.push_back({{2, 1, 1100}});
@@ -249,9 +254,7 @@ Array by_running(const std::vector<Array>& x) {
 }
 
 // Returns x in the channels-last layout, which convolutions produce.
-Tensor channels_last(const Tensor& x) {
-  return permute(permute(x, {0, 2, 3, 1}).contiguous(), {0, 3, 1, 2});
-}
+Tensor channels_last(const Tensor& x) { return movedim(movedim(x, 1, -1).contiguous(), -1, 1); }
 
 std::vector<Refusal> batch_refusals() {
   return {{"no statistics",
@@ -315,6 +318,7 @@ std::vector<Row> batch_norms() {
                            {{6, 1}},
                            {{2, 3, 5, 7}},
                            {{2, 8, 4, 4}},
+                           {{2, 3, 2, 3, 4}},
                            {{0, 3}},
                            {{1100, 2}},
                            {{65, 40}}},
@@ -327,7 +331,8 @@ std::vector<Row> batch_norms() {
     return batch_norm(channels_last(x[0]), {}, {},
                       {.weight = at(x, 1), .bias = at(x, 2), .training = true});
   };
-  last.samples = {{{3, 2, 2, 1}}, {{2, 3, 5, 7}}, {{2, 8, 4, 4}}, {{5, 24, 6, 6}}, {{0, 3, 2, 2}}};
+  last.samples = {{{3, 2, 2, 1}}, {{2, 3, 5, 7}},    {{2, 8, 4, 4}},    {{5, 24, 6, 6}},
+                  {{0, 3, 2, 2}}, {{2, 3, 2, 3, 4}}, {{3, 24, 4, 3, 6}}};
   evaluation.variant = "evaluation";
   evaluation.f = [](const Tensors& x) {
     return batch_norm(x[0], running(x[0], -1, 0.25), running(x[0], 1, 0.5),
