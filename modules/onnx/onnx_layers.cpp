@@ -1,4 +1,5 @@
 // The ONNX form of linear, convolution, pooling, normalization, attention and recurrent layers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -69,39 +70,48 @@ string conv_transpose(OpWriter& w) {
 
 // --- pooling ---
 
-void require_batch(OpWriter& w) {
-  if (w.x().dim() != 4)
+void require_batch(OpWriter& w, int dims) {
+  if (w.x().dim() != dims + 2)
     w.refuse(concat_to_string("of an image without a batch has no ONNX form; got shape ",
                               w.x().shape()));
 }
-string pool(OpWriter& w, const char* node, const Pair& kernel, const auto& o,
+Ints listed(Pair p) { return {p.h, p.w}; }
+Ints listed(const Triple& t) { return {t.d, t.h, t.w}; }
+
+template <class Sizes>
+string pool(OpWriter& w, const char* node, const Sizes& kernel, const auto& o,
             const Attributes::value_type& own) {
-  require_batch(w);
-  const Pair stride = o.stride.value_or(kernel);
+  require_batch(w, int(listed(kernel).size()));
+  Ints pads = listed(o.padding);
+  pads.insert(pads.end(), pads.begin(), pads.end());
   return w.add(node, {w.in()},
-               {{"kernel_shape", Ints{kernel.h, kernel.w}},
-                {"strides", Ints{stride.h, stride.w}},
-                {"pads", Ints{o.padding.h, o.padding.w, o.padding.h, o.padding.w}},
+               {{"kernel_shape", listed(kernel)},
+                {"strides", listed(o.stride.value_or(kernel))},
+                {"pads", pads},
                 {"ceil_mode", int64_t(o.ceil_mode)},
                 own});
 }
-string max_pool(OpWriter& w) {
-  const auto& [kernel, o] = w.options<std::pair<Pair, MaxPoolOptions>>();
-  return pool(w, "MaxPool", kernel, o, {"dilations", Ints{o.dilation.h, o.dilation.w}});
+template <class Sizes> string max_pool(OpWriter& w) {
+  const auto& [kernel, o] = w.options<std::pair<Sizes, MaxPoolOptionsOf<Sizes>>>();
+  return pool(w, "MaxPool", kernel, o, {"dilations", listed(o.dilation)});
 }
-string avg_pool(OpWriter& w) {
-  const auto& [kernel, o] = w.options<std::pair<Pair, AvgPoolOptions>>();
+template <class Sizes> string avg_pool(OpWriter& w) {
+  const auto& [kernel, o] = w.options<std::pair<Sizes, AvgPoolOptionsOf<Sizes>>>();
   return pool(w, "AveragePool", kernel, o, {"count_include_pad", int64_t(o.count_include_pad)});
 }
-string adaptive_avg_pool(OpWriter& w) {
-  require_batch(w);
-  const Pair in{w.x().size(2), w.x().size(3)}, out{w.y().size(2), w.y().size(3)};
-  if (out.h == 1 && out.w == 1) return w.add("GlobalAveragePool", {w.in()});
-  if (in.h % out.h != 0 || in.w % out.w != 0) {
-    w.refuse(concat_to_string("of ", in.h, "x", in.w, " to ", out.h, "x", out.w,
-                              " has windows of several sizes, which ONNX has not"));
+template <int kDims> string adaptive_avg_pool(OpWriter& w) {
+  require_batch(w, kDims);
+  const Shape in(w.x().shape().begin() + 2, w.x().shape().end()),
+      out(w.y().shape().begin() + 2, w.y().shape().end());
+  if (out.numel() == 1) return w.add("GlobalAveragePool", {w.in()});
+  Ints kernel;
+  for (int d = 0; d < kDims; ++d) {
+    if (in[d] % out[d] != 0) {
+      w.refuse(concat_to_string("of ", in, " to ", out,
+                                " has windows of several sizes, which ONNX has not"));
+    }
+    kernel.push_back(in[d] / out[d]);
   }
-  const Ints kernel{in.h / out.h, in.w / out.w};
   return w.add("AveragePool", {w.in()}, {{"kernel_shape", kernel}, {"strides", kernel}});
 }
 // One dimension of a resize. `scale` is set if the scale was given, and not only the size.
@@ -150,42 +160,48 @@ bool divides_alike(const Resized& axis) {
   return scale > 0;
 }
 
-string resize(OpWriter& w, const Resized& height, const Resized& width, bool by_scale,
+string resize(OpWriter& w, const std::vector<Resized>& axes, bool by_scale,
               const Attributes& attributes) {
   if (!by_scale) {
     return w.add("Resize", {w.in(), "", "", w.sizes(w.y().shape(), w.twin.outputs[0].shape())},
                  attributes);
   }
-  const float scales[] = {scale_for(height), scale_for(width)};
-  if (scales[0] == 0 || scales[1] == 0) {
-    w.refuse(concat_to_string("by a scale of ", *height.scale, " has no ONNX form; give the size"));
+  std::vector<float> scales = {1, 1};
+  for (const Resized& axis : axes) {
+    scales.push_back(scale_for(axis));
+    if (scales.back() == 0) {
+      w.refuse(concat_to_string("by a scale of ", *axis.scale, " has no ONNX form; give the size"));
+    }
   }
-  return w.add("Resize", {w.in(), "", w.constant(tensor({1.F, 1.F, scales[0], scales[1]}))},
-               attributes);
+  return w.add("Resize", {w.in(), "", w.constant(tensor(scales))}, attributes);
 }
 
-string interpolate_nearest(OpWriter& w, const Resized& height, const Resized& width) {
-  if (divides_alike(height) && divides_alike(width)) {
-    return resize(w, height, width, height.scale.has_value(),
+string interpolate_nearest(OpWriter& w, const std::vector<Resized>& axes) {
+  if (std::ranges::all_of(axes, divides_alike)) {
+    return resize(w, axes, axes[0].scale.has_value(),
                   {{"coordinate_transformation_mode", string("asymmetric")},
                    {"mode", string("nearest")},
                    {"nearest_mode", string("floor")}});
   }
-  const string rows =
-      w.add("Gather", {w.in(), w.numbers(nearest_inputs(height))}, {{"axis", int64_t(2)}});
-  return w.add("Gather", {rows, w.numbers(nearest_inputs(width))}, {{"axis", int64_t(3)}});
+  string y = w.in();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    y = w.add("Gather", {y, w.numbers(nearest_inputs(axes[i]))}, {{"axis", int64_t(i + 2)}});
+  }
+  return y;
 }
 
 string interpolate(OpWriter& w) {
   const auto& o = w.options<InterpolateOptions>();
-  const Resized height{w.x().size(2), w.y().size(2), o.scale_factor};
-  const Resized width{w.x().size(3), w.y().size(3), o.scale_factor};
-  if (o.mode == Interpolation::kNearest) return interpolate_nearest(w, height, width);
+  std::vector<Resized> axes;
+  for (int d = 2; d < w.x().dim(); ++d) {
+    axes.push_back({w.x().size(d), w.y().size(d), o.scale_factor});
+  }
+  if (o.mode == Interpolation::kNearest) return interpolate_nearest(w, axes);
   // With aligned corners, only the sizes matter. ONNX's pytorch_half_pixel cannot be used: if the
   // result has length 1, it takes the corner, unlike PyTorch.
   const bool by_corners = o.align_corners.value_or(false);
   return resize(
-      w, height, width, o.scale_factor && !by_corners,
+      w, axes, o.scale_factor && !by_corners,
       {{"coordinate_transformation_mode", string(by_corners ? "align_corners" : "half_pixel")},
        {"mode", string(o.mode == Interpolation::kBicubic ? "cubic" : "linear")}});
 }
@@ -318,9 +334,12 @@ constexpr OnnxRow kLayerRows[] = {
     {"conv_transpose1d", nullptr, conv_transpose},
     {"conv_transpose2d", nullptr, conv_transpose},
     {"conv_transpose3d", nullptr, conv_transpose},
-    {"max_pool2d", nullptr, max_pool},
-    {"avg_pool2d", nullptr, avg_pool},
-    {"adaptive_avg_pool2d", nullptr, adaptive_avg_pool},
+    {"max_pool2d", nullptr, max_pool<Pair>},
+    {"max_pool3d", nullptr, max_pool<Triple>},
+    {"avg_pool2d", nullptr, avg_pool<Pair>},
+    {"avg_pool3d", nullptr, avg_pool<Triple>},
+    {"adaptive_avg_pool2d", nullptr, adaptive_avg_pool<2>},
+    {"adaptive_avg_pool3d", nullptr, adaptive_avg_pool<3>},
     {"interpolate", nullptr, interpolate},
     {"grid_sample", nullptr, grid_sample},
     {"layer_norm", nullptr, layer_norm},

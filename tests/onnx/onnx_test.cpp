@@ -310,12 +310,15 @@ constexpr Interpolation kResizes[] = {Interpolation::kNearest, Interpolation::kB
 TEST_F(Onnx, RuntimeComputesResizesToEverySizeAndByEveryScale) {
   Cases cases;
   const Tensor image = some({5, 1, 9, 10}), large = some({5, 1, 100, 7}) * 0.1,
-               row = some({5, 1, 12});
+               row = some({5, 1, 12}), volume = some({2, 1, 5, 9, 10});
   const auto add = [&](const std::string& name, const Tensor& x, InterpolateOptions options) {
     for (const Interpolation mode : kResizes) {
-      if (x.dim() == 3 && mode == Interpolation::kBicubic) continue;
+      if (x.dim() != 4 && mode == Interpolation::kBicubic) continue;
       options.mode = mode;
       if (mode == Interpolation::kBilinear && x.dim() == 3) options.mode = Interpolation::kLinear;
+      if (mode == Interpolation::kBilinear && x.dim() == 5) {
+        options.mode = Interpolation::kTrilinear;
+      }
       Upsample module(options);
       cases.add(concat_to_string(name, "_", int(mode)), module, x);
     }
@@ -323,6 +326,12 @@ TEST_F(Onnx, RuntimeComputesResizesToEverySizeAndByEveryScale) {
   for (const Pair size :
        {Pair(1, 1), Pair(1, 5), Pair(3, 1), Pair(9, 20), Pair(7, 23), Pair(18, 3)}) {
     add(concat_to_string("to_", size.h, "x", size.w), image, {.size = size});
+  }
+  for (const Triple& size : {Triple(1, 1, 1), Triple(3, 9, 20), Triple(7, 2, 23)}) {
+    add(concat_to_string("volume_to_", size.d, "x", size.h, "x", size.w), volume, {.size = size});
+  }
+  for (const double scale : {0.29, 0.5, 1.2, 2.}) {
+    add(concat_to_string("volume_by_", scale), volume, {.scale_factor = scale});
   }
   for (const double scale : {0.12, 0.29, 0.34, 0.7, 1. / 3, 0.5, 1.1, 1.2, 1.5, 2., 2.3, 3.}) {
     add(concat_to_string("by_", scale), image, {.scale_factor = scale});
@@ -390,6 +399,21 @@ TEST_F(Onnx, RuntimeComputesLayers) {
       Upsample({.scale_factor = 1.5, .mode = Interpolation::kBilinear, .align_corners = true}),
       image);
   add("upsample_bicubic", Upsample({.size = Pair(9, 11), .mode = Interpolation::kBicubic}), image);
+  add("batch_norm3d", BatchNorm3d(4), volume);
+  add("group_norm3d", GroupNorm(2, 4), volume);
+  add("max_pool3d", MaxPool3d(3, {.stride = Triple(2, 1, 2), .padding = {1, 0, 1}}), volume);
+  add("avg_pool3d", AvgPool3d({2, 3, 2}, {.padding = {0, 1, 1}, .count_include_pad = false}),
+      volume);
+  add("avg_pool3d_ceil", AvgPool3d(3, {.stride = 2, .ceil_mode = true}), volume);
+  add("adaptive3d_to_one", AdaptiveAvgPool3d(1), volume);
+  add("adaptive3d", AdaptiveAvgPool3d({2, 3, 1}), volume);
+  add("upsample3d", Upsample({.scale_factor = 2}), volume);
+  add("upsample_trilinear", Upsample({.size = Triple(5, 11, 4), .mode = Interpolation::kTrilinear}),
+      volume);
+  add("upsample_trilinear_corners",
+      Upsample({.scale_factor = 1.5, .mode = Interpolation::kTrilinear, .align_corners = true}),
+      volume);
+  add("replication_pad3d", ReplicationPad3d({1, 2, 0, 1, 2, 0}), volume);
   add("conv_transpose",
       ConvTranspose2d(
           4, 6, 3,
@@ -528,6 +552,7 @@ const std::set<std::string> kMadeOfOthers = {"adaptive_avg_pool1d",
                                              "dot",
                                              "dropout",
                                              "dropout2d",
+                                             "dropout3d",
                                              "dropout_add",
                                              "einsum",
                                              "embedding",
@@ -589,6 +614,8 @@ const std::set<std::string> kWithoutForm = {"adaptive_max_pool1d",
                                             "adaptive_max_pool1d_with_indices",
                                             "adaptive_max_pool2d",
                                             "adaptive_max_pool2d_with_indices",
+                                            "adaptive_max_pool3d",
+                                            "adaptive_max_pool3d_with_indices",
                                             "allclose",
                                             "argsort",
                                             "atan2",
@@ -628,7 +655,9 @@ const std::set<std::string> kWithoutForm = {"adaptive_max_pool1d",
                                             "matrix_norm",
                                             "max_pool1d_with_indices",
                                             "max_pool2d_with_indices",
+                                            "max_pool3d_with_indices",
                                             "max_unpool2d",
+                                            "max_unpool3d",
                                             "median",
                                             "multilabel_margin_loss",
                                             "multinomial",
