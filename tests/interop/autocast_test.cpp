@@ -144,6 +144,23 @@ std::map<std::string, Op> ops() {
       {"outer", [](auto& x) { return outer(x[0], x[0]); }},
       {"avg_pool2d", [=](auto& x) { return avg_pool2d(image(x), 2); }},
       {"max_pool2d", [=](auto& x) { return max_pool2d(image(x), 2); }},
+      {"avg_pool3d",
+       [=](auto& x) {
+         return avg_pool3d(volume(x), {1, 2, 2});
+       }},
+      {"max_pool3d",
+       [=](auto& x) {
+         return max_pool3d(volume(x), {1, 2, 2});
+       }},
+      {"interpolate", [=](auto& x) { return interpolate(image(x), {.scale_factor = 2}); }},
+      {"interpolate of areas",
+       [=](auto& x) {
+         return interpolate(image(x), {.scale_factor = 2, .mode = Interpolation::kArea});
+       }},
+      {"interpolate of volumes",
+       [=](auto& x) {
+         return interpolate(volume(x), {.scale_factor = 2, .mode = Interpolation::kTrilinear});
+       }},
       {"dropout", [](auto& x) { return dropout(x, 0.5); }},
       {"where", [](auto& x) { return where(x > 1, x, 0.0); }},
       {"dot", [](auto& x) { return dot(x[0], x[0]); }},

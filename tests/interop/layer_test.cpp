@@ -192,6 +192,48 @@ std::vector<LayerRow> functions() {
   };
 }
 
+std::vector<LayerRow> volumes() {
+  const std::vector<int64_t> sides = {1, 0, 2, 1, 0, 1};
+  return {
+      row<ReflectionPad3d>("ReflectionPad3d", sides),
+      row<ReplicationPad3d>("ReplicationPad3d", sides),
+      row<CircularPad3d>("CircularPad3d", sides),
+      row<ZeroPad3d>("ZeroPad3d", std::vector<int64_t>{1, 0, -1, 2, 0, 1}),
+      row<ReplicationPad3d>("ReplicationPad3d unbatched", 1),
+      row<MaxPool3d>("MaxPool3d", 2),
+      row<MaxPool3d>(
+          "MaxPool3d options", Triple(3, 2, 1),
+          MaxPool3dOptions{.stride = Triple(2, 1, 2), .padding = {1, 0, 0}, .ceil_mode = true}),
+      row<AvgPool3d>("AvgPool3d", 2),
+      row<AvgPool3d>("AvgPool3d options", Triple(3, 2, 3),
+                     AvgPool3dOptions{.stride = Triple(2, 1, 1),
+                                      .padding = {1, 0, 1},
+                                      .ceil_mode = true,
+                                      .count_include_pad = false}),
+      row<AvgPool3d>("AvgPool3d unbatched", Triple(1, 2, 2)),
+      row<AdaptiveAvgPool3d>("AdaptiveAvgPool3d", 1),
+      row<AdaptiveAvgPool3d>("AdaptiveAvgPool3d sizes", Triple(3, 4, 2)),
+      row<AdaptiveAvgPool3d>("AdaptiveAvgPool3d none", OutputSize3d(std::nullopt, 3, 1)),
+      row<AdaptiveMaxPool3d>("AdaptiveMaxPool3d", Triple(3, 2, 1)),
+      row<BatchNorm3d>("BatchNorm3d", 2),
+      row<BatchNorm3d>("BatchNorm3d eval", 2, BatchNormOptions{.eps = 1e-3}),
+      row<InstanceNorm3d>("InstanceNorm3d unbatched", 2, InstanceNormOptions{.eps = 1e-3}),
+      row<InstanceNorm3d>("InstanceNorm3d tracked", 2,
+                          InstanceNormOptions{.affine = true, .track_running_stats = true}),
+      row<GroupNorm>("GroupNorm volumes", 2, 4),
+      row<Dropout3d>("Dropout3d eval", 0.25),
+      row<Upsample>("Upsample volumes", InterpolateOptions{.scale_factor = 2}),
+      row<Upsample>("Upsample trilinear",
+                    InterpolateOptions{.size = Triple(5, 7, 4), .mode = Interpolation::kTrilinear}),
+      row<Upsample>(
+          "Upsample trilinear corners",
+          InterpolateOptions{
+              .scale_factor = 1.5, .mode = Interpolation::kTrilinear, .align_corners = true}),
+      row<Upsample>("Upsample volumes area",
+                    InterpolateOptions{.size = Triple(2, 3, 4), .mode = Interpolation::kArea}),
+  };
+}
+
 std::vector<LayerRow> losses() {
   constexpr Reduction sum = Reduction::kSum, none = Reduction::kNone;
   return {
@@ -239,7 +281,7 @@ TEST(Layers, ComputeWhatPyTorchComputes) {
          return Tensors{dynamic_cast<EmbeddingBag&>(m)(x[0], x[1], x[2])};
        }},
   };
-  for (const auto& part : {convolutions(), pools(), norms(), functions(), losses()}) {
+  for (const auto& part : {convolutions(), pools(), norms(), functions(), volumes(), losses()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   compare_with_pytorch("layers.safetensors", rows);

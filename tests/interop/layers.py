@@ -272,6 +272,37 @@ def volume_convolutions():
     ]
 
 
+def volume_layers():
+    volume, one = (2, 2, 3, 4, 3), (1, 2, 4, 5, 3)
+    return [
+        *[Row(f"{kind.__name__}", lambda k=kind: k((1, 0, 2, 1, 0, 1)), [one])
+          for kind in (nn.ReflectionPad3d, nn.ReplicationPad3d, nn.CircularPad3d)],
+        Row("ZeroPad3d", lambda: nn.ZeroPad3d((1, 0, -1, 2, 0, 1)), [one]),
+        Row("ReplicationPad3d unbatched", lambda: nn.ReplicationPad3d(1), [(2, 3, 2, 4)]),
+        Row("MaxPool3d", lambda: nn.MaxPool3d(2), [one]),
+        Row("MaxPool3d options", lambda: nn.MaxPool3d((3, 2, 1), (2, 1, 2), (1, 0, 0), ceil_mode=True), [one]),
+        Row("AvgPool3d", lambda: nn.AvgPool3d(2), [one]),
+        Row("AvgPool3d options", lambda: nn.AvgPool3d((3, 2, 3), (2, 1, 1), (1, 0, 1), True, False), [one]),
+        Row("AvgPool3d unbatched", lambda: nn.AvgPool3d((1, 2, 2)), [(2, 3, 4, 4)]),
+        Row("AdaptiveAvgPool3d", lambda: nn.AdaptiveAvgPool3d(1), [one]),
+        Row("AdaptiveAvgPool3d sizes", lambda: nn.AdaptiveAvgPool3d((3, 4, 2)), [one]),
+        Row("AdaptiveAvgPool3d none", lambda: nn.AdaptiveAvgPool3d((None, 3, 1)), [one]),
+        Row("AdaptiveMaxPool3d", lambda: nn.AdaptiveMaxPool3d((3, 2, 1)), [one]),
+        Row("BatchNorm3d", lambda: nn.BatchNorm3d(2), [volume]),
+        Row("BatchNorm3d eval", lambda: nn.BatchNorm3d(2, eps=1e-3), [volume], training=False),
+        Row("InstanceNorm3d unbatched", lambda: nn.InstanceNorm3d(2, eps=1e-3), [(2, 3, 4, 3)]),
+        Row("InstanceNorm3d tracked", lambda: nn.InstanceNorm3d(2, affine=True, track_running_stats=True), [volume]),
+        Row("GroupNorm volumes", lambda: nn.GroupNorm(2, 4), [(2, 4, 3, 2, 3)]),
+        Row("Dropout3d eval", lambda: nn.Dropout3d(0.25), [one], training=False),
+        Row("Upsample volumes", lambda: nn.Upsample(scale_factor=2), [(1, 2, 2, 3, 2)]),
+        Row("Upsample trilinear", lambda: nn.Upsample((5, 7, 4), mode="trilinear"), [one]),
+        Row("Upsample trilinear corners", lambda: nn.Upsample(scale_factor=1.5, mode="trilinear", align_corners=True),
+            [one]),
+        Row("Upsample volumes area", lambda: nn.Upsample((2, 3, 4), mode="area"), [one]),
+    ]
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    store(pathlib.Path(__file__).with_suffix(".safetensors"), layer_rows() + volume_convolutions())
+    store(pathlib.Path(__file__).with_suffix(".safetensors"),
+          layer_rows() + volume_convolutions() + volume_layers())

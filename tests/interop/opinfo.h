@@ -53,6 +53,7 @@ class Args {
   std::vector<std::optional<int64_t>> maybe_ints(const char* name) const;
   Pair pair(const char* name) const;  // a single number applies to both
   Triple triple(const char* name) const;
+  Pair width(const char* name) const { return one(name); }
   int64_t one(const char* name) const;  // a number, or a list with one
   // Returns what is indexed with: a single index or a list.
   std::vector<TensorIndex> indices(const char* name) const;

@@ -171,6 +171,8 @@ void add_unary(Table& table) {
       one_result([](const A& a) { return dropout(a.t("input"), a.f("p"), a.b("training")); });
   table["dropout2d"] =
       one_result([](const A& a) { return dropout2d(a.t("input"), a.f("p"), a.b("training")); });
+  table["dropout3d"] =
+      one_result([](const A& a) { return dropout3d(a.t("input"), a.f("p"), a.b("training")); });
   table["multinomial"] = one_result(
       [](const A& a) { return multinomial(a.t("input"), a.i("num_samples"), a.b("replacement")); });
 }
@@ -745,6 +747,14 @@ OutputSize output_size(const A& a) {
   return {sizes[0], sizes[1]};
 }
 
+OutputSize3d output_size_3d(const A& a) {
+  if (!a.is_list("output_size")) return a.i("output_size");
+  const auto sizes = a.maybe_ints("output_size");
+  if (sizes.size() == 1) return {sizes[0], sizes[0], sizes[0]};
+  if (sizes.size() != 3) throw Inexpressible{"output_size="};
+  return {sizes[0], sizes[1], sizes[2]};
+}
+
 // Returns the values and, if requested, the indices.
 template <class F> OpInfoFunction with_indices(F f) {
   return [f](const A& a) {
@@ -753,7 +763,74 @@ template <class F> OpInfoFunction with_indices(F f) {
   };
 }
 
+// Returns the stride as read(a, "stride"). An empty list is the default, the kernel size.
+template <class Sizes>
+std::optional<Sizes> stride_of(const A& a, Sizes (A::*read)(const char*) const) {
+  if (a.none("stride") || (a.is_list("stride") && a.ints("stride").empty())) return {};
+  return (a.*read)("stride");
+}
+
+// Returns the last sizes of output_size, which may include the batch and the channels.
+template <class Sizes> std::optional<Sizes> unpooled_size(const A& a) {
+  if (a.none("output_size")) return {};
+  const std::vector<int64_t> s = a.ints("output_size");
+  const size_t n = s.size();
+  if constexpr (std::same_as<Sizes, Pair>) {
+    if (n >= 2) return Pair(s[n - 2], s[n - 1]);
+  } else {
+    if (n >= 3) return Triple(s[n - 3], s[n - 2], s[n - 1]);
+  }
+  throw Inexpressible{"output_size="};
+}
+
+// Adds both sliding pools of `dims` dimensions. `read` returns an option as sizes. In one
+// dimension, that is the width of a pair.
+template <class Sizes, class Max, class Avg>
+void add_sliding_pools(Table& table, const std::string& dims, Sizes (A::*read)(const char*) const,
+                       Max max, Avg avg) {
+  table["avg_pool" + dims] = one_result([=](const A& a) {
+    return avg(a, AvgPoolOptionsOf<Sizes>{.stride = stride_of(a, read),
+                                          .padding = (a.*read)("padding"),
+                                          .ceil_mode = a.b("ceil_mode"),
+                                          .count_include_pad = a.b("count_include_pad")});
+  });
+  table["max_pool" + dims] = with_indices([=](const A& a) {
+    return max(a, MaxPoolOptionsOf<Sizes>{.stride = stride_of(a, read),
+                                          .padding = (a.*read)("padding"),
+                                          .dilation = (a.*read)("dilation"),
+                                          .ceil_mode = a.b("ceil_mode")});
+  });
+}
+
+void add_all_sliding_pools(Table& table) {
+  add_sliding_pools(
+      table, "1d", &A::width,
+      [](const A& a, const MaxPoolOptions& o) {
+        return max_pool1d_with_indices(a.t("input"), a.one("kernel_size"), o);
+      },
+      [](const A& a, const AvgPoolOptions& o) {
+        return avg_pool1d(a.t("input"), a.one("kernel_size"), o);
+      });
+  add_sliding_pools(
+      table, "2d", &A::pair,
+      [](const A& a, const MaxPoolOptions& o) {
+        return max_pool2d_with_indices(a.t("input"), a.pair("kernel_size"), o);
+      },
+      [](const A& a, const AvgPoolOptions& o) {
+        return avg_pool2d(a.t("input"), a.pair("kernel_size"), o);
+      });
+  add_sliding_pools(
+      table, "3d", &A::triple,
+      [](const A& a, const MaxPool3dOptions& o) {
+        return max_pool3d_with_indices(a.t("input"), a.triple("kernel_size"), o);
+      },
+      [](const A& a, const AvgPool3dOptions& o) {
+        return avg_pool3d(a.t("input"), a.triple("kernel_size"), o);
+      });
+}
+
 void add_pools(Table& table) {
+  add_all_sliding_pools(table);
   table["adaptive_avg_pool1d"] = one_result(
       [](const A& a) { return adaptive_avg_pool1d(a.t("input"), a.one("output_size")); });
   table["adaptive_avg_pool2d"] =
@@ -763,46 +840,25 @@ void add_pools(Table& table) {
   });
   table["adaptive_max_pool2d"] = with_indices(
       [](const A& a) { return adaptive_max_pool2d_with_indices(a.t("input"), output_size(a)); });
-  // In one dimension, an option is the width of the two-dimensional option.
-  const auto of = [](const A& a, const char* name, bool rows) {
-    return rows ? Pair(a.one(name)) : a.pair(name);
-  };
-  const auto stride = [of](const A& a, bool rows) -> std::optional<Pair> {
-    if (a.none("stride") || (a.is_list("stride") && a.ints("stride").empty())) return {};
-    return of(a, "stride", rows);
-  };
-  for (const bool rows : {true, false}) {
-    const std::string d = rows ? "1d" : "2d";
-    table["avg_pool" + d] = one_result([=](const A& a) {
-      const AvgPoolOptions options{.stride = stride(a, rows),
-                                   .padding = of(a, "padding", rows),
-                                   .ceil_mode = a.b("ceil_mode"),
-                                   .count_include_pad = a.b("count_include_pad")};
-      return rows ? avg_pool1d(a.t("input"), a.one("kernel_size"), options)
-                  : avg_pool2d(a.t("input"), a.pair("kernel_size"), options);
-    });
-    table["max_pool" + d] = with_indices([=](const A& a) {
-      const MaxPoolOptions options{.stride = stride(a, rows),
-                                   .padding = of(a, "padding", rows),
-                                   .dilation = of(a, "dilation", rows),
-                                   .ceil_mode = a.b("ceil_mode")};
-      return rows ? max_pool1d_with_indices(a.t("input"), a.one("kernel_size"), options)
-                  : max_pool2d_with_indices(a.t("input"), a.pair("kernel_size"), options);
-    });
-  }
-  table["max_unpool2d"] = one_result([=](const A& a) {
-    std::optional<Pair> size;
-    if (!a.none("output_size")) {
-      const std::vector<int64_t> sizes = a.ints("output_size");
-      if (sizes.size() < 2) throw Inexpressible{"output_size="};
-      size = Pair(sizes[sizes.size() - 2], sizes.back());
-    }
+  table["adaptive_avg_pool3d"] =
+      one_result([](const A& a) { return adaptive_avg_pool3d(a.t("input"), output_size_3d(a)); });
+  table["adaptive_max_pool3d"] = with_indices(
+      [](const A& a) { return adaptive_max_pool3d_with_indices(a.t("input"), output_size_3d(a)); });
+  table["max_unpool2d"] = one_result([](const A& a) {
     return max_unpool2d(a.t("input"), a.t("indices"), a.pair("kernel_size"),
-                        {stride(a, false), a.pair("padding"), size});
+                        {stride_of(a, &A::pair), a.pair("padding"), unpooled_size<Pair>(a)});
   });
-  const auto resized = [of](const A& a, InterpolateOptions options) {
-    const bool rows = a.t("input").dim() == 3;
-    if (!a.none("size")) options.size = of(a, "size", rows);
+  table["max_unpool3d"] = one_result([](const A& a) {
+    return max_unpool3d(a.t("input"), a.t("indices"), a.triple("kernel_size"),
+                        {stride_of(a, &A::triple), a.triple("padding"), unpooled_size<Triple>(a)});
+  });
+  const auto resized = [](const A& a, InterpolateOptions options) {
+    const int dims = a.t("input").dim() - 2;
+    if (!a.none("size")) {
+      options.size = dims == 1   ? InterpolateSize(a.one("size"))
+                     : dims == 3 ? InterpolateSize(a.triple("size"))
+                                 : InterpolateSize(a.pair("size"));
+    }
     options.scale_factor = a.maybe_f("scale_factor");
     return interpolate(a.t("input"), options);
   };

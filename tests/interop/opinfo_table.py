@@ -98,7 +98,8 @@ OPERATORS = {
     "nn.functional.embedding_bag":
         "embedding_bag: weight input offsets=None ~max_norm=None ~norm_type=2.0 ~scale_grad_by_freq=False mode='mean'"
         " ~sparse=False per_sample_weights=None include_last_offset=False padding_idx=None",
-    "nn.functional.max_unpool2d": "max_unpool2d: input indices kernel_size stride=None padding=0 output_size=None",
+    **{f"nn.functional.max_unpool{d}d":
+       f"max_unpool{d}d: input indices kernel_size stride=None padding=0 output_size=None" for d in (2, 3)},
     "flip": "flip: input dims",
     "gather": "gather: input dim index ~sparse_grad=False",
     "__getitem__": "index: input index",
@@ -174,13 +175,13 @@ OPERATORS = {
     "softmax": "softmax: input dim dtype=None",
     "log_softmax": "log_softmax: input dim dtype=None",
     # pools
-    **{f"nn.functional.adaptive_avg_pool{d}d": f"adaptive_avg_pool{d}d: input output_size" for d in (1, 2)},
+    **{f"nn.functional.adaptive_avg_pool{d}d": f"adaptive_avg_pool{d}d: input output_size" for d in (1, 2, 3)},
     **{f"nn.functional.avg_pool{d}d": f"avg_pool{d}d: input kernel_size stride=None padding=0 ceil_mode=False"
-       " count_include_pad=True ~divisor_override=None" for d in (1, 2)},
+       " count_include_pad=True ~divisor_override=None" for d in (1, 2, 3)},
     **{f"nn.functional.max_pool{d}d": f"max_pool{d}d: input kernel_size stride=None padding=0 dilation=1"
-       " ceil_mode=False return_indices=False" for d in (1, 2)},
+       " ceil_mode=False return_indices=False" for d in (1, 2, 3)},
     **{f"nn.functional.adaptive_max_pool{d}d": f"adaptive_max_pool{d}d: input output_size return_indices=False"
-       for d in (1, 2)},
+       for d in (1, 2, 3)},
     "nn.functional.interpolate": "interpolate: input size=None scale_factor=None mode='nearest' align_corners=None"
                                  " ~recompute_scale_factor=None ~antialias=False",
     "nn.functional.upsample_nearest": "upsample_nearest: input size=None scale_factor=None",
@@ -188,6 +189,7 @@ OPERATORS = {
     "bernoulli": "bernoulli: input ~p=None",
     "nn.functional.dropout": "dropout: input p=0.5 training=True ~inplace=False",
     "nn.functional.dropout2d": "dropout2d: input p=0.5 training=True ~inplace=False",
+    "nn.functional.dropout3d": "dropout3d: input p=0.5 training=True ~inplace=False",
     "multinomial": "multinomial: input num_samples replacement=False",
     "normal/in_place": "normal_: input mean=0 std=1",
     "uniform": "uniform_: input from=0 to=1",
@@ -406,7 +408,6 @@ DIFFERENCES = [
      "computed in every dtype; PyTorch has no kernel for some"),
     ("conv.*|.*pool.*|interpolate|upsample_nearest", r'u?int\d+: refuses: ".*" not implemented for',
      "only floating-point dtypes: integers have no gradients"),
-    ("interpolate|upsample_nearest", r".*Only 3D and 4D", "only one and two spatial dimensions"),
     ("bernoulli|rand_like|randn_like|.*pool.*", r'\w+: refuses: ".*" not implemented for',
      "the dtype of an empty tensor is checked, too"),
     ("gather", r".*refuses: gather\(\): Expected dtype int32/int64 for index", "the dtype of an empty index is checked, too"),
