@@ -26,6 +26,13 @@ static_assert(std::endian::native == std::endian::little, "files say that they a
 constexpr uint64_t kMaxPickle = 100'000'000;
 constexpr int kMaxDepth = 64;
 constexpr int kMaxValues = 1 << 22;
+// Limits of the names of all values, in bytes, and of the names of tensors. A pickle can repeat a
+// text by a few bytes, so the size of the file bounds neither.
+constexpr uint64_t kMaxNameBytes = 1 << 28;
+constexpr size_t kMaxNames = 1 << 20;
+// torch.save does not compress, but archives may be compressed. Their tensors may have this many
+// times the size of the file, or 1 GiB, if that is more.
+constexpr uint64_t kMostRatio = 16, kAlwaysAllowed = uint64_t(1) << 30;
 constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kLegacyMagic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
@@ -166,7 +173,8 @@ class PtReader {
       : check_{path, kIsNot},
         archive_(std::move(archive)),
         pickle_bytes_(archive_->read(find_pickle())),
-        pickle_(read_pickle()) {}
+        pickle_(read_pickle()),
+        file_bytes_(InputFile(path, "").size()) {}
 
   LoadedTensors tensors(const std::string& entry) {
     entry_ = entry;
@@ -222,6 +230,9 @@ class PtReader {
   void collect(const std::string& name, const PickleValue& value, int depth) {
     pickle_.check(depth <= kMaxDepth && ++values_ <= kMaxValues, value.at,
                   "containers within one another without an end");
+    name_bytes_ += name.size();
+    pickle_.check(name_bytes_ <= kMaxNameBytes, value.at, "the names of its values take more than ",
+                  kMaxNameBytes, " bytes");
     const auto below = [&](const std::string& key) {
       return name.empty() ? key : concat_to_string(name, ".", key);
     };
@@ -245,6 +256,8 @@ class PtReader {
   void collect_call(const std::string& name, const PickleValue& call) {
     const PickleValue& callable = *call.items[0];
     if (std::ranges::count(kPassedOver, callable.text) > 0) return;
+    pickle_.check(names_.size() + out_.unreadable.size() < kMaxNames, call.at, "it has more than ",
+                  kMaxNames, " tensors");
     const PickleValue& tensor = call.calls(kRebuildParameter) ? data_of(call) : call;
     if (const std::string why = unsupported(tensor); !why.empty()) {
       return refuse_entry(name, callable.at, why);
@@ -331,6 +344,10 @@ class PtReader {
     pickle_.check(elements >= 0 && uint64_t(elements) == nbytes / size && nbytes % size == 0,
                   persistent.at, "storage ", in_quotes(key), " of ", elements, " x ", *dtype,
                   " has ", nbytes, " bytes");
+    unpacked_ += nbytes;
+    pickle_.check(unpacked_ <= std::max(kAlwaysAllowed, file_bytes_ * kMostRatio), persistent.at,
+                  "its tensors take at least ", unpacked_, " bytes, the compressed file only ",
+                  file_bytes_, "; expected at most ", kMostRatio, " times as many");
     found->second.storage = archive_->read(*index);
     detail::tidy_bools(found->second.storage->data, nbytes, *dtype);
     return found->second;
@@ -364,7 +381,9 @@ class PtReader {
   Pickle pickle_;
   std::string entry_;
   int values_ = 0;
-  std::set<std::string> names_;  // names of all tensors, also of those below other entries
+  uint64_t name_bytes_ = 0;
+  uint64_t file_bytes_, unpacked_ = 0;  // unpacked: of the storages that were read
+  std::set<std::string> names_;         // names of all tensors, also of those below other entries
   std::map<std::string, Bytes> storages_;
   LoadedTensors out_{check_.path};
 };

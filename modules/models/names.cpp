@@ -167,8 +167,10 @@ LoadedTensors WeightNames::in_taper_layout(const LoadedTensors& file, size_t& tr
 
 bool has_layout_of_gpt2(const std::vector<NamedTensor>& state) {
   return std::ranges::any_of(state, [](const NamedTensor& t) {
-    const bool is_attention = t.name.ends_with("attn.c_attn.weight") && t.tensor.dim() == 2;
-    return is_attention && t.tensor.size(1) == 3 * t.tensor.size(0);
+    if (!t.name.ends_with("attn.c_attn.weight") || t.tensor.numel() == 0) return false;
+    // Divides, because three times a size of a file could overflow.
+    const Shape& shape = t.tensor.shape();
+    return shape.size() == 2 && shape[1] % 3 == 0 && shape[1] / 3 == shape[0];
   });
 }
 

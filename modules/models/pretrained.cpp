@@ -1,11 +1,13 @@
 #include "modules/models/pretrained.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "framework/base/name_pattern.h"
+#include "framework/io/text_utils.h"
 #include "modules/layers/norm_layers.h"
 #include "modules/models/names.h"
 
@@ -14,7 +16,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr size_t kMostNames = 20;
+// What a message shows of names, which a file may make as many and as long as it likes.
+constexpr size_t kMostNames = 20, kMostBytes = 100;
+// Deeper names are listed one by one, so that the depth of the recursion is bounded.
+constexpr int kDeepest = 100;
+
+std::string shown(const std::string& name) { return detail::escaped_for_display(name, kMostBytes); }
 
 std::string layer_of(const std::string& name) {
   const size_t dot = name.rfind('.');
@@ -28,34 +35,37 @@ Names names_of_tensors(const std::vector<NamedTensor>& tensors) {
 }
 
 // Appends to `out` the path, if all names below it are in `chosen`, or else what describes those
-// that are. `all` are the names below the path, sorted.
+// that are. `all` are the names below the path, and `depth` is the number of its parts.
 void add_paths(const Names& all, const std::set<std::string>& chosen, const std::string& path,
-               Names& out) {
+               int depth, Names& out) {
   const auto is_chosen = [&](const std::string& name) { return chosen.contains(name); };
   if (std::ranges::none_of(all, is_chosen)) return;
   if (!path.empty() && std::ranges::all_of(all, is_chosen)) return out.push_back(path);
+  if (depth == kDeepest) {
+    std::ranges::copy_if(all, std::back_inserter(out), is_chosen);
+    return;
+  }
   const size_t begin = path.empty() ? 0 : path.size() + 1;
   std::vector<std::pair<std::string, Names>> parts;  // in the order of the names
+  std::map<std::string, size_t> places;              // in `parts`
   for (const std::string& name : all) {
     const std::string part = name.substr(0, name.find('.', begin));
-    const auto found = std::ranges::find(parts, part, &std::pair<std::string, Names>::first);
-    if (found == parts.end()) {
-      parts.push_back({part, {name}});
-    } else {
-      found->second.push_back(name);
-    }
+    const auto [place, is_new] = places.try_emplace(part, parts.size());
+    if (is_new) parts.push_back({part, {}});
+    parts[place->second].second.push_back(name);
   }
-  for (const auto& [part, names] : parts) add_paths(names, chosen, part, out);
+  for (const auto& [part, names] : parts) add_paths(names, chosen, part, depth + 1, out);
 }
 
 // Returns a prefix, with its dot, that a name of the file has in addition to a name of the model:
 // the one with the most such names. Returns "" if there is none.
 std::string common_prefix(const Names& own, const Names& given) {
   std::map<std::string, size_t> counts;
-  const std::set<std::string> known(own.begin(), own.end());
+  const std::set<std::string_view> known(own.begin(), own.end());
   for (const std::string& name : given) {
-    for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
-      if (known.contains(name.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
+    const std::string_view view = name;
+    for (size_t dot = view.find('.'); dot != view.npos; dot = view.find('.', dot + 1)) {
+      if (known.contains(view.substr(dot + 1))) ++counts[name.substr(0, dot + 1)];
     }
   }
   const auto best =
@@ -82,15 +92,14 @@ Names new_names(const Names& given, const PretrainedOptions& options) {
   std::set<std::string> used;
   for (const std::string& name : given) out.push_back(new_name(name, patterns, options, used));
   for (const std::string& pattern : patterns) {
-    require<ValueError>(used.contains(pattern), "no name in the file ",
-                        "that a longer pattern does not match too matches \"", pattern,
-                        "\"; the file has ", names_by_module(given, given));
+    if (used.contains(pattern)) continue;
+    throw ValueError("no name in the file that a longer pattern does not match too matches \"",
+                     pattern, "\"; the file has ", names_by_module(given, given));
   }
   return out;
 }
 
-bool any_known(const Names& own, const Names& given) {
-  const std::set<std::string> known(own.begin(), own.end());
+bool any_known(const std::set<std::string>& known, const Names& given) {
   return std::ranges::any_of(given, [&](const std::string& n) { return known.contains(n); });
 }
 
@@ -116,7 +125,8 @@ Given given_of(const Names& own, const LoadedTensors& file, const PretrainedOpti
   Names names = new_names(all, options);
   if (layout != nullptr) add_missing_prefix(own, layout->may_lack, names);
   Given out;
-  if (!any_known(own, names)) out.prefix = common_prefix(own, names);
+  const std::set<std::string> known(own.begin(), own.end());
+  if (!any_known(known, names)) out.prefix = common_prefix(own, names);
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) continue;
     const bool has_prefix = !out.prefix.empty() && names[i].starts_with(out.prefix);
@@ -125,8 +135,13 @@ Given given_of(const Names& own, const LoadedTensors& file, const PretrainedOpti
       out.unreadable[name] = file.unreadable.at(all[i]);
       continue;
     }
-    require<ValueError>(out.tensors.emplace(name, file[i].tensor).second, file.path,
-                        ": two tensors get the name \"", name, "\", one of them \"", all[i], "\"");
+    const bool is_new = out.tensors.emplace(name, file[i].tensor).second;
+    if (is_new || !known.contains(name)) continue;
+    const std::string why =
+        concat_to_string(file.path, ": two tensors get the name \"", shown(name),
+                         "\", one of them \"", shown(all[i]), "\"");
+    if (options.rename.empty()) throw InputError(why);
+    throw ValueError(why);
   }
   return out;
 }
@@ -237,11 +252,11 @@ std::string names_by_module(const Names& names, const Names& all) {
   if (all.empty()) {
     paths = names;
   } else {
-    add_paths(all, {names.begin(), names.end()}, "", paths);
+    add_paths(all, {names.begin(), names.end()}, "", 0, paths);
   }
   std::string out;
   for (size_t i = 0; i < std::min(paths.size(), kMostNames); ++i) {
-    out += concat_to_string(out.empty() ? "" : ", ", paths[i]);
+    out += concat_to_string(out.empty() ? "" : ", ", shown(paths[i]));
   }
   if (paths.size() > kMostNames) {
     out += concat_to_string(" and ", paths.size() - kMostNames, " more");
@@ -253,7 +268,8 @@ std::string PretrainedReport::summary() const {
   std::string out =
       concat_to_string(loaded.size(), " of the model's ", in_model, " tensors loaded");
   if (!prefix.empty()) {
-    out += concat_to_string("; the file's names begin with \"", prefix, "\", which was removed");
+    out += concat_to_string("; the file's names begin with \"", shown(prefix),
+                            "\", which was removed");
   }
   if (!layout.empty()) {
     out += concat_to_string("\nthe file has the layout of ", layout, ": ", transposed,

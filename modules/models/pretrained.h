@@ -72,8 +72,10 @@ struct PretrainedOptions {
 // masks are left out. If a GPT has fewer positions than the file, it gets the first ones.
 //
 // Throws InputError, with names of both sides, if no tensor can be loaded, and with the reason for
-// an unreadable entry that the model needs. Throws ValueError for a pattern without a match, and
-// for two tensors that get the same name. The model is unchanged then.
+// an unreadable entry that the model needs. Throws ValueError for a pattern without a match. Two
+// tensors that get the same name of the model are a ValueError if there are patterns, and otherwise
+// an InputError.
+// The model is unchanged then.
 PretrainedReport load_pretrained(Module& model, const LoadedTensors& file,
                                  const PretrainedOptions& options = {});
 
@@ -90,7 +92,8 @@ std::vector<std::string> unfreeze(Module& model, const std::vector<std::string>&
 std::vector<NamedTensor> trainable_parameters(const Module& model);
 
 // Returns the names, joined by commas, with the path of a module in place of all of its names if
-// `names` has all of them that `all` has. Names at most 20, and the number of the others.
+// `names` has all of them that `all` has. Names at most 20, and the number of the others. Long
+// names are cut, and control characters are escaped.
 std::string names_by_module(const std::vector<std::string>& names,
                             const std::vector<std::string>& all);
 

@@ -20,6 +20,7 @@
 #include "modules/layers/linear.h"
 #include "modules/layers/norm_layers.h"
 #include "tests/testing.h"
+#include "tests/text.h"
 
 namespace taper::v0::test {
 namespace {
@@ -375,6 +376,36 @@ TEST_F(PtTest, APickleThatMakesNoSenseIsRefusedAtItsByte) {
   // A list that contains itself.
   const std::string loop = refusal(std::string("]q\000h\000a.", 7));
   EXPECT_EQ(loop, at + "0: containers within one another without an end");
+}
+
+// A key of a megabyte costs a few bytes each time it is repeated, so the names of a small file can
+// fill the memory.
+TEST_F(PtTest, NamesThatFillTheMemoryAreRefused) {
+  const std::string size("\0\0\x10\0", 4), key(1 << 20, 'k');
+  std::string pickle = "}(X" + size + key + "}(";
+  for (int i = 0; i < 300; ++i) pickle += key_pickle(concat_to_string(i)) + kFirstFloat;
+  EXPECT_TRUE(contains(refusal(pickle + "uu."), "the names of its values take more than 268435456"))
+      << refusal(pickle + "uu.");
+}
+
+// An archive that claims two gigabytes of zeros in three megabytes.
+TEST_F(PtTest, AnArchiveThatUnpacksToManyTimesItsSizeIsRefused) {
+  constexpr uint32_t kBytes = uint32_t(1) << 31;
+  const std::string count("J\0\0\0\x20", 5);
+  const std::string tensor = tensor_pickle(storage_pickle("FloatStorage", count),
+                                           std::string("K\0K\001\x85K\001\x85", 8)) +
+                             ".";
+  write_zip(path_, {{"x/data.pkl", tensor}, {"x/data/0", std::string(3 << 20, 'z')}});
+  std::string bytes = bytes_of(path_);
+  // The fields of the central directory: the compression (deflate), and the size.
+  const size_t at = bytes.rfind("PK\1\2");
+  bytes[at + 10] = 8;
+  for (size_t i = 0; i < 4; ++i) bytes[at + 24 + i] = char(kBytes >> (8 * i));
+  write(bytes);
+  EXPECT_TRUE(contains(said(),
+                       "its tensors take at least 2147483648 bytes, the compressed file "
+                       "only 3"))
+      << said();
 }
 
 TEST_F(PtTest, ADamagedFileIsReadOrRefusedWithOneMessage) {

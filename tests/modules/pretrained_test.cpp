@@ -160,7 +160,7 @@ struct RefusedRow {
   const char* rule;
   State state;
   PretrainedOptions options;
-  const char* message;
+  std::string message;
 };
 
 TEST_F(Pretrained, RefusesFilesThatGiveNothing) {
@@ -175,6 +175,18 @@ TEST_F(Pretrained, RefusesFilesThatGiveNothing) {
        {{{"a", "0"}}},
        "two tensors get the name \"0.weight\""},
       {"too many *", {{"a.weight", ones({2})}}, {{{"a", "*"}}}, "more * than the pattern"},
+      {"a long name",
+       {{"x" + std::string(5000, 'y'), ones({2})}},
+       {},
+       "The file has x" + std::string(99, 'y') + "...; the model has"},
+      {"a name of control characters",
+       {{"a\n\x1b[2J", ones({2})}},
+       {},
+       "The file has a\\x0a\\x1b[2J; the model"},
+      {"a matrix of GPT-2 without elements, whose size times 3 is no number",
+       {{"h.0.attn.c_attn.weight", empty({int64_t(1) << 62, 0}, {.dtype = kInt8})}},
+       {},
+       "no name in the file is one of the model's"},
   };
   for (const auto& [rule, state, options, message] : rows) {
     Sequential net(Linear(4, 6));
@@ -194,6 +206,38 @@ TEST_F(Pretrained, AnUnreadableEntryMattersIfTheModelNeedsIt) {
   file.unreadable["0.bias"] = "weights.pt: 0.bias has the dtype complex64";
   EXPECT_EQ(refusal_of<InputError>([&] { (void)load_pretrained(net, file); }),
             "weights.pt: 0.bias has the dtype complex64");
+}
+
+// Without a map the file is at fault, and otherwise the map may be.
+TEST_F(Pretrained, TwoTensorsOfANameAreTheFilesFault) {
+  const GPTOptions options{
+      .vocab_size = 9, .block_size = 4, .n_layer = 1, .n_head = 1, .n_embd = 8};
+  GPT net(options);
+  const std::string name = "h.0.attn.c_attn.weight";
+  LoadedTensors file = file_with({{name, ones({8, 24})}, {"transformer." + name, ones({8, 24})}});
+  EXPECT_EQ(refusal_of<InputError>([&] { (void)load_pretrained(net, file); }),
+            "weights.pt: two tensors get the name \"transformer." + name +
+                "\", one of them \"transformer." + name + "\"");
+  // The model does not need the name that two have after the prefix is removed.
+  Sequential other(Linear(4, 6));
+  const State state = {{"a.0.weight", ones({6, 4})}, {"a.x", ones({1})}, {"x", ones({2})}};
+  EXPECT_EQ(load_pretrained(other, file_with(state)).loaded, Names{"0.weight"});
+}
+
+// The time is about that of reading the names, and the depth of no recursion is that of a name.
+TEST_F(Pretrained, HostileNamesCostLittle) {
+  Sequential net(Linear(4, 6));
+  State state{{"0.weight", ones({6, 4})}};
+  std::string deep;
+  for (int i = 0; i < 200'000; ++i) deep += "a.";
+  for (const char* last : {"b", "c"}) state.push_back({deep + last, ones({1})});
+  for (int i = 0; i < 100'000; ++i) state.push_back({concat_to_string("w", i), ones({1})});
+  const PretrainedReport report = load_pretrained(net, file_with(state));
+  EXPECT_EQ(report.loaded, Names{"0.weight"});
+  EXPECT_LT(report.summary().size(), 5000u);
+  const std::string some =
+      names_by_module({deep + "b", "w1"}, {deep + "b", deep + "c", "w1", "w2"});
+  EXPECT_TRUE(some.starts_with("a.a.a.") && some.ends_with("a...., w1")) << some;
 }
 
 // --- frozen parameters ---
