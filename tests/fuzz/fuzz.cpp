@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "apps/runner/commands/commands.h"
+#include "apps/runner/components/model_config.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/gate.h"
 #include "apps/runner/report/report.h"
@@ -43,6 +44,7 @@
 #include "framework/io/npy.h"
 #include "framework/io/pt.h"
 #include "framework/io/safetensors.h"
+#include "modules/models/gpt.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -353,6 +355,59 @@ void labeled_text(std::string_view bytes) {
   (void)options.more(all, options.path[0])->size();
 }
 
+// The bytes of all weights of a model.
+std::string bytes_of(const Module& model) {
+  std::string out;
+  for (const NamedTensor& t : model.state_dict()) {
+    out.append(static_cast<const char*>(t.tensor.data_ptr()), t.tensor.nbytes());
+  }
+  return out;
+}
+
+// Writes a file of weights: the bytes, or an archive of torch.save in which they are the pickle and
+// the storages have the sizes of the tensors of the model below. The checksums of an archive are
+// computed here, because a fuzzer does not find valid ones.
+std::string weights_file(std::string_view bytes, bool is_pickle) {
+  if (!is_pickle) return file_of(bytes, "weights");
+  const std::string file = (scratch() / "weights").string(), ones(256, '\1');
+  const std::string_view all = ones;
+  write_zip(file, {{"a/data.pkl", bytes},
+                   {"a/data/0", all.substr(0, 16)},
+                   {"a/data/1", all.substr(0, 48)},
+                   {"a/data/2", all.substr(0, 64)},
+                   {"a/data/3", all.substr(0, 128)},
+                   {"a/data/4", all.substr(0, 192)},
+                   {"a/data/5", all}});
+  return file;
+}
+
+// The weights of another training for a small GPT: the first byte chooses the kind of file, the
+// rest of the first line is a map "PATTERN=NAME,PATTERN=NAME", and the file follows. A refusal is
+// one message of bounded length, and leaves the model as it was.
+void init(std::string_view bytes) {
+  static GPT model({.vocab_size = 4, .block_size = 4, .n_layer = 1, .n_head = 2, .n_embd = 4});
+  const size_t line = bytes.find('\n');
+  if (line == 0 || line == bytes.npos) return;
+  ModelConfig config;
+  config.init = weights_file(bytes.substr(line + 1), bytes[0] & 1);
+  for (std::string_view rest = bytes.substr(1, line - 1); !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    const size_t equals = std::min(entry.find('='), entry.size());
+    config.map[std::string(entry.substr(0, equals))] =
+        entry.substr(std::min(equals + 1, entry.size()));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+  }
+  const std::string before = bytes_of(model);
+  try {
+    load_init(model, config, {});
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.size() > 8192 + bytes.substr(0, line).size()) std::abort();
+    if (bytes_of(model) != before) std::abort();
+    throw;
+  }
+}
+
 struct FuzzTarget {
   const char* name;
   void (*run)(std::string_view bytes);
@@ -377,6 +432,7 @@ constexpr FuzzTarget kTargets[] = {
     {"text_gz", text_gz},
     {"sentencepiece", sentencepiece},
     {"labeled_text", labeled_text},
+    {"init", init},
     {"json", json},
     {"recording", recording},
     {"device", device},
