@@ -43,6 +43,14 @@ struct Batch {
 
 inline constexpr int64_t kIgnoredTarget = -100;  // default ignore_index of cross_entropy
 
+// Samples that a data set lacks, because their files are broken or missing.
+struct BrokenSamples {
+  // Their rows in the set that would have all samples, in rising order.
+  std::vector<int64_t> rows{};
+  std::string text{};      // how many, and why, for messages; empty if there are none
+  bool is_allowed = true;  // not more than the data's options allow
+};
+
 // Base class of data sets (torch.utils.data.Dataset). It returns whole batches and is read by
 // several threads at a time.
 class Dataset {
@@ -65,6 +73,8 @@ class Dataset {
   virtual std::shared_ptr<const Dataset> to(Device) const { return nullptr; }
   // Returns the bytes of memory that the copy made by to() needs.
   virtual size_t nbytes() const { return 0; }
+  // Returns the samples that Source::more() left out.
+  virtual BrokenSamples broken() const { return {}; }
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

@@ -74,12 +74,38 @@ DecodedImages decode_images(const std::vector<fs::path>& files, const ImageEncod
   return out;
 }
 
+std::vector<int64_t> remove_broken(DecodedImages& decoded, std::vector<std::string>& why) {
+  const size_t channels = decoded.why.empty() ? 0 : decoded.sums.size() / decoded.why.size();
+  std::vector<int64_t> whole;
+  DecodedImages out;
+  for (size_t i = 0; i < decoded.why.size(); ++i) {
+    if (!decoded.why[i].empty()) {
+      why.push_back(decoded.why[i]);
+      continue;
+    }
+    whole.push_back(int64_t(i));
+    for (size_t c = 0; c < channels; ++c) {
+      out.sums.push_back(decoded.sums[i * channels + c]);
+      out.squares.push_back(decoded.squares[i * channels + c]);
+    }
+  }
+  if (whole.size() == decoded.why.size()) return whole;
+  out.why.resize(whole.size());
+  if (decoded.pixels.defined()) {
+    out.pixels =
+        TensorDataset({decoded.pixels}).get(tensor_of(whole.data(), {std::ssize(whole)})).inputs;
+  }
+  decoded = std::move(out);
+  return whole;
+}
+
 ImageSet::ImageSet(std::vector<fs::path> files, Tensor pixels, Tensor targets,
-                   std::shared_ptr<const ImageEncoding> encoding)
+                   std::shared_ptr<const ImageEncoding> encoding, BrokenSamples broken)
     : files_(std::move(files)),
       pixels_(std::move(pixels)),
       targets_(std::move(targets)),
-      encoding_(std::move(encoding)) {
+      encoding_(std::move(encoding)),
+      broken_(std::move(broken)) {
   const auto fits = [&](const Tensor& x) { return !x.defined() || x.size(0) == size(); };
   require<ValueError>(fits(pixels_) && fits(targets_), "ImageSet: expected pixels and targets of ",
                       size(), " files");
@@ -121,7 +147,8 @@ std::vector<std::string> ImageSet::fields() const {
 DatasetPtr ImageSet::to(Device device) const {
   if (!pixels_.defined()) return nullptr;
   return std::make_shared<ImageSet>(files_, pixels_.to(device),
-                                    targets_.defined() ? targets_.to(device) : Tensor(), encoding_);
+                                    targets_.defined() ? targets_.to(device) : Tensor(), encoding_,
+                                    broken_);
 }
 
 size_t ImageSet::nbytes() const {

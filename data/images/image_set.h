@@ -34,13 +34,17 @@ void set_decoding_progress(ShowDecodingProgress show);
 DecodedImages decode_images(const std::vector<std::filesystem::path>& files,
                             const ImageEncoding& encoding, bool keeps, DecodingProgress so_far);
 
+// Removes the broken files from what was decoded, and appends the reasons to `why`. Returns the
+// indices of the whole files, in order.
+std::vector<int64_t> remove_broken(DecodedImages& decoded, std::vector<std::string>& why);
+
 // A data set of image files. Samples are float32 [C, H, W].
 class ImageSet : public Dataset {
  public:
   // pixels: uint8 [n, C, H, W] of the files, or undefined to decode them at each request.
-  // targets: [n, ...], or undefined.
+  // targets: [n, ...], or undefined. broken: the files that are not among them.
   ImageSet(std::vector<std::filesystem::path> files, Tensor pixels, Tensor targets,
-           std::shared_ptr<const ImageEncoding> encoding);
+           std::shared_ptr<const ImageEncoding> encoding, BrokenSamples broken = {});
 
   int64_t size() const override { return std::ssize(files_); }
   Batch get(const Tensor& rows, bool pinned = false) const override;
@@ -48,11 +52,13 @@ class ImageSet : public Dataset {
   Device device() const override { return pixels_.defined() ? pixels_.device() : Device(); }
   DatasetPtr to(Device device) const override;
   size_t nbytes() const override;
+  BrokenSamples broken() const override { return broken_; }
 
  private:
   std::vector<std::filesystem::path> files_;
   Tensor pixels_, targets_;
   std::shared_ptr<const ImageEncoding> encoding_;
+  BrokenSamples broken_;
 };
 
 }  // namespace taper::v0::data

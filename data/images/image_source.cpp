@@ -102,6 +102,13 @@ SampleSize usual_size(const HeaderSample& found) {
   return {out, out};
 }
 
+// Returns whether the pixels of that many samples are kept in memory.
+bool keeps_pixels(const Images& options, const ImageEncoding& encoding, int64_t samples) {
+  return options.in_memory == Images::InMemory::kAlways ||
+         (options.in_memory == Images::InMemory::kAuto &&
+          encoding.pixels() * samples <= kKeptBytes);
+}
+
 class ImageLoader {
  public:
   explicit ImageLoader(const Images& options) : o_(options) {}
@@ -132,7 +139,6 @@ class ImageLoader {
   std::vector<int64_t> strata() const;
   void choose_samples();
   void decode();
-  void remove_broken(size_t part);
   void check_limit() const;
   std::string missing_text() const;
   std::vector<TargetColumn> fit_targets(const std::vector<size_t>& training,
@@ -243,45 +249,18 @@ void ImageLoader::choose_samples() {
 }
 
 void ImageLoader::decode() {
-  const int64_t bytes = encoding_.pixels() * std::ssize(listing_.images);
-  const bool keeps = o_.in_memory == Images::InMemory::kAlways ||
-                     (o_.in_memory == Images::InMemory::kAuto && bytes <= kKeptBytes);
+  const bool keeps = keeps_pixels(o_, encoding_, std::ssize(listing_.images));
   DecodingProgress progress{.done = 0, .total = std::ssize(listing_.images)};
   for (size_t part = 0; part < kParts; ++part) {
     const std::vector<fs::path> files = files_of(parts_[part]);
     decoded_[part] = decode_images(files, encoding_, keeps, progress);
     progress.done += std::ssize(files);
-    remove_broken(part);
+    const std::vector<size_t> all = std::exchange(parts_[part], {});
+    for (const int64_t i : remove_broken(decoded_[part], broken_)) {
+      parts_[part].push_back(all[size_t(i)]);
+    }
   }
   check_limit();
-}
-
-// Removes the broken images of a part from it and from what was decoded.
-void ImageLoader::remove_broken(size_t part) {
-  DecodedImages& decoded = decoded_[part];
-  const auto channels = size_t(encoding_.channels);
-  std::vector<int64_t> whole;
-  std::vector<size_t> kept;
-  DecodedImages out;
-  for (size_t i = 0; i < decoded.why.size(); ++i) {
-    if (!decoded.why[i].empty()) {
-      broken_.push_back(decoded.why[i]);
-      continue;
-    }
-    whole.push_back(int64_t(i));
-    kept.push_back(parts_[part][i]);
-    for (size_t c = 0; c < channels; ++c) {
-      out.sums.push_back(decoded.sums[i * channels + c]);
-      out.squares.push_back(decoded.squares[i * channels + c]);
-    }
-  }
-  if (whole.size() == decoded.why.size()) return;
-  if (decoded.pixels.defined()) {
-    out.pixels =
-        TensorDataset({decoded.pixels}).get(tensor_of(whole.data(), {std::ssize(whole)})).inputs;
-  }
-  decoded = std::move(out);
-  parts_[part] = std::move(kept);
 }
 
 std::string ImageLoader::missing_text() const {
@@ -393,6 +372,31 @@ Splits ImageLoader::finish() const {
   return out;
 }
 
+// Describes the broken images among those of `name`. Throws InputError if none is whole.
+BrokenSamples broken_among(const DecodedImages& decoded, const Images& options,
+                           const std::string& name) {
+  constexpr size_t kShown = 5;
+  BrokenSamples out;
+  std::string reasons;
+  for (size_t i = 0; i < decoded.why.size(); ++i) {
+    if (decoded.why[i].empty()) continue;
+    out.rows.push_back(int64_t(i));
+    if (out.rows.size() <= kShown) {
+      reasons += concat_to_string(reasons.empty() ? "" : "; ", decoded.why[i]);
+    }
+  }
+  if (out.rows.empty()) return out;
+  const auto bad = std::ssize(out.rows), all = std::ssize(decoded.why);
+  require<InputError>(all > 1, reasons);
+  out.is_allowed = bad <= limit_in(options.broken, all).value_or(0);
+  out.text = concat_to_string(
+      name, ": ", bad, " of ", all, " images ", bad == 1 ? "is" : "are", " broken or missing",
+      out.is_allowed ? "" : ", more than `broken: " + options.broken + "` allows", ": ", reasons,
+      out.rows.size() > kShown ? "; ..." : "");
+  require<InputError>(bad < all, out.text);
+  return out;
+}
+
 }  // namespace
 
 bool Images::is_size(const std::string& text) { return text == "auto" || size_in(text); }
@@ -428,8 +432,18 @@ std::vector<DataFile> Images::files() const {
 DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
   FurtherImages found = further_images(info, file, *this);
   if (!found.note.empty()) log_info(concat_to_string(name_of(file), ": ", found.note));
-  return std::make_shared<ImageSet>(std::move(found.files), Tensor(), std::move(found.targets),
-                                    info.images);
+  const auto all = std::ssize(found.files);
+  DecodedImages decoded =
+      decode_images(found.files, *info.images, keeps_pixels(*this, *info.images, all), {0, all});
+  BrokenSamples broken_ones = broken_among(decoded, *this, name_of(file));
+  std::vector<std::string> why;
+  const std::vector<int64_t> whole = remove_broken(decoded, why);
+  const Tensor rows = tensor_of(whole.data(), {std::ssize(whole)});
+  std::vector<fs::path> files;
+  for (const int64_t i : whole) files.push_back(std::move(found.files[size_t(i)]));
+  if (found.targets.defined()) found.targets = TensorDataset({found.targets}).get(rows).inputs;
+  return std::make_shared<ImageSet>(std::move(files), std::move(decoded.pixels),
+                                    std::move(found.targets), info.images, std::move(broken_ones));
 }
 
 KeptColumns Images::kept(const DataInfo& info, const fs::path& file) const {

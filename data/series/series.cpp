@@ -289,6 +289,7 @@ DatasetPtr Series::more(const DataInfo& info, const fs::path& file) const {
 
 std::vector<Forecast> forecasts_of(const SeriesEncoding& how, const std::vector<fs::path>& files) {
   const RawTable table = read_series_file(how, files);
+  (void)find_column(table, how.target);
   const SeriesGrid grid = grid_of(table, how);
   const std::vector<SeriesScale> scales = scales_of(grid, how);
   std::vector<Forecast> out;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <ranges>
 
 #include "data/folders.h"
 #include "data/loader.h"
@@ -15,6 +16,7 @@
 #include "data/tokenizers/bpe.h"
 #include "data/tokenizers/vocabulary.h"
 #include "framework/base/cancel.h"
+#include "framework/base/log.h"
 #include "framework/factory/factories.h"
 #include "framework/io/text_utils.h"
 
@@ -261,18 +263,44 @@ bool has_texts(const LabeledText& options, const fs::path& file) {
   return fs::is_directory(file, none) || (!is_table && is_text_folder(file));
 }
 
+// Returns the folder of the test part, if the folder has the parts of a data set.
+fs::path test_folder_in(const fs::path& folder) {
+  const auto test = part_in(folder, {"test"});
+  return test && part_in(folder, {"train"}) ? fs::path(*test) : folder;
+}
+
 // Reads a further table or folder with the columns of the training data.
 RawTable read_texts_like(const LabeledText& options, const DataInfo& info, const fs::path& file) {
   require<InputError>(info.columns && info.tokenizer, file.string(),
                       ": the training data were no texts with a class or value");
   const TableEncoding& encoding = *info.columns;
   if (!has_texts(options, file)) return read_table_like(encoding, file, false);
-  RawTable table = read_text_folders({file});
+  RawTable table = read_text_folders({test_folder_in(file)});
+  // Folders that are no classes only group the texts.
+  const std::vector<std::string>& classes = encoding.targets[0].classes;
+  const int64_t at = table.find(kClassColumn);
+  const auto is_class = [&](int64_t row) {
+    return std::ranges::count(classes, table.columns[size_t(at)].text(row)) > 0;
+  };
+  const auto rows = std::views::iota(int64_t(0), table.rows);
+  if (at >= 0 && std::ranges::none_of(rows, is_class))
+    table.columns.erase(table.columns.begin() + at);
   for (RawColumn& column : table.columns) {
     if (column.name == kTextColumn) column.name = encoding.text;
     if (column.name == kClassColumn) column.name = encoding.targets[0].name;
   }
   return table;
+}
+
+// Warns of texts without a word, for which a model has nothing to go by.
+void warn_of_empty_texts(const RawColumn& texts, int64_t rows, const fs::path& file) {
+  int64_t empty = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    empty += texts.text(row).find_first_not_of(" \t\r\n") == std::string::npos ? 1 : 0;
+  }
+  if (empty == 0) return;
+  warn(concat_to_string(name_of(file), ": ", empty, " of ", rows, rows == 1 ? " text" : " texts",
+                        empty == 1 ? " is" : " are", " empty; the model has nothing to go by"));
 }
 
 }  // namespace
@@ -304,6 +332,7 @@ DatasetPtr LabeledText::more(const DataInfo& info, const fs::path& file) const {
   std::iota(rows.begin(), rows.end(), int64_t(0));
   Batch out = encode_targets_if_any(*info.columns, table);
   const RawColumn& texts = table.columns[size_t(find_column(table, info.columns->text))];
+  warn_of_empty_texts(texts, table.rows, file);
   out.inputs = encode_texts(*info.tokenizer, texts, rows, info.input_shape[0]);
   return std::make_shared<TensorDataset>(std::move(out));
 }

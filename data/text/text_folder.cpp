@@ -51,8 +51,10 @@ class TextFolderReader {
     } else {
       add_text(path, "");
     }
-    require<InputError>(table_.rows > before, name_of(path),
-                        ": expected a folder with a folder of .txt files for each class");
+    const std::string others = left_out_.to_text();
+    require<InputError>(table_.rows > before, name_of(path), ": no .txt files",
+                        others.empty() ? "" : "; ", others,
+                        "; expected a folder of them, or one for each class");
     file.rows = table_.rows - before;
     file.bytes = bytes_;
     table_.files.push_back(std::move(file));

@@ -223,8 +223,9 @@ TEST_F(LabeledTexts, WhatCannotBeReadIsRefusedInOneMessage) {
                 ": a text of 1024 MiB; the most is 16 MiB. A language model (`type: text`) reads "
                 "long texts");
   o.path = {write("empty/note.md", "x").substr(0, directory_.string().size() + 6)};
-  EXPECT_TRUE(contains(refusal_of<InputError>([&] { o.load(0); }),
-                       "expected a folder with a folder of .txt files for each class"));
+  EXPECT_TRUE(
+      contains(refusal_of<InputError>([&] { o.load(0); }),
+               "no .txt files; left out: 1 .md; expected a folder of them, or one for each class"));
   LabeledText table = of_table();
   table.text = "revue";
   EXPECT_TRUE(contains(refusal_of<OptionError>([&] { table.load(0); }), "'revue'"));

@@ -14,6 +14,7 @@
 #include "data/images/image_source.h"
 #include "framework/base/log.h"
 #include "framework/factory/factories.h"
+#include "framework/io/text_utils.h"
 #include "tests/data_files.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
@@ -74,10 +75,113 @@ TEST_F(ImageRun, OneLineTrainsEvaluatesAndPredicts) {
       << predicted.out.substr(0, 200);
   const auto one = taper({"predict", "r", "photos/dark/1.png"});
   EXPECT_TRUE(contains(one.out, "\nphotos/dark/1.png,dark,")) << one.out << one.err;
+}
+
+// The same limit as in training. Other images are predicted in any case, and a script sees from the
+// exit code whether more are broken than it allows.
+TEST_F(ImageRun, BrokenImagesArePredictedAsEmptyCells) {
+  const auto trained =
+      taper({"train", "photos", "train.epochs=1", "model.width=4", "device=cpu", "--out", "r"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto whole = taper({"predict", "r", "photos"});
+  write_bytes(at_ / "photos/bright/0.png", "no image");  // the first one
+  write_bytes(at_ / "photos/dark/99.png", "");           // the last one
+  const auto some = taper({"predict", "r", "photos"});
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_TRUE(contains(some.err,
+                       "photos: 2 of 240 images are broken or missing: photos/bright/0.png: "
+                       "neither PNG nor JPEG"))
+      << some.err;
+  EXPECT_TRUE(contains(some.err, "; photos/dark/99.png: ")) << some.err;
+  const std::vector<std::string> all = detail::lines_of(whole.out),
+                                 rest = detail::lines_of(some.out);
+  ASSERT_EQ(all.size(), 241u);
+  ASSERT_EQ(rest.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool is_broken = i == 1 || i == 240;
+    const std::string file = all[i].substr(0, all[i].find(','));
+    EXPECT_EQ(rest[i], is_broken ? file + ",,," : all[i]);
+  }
   write_bytes(at_ / "photos/dark/1.png", "no image");
-  const auto broken = taper({"predict", "r", "photos"});
-  EXPECT_EQ(broken.code, kExitInput) << broken.err;
-  EXPECT_TRUE(contains(broken.err, "dark/1.png: neither PNG nor JPEG")) << broken.err;
+  const auto many = taper({"predict", "r", "photos"});
+  EXPECT_EQ(many.code, kExitInput) << many.err;
+  EXPECT_EQ(count(many.out, ",,,\n"), 3) << many.out;
+  EXPECT_EQ(count(many.out, "\n"), 241);
+  EXPECT_TRUE(contains(many.err,
+                       "photos: 3 of 240 images are broken or missing, more than `broken: 1%` "
+                       "allows: photos/bright/0.png: "))
+      << many.err;
+  const auto allowed = taper({"predict", "r", "photos", "data.broken=3"});
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  EXPECT_TRUE(allowed.out == many.out);
+  // Pixels that are not kept in memory are decoded twice, with the same result.
+  const auto again = taper({"predict", "r", "photos", "data.broken=3", "data.in_memory=never"});
+  EXPECT_TRUE(again.out == many.out) << again.err;
+}
+
+TEST_F(ImageRun, AnEvaluationLeavesOutBrokenImages) {
+  const auto trained =
+      taper({"train", "photos", "train.epochs=1", "model.width=4", "device=cpu", "--out", "r"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  write_bytes(at_ / "photos/dark/1.png", "no image");
+  const auto one = taper({"eval", "r", "--data", "photos"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_TRUE(contains(one.out, "samples:         239\n")) << one.out;
+  EXPECT_TRUE(contains(one.err, "1 of 240 images is broken or missing: photos/dark/1.png: "));
+  const auto none = taper({"eval", "r", "--data", "photos", "data.broken=0"});
+  EXPECT_EQ(none.code, kExitInput) << none.out;
+  EXPECT_TRUE(contains(none.err, "more than `broken: 0` allows")) << none.err;
+}
+
+struct CarelessInput {
+  const char* rule;
+  std::string file;
+  int code;
+  std::string out, err;  // parts
+};
+
+TEST_F(ImageRun, PredictTakesWhatPeopleGive) {
+  const auto trained =
+      taper({"train", "photos", "train.epochs=1", "model.width=4", "device=cpu", "--out", "r"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string image = read_bytes(at_ / "photos/dark/1.png");
+  for (const char* folder : {"empty", "texts", "parts/train/dark", "all_broken", "new/deep/er"}) {
+    fs::create_directories(at_ / folder);
+  }
+  write_bytes(at_ / "texts/a.txt", "no image");
+  write_bytes(at_ / "parts/train/dark/1.png", image);
+  write_bytes(at_ / "new/deep/er/x.png", image);
+  write_bytes(at_ / "new/y.PNG", image);
+  write_bytes(at_ / "all_broken/1.png", "");
+  write_bytes(at_ / "all_broken/2.png", "no image");
+  write_bytes(at_ / "bad.png", "no image");
+  write_bytes(at_ / "bad.webp", "RIFF____WEBP");
+  write_bytes(at_ / "nothing.png", "");
+  write_bytes(at_ / "list.csv", "file\nphotos/dark/1.png\n");
+  const CarelessInput rows[] = {
+      {"one image", "photos/dark/1.png", 0, "\nphotos/dark/1.png,", ""},
+      {"a folder of a class", "photos/dark", 0, "\n1.png,", ""},
+      {"a folder with train/", "parts", 0, "\ntrain/dark/1.png,", ""},
+      {"folders within a folder", "new", 0, "\ndeep/er/x.png,", ""},
+      {"an extension in upper case", "new", 0, "\ny.PNG,", ""},
+      {"a missing file", "none.png", kExitInput, "", "none.png"},
+      {"a missing folder", "none", kExitInput, "", "none"},
+      {"an empty folder", "empty", kExitInput, "", "empty: no PNG and JPEG files"},
+      {"a folder of texts", "texts", kExitInput, "", "no PNG and JPEG files; left out: 1 .txt"},
+      {"only broken ones", "all_broken", kExitInput, "", "2 of 2 images are broken"},
+      {"a broken image", "bad.png", kExitInput, "", "bad.png: neither PNG nor JPEG"},
+      {"another format", "bad.webp", kExitInput, "", "bad.webp: "},
+      {"no bytes", "nothing.png", kExitInput, "", "nothing.png: "},
+      {"a table for a model of folders", "list.csv", kExitInput, "", "list.csv: "},
+      {"a device", "/dev/null", kExitInput, "", "/dev/null"},
+  };
+  for (const auto& [rule, file, code, out, err] : rows) {
+    const auto got = taper({"predict", "r", file});
+    EXPECT_EQ(got.code, code) << rule << ": " << got.err;
+    EXPECT_TRUE(contains(got.out, out)) << rule << ": " << got.out;
+    EXPECT_TRUE(contains(got.err, err)) << rule << ": " << got.err;
+    EXPECT_EQ(got.out.empty(), code != 0) << rule << ": " << got.out;
+  }
 }
 
 TEST_F(ImageRun, ValidationReadsNoPixels) {

@@ -169,6 +169,27 @@ TEST_F(SeriesRuns, OneLineIsEnough) {
   const auto forecast = run({"predict", "run"});
   EXPECT_EQ(forecast.code, 0) << forecast.err;
   EXPECT_TRUE(forecast.out.starts_with("day,prediction\n2024-04-07,")) << forecast.out;
+  fs::create_directories(at_ / "empty");
+  write_bytes(at_ / "zero.csv", "");
+  write_bytes(at_ / "header.csv", "day,y\n");
+  write_bytes(at_ / "days.csv", "day\n2024-01-01\n");
+  write_bytes(at_ / "short.csv", "day,y\n2024-01-01,1\n");
+  write_bytes(at_ / "twice.csv", text + "2024-01-05,3\n");
+  const std::pair<const char*, const char*> careless[] = {
+      {"empty", "empty: "},
+      {"none.csv", "none.csv: "},
+      {"zero.csv", "zero.csv: expected rows"},
+      {"header.csv", "header.csv:2: expected rows"},
+      {"days.csv", "days.csv: no column 'y'"},
+      {"short.csv", "short.csv: no series has the "},
+      {"twice.csv", "twice.csv:122: column 'day': '2024-01-05' occurs twice"},
+  };
+  for (const auto& [file, message] : careless) {
+    const auto got = run({"predict", "run", file});
+    EXPECT_EQ(got.code, kExitInput) << file << got.err;
+    EXPECT_TRUE(has(got.err, message)) << got.err;
+    EXPECT_EQ(got.out, "") << file;
+  }
 }
 
 TEST_F(SeriesRuns, OtherModelsAndMetricsFit) {

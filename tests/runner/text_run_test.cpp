@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/commands/commands.h"
@@ -64,6 +65,71 @@ TEST_F(TextRun, AFolderTrainsAndASingleTextIsPredicted) {
       << predicted.out << predicted.err;
   const auto evaluated = taper({"eval", "r", "--data", "d/test"});
   EXPECT_TRUE(contains(evaluated.out, "samples:         60\n")) << evaluated.out;
+}
+
+struct CarelessText {
+  const char* rule;
+  std::string file;
+  int code;
+  std::string out, err;  // parts
+};
+
+TEST_F(TextRun, PredictTakesWhatPeopleGive) {
+  const auto trained = taper({"train", "d", "train.epochs=1", "--out", "r"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  for (const char* folder : {"empty", "images", "only/train/pos", "new/deep/er", "flat"}) {
+    std::filesystem::create_directories(at_ / folder);
+  }
+  for (const char* file : {"only/train/pos/a.txt", "new/deep/er/a.txt", "new/b/c.txt", "flat/a.txt",
+                           "d/train/pos/.hidden.txt"}) {
+    std::filesystem::create_directories((at_ / file).parent_path());
+    write_bytes(at_ / file, "a warm film");
+  }
+  write_bytes(at_ / "images/a.png", "no text");
+  write_bytes(at_ / "zero.txt", "");
+  write_bytes(at_ / "blank.txt", " \n");
+  write_bytes(at_ / "flat/zero.txt", "");
+  write_bytes(at_ / "latin.txt", "caf\xe9");
+  write_bytes(at_ / "zero.csv", "");
+  write_bytes(at_ / "header.csv", "text\n");
+  write_bytes(at_ / "other.csv", "words\nwarm\n");
+  write_bytes(at_ / "cut.txt.gz", "\x1f\x8b\x08");
+  const gzFile packed = gzopen((at_ / "one.txt.gz").c_str(), "wb");
+  gzputs(packed, "a warm film");
+  gzclose(packed);
+  const CarelessText rows[] = {
+      {"a compressed text", "one.txt.gz", 0, "\none.txt.gz,", ""},
+      {"a folder of texts", "flat", 0, "\nflat/a.txt,", "flat: 1 of 2 texts is empty; the model"},
+      {"a folder of a class", "d/train/pos", 0, "\nd/train/pos/1.txt,", ""},
+      {"a part", "d/train", 0, "\nd/train/neg/102.txt,", ""},
+      {"a folder with train/ and test/", "d", 0, "\nd/test/neg/0.txt,", ""},
+      {"a folder with train/ alone", "only", 0, "\nonly/train/pos/a.txt,", ""},
+      {"folders that are no classes", "new", 0, "\nnew/deep/er/a.txt,", ""},
+      {"no bytes", "zero.txt", 0, "\nzero.txt,", "zero.txt: 1 of 1 text is empty"},
+      {"blanks", "blank.txt", 0, "\nblank.txt,", "blank.txt: 1 of 1 text is empty"},
+      {"an empty folder", "empty", kExitInput, "", "empty: no .txt files; expected a folder"},
+      {"other files", "images", kExitInput, "", "images: no .txt files; left out: 1 .png"},
+      {"another encoding", "latin.txt", kExitInput, "", "latin.txt:1: not UTF-8"},
+      {"a damaged file", "cut.txt.gz", kExitInput, "", "cut.txt.gz: "},
+      {"an empty table", "zero.csv", kExitInput, "", "zero.csv: expected rows"},
+      {"a header", "header.csv", kExitInput, "", "header.csv:2: expected rows"},
+      {"another column", "other.csv", kExitInput, "", "other.csv: no column 'text'"},
+      {"a missing file", "none.txt", kExitInput, "", "none.txt: "},
+      {"a device", "/dev/null", kExitInput, "", "/dev/null: "},
+  };
+  for (const auto& [rule, file, code, out, err] : rows) {
+    const auto got = taper({"predict", "r", file});
+    EXPECT_EQ(got.code, code) << rule << ": " << got.err;
+    EXPECT_TRUE(contains(got.out, out)) << rule << ": " << got.out;
+    EXPECT_TRUE(contains(got.err, err)) << rule << ": " << got.err;
+    EXPECT_EQ(got.out.empty(), code != 0) << rule << ": " << got.out;
+  }
+  // An evaluation uses the test part, and needs classes.
+  const auto evaluated = taper({"eval", "r", "--data", "d"});
+  EXPECT_TRUE(contains(evaluated.out, "samples:         60\n")) << evaluated.out << evaluated.err;
+  const auto refused = taper({"eval", "r", "--data", "new"});
+  EXPECT_EQ(refused.code, kExitInput) << refused.out;
+  EXPECT_TRUE(contains(refused.err, "has no labels")) << refused.err;
 }
 
 TEST_F(TextRun, EveryModelOfTextsLearns) {

@@ -28,7 +28,9 @@ Tensor predict_raw(const SavedRun& run, const Tensor& raw);
 std::string evaluate_run(const SavedRun& run, const fs::path& data = {});
 
 // Returns CSV text with the prediction for each row or image and the probability of each class
-// ("p_NAME"). Predicted values are in the unit of the training file.
+// ("p_NAME"). Predicted values are in the unit of the training file. A broken image has a row with
+// empty cells, and a warning names it. Throws InputError if there are more of them than
+// `data.broken` of the run allows.
 std::string predict(const SavedRun& run, const fs::path& file);
 
 // Logs what was understood of a table, and returns a config that trains on it, with the kinds of

@@ -55,6 +55,9 @@ std::string evaluate_run(const SavedRun& run, const fs::path& file) {
     require<InputError>(
         std::ranges::count(rows->fields(), "targets") > 0, file.string(),
         ": has no labels, which an evaluation needs; `taper predict` works without them");
+    const data::BrokenSamples broken = rows->broken();
+    require<InputError>(broken.is_allowed, broken.text);
+    if (!broken.text.empty()) warn(broken.text);
     rows = rows_with_targets(std::move(rows), run.info, file);
   } else {
     const data::Splits whole = source->load(run.config.seed);

@@ -14,6 +14,7 @@
 #include "autograd/ops/unary_ops.h"
 #include "data/series/series.h"
 #include "framework/base/cancel.h"
+#include "framework/base/log.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
@@ -67,10 +68,10 @@ Tensor SavedRun::predict(const Tensor& raw) const {
   return predict_raw(*this, raw);
 }
 
-// Returns the names of the columns: kept ones, then the prediction or each target or label, then
-// the probability of each class or label.
-static std::string header_of(const DataInfo& info, const data::KeptColumns& kept) {
-  std::vector<std::string> names = kept.names;
+// Returns the names of the predicted columns: the prediction or each target or label, then the
+// probability of each class or label.
+static std::vector<std::string> predicted_columns(const DataInfo& info) {
+  std::vector<std::string> names;
   const std::vector<data::TargetScale> scales = info.target_scales();
   if (scales.size() == 1 && info.labels.empty()) names.emplace_back("prediction");
   for (const data::Label& label : info.labels) names.push_back(label.name);
@@ -78,9 +79,7 @@ static std::string header_of(const DataInfo& info, const data::KeptColumns& kept
     if (scales.size() > 1) names.push_back(scale.name);
   }
   for (const std::string& name : info.class_names) names.push_back("p_" + name);
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ",") + cell(name);
-  return out;
+  return names;
 }
 
 // Returns the class of each label, then its probability.
@@ -144,44 +143,93 @@ static std::vector<fs::path> files_of_run(const SavedRun& run) {
   return out;
 }
 
-std::string predict(const SavedRun& run, const fs::path& file) {
+// Writes the rows of a file: what is kept of its columns, and the predicted cells.
+class PredictionRows {
+ public:
+  PredictionRows(const DataInfo& info, const data::KeptColumns& kept, std::vector<int64_t> broken)
+      : info_(info), kept_(kept), broken_(std::move(broken)) {
+    const std::vector<std::string> predicted = predicted_columns(info);
+    for (const std::string& name : kept.names) text_ += cell(name) + ",";
+    for (const std::string& name : predicted) text_ += cell(name) + ",";
+    text_.pop_back();
+    empty_.assign(predicted.size() - 1, ',');
+  }
+  void add(std::span<const float> outputs) {
+    add_broken();
+    add_cells(prediction_text(outputs, info_));
+  }
+  std::string finish() {
+    add_broken();
+    return std::move(text_) + "\n";
+  }
+
+ private:
+  // Adds the rows without a prediction that come next. Their cells are empty.
+  void add_broken() {
+    for (; next_ < broken_.size() && broken_[next_] == row_; ++next_) add_cells(empty_);
+  }
+  void add_cells(const std::string& predicted) {
+    text_ += "\n";
+    for (size_t k = 0; k < kept_.names.size(); ++k) {
+      text_ += cell(kept_.rows[size_t(row_)][k]) + ",";
+    }
+    text_ += predicted;
+    ++row_;
+  }
+
+  const DataInfo& info_;
+  const data::KeptColumns& kept_;
+  const std::vector<int64_t> broken_;
+  std::string text_, empty_;
+  size_t next_ = 0;  // of broken_
+  int64_t row_ = 0;  // of the file
+};
+
+// The text of the predictions. If more samples are left out than the run allows, `refusal` says so.
+struct Predictions {
+  std::string text, refusal{};
+};
+
+static Predictions predict_file(const SavedRun& run, const fs::path& file) {
   require<InputError>(run.info.task != Task::kLanguage,
                       "a model of text takes a prompt, not a file of samples: `taper generate`; "
                       "`taper eval --data FILE` measures it on another text");
   const NoGradGuard no_grad;
   if (run.info.series) {
-    return forecast(run, file.empty() ? files_of_run(run) : std::vector<fs::path>{file});
+    return {forecast(run, file.empty() ? files_of_run(run) : std::vector<fs::path>{file})};
   }
   require<ConfigError>(!file.empty(),
                        "predict: name the file whose rows or images to predict; only "
                        "a run on series can do without");
   const auto source = source_of(run.config.data);
   const data::DatasetPtr rows = source->more(run.info, file);
+  const data::BrokenSamples broken = rows->broken();
   const data::KeptColumns kept = source->kept(run.info, file);
   const Loss loss = losses().make(run.config.loss, loss_site(run.info));
-  std::string out = header_of(run.info, kept);
+  PredictionRows out(run.info, kept, broken.rows);
   DataLoader batches(rows, {.batch_size = eval_batch_size_of(run.config, run.info)}, run.device, 0);
   WorkProgress bar("predicting", "samples", rows->size());
   batches.start(0);
-  size_t number = 0;  // of the row
+  int64_t done = 0;
   while (const std::optional<Batch> batch = batches.next()) {
     check_stop();
-    bar.show(int64_t(number));
+    bar.show(done);
     const Tensor y = run_model(*run.model, run.config.model, run.info, batch->inputs).to(kFloat32);
     const Tensor host = loss.prediction(y).cpu().contiguous();
+    const auto columns = size_t(host.size(1));
     for (int64_t i = 0; i < host.size(0); ++i) {
-      const std::span<float> row =
-          host.span<float>().subspan(size_t(i * host.size(1)), size_t(host.size(1)));
-      out += "\n";
-      const bool has_kept = !kept.names.empty();
-      for (size_t k = 0; has_kept && k < kept.names.size(); ++k) {
-        out += cell(kept.rows[number][k]) + ",";
-      }
-      ++number;
-      out += prediction_text(row, run.info);
+      out.add(host.span<float>().subspan(size_t(i) * columns, columns));
     }
+    done += host.size(0);
   }
-  return out + "\n";
+  if (broken.is_allowed && !broken.text.empty()) warn(broken.text);
+  return {out.finish(), broken.is_allowed ? "" : broken.text};
+}
+
+std::string predict(const SavedRun& run, const fs::path& file) {
+  Predictions out = predict_file(run, file);
+  require<InputError>(out.refusal.empty(), out.refusal);
+  return std::move(out.text);
 }
 
 Command predict_command() {
@@ -196,7 +244,11 @@ Command predict_command() {
     }
     int operator()() const {
       const SavedRun opened = open();
-      return print(with_status("reading the data", [&] { return predict(opened, file); }));
+      const Predictions out =
+          with_status("reading the data", [&] { return predict_file(opened, file); });
+      const int code = print(out.text);
+      require<InputError>(out.refusal.empty(), out.refusal, " (the others are predicted)");
+      return code;
     }
   };
   return command_of<Predict>("predict", "Predict rows or images, and print the predictions as CSV",
