@@ -33,6 +33,7 @@ struct Cube : Function<Cube> {
 struct Net : Module {
   Child<Conv1d> line{*this, "line", 1, 4, 3, ConvOptions{.padding = "same"}};
   Child<Conv2d> conv{*this, "conv", 1, 8, 3, ConvOptions{.padding = "valid"}};
+  Child<Conv3d> volume{*this, "volume", 1, 4, Triple(3, 1, 1), {.padding = {1, 0, 0}}};
   Child<BatchNorm2d> norm{*this, "norm", 8};
   Child<Sequential> head{*this, "head", LeakyReLU(), Softplus(2), Flatten(), Linear(32, 10)};
   Parameter scale{*this, "scale", ones({10})};

@@ -297,6 +297,17 @@ TEST(Summary, CountsParametersMultiplyAddsAndActivations) {
     EXPECT_EQ(flat.parameters, 0);
     // Its hooks have been removed.
     (void)net(x);
+    // A convolution of volumes counts the products of all kernel positions, although planes that do
+    // not depend on each other are computed like images.
+    for (const auto& [kernel, positions] :
+         {std::pair(Triple(3), 27), std::pair(Triple(1, 3, 2), 6)}) {
+      Sequential deep(Conv3d(3, 8, kernel, {.padding = "same", .device = device}));
+      const ModuleSummary row = summarize(deep, ones({2, 3, 5, 4, 6}, {.device = device}))[1];
+      EXPECT_EQ(row.type, "Conv3d");
+      EXPECT_EQ(row.output, (Shape{2, 8, 5, 4, 6}));
+      EXPECT_EQ(row.parameters, 8 * 3 * positions + 8);
+      EXPECT_EQ(row.multiply_adds, 2 * 8 * 120 * 3 * positions);
+    }
   }
 }
 
