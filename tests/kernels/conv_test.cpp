@@ -88,7 +88,7 @@ TEST(Conv, CpuKernelsWriteNothingBesideTheirResult) {
     const int64_t padding = kernel / 2, out = (kIn + 2 * padding - kernel) / stride + 1;
     const ConvAxis axis{kIn, kernel, out, stride, padding, 1};
     const ConvAxis depth =
-        is_3d ? ConvAxis{4, kernel, 4 / stride, stride, padding, 1} : kNoConvAxis;
+        is_3d ? ConvAxis{20, kernel, 20 / stride, stride, padding, 1} : kNoConvAxis;
     const ConvSizes sizes{kN, c, o, 1, depth, axis, axis};
     for (const ConvPass pass : {ConvPass::kY, ConvPass::kDx, ConvPass::kDWeight}) {
       ConvTensors t{.x = pattern({kN, depth.in, kIn, kIn, c}, kFloat32, "cpu"),
@@ -157,6 +157,34 @@ TEST(Conv, BatchesOfVolumesAgreeWithDouble) {
   }
 }
 
+// The planes of a few large volumes are computed by several tasks, of which the gradients of
+// neighbors overlap.
+TEST(Conv, PlanesOfLargeVolumesAgreeWithDouble) {
+  struct Case {
+    int64_t n, d, kernel;
+    Conv3dOptions options;
+  };
+  for (const Case& c :
+       {Case{1, 41, 3, {.padding = 1}}, Case{2, 40, 3, {}},
+        Case{1, 43, 3, {.stride = {2, 1, 1}, .padding = {1, 0, 0}}},
+        Case{1, 45, 3, {.stride = {3, 1, 1}, .padding = {2, 1, 0}}},
+        Case{3, 50, 2, {.stride = {2, 1, 2}, .dilation = {3, 1, 1}}},
+        Case{1, 64, 4, {.stride = 2, .padding = {3, 1, 1}, .dilation = {2, 1, 1}}},
+        Case{1, 37, 2, {.stride = {3, 1, 1}}}, Case{1, 30, 2, {.padding = {4, 0, 0}, .groups = 2}},
+        Case{2, 33, 5, {.padding = "same", .groups = 2}}}) {
+    for (const Device device : all_devices()) {
+      const Shape x = {c.n, 4, c.d, 6, 5}, kernel = {8, 4 / c.options.groups, c.kernel, 3, 2};
+      const Results narrow = run(x, kernel, kFloat32, device, c.options);
+      const Results wide = run(x, kernel, kFloat64, device, c.options);
+      SCOPED_TRACE(concat_to_string(x, " and ", kernel));
+      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
+      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
+      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
+      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+    }
+  }
+}
+
 // A kernel of one plane convolves each plane like an image; a kernel of one pixel of each plane
 // convolves rows of pixels.
 TEST(Conv, AVolumeWithAPointwiseDimensionIsConvolvedLikeImages) {
@@ -216,6 +244,9 @@ TEST(Conv, TheNumberOfThreadsChangesNoBit) {
     expect_equal_bits([=] {
       const Conv3dOptions options{.stride = {1, 2, 1}, .padding = 1};
       return run({5, 8, 6, 12, 11}, {16, 8, 3, 3, 3}, dtype, Device(), options);
+    });
+    expect_equal_bits([=] {
+      return run({1, 4, 33, 6, 5}, {8, 4, 3, 3, 3}, dtype, Device(), Conv3dOptions{.padding = 1});
     });
   }
 }

@@ -1,11 +1,12 @@
 // Convolutions of float32 by oneDNN, whose versions 2.6 and 3.x have different interfaces. The
-// batch is cut into slices by its size alone, and each slice is computed on one thread. Gradients
-// of weights are sums over the slices in order. Therefore the bits do not depend on the number of
-// threads.
+// sizes alone determine into which parts the batch is cut, and each part is computed on one thread.
+// Gradients of weights are sums over the parts in order. Therefore the bits do not depend on the
+// number of threads.
 #include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -25,8 +26,8 @@ namespace {
 using dnnl::memory;
 using Dims = memory::dims;
 
-constexpr int64_t kMaxSlices = 32;
-// Limit on the number of floats in the weight gradients of all slices together.
+constexpr int64_t kMaxParts = 32;
+// Limit on the number of floats in the weight gradients of all parts together.
 constexpr int64_t kMaxPartials = int64_t(1) << 24;
 // Number of multiply-adds for which waking a thread pays off.
 constexpr int64_t kThreadWork = int64_t(1) << 18;
@@ -36,7 +37,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// One convolution of a slice. It runs on any thread with scratch memory of the caller.
+// The convolution of a part. It runs on any thread with scratch memory of the caller.
 struct Plan {
   dnnl::primitive primitive;
   memory::desc x, weight, bias, y, scratchpad;
@@ -82,9 +83,80 @@ memory::desc given_weight(const ConvSizes& s) {
   return {weight_dims(s), memory::data_type::f32, strides};
 }
 
+// One task of a convolution: some images, or some planes of an image with three dimensions.
+struct Part {
+  ConvSizes sizes;
+  int64_t end_padding;  // behind the last plane; sizes.d.padding is the padding before the first
+  int64_t x, y;         // offsets of the first elements
+  // The gradient of x is computed for neighboring planes, too. These elements of it belong to the
+  // part; if their number is 0, all do.
+  int64_t kept_from = 0, kept = 0;
+  size_t plan = 0;
+};
+
+std::vector<Part> parts_of_images(const ConvSizes& s, int64_t most) {
+  const int64_t images = (s.n + most - 1) / most;
+  std::vector<Part> parts;
+  for (int64_t first = 0; first < s.n; first += images) {
+    Part part{s, s.d.padding, first * s.inputs() * s.c, first * s.pixels() * s.o};
+    part.sizes.n = std::min(images, s.n - first);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// Returns the distance between the first and the last element of a window.
+int64_t reach_of(const ConvAxis& a) { return a.dilation * (a.kernel - 1); }
+
+// Returns the part that computes planes [begin, end) of y, or what they contribute to a gradient.
+Part part_of_outputs(const ConvSizes& s, int64_t image, int64_t begin, int64_t end) {
+  const ConvAxis& d = s.d;
+  const int64_t first = begin * d.stride - d.padding;
+  const int64_t last = (end - 1) * d.stride - d.padding + reach_of(d) + 1;
+  const int64_t from = std::max<int64_t>(first, 0), to = std::min(last, d.in);
+  Part part{s, last - to, (image * d.in + from) * (s.h.in * s.w.in * s.c),
+            (image * d.out + begin) * (s.h.out * s.w.out * s.o)};
+  part.sizes.n = 1;
+  part.sizes.d = {to - from, d.kernel, end - begin, d.stride, from - first, d.dilation};
+  return part;
+}
+
+// Returns the part that computes planes [begin, end) of the gradient of x.
+Part part_of_inputs(const ConvSizes& s, int64_t image, int64_t begin, int64_t end) {
+  const ConvAxis& d = s.d;
+  const int64_t before = std::max<int64_t>(begin + d.padding - reach_of(d), 0);
+  Part part = part_of_outputs(s, image, (before + d.stride - 1) / d.stride,
+                              std::min(d.out, (end - 1 + d.padding) / d.stride + 1));
+  const int64_t plane = s.h.in * s.w.in * s.c, from = part.x / plane - image * d.in;
+  // No window reads the planes behind the last window, whose gradient is 0.
+  part.sizes.d.in = std::max(part.sizes.d.in, end - from);
+  part.kept_from = (begin - from) * plane;
+  part.kept = (end - begin) * plane;
+  return part;
+}
+
+// Cuts the images of a small batch with three dimensions into planes. Gradients of x are cut less
+// often, because neighboring parts compute the same planes of y again.
+std::vector<Part> make_parts(ConvPass pass, const ConvSizes& s, int64_t most) {
+  const bool dx = pass == ConvPass::kDx;
+  const int64_t reach = reach_of(s.d), planes = dx ? s.d.in : s.d.out;
+  const int64_t least = dx ? std::max<int64_t>(4, 4 * reach) : 2;
+  const int64_t count = std::min(most / s.n, planes / least);
+  // Every window must read a plane, and every plane but the last ones must be read by a window.
+  const bool is_regular = s.d.padding <= reach && s.d.stride <= reach + 1;
+  if (!s.is_3d() || count <= 1 || !is_regular) return parts_of_images(s, most);
+  std::vector<Part> parts;
+  for (int64_t i = 0; i < s.n * count; ++i) {
+    const int64_t image = i / count, begin = i % count * planes / count;
+    const int64_t end = (i % count + 1) * planes / count;
+    parts.push_back((dx ? part_of_inputs : part_of_outputs)(s, image, begin, end));
+  }
+  return parts;
+}
+
 // If no layout of the weight is requested, oneDNN chooses it.
-Plan make_plan(ConvPass pass, const ConvSizes& s,
-               const std::optional<memory::desc>& weight_layout) {
+Plan make_plan(ConvPass pass, const Part& part, const std::optional<memory::desc>& weight_layout) {
+  const ConvSizes& s = part.sizes;
   using Tag = memory::format_tag;
   const auto f32 = memory::data_type::f32;
   const Tag channels_last = s.is_3d() ? Tag::ndhwc : Tag::nhwc;
@@ -94,12 +166,14 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
   const memory::desc weight = weight_layout.value_or(memory::desc(weight_dims(s), f32, Tag::any));
   const Dims strides = with_spatial({}, s, &ConvAxis::stride);
   const Dims padding = with_spatial({}, s, &ConvAxis::padding);
+  Dims end_padding = padding;
+  if (s.is_3d()) end_padding[0] = part.end_padding;
   Dims dilation = with_spatial({}, s, &ConvAxis::dilation);
   for (int64_t& d : dilation) --d;  // oneDNN counts the elements between two elements of a window
   const auto direct = dnnl::algorithm::convolution_direct;
   const auto forward = describe<dnnl::convolution_forward>(
       std::tuple(dnnl::prop_kind::forward_training, direct, x, weight, bias, y, strides, dilation,
-                 padding, padding));
+                 padding, end_padding));
   const auto plan = [&](const dnnl::primitive& primitive, const auto& described,
                         const memory::desc& chosen) {
     return Plan{primitive, x, chosen, bias, y, described.scratchpad_desc()};
@@ -107,7 +181,7 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
   if (pass == ConvPass::kY) {
     return plan(dnnl::convolution_forward(forward), forward, forward.weights_desc());
   }
-  const auto shapes = std::tuple(direct, x, weight, y, strides, dilation, padding, padding);
+  const auto shapes = std::tuple(direct, x, weight, y, strides, dilation, padding, end_padding);
   if (pass == ConvPass::kDx) {
     const auto data = describe<dnnl::convolution_backward_data>(shapes, forward);
     return plan(dnnl::convolution_backward_data(data), data, data.weights_desc());
@@ -116,19 +190,28 @@ Plan make_plan(ConvPass pass, const ConvSizes& s,
   return plan(dnnl::convolution_backward_weights(weights), weights, weights.diff_weights_desc());
 }
 
-// The plans for full slices and for the last, smaller one, with the same layout of the weight.
+// The parts of a convolution and their plans, which have the same layout of the weight.
 struct Plans {
-  Plan whole, last;
+  std::vector<Part> parts;
+  std::vector<Plan> plans;
 };
 
 // Returns nullopt if oneDNN does not support this convolution.
-std::optional<Plans> make_plans(ConvPass pass, ConvSizes s, int64_t per_slice) try {
+std::optional<Plans> make_plans(ConvPass pass, const ConvSizes& s, int64_t most) try {
   const OneThreadGuard one;
-  const int64_t last = (s.n - 1) % per_slice + 1;
-  s.n = per_slice;
-  const Plan whole = make_plan(pass, s, {});
-  s.n = last;
-  return Plans{whole, make_plan(pass, s, whole.weight)};
+  Plans out{make_parts(pass, s, most), {}};
+  std::vector<const Part*> planned;  // one part for each plan
+  for (Part& part : out.parts) {
+    const auto is_equal = [&](const Part* other) {
+      return std::tie(other->sizes, other->end_padding) == std::tie(part.sizes, part.end_padding);
+    };
+    part.plan = size_t(std::ranges::find_if(planned, is_equal) - planned.begin());
+    if (part.plan < planned.size()) continue;
+    const auto layout = planned.empty() ? std::nullopt : std::optional(out.plans[0].weight);
+    out.plans.push_back(make_plan(pass, part, layout));
+    planned.push_back(&part);
+  }
+  return out;
 } catch (const dnnl::error&) {
   return {};
 }
@@ -156,6 +239,16 @@ void execute(ConvPass pass, const Plan& plan, float* x, float* weight, float* bi
   stream.wait();
 }
 
+// Computes the gradient of x for a part. Other parts write the planes beside those that it keeps.
+void execute_dx(const Part& part, const Plan& plan, float* x, float* weight, float* bias,
+                float* y) {
+  if (part.kept == 0) return execute(ConvPass::kDx, plan, x, weight, bias, y);
+  const int64_t size = int64_t(plan.x.get_size() / sizeof(float));
+  const Tensor all = Tensor::make({size}, kFloat32, Device());
+  execute(ConvPass::kDx, plan, all.data<float>(), weight, bias, y);
+  std::copy_n(all.data<float>() + part.kept_from, part.kept, x + part.kept_from);
+}
+
 // Sums `count` runs of n floats into the first run.
 void sum_runs(float* x, int64_t n, int64_t count) {
   parallel_for(n, host::grain_of(count), [&](int64_t begin, int64_t end) {
@@ -180,29 +273,31 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (t.x.dtype() != kFloat32 || spills(s)) return false;
   const bool dweight = pass == ConvPass::kDWeight;
   const int64_t most =
-      dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxSlices) : kMaxSlices;
-  const int64_t per_slice = (s.n + most - 1) / most, slices = (s.n + per_slice - 1) / per_slice;
-  auto& plans = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, per_slice); });
-  if (!plans) return false;
+      dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxParts) : kMaxParts;
+  const auto& planned = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, most); });
+  if (!planned) return false;
 
-  const memory::desc& layout = plans->whole.weight;
+  const std::vector<Part>& parts = planned->parts;
+  const int64_t count = std::ssize(parts);
+  const memory::desc& layout = planned->plans[0].weight;
   const int64_t weight_size = int64_t(layout.get_size() / sizeof(float));
-  const Tensor weights = Tensor::make({weight_size * (dweight ? slices : 1)}, kFloat32, Device());
+  const Tensor weights = Tensor::make({weight_size * (dweight ? count : 1)}, kFloat32, Device());
   float* const weight = weights.data<float>();
   void* const given = t.weight.data_ptr();
   if (!dweight) reorder(given_weight(s), given, layout, weight);
   Tensor bias = t.bias;  // always present, so that one plan serves both cases
   if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
-  const int64_t x_slice = per_slice * s.inputs() * s.c, y_slice = per_slice * s.pixels() * s.o;
   const int64_t work = s.n * s.pixels() * s.o * s.depth();
   host::parallel_tasks(
-      slices, host::threads_for(std::min(slices, work / kThreadWork), 1), [&](int64_t i) {
-        execute(pass, i + 1 < slices ? plans->whole : plans->last,
-                pointer<float>(t.x) + i * x_slice, weight + (dweight ? i * weight_size : 0),
-                bias.data<float>(), pointer<float>(t.y) + i * y_slice);
+      count, host::threads_for(std::min(count, work / kThreadWork), 1), [&](int64_t i) {
+        const Part& part = parts[size_t(i)];
+        const Plan& plan = planned->plans[part.plan];
+        float *const x = pointer<float>(t.x) + part.x, *const y = pointer<float>(t.y) + part.y;
+        if (pass == ConvPass::kDx) return execute_dx(part, plan, x, weight, bias.data<float>(), y);
+        execute(pass, plan, x, weight + (dweight ? i * weight_size : 0), bias.data<float>(), y);
       });
   if (!dweight) return true;
-  sum_runs(weight, weight_size, slices);
+  sum_runs(weight, weight_size, count);
   reorder(layout, weight, given_weight(s), given);
   return true;
 }
