@@ -274,7 +274,8 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const bool dweight = pass == ConvPass::kDWeight;
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxParts) : kMaxParts;
-  const auto& planned = plan_of(std::pair(pass, s), [&] { return make_plans(pass, s, most); });
+  const std::pair key(pass, s);
+  const auto& planned = plan_of(key, [&] { return make_plans(pass, s, most); });
   if (!planned) return false;
 
   const std::vector<Part>& parts = planned->parts;
