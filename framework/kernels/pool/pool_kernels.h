@@ -143,8 +143,8 @@ template <class C> int64_t most_taps(const Axis& a, bool transposed) {
   }
   return most;
 }
-// Returns whether weights may be stored. Their number must fit in an int. Those of long, overlapping
-// windows can take many times the memory of the tensors.
+// Returns whether weights may be stored. Their number must fit in an int. Those of long,
+// overlapping windows can take many times the memory of the tensors.
 template <class C>
 bool have_room(const Tensor& y, const Tensor& x, const Axes& axes, bool transposed) {
   const auto weights = [&](const Axis& a) {
