@@ -1,9 +1,12 @@
 #include "framework/kernels/elementwise/copy.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "framework/host/parallel.h"
 #include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/convert.h"
+#include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/elementwise/convert_cpu.h"
 #include "framework/kernels/elementwise/elementwise_cpu.h"
 
@@ -73,8 +76,79 @@ void copy_rows(const Copier& copier) {
   const auto& sizes = copier.iter.sizes;
   int d = copier.iter.dims - 1;
   if (sizes[d] < 8 && sizes[d - 1] > sizes[d]) --d;  // short runs cost more than strided access
-  host::parallel_each(copier.iter.numel / sizes[d], sizes[d],
-                      [&](int64_t i) { copier.run(box_start(copier, i, d, d), d, sizes[d]); });
+  const int64_t rows = copier.iter.numel / sizes[d];
+  parallel_for(rows, host::grain_of(sizes[d]), [&](int64_t begin, int64_t end) {
+    // The position of the row along each dimension but d, which is advanced like an odometer.
+    int64_t position[kMaxDims] = {};
+    for (int64_t k = copier.iter.dims - 1, rest = begin; k >= 0; --k) {
+      if (k == d) continue;
+      position[k] = rest % sizes[k];
+      rest /= sizes[k];
+    }
+    Ends at = box_start(copier, begin, d, d);
+    for (int64_t i = begin; i < end; ++i) {
+      copier.run(at, d, sizes[d]);
+      for (int k = copier.iter.dims - 1; k >= 0; --k) {
+        if (k == d) continue;
+        at = copier.step(at, k, 1);
+        if (++position[k] < sizes[k]) break;
+        at = copier.step(at, k, -sizes[k]);
+        position[k] = 0;
+      }
+    }
+  });
+}
+
+// Transposes blocks of 8 x 8 elements in registers: element (r, c) is at src[r + c * from_step],
+// and is copied to dst[r * to_step + c]. T is an unsigned integer with the size of an element.
+template <class T>
+TAPER_CLONES void transpose_tile(const T* src, int64_t from_step, T* dst, int64_t to_step,
+                                 int64_t rows, int64_t columns) {
+  constexpr int kSide = 8;
+  using Vector [[gnu::vector_size(kSide * sizeof(T))]] = T;
+  const int64_t whole = rows - rows % kSide, across = columns - columns % kSide;
+  for (int64_t c = 0; c < across; c += kSide) {
+    for (int64_t r = 0; r < whole; r += kSide) {
+      Vector a[kSide], b[kSide];
+      for (int i = 0; i < kSide; ++i) {
+        std::memcpy(&a[i], src + r + (c + i) * from_step, sizeof(Vector));
+      }
+      // Three times, vectors i and i + 4 are interleaved, which moves a bit of the column's number
+      // to the row's.
+      const auto interleave = [](const Vector* from, Vector* to) {
+        for (int i = 0; i < kSide / 2; ++i) {
+          to[2 * i] = __builtin_shufflevector(from[i], from[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+          to[2 * i + 1] = __builtin_shufflevector(from[i], from[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+      };
+      interleave(a, b);
+      interleave(b, a);
+      interleave(a, b);
+      for (int i = 0; i < kSide; ++i) {
+        std::memcpy(dst + (r + i) * to_step + c, &b[i], sizeof(Vector));
+      }
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = r < whole ? across : 0; c < columns; ++c) {
+      dst[r * to_step + c] = src[r + c * from_step];
+    }
+  }
+}
+
+// Copies a tile of `rows` along the dimension `cross` and n elements of the last one.
+void copy_tile(const Copier& copier, Ends at, int cross, int64_t rows, int64_t n) {
+  const int last = copier.iter.dims - 1;
+  const bool moves = copier.iter.in[0].dtype == copier.iter.out.dtype && copier.src_size > 1 &&
+                     copier.dst_stride(last) == 1;
+  if (!moves) {
+    for (int64_t r = 0; r < rows; ++r) copier.run(copier.step(at, cross, r), last, n);
+    return;
+  }
+  visit_size(size_t(copier.src_size), [&]<class T>(TypeTag<T>) {
+    transpose_tile(reinterpret_cast<const T*>(at.src), copier.src_stride(last),
+                   reinterpret_cast<T*>(at.dst), copier.dst_stride(cross), rows, n);
+  });
 }
 
 void copy_tiles(const Copier& copier, int cross) {
@@ -88,8 +162,7 @@ void copy_tiles(const Copier& copier, int cross) {
     const int64_t y = i / across % down * tile, x = i % across * tile;
     Ends at = box_start(copier, i / across / down, cross, last);
     at = copier.step(copier.step(at, cross, y), last, x);
-    const int64_t n = std::min(tile, width - x), rows = std::min(tile, height - y);
-    for (int64_t r = 0; r < rows; ++r) copier.run(copier.step(at, cross, r), last, n);
+    copy_tile(copier, at, cross, std::min(tile, height - y), std::min(tile, width - x));
   });
 }
 
