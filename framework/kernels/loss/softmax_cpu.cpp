@@ -39,10 +39,16 @@ void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of)
   }
 }
 
+// The larger number in one instruction. It may lose a NaN, which the sum of exp(x - max) then has.
+struct LargerOf {
+  template <class T> static constexpr T identity() { return MaxOf::identity<T>(); }
+  template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
+};
+
 // The maximum of a row and the sum of exp(x - max). The terms of the sum are written to `exps`.
 template <class T> struct MaxSum { T max, sum; };
 template <class T> MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
-  const T max = combine_run<MaxOf>(x, n);
+  const T max = combine_run<LargerOf>(x, n);
   exp_row(exps, x, n, max);
   return {max, combine_run<SumOf>(exps, n)};
 }
@@ -78,9 +84,9 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
     for (int64_t r = begin; r < end; ++r) {
       const T* g = from_dy.read(r * n, n, a.data());
       const T* p = from_y.read(r * n, n, b.data());
-      std::fill(terms.begin(), terms.end(), T(0));
-      add_terms(log, terms.data(), g, p, n);
-      const T sum = combine_run<SumOf>(terms.data(), n);
+      T* products = terms.data();
+      if (!log) vector_for(n, [=](int64_t i) { products[i] = g[i] * p[i]; });
+      const T sum = combine_run<SumOf>(log ? g : products, n);
       T* result = to.open(r * n, terms.data());
       backward_row(log, result, g, p, n, [=](int64_t) { return sum; });
       to.store(r * n, n, result);
@@ -113,7 +119,7 @@ template <class T> void softmax_tiles(bool log, const Tensor& y, const Tensor& x
     std::fill_n(max, width, MaxOf::identity<T>());
     for_rows([&](int64_t at) {
       const T* row = from.read(at, width, in);
-      vector_for(width, [=](int64_t j) { max[j] = MaxOf()(max[j], row[j]); });
+      vector_for(width, [=](int64_t j) { max[j] = LargerOf()(max[j], row[j]); });
     });
     for_rows([&](int64_t at) {
       const T* row = from.read(at, width, in);
