@@ -91,6 +91,8 @@ void add_slices(const Tensor& y, const Tensor& src, const Tensor& key, int64_t o
                 int64_t width);
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src);
 Tensor nonzero(const Tensor& mask);
+// Returns whether all n numbers are in [lowest, bound), where lowest <= 0 <= bound.
+bool are_within(const int64_t* x, int64_t n, int64_t lowest, int64_t bound);
 }  // namespace cpu
 namespace cuda {
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width);

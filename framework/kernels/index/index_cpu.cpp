@@ -133,17 +133,24 @@ TAPER_CLONES void fold_row(Fold fold, S* sum, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] = fold(sum[i], S(x[i]));
 }
 
+// Combines rows in the order of the keys. Width: an integer or an integral constant.
+template <class Fold, class T, class Width>
+void fold_run(Fold fold, T* y, const T* src, std::span<const int64_t> key, Width width) {
+  for (const int64_t number : key) {
+    T* row = y + number * width;
+    for (int64_t j = 0; j < width; ++j) row[j] = fold(row[j], src[j]);
+    src += width;
+  }
+}
+
 template <class Fold, class T>
 void fold_by_key(Fold fold, T* y, const T* src, std::span<const int64_t> key, int64_t rows,
                  int64_t width) {
   constexpr bool kHalf = is_half(dtype_of<T>);
   if constexpr (!kHalf) {
     // If there are few elements per row, grouping costs more than it saves.
-    for (size_t i = 0; width < 16 && i < key.size(); ++i) {
-      T* sum = y + key[i] * width;
-      for (int64_t j = 0; j < width; ++j) sum[j] = fold(sum[j], *src++);
-    }
-    if (width < 16) return;
+    if (width == 1) return fold_run(fold, y, src, key, std::integral_constant<int64_t, 1>());
+    if (width < 16) return fold_run(fold, y, src, key, width);
   }
   const Groups groups = group_positions(key, rows);
   using Sum = std::conditional_t<kHalf, float, T>;
@@ -202,13 +209,22 @@ void add_run(T* sums, const T* src, std::span<const int64_t> key, int64_t width)
 }
 
 // Copies rows in the order of the positions. On the CPU no key is out of range.
-void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key, int64_t width) {
-  const size_t bytes = size_t(width) * y.element_size();
+template <class Bytes>
+void put_bytes(const Tensor& y, const Tensor& src, std::span<const int64_t> key, Bytes bytes) {
   char* to = pointer<char>(y);
   const char* from = pointer<const char>(src);
-  for (size_t i = 0; i < key.size(); ++i) {
-    std::memcpy(to + size_t(key[i]) * bytes, from + i * bytes, bytes);
+  for (const int64_t number : key) {
+    std::memcpy(to + number * bytes, from, size_t(bytes));
+    from += bytes;
   }
+}
+
+// Calls f with the bytes of a slice, as a constant if an element of an integer type has as many.
+template <class F> void with_bytes(int64_t bytes, F f) {
+  if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return f(bytes);
+  visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) {
+    f(std::integral_constant<int64_t, sizeof(Word)>());
+  });
 }
 
 }  // namespace
@@ -220,11 +236,8 @@ void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t widt
 void take_slices(const Tensor& y, const Tensor& x, const Tensor& key, int64_t outer,
                  int64_t width) {
   const std::span<const int64_t> at = elements<int64_t>(key);
-  const int64_t bytes = width * int64_t(x.element_size());
-  if (bytes > 8 || !std::has_single_bit(uint64_t(bytes))) return take_bytes(y, x, at, outer, bytes);
-  visit_size(size_t(bytes), [&]<class Word>(TypeTag<Word>) {
-    take_bytes(y, x, at, outer, std::integral_constant<int64_t, sizeof(Word)>());
-  });
+  with_bytes(width * int64_t(x.element_size()),
+             [&](auto bytes) { take_bytes(y, x, at, outer, bytes); });
 }
 
 void add_slices(const Tensor& y, const Tensor& src, const Tensor& key, int64_t outer,
@@ -240,11 +253,29 @@ void add_slices(const Tensor& y, const Tensor& src, const Tensor& key, int64_t o
 }
 
 void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, const Tensor& src) {
-  if (op == RowOp::kPut) return put_bytes(y, src, elements<int64_t>(key), width);
+  if (op == RowOp::kPut) {
+    return with_bytes(width * int64_t(y.element_size()),
+                      [&](auto bytes) { put_bytes(y, src, elements<int64_t>(key), bytes); });
+  }
   const int64_t rows = y.numel() / width;
   with_fold(op, y.dtype(), [&]<class T>(auto fold, TypeTag<T>) {
     fold_by_key(fold, pointer<T>(y), pointer<const T>(src), elements<int64_t>(key), rows, width);
   });
+}
+
+// Returns a number that is negative if one of x is below `lowest` or above `most`.
+TAPER_CLONES static int64_t sign_of_range(const int64_t* x, int64_t n, int64_t lowest,
+                                          int64_t most) {
+  uint64_t signs = 0;
+#pragma omp simd reduction(| : signs)
+  for (int64_t i = 0; i < n; ++i) {
+    signs |= (uint64_t(x[i]) - uint64_t(lowest)) | (uint64_t(most) - uint64_t(x[i]));
+  }
+  return int64_t(signs);
+}
+
+bool are_within(const int64_t* x, int64_t n, int64_t lowest, int64_t bound) {
+  return sign_of_range(x, n, lowest, bound - 1) >= 0;
 }
 
 Tensor nonzero(const Tensor& mask) {
