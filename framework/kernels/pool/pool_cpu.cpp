@@ -164,6 +164,19 @@ TAPER_CLONES void add_pixels(T* row, const T* part, const int64_t* from, int64_t
     }
   }
 }
+// Divides all channels of each pixel by factor * divisors[pixel].
+template <class T>
+TAPER_CLONES void divide_pixels(T* row, T factor, const T* divisors, int64_t n, int64_t channels) {
+  for (int64_t i = 0; i < n; ++i, row += channels) {
+    const T divisor = factor * divisors[i];
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) row[c] /= divisor;
+  }
+}
+template <class T> TAPER_CLONES void divide(T* row, T factor, const T* divisors, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) row[i] /= factor * divisors[i];
+}
 template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
@@ -212,8 +225,11 @@ template <class T> struct ResampleRows {
         number[slot] = from;
         add_scaled(sum, part, row, row_size);
       }
-      for (int64_t i = 0; divides && i < row_size; ++i) {
-        sum[i] /= h.divisors[r] * w.divisors[pixels ? i : i / y.sizes.c];
+      if (!divides) continue;
+      if (pixels) {
+        divide(sum, h.divisors[r], w.divisors.data(), row_size);
+      } else {
+        divide_pixels(sum, h.divisors[r], w.divisors.data(), w.n, y.sizes.c);
       }
     }
   }
