@@ -1,9 +1,10 @@
 // Parses JSON into the same tree as YAML, so that one schema serves both formats. Reads numbers,
-// strings, arrays and maps from the tree by their C++ types.
+// strings, arrays and maps from the tree by their C++ types. json_writer.h writes them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/config/json_writer.h"
 #include "apps/runner/config/schema.h"
 #include "apps/runner/config/yaml.h"
 #include "framework/io/input_file.h"
@@ -72,17 +74,18 @@ template <class T> void take(const Node& node, std::map<std::string, T>& out, Pr
 
 // Returns a field of that type for a schema.
 template <class T> Custom value_in(T& out) {
-  return {[&out](const Node& node) {
+  const auto read_value = [&out](const Node& node) {
     Problems problems;
     take(node, out, problems);
     return problems;
-  }};
+  };
+  return {read_value, [&out] { return json_text(out); }};
 }
 
 // Returns a field for a list of parts. `describe` returns the schema of a part.
 template <class Part>
 Custom list_in(std::vector<Part>& parts, Schema (*describe)(std::type_identity_t<Part>&)) {
-  return {[&parts, describe](const Node& node) {
+  const auto read_parts = [&parts, describe](const Node& node) {
     Problems problems;
     if (!expect(node.kind == Node::Kind::kSequence, node, "a list", problems)) return problems;
     parts.clear();
@@ -91,7 +94,25 @@ Custom list_in(std::vector<Part>& parts, Schema (*describe)(std::type_identity_t
       problems.insert(problems.end(), of_part.begin(), of_part.end());
     }
     return problems;
-  }};
+  };
+  const auto write_parts = [&parts, describe] {
+    std::string out = "[";
+    for (Part& part : parts) out += (out.size() > 1 ? "," : "") + json_text(describe(part));
+    return out + "]";
+  };
+  return {read_parts, write_parts};
+}
+
+// Returns a field for an optional part. Unlike optional_section(), it does not accept `true`.
+template <class Part>
+Custom part_in(std::optional<Part>& part, Schema (*describe)(std::type_identity_t<Part>&)) {
+  const auto read_part = [&part, describe](const Node& node) {
+    Part found;
+    Problems problems = read(describe(found), node).problems;
+    if (problems.empty()) part = std::move(found);
+    return problems;
+  };
+  return {read_part, [&part, describe] { return part ? json_text(describe(*part)) : ""; }};
 }
 
 }  // namespace taper::v0::runner

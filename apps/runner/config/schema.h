@@ -172,9 +172,11 @@ struct WordMap {
 };
 
 // A member that none of the other targets describes. `read` sets it from a node of the tree and
-// returns the problems.
+// returns the problems. `write` returns it as JSON, empty if it has no value; only files that are
+// written as JSON need it.
 struct Custom {
   std::function<std::vector<Problem>(const Node&)> read;
+  std::function<std::string()> write{};
 };
 
 using Target = std::variant<Value, Section, TypedSection, TypedSectionList, WordMap, Custom>;
@@ -205,6 +207,8 @@ struct Field {
   // If true, an optional value that is not given is written as null. This is necessary if the
   // default is a value, because reading the text would otherwise restore the default.
   bool writes_null = false;
+  // If true, JSON omits the field while it is empty, false or 0.
+  bool omits_empty = false;
 
   Field& required() { return is_required = true, *this; }
   // For a typed section: states that the section's `path` may imply its type.
@@ -227,6 +231,7 @@ struct Field {
     return *this;
   }
   Field& written_as_null() { return writes_null = true, *this; }
+  Field& omitted_when_empty() { return omits_empty = true, *this; }
 };
 
 // A rule across fields, checked after all fields were read without problems. The message is

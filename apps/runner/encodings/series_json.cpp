@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "apps/runner/config/json_reader.h"
 
 namespace taper::v0::runner {
@@ -13,7 +11,6 @@ using data::KnownColumn;
 using data::SeriesEncoding;
 using data::SeriesScale;
 using data::TimeStep;
-using nlohmann::json;
 
 namespace {
 
@@ -51,7 +48,9 @@ Schema describe(SeriesScale& s) {
   return out;
 }
 
-Schema describe(SeriesEncoding& e) {
+}  // namespace
+
+Schema series_schema(SeriesEncoding& e) {
   Schema out;
   out("delimiter", e.delimiter, "of cells").required();
   out("decimal", e.decimal, {".", ","}, "separator").required();
@@ -71,54 +70,6 @@ Schema describe(SeriesEncoding& e) {
   out.field("known", list_in(e.known, describe), "columns").required();
   out.field("scales", list_in(e.scales, describe), "of each series").required();
   return out;
-}
-
-json json_of(const TimeStep& s) {
-  return {{"unit", s.unit.word()},
-          {"length", s.length},
-          {"is_at_month_end", s.is_at_month_end},
-          {"are_dates", s.are_dates}};
-}
-json json_of(const KnownColumn& k) {
-  return {{"name", k.name}, {"words", k.words}, {"mean", k.mean}, {"std", k.std}};
-}
-json json_of(const SeriesScale& s) {
-  return {{"name", s.name}, {"mean", s.mean}, {"std", s.std}, {"naive", s.naive}};
-}
-template <class Part> json json_of(const std::vector<Part>& parts) {
-  json out = json::array();
-  for (const Part& part : parts) out.push_back(json_of(part));
-  return out;
-}
-
-}  // namespace
-
-std::string to_json(const SeriesEncoding& e) {
-  return json{{"delimiter", e.delimiter},
-              {"decimal", e.decimal},
-              {"encoding", e.encoding},
-              {"skip", e.skip},
-              {"time", e.time},
-              {"target", e.target},
-              {"series", e.series},
-              {"date_form", kDateForms[size_t(e.date_form)]},
-              {"date_order", e.date_order.word()},
-              {"step", json_of(e.step)},
-              {"gaps", e.gaps.word()},
-              {"past", e.past},
-              {"horizon", e.horizon},
-              {"season", e.season},
-              {"uses_calendar", e.uses_calendar},
-              {"known", json_of(e.known)},
-              {"scales", json_of(e.scales)}}
-      .dump();
-}
-
-std::vector<Problem> read_series_encoding(const Node& node, std::optional<SeriesEncoding>& out) {
-  SeriesEncoding encoding;
-  std::vector<Problem> problems = read(describe(encoding), node).problems;
-  if (problems.empty()) out = std::move(encoding);
-  return problems;
 }
 
 }  // namespace taper::v0::runner

@@ -3,36 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "apps/runner/config/json_reader.h"
-
-namespace taper::v0::data {
-
-NLOHMANN_JSON_SERIALIZE_ENUM(ColumnKind, {{ColumnKind::kNumber, "number"},
-                                          {ColumnKind::kCategory, "category"},
-                                          {ColumnKind::kDate, "date"},
-                                          {ColumnKind::kText, "text"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(DateForm, {{DateForm::kText, "text"},
-                                        {DateForm::kDigits, "digits"},
-                                        {DateForm::kSeconds, "seconds"},
-                                        {DateForm::kMilliseconds, "milliseconds"}})
-void to_json(nlohmann::json& to, DateOrder order) { to = order.word(); }
-void from_json(const nlohmann::json& from, DateOrder& order) { order = from.get<std::string>(); }
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MissingCells, words, numbers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FeatureColumn, name, kind, missing, date_form, date_order,
-                                   first_date, fill, has_gap_feature, mean, std, words)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TargetColumn, name, missing, classes, is_log, mean, std)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableEncoding, delimiter, decimal, encoding, skip, has_header,
-                                   column_names, features, text, targets, keep, weight,
-                                   refuses_unknown)
-
-void to_json(nlohmann::json& to, ImageFit fit) { to = fit.word(); }
-void from_json(const nlohmann::json& from, ImageFit& fit) { fit = from.get<std::string>(); }
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageEncoding, channels, height, width, fit, mean, std,
-                                   path_column, suffix, targets)
-
-}  // namespace taper::v0::data
 
 namespace taper::v0::runner {
 
@@ -92,7 +63,9 @@ Schema describe(TargetColumn& t) {
   return out;
 }
 
-Schema describe(TableEncoding& e) {
+}  // namespace
+
+Schema table_schema(TableEncoding& e) {
   constexpr Range kLines{0, 1'000'000};
   Schema out;
   out("delimiter", e.delimiter, "of cells").required();
@@ -102,7 +75,7 @@ Schema describe(TableEncoding& e) {
   out("has_header", e.has_header, "of the training file").required();
   out.field("column_names", value_in(e.column_names), "of the training file").required();
   out.field("features", list_in(e.features, describe), "columns of features").required();
-  out("text", e.text, "column of texts whose tokens are the inputs");
+  out("text", e.text, "column of texts whose tokens are the inputs").omitted_when_empty();
   out.field("targets", list_in(e.targets, describe), "columns of targets").required();
   out.field("keep", value_in(e.keep), "columns that predictions repeat").required();
   out("weight", e.weight, "column of the rows' weights");
@@ -113,7 +86,7 @@ Schema describe(TableEncoding& e) {
   return out;
 }
 
-Schema describe(ImageEncoding& e) {
+Schema image_schema(ImageEncoding& e) {
   constexpr Range kSide{1, 1 << 14};
   Schema out;
   out("channels", e.channels, {1, 3}, "1 or 3").required();
@@ -135,30 +108,6 @@ Schema describe(ImageEncoding& e) {
            std::ranges::all_of(e.std, [](double x) { return x > 0; });
   });
   return out;
-}
-
-}  // namespace
-
-std::string to_json(const ImageEncoding& encoding) { return nlohmann::json(encoding).dump(); }
-
-std::vector<Problem> read_image_encoding(const Node& node, std::optional<ImageEncoding>& out) {
-  ImageEncoding encoding;
-  std::vector<Problem> problems = read(describe(encoding), node).problems;
-  if (problems.empty()) out = std::move(encoding);
-  return problems;
-}
-
-std::string to_json(const TableEncoding& encoding) {
-  nlohmann::json out = encoding;
-  if (encoding.text.empty()) out.erase("text");
-  return out.dump();
-}
-
-std::vector<Problem> read_table_encoding(const Node& node, std::optional<TableEncoding>& out) {
-  TableEncoding encoding;
-  std::vector<Problem> problems = read(describe(encoding), node).problems;
-  if (problems.empty()) out = std::move(encoding);
-  return problems;
 }
 
 }  // namespace taper::v0::runner

@@ -17,27 +17,6 @@
 #include "data/tables/csv.h"
 #include "data/tables/table_targets.h"
 
-namespace taper::v0 {
-
-// Options of tables are saved as numbers.
-template <class Values> void to_json(nlohmann::json& to, TextEnum<Values> x) { to = x.index(); }
-template <class Values> void from_json(const nlohmann::json& from, TextEnum<Values>& x) {
-  x = typename Values::Value(from.get<size_t>());
-}
-
-}  // namespace taper::v0
-
-namespace taper::v0::data {
-
-void to_json(nlohmann::json& to, Task task) { to = task.word(); }
-void from_json(const nlohmann::json& from, Task& task) { task = from.get<std::string>(); }
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standardizer, fill, mean, std)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvFormat, label, header, delimiter, task, missing, categories)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CsvEncoding, options, has_header, feature_names, categories,
-                                   label_name, label_column, columns, width, classes, scale)
-
-}  // namespace taper::v0::data
-
 namespace taper::v0::runner {
 
 using data::CsvEncoding;
@@ -140,8 +119,22 @@ struct Draft {
   }
 };
 
+std::string json_of(const Tokenizer& tokenizer) {
+  const Tokenizer::Parts& parts = tokenizer.parts();
+  json out = {{"type", parts.kind.word()}};
+  using enum Tokenizer::TokenKindValues::Value;
+  if (parts.kind == kSentencepiece) {
+    out["model"] = to_base64(parts.model);
+  } else if (parts.kind != kBytes) {
+    out["tokens"] = parts.tokens;
+  }
+  if (!parts.merges.empty()) out["merges"] = parts.merges;
+  if (!parts.special.empty()) out["special"] = parts.special;
+  return out.dump();
+}
+
 Custom tokenizer_in(Draft& d) {
-  return {[&d](const Node& node) {
+  const auto read_tokenizer = [&d](const Node& node) {
     Tokenizer::Parts parts;
     Schema schema;
     schema("type", parts.kind, "kind of tokens").required();
@@ -159,21 +152,8 @@ Custom tokenizer_in(Draft& d) {
       problems.push_back({node.key_place, error.what()});
     }
     return problems;
-  }};
-}
-
-json json_of(const Tokenizer& tokenizer) {
-  const Tokenizer::Parts& parts = tokenizer.parts();
-  json out = {{"type", parts.kind.word()}};
-  using enum Tokenizer::TokenKindValues::Value;
-  if (parts.kind == kSentencepiece) {
-    out["model"] = to_base64(parts.model);
-  } else if (parts.kind != kBytes) {
-    out["tokens"] = parts.tokens;
-  }
-  if (!parts.merges.empty()) out["merges"] = parts.merges;
-  if (!parts.special.empty()) out["special"] = parts.special;
-  return out;
+  };
+  return {read_tokenizer, [&d] { return d.tokenizer ? json_of(*d.tokenizer) : ""; }};
 }
 
 // Returns whether the scale, if given, has one number for each element of a sample. Only arrays may
@@ -247,18 +227,12 @@ Schema describe(Draft& d) {
   out.field("class_names", value_in(i.class_names), "names").required();
   out("target_mean", i.target_mean, "of regression").required();
   out("target_std", i.target_std, kPositive, "of regression").required();
-  out("target_is_log", i.target_is_log, "of regression");
+  out("target_is_log", i.target_is_log, "of regression").omitted_when_empty();
   out("lines", i.lines, "of text").required();
   out.field("table", optional_section(d.table, describe), "of a CSV file");
-  out.field("columns",
-            Custom{[&d](const Node& node) { return read_table_encoding(node, d.columns); }},
-            "of a table");
-  out.field("series",
-            Custom{[&d](const Node& node) { return read_series_encoding(node, d.series); }},
-            "of series");
-  out.field("images",
-            Custom{[&d](const Node& node) { return read_image_encoding(node, d.images); }},
-            "of image files");
+  out.field("columns", part_in(d.columns, table_schema), "of a table");
+  out.field("series", part_in(d.series, series_schema), "of series");
+  out.field("images", part_in(d.images, image_schema), "of image files");
   out.field("scale", optional_section(d.scale, describe), "of arrays");
   out.field("tokenizer", tokenizer_in(d), "of text");
   out("input_shape", "does not match the task, table, scale or tokenizer",
@@ -268,25 +242,26 @@ Schema describe(Draft& d) {
   return out;
 }
 
+template <class T> std::optional<T> copy_of(const std::shared_ptr<const T>& part) {
+  return part ? std::optional(*part) : std::nullopt;
+}
+
+Draft draft_of(const DataInfo& info) {
+  return {.info = info,
+          .input_shape = {info.input_shape.begin(), info.input_shape.end()},
+          .table = copy_of(info.table),
+          .scale = copy_of(info.scale),
+          .tokenizer = copy_of(info.tokenizer),
+          .columns = copy_of(info.columns),
+          .series = copy_of(info.series),
+          .images = copy_of(info.images)};
+}
+
 }  // namespace
 
 std::string to_json(const DataInfo& info) try {
-  json out = {
-      {"task", info.task},
-      {"input_shape", std::vector<int64_t>(info.input_shape.begin(), info.input_shape.end())},
-      {"outputs", info.outputs},
-      {"class_names", info.class_names},
-      {"target_mean", info.target_mean},
-      {"target_std", info.target_std},
-      {"lines", info.lines}};
-  if (info.target_is_log) out["target_is_log"] = true;
-  if (info.table) out["table"] = *info.table;
-  if (info.columns) out["columns"] = json::parse(to_json(*info.columns));
-  if (info.series) out["series"] = json::parse(to_json(*info.series));
-  if (info.images) out["images"] = json::parse(to_json(*info.images));
-  if (info.scale) out["scale"] = *info.scale;
-  if (info.tokenizer) out["tokenizer"] = json_of(*info.tokenizer);
-  return out.dump();
+  Draft draft = draft_of(info);
+  return json_text(describe(draft));
 } catch (const json::type_error&) {
   throw InputError("the data have a name or category that is not UTF-8");
 }
