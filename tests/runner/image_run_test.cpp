@@ -276,6 +276,15 @@ TEST_F(ImageRun, OldKeysMeanWhatTheyMeant) {
   RunConfig now = load_config(at_ / "new.yaml", {});
   now.name = old.name;
   EXPECT_EQ(to_yaml(old), to_yaml(now));
+  // The same config as an earlier version saved it in a run or a recording.
+  const std::string saved = concat_to_string(
+      "name: ", old.name, "\nseed: 7\ndata:\n  type: images\n  root: \"", root,
+      "\"\n  test_fraction: 0.25\n  size: 8\n  grey: false\n  workers: 0\n  on_device: auto\n"
+      "model:\n  type: cnn\noptimizer:\n  type: adamw\nschedule:\n  type: constant\n"
+      "train:\n  epochs: 1\n  batch_size: 128\n");
+  said.clear();
+  EXPECT_EQ(with_defaults(saved), to_yaml(old));
+  EXPECT_TRUE(said.empty()) << said[0];
   // The parts are those of random_split() with the seed of the run.
   const data::Splits parts = source_of(old.data)->load(0);
   EXPECT_EQ(parts.test->size(), 60);
