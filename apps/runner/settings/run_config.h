@@ -355,8 +355,8 @@ Schema describe(RunConfig& config);
 // again.
 std::string to_yaml(const RunConfig& config);
 
-// Completes a text that to_yaml() of an earlier version wrote: replaces names that keys had then, and
-// adds the keys that this version has in addition, with their default values. Returns the text
+// Completes a text that to_yaml() of an earlier version wrote: replaces names that keys had then,
+// and adds the keys that this version has in addition, with their default values. Returns the text
 // unchanged if it is not a config of this program.
 std::string with_defaults(const std::string& yaml);
 
