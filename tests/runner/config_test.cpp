@@ -504,6 +504,10 @@ TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
       "    - conv_transpose3d: {out_channels: 8, kernel_size: 2, stride: [1, 2, 2]}\n"
       "    - max_pool2d: 2\n"
       "    - avg_pool2d: [2, 1]\n"
+      "    - max_pool3d: {kernel_size: [1, 2, 2], stride: 2}\n"
+      "    - upsample: {size: 8}\n"
+      "    - upsample: {size: [4, 8]}\n"
+      "    - upsample: {size: [4, 8, 2], mode: trilinear}\n"
       "    - gelu: tanh\n"
       "    - lstm: {hidden_size: 4, last_step: true}\n"
       "optimizer: {type: rmsprop, alpha: 0.9, no_decay: true}\n"
@@ -518,6 +522,10 @@ TEST_F(ConfigTest, OptionalAndPairedValuesArrive) {
           "    - conv_transpose3d: {out_channels: 8, kernel_size: 2, stride: [1, 2, 2], ",
           "    - max_pool2d: {kernel_size: 2, padding: 0, ",
           "    - avg_pool2d: {kernel_size: [2, 1], padding: 0, ",
+          "    - max_pool3d: {kernel_size: [1, 2, 2], stride: 2, padding: 0, ",
+          "    - upsample: {size: 8, mode: nearest}\n",
+          "    - upsample: {size: [4, 8], mode: nearest}\n",
+          "    - upsample: {size: [4, 8, 2], mode: trilinear}\n",
           "    - gelu: {approximate: tanh}\n", ", last_step: true}\n"});
   EXPECT_TRUE(c.optimizer.no_decay);
   EXPECT_EQ(c.schedule.warmup, 5);

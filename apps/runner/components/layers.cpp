@@ -102,25 +102,36 @@ template <class M> ModulePtr padded(Pair sides) {
   return std::make_unique<M>(std::vector<int64_t>{sides.w, sides.w, sides.h, sides.h});
 }
 using Sides = Option<"padding", Pair, kWidthOrNone, "rows and columns added on each side">;
+template <class M> ModulePtr padded3d(const Triple& sides) {
+  const auto& [d, h, w] = sides;
+  return std::make_unique<M>(std::vector<int64_t>{w, w, h, h, d, d});
+}
+using Sides3d =
+    Option<"padding", Triple, kWidthOrNone, "slabs, rows and columns added on each side">;
 
 // A size from a config. It converts to the type that the constructor of M takes; for a
 // one-dimensional layer, that is the width.
-struct Size {
-  Pair both;
-  operator Pair() const { return both; }
-  operator int64_t() const { return both.w; }
-  operator OutputSize() const { return both; }
+template <class Sizes> struct SizeOf {
+  Sizes all;
+  operator Sizes() const { return all; }
+  operator int64_t() const { return all.w; }
+  operator OutputSize() const { return Pair(all.h, all.w); }
+  operator OutputSize3d() const { return Triple(all.d, all.h, all.w); }
 };
-template <class M, class Options> ModulePtr pool(Pair kernel_size, const Options& options) {
-  return std::make_unique<M>(Size{kernel_size}, options);
+template <class M, class Sizes = typename M::Sizes>
+ModulePtr pool(const Sizes& kernel_size, const typename M::Options& options) {
+  return std::make_unique<M>(SizeOf<Sizes>{kernel_size}, options);
 }
-template <class M, class Options>
-using Pool = InlineFactory<pool<M, Options>, KernelSize, AllOf<Options>>;
+template <class M>
+using Pool =
+    InlineFactory<pool<M>, Option<"kernel_size", typename M::Sizes, kWidth, "size of the window">,
+                  AllOf<typename M::Options>>;
 
-template <class M> ModulePtr adaptive_pool(Pair output_size) {
-  return std::make_unique<M>(Size{output_size});
+template <class M, class Sizes = Pair> ModulePtr adaptive_pool(const Sizes& output_size) {
+  return std::make_unique<M>(SizeOf<Sizes>{output_size});
 }
 using OutSize = Option<"output_size", Pair, kWidth, "height and width of the output">;
+using OutSize3d = Option<"output_size", Triple, kWidth, "depth, height and width of the output">;
 
 using Eps = Option<"eps", std::optional<double>, kPositive,
                    "added to the variance; default: 1e-5, for rms_norm the dtype's epsilon">;
@@ -286,30 +297,41 @@ constexpr Layers::Entry kLayers[] = {
     {"reflection_pad2d", made<padded<ReflectionPad2d>, Sides>},
     {"replication_pad2d", made<padded<ReplicationPad2d>, Sides>},
     {"circular_pad2d", made<padded<CircularPad2d>, Sides>},
+    {"zero_pad3d", made<padded3d<ZeroPad3d>, Sides3d>},
+    {"reflection_pad3d", made<padded3d<ReflectionPad3d>, Sides3d>},
+    {"replication_pad3d", made<padded3d<ReplicationPad3d>, Sides3d>},
+    {"circular_pad3d", made<padded3d<CircularPad3d>, Sides3d>},
     {"unfold", made<New<Unfold>{}, KernelSize, AllOf<UnfoldOptions>>},
     {"fold", made<New<Fold>{}, OutSize, KernelSize, AllOf<UnfoldOptions>>},
     {"pixel_shuffle", layer<Plain<PixelShuffle>>},
     {"pixel_unshuffle", layer<Plain<PixelUnshuffle>>},
-    {"max_pool1d", layer<Pool<MaxPool1d, MaxPoolOptions>>},
-    {"max_pool2d", layer<Pool<MaxPool2d, MaxPoolOptions>>},
-    {"avg_pool1d", layer<Pool<AvgPool1d, AvgPoolOptions>>},
-    {"avg_pool2d", layer<Pool<AvgPool2d, AvgPoolOptions>>},
+    {"max_pool1d", layer<Pool<MaxPool1d>>},
+    {"max_pool2d", layer<Pool<MaxPool2d>>},
+    {"max_pool3d", layer<Pool<MaxPool3d>>},
+    {"avg_pool1d", layer<Pool<AvgPool1d>>},
+    {"avg_pool2d", layer<Pool<AvgPool2d>>},
+    {"avg_pool3d", layer<Pool<AvgPool3d>>},
     {"adaptive_avg_pool1d", made<adaptive_pool<AdaptiveAvgPool1d>, OutSize>},
     {"adaptive_avg_pool2d", made<adaptive_pool<AdaptiveAvgPool2d>, OutSize>},
+    {"adaptive_avg_pool3d", made<adaptive_pool<AdaptiveAvgPool3d, Triple>, OutSize3d>},
     {"adaptive_max_pool1d", made<adaptive_pool<AdaptiveMaxPool1d>, OutSize>},
     {"adaptive_max_pool2d", made<adaptive_pool<AdaptiveMaxPool2d>, OutSize>},
+    {"adaptive_max_pool3d", made<adaptive_pool<AdaptiveMaxPool3d, Triple>, OutSize3d>},
     {"batch_norm1d", layer<BatchNormOf<BatchNorm1d>>},
     {"batch_norm2d", layer<BatchNormOf<BatchNorm2d>>},
+    {"batch_norm3d", layer<BatchNormOf<BatchNorm3d>>},
     {"group_norm",
      made<group_norm, Option<"num_groups", int64_t, kWidth, "number of groups of channels">, Eps,
           Affine>},
     {"instance_norm1d", made<instance_norm<InstanceNorm1d>, AllOf<InstanceNormOptions>>},
     {"instance_norm2d", made<instance_norm<InstanceNorm2d>, AllOf<InstanceNormOptions>>},
+    {"instance_norm3d", made<instance_norm<InstanceNorm3d>, AllOf<InstanceNormOptions>>},
     {"layer_norm", made<layer_norm, NormalizedShape, Eps,
                         Option<"elementwise_affine", bool, kAny, "learn a weight", true>, Bias>},
     {"rms_norm", made<rms_norm, NormalizedShape, AllOf<RMSNormOptions>>},
     {"dropout", layer<Plain<Dropout>>},
     {"dropout2d", layer<Plain<Dropout2d>>},
+    {"dropout3d", layer<Plain<Dropout3d>>},
     {"flatten", layer<Plain<Flatten>>},
     {"unflatten",
      made<unflatten_to,
