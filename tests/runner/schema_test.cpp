@@ -183,7 +183,7 @@ TEST(Schema, EveryLayerHasTheFormsThatTheReaderTakes) {
   };
   const Json model = Json::parse(json_schema())["else"]["properties"]["model"];
   const Json entries = model["anyOf"][0]["oneOf"][1]["properties"]["layers"]["items"]["oneOf"];
-  ASSERT_EQ(entries.size(), 67u);  // one for names without options, then one for each layer
+  ASSERT_EQ(entries.size(), 78u);  // one for names without options, then one for each layer
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::string name = entries[i]["required"][0];
     // needs exactly one of two keys, a rule that the JSON Schema does not express
