@@ -137,6 +137,10 @@ Tensor gather(const Tensor& x, IntArg dim, const Tensor& index) {
   const int beyond = dim_beyond(index, x, d);
   require(beyond < 0, "Size does not match at dimension ", beyond, " expected index ",
           index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d);
+  const bool has_dims = x.dim() > 0 && index.dim() > 0;
+  if (x.is_cpu() && has_dims && !needs_grad({x})) {  // nothing needs the element numbers
+    return traced("gather", kernels::gather({"gather"}, x, index, d), {x, index}, Shape{d});
+  }
   const Rows rows = element_rows("gather", x.shape(), d, index);
   return traced("gather", take_rows("GatherBackward0", x, rows, index.shape()), {x, index},
                 Shape{d});

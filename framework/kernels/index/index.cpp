@@ -34,6 +34,14 @@ Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape
   return key;
 }
 
+Tensor gather(const IndexRules& rules, const Tensor& x, const Tensor& index, int dim) {
+  Tensor y = Tensor::make(index.shape(), x.dtype(), x.device());
+  if (y.numel() == 0) return y;
+  const Tensor at = packed(index, kInt64);
+  if (!cpu::gather(y, dense(x), at, dim)) check_on_host(rules, at, x.size(dim), dim);
+  return y;
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape) {
   Tensor y = Tensor::make(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;

@@ -32,6 +32,9 @@ enum class RowOp : uint8_t { kPut, kSum, kProd, kAmax, kAmin };
 // call.
 Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape, int dim);
 
+// Returns the elements of x at row_keys(rules, index, x.shape(), dim), as a dense tensor of the
+// index's shape. Neither is a single number. CPU only.
+Tensor gather(const IndexRules& rules, const Tensor& x, const Tensor& index, int dim);
 // Returns the rows of x at the keys as a dense tensor of `shape`. A key of -1 gives zeros.
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape);
 // Returns the slices of x, dense as [outer, n, width], at the numbers key [count] of its middle
@@ -84,6 +87,8 @@ template <class Backend> struct IndexKernels {
 };
 
 namespace cpu {
+// Returns whether all indices are in range. Otherwise y is undefined.
+bool gather(const Tensor& y, const Tensor& x, const Tensor& index, int dim);
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width);
 // y is [outer, count, width] and x is [outer, n, width].
 void take_slices(const Tensor& y, const Tensor& x, const Tensor& key, int64_t outer, int64_t width);

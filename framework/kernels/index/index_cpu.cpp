@@ -3,6 +3,7 @@
 #include "framework/kernels/index/index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -19,6 +20,16 @@
 
 namespace taper::v0::kernels {
 
+// Returns the position of row r of an index (all elements that differ only in its last dimension)
+// in a tensor with these strides, without `dim`.
+static int64_t row_start(int64_t r, const Tensor& index, const Shape& strides, int dim) {
+  int64_t first = 0;
+  for (int d = index.dim() - 2; d >= 0; r /= index.size(d--)) {
+    if (d != dim) first += r % index.size(d) * strides[d];
+  }
+  return first;
+}
+
 // Processes one row of the index at a time. check_on_host() must have checked all indices.
 template <>
 void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor& key,
@@ -28,10 +39,7 @@ void IndexKernels<cpu::Backend>::row_keys(const IndexRules& rules, const Tensor&
   const int64_t n = index.size(last), stride = strides[dim], step = dim == last ? 0 : 1;
   const int64_t wrapped = rules.wrap ? shape[dim] : 0;
   host::parallel_each(key.numel() / n, 4 * n, [&](int64_t r) {
-    int64_t first = 0;  // the row's position without dim, as a number of elements
-    for (int64_t d = last - 1, rest = r; d >= 0; rest /= index.size(d--)) {
-      if (d != dim) first += rest % index.size(d) * strides[int(d)];
-    }
+    const int64_t first = row_start(r, index, strides, dim);
     const int64_t* at = pointer<const int64_t>(index) + r * n;
     int64_t* row = pointer<int64_t>(key) + r * n;
     cpu::vector_for(n, [=](int64_t i) {
@@ -227,7 +235,37 @@ template <class F> void with_bytes(int64_t bytes, F f) {
   });
 }
 
+// Copies element i of the row at[i], for rows that are `stride` elements apart.
+template <class Bytes>
+void take_from_rows(char* to, const char* from, const int64_t* at, int64_t n, int64_t stride,
+                    Bytes bytes) {
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * bytes, from + (i + at[i] * stride) * bytes, size_t(bytes));
+  }
+}
+
 }  // namespace
+
+bool gather(const Tensor& y, const Tensor& x, const Tensor& index, int dim) {
+  const Shape strides = contiguous_strides(x.shape());
+  const int64_t n = index.size(-1);
+  const bool is_last = dim == index.dim() - 1;
+  std::atomic<bool> are_valid = true;
+  with_bytes(int64_t(x.element_size()), [&](auto bytes) {
+    host::parallel_each(index.numel() / n, 2 * n, [&](int64_t r) {
+      const int64_t* at = pointer<const int64_t>(index) + r * n;
+      if (!are_within(at, n, 0, x.size(dim))) {
+        are_valid.store(false, std::memory_order_relaxed);
+        return;
+      }
+      const char* from = pointer<const char>(x) + row_start(r, index, strides, dim) * bytes;
+      char* to = pointer<char>(y) + r * n * bytes;
+      if (is_last) return take_run(to, from, at, n, bytes);
+      take_from_rows(to, from, at, n, strides[dim], bytes);
+    });
+  });
+  return are_valid;
+}
 
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width) {
   take_slices(y, x, key, 1, width);
