@@ -26,19 +26,43 @@ TAPER_CLONES void join(T* best, I* where, const T* x, Step step, I at, I at_step
 
 using One = std::integral_constant<int64_t, 1>;
 
-int64_t count_of(const Taps& t) { return larger(0, (t.end - t.begin + t.step - 1) / t.step); }
-
 // Returns at least the number of inputs that a window has.
 int64_t most_inputs(const Axes& axes) {
   return smaller(axes.d.kernel, axes.d.in) * smaller(axes.h.kernel, axes.h.in) *
          smaller(axes.w.kernel, axes.w.in);
 }
 
+// Counts through the elements of a window whose slab and row are inside the input. Divisions would
+// take as long as the maxima of a short row.
+struct WindowTaps {
+  struct {
+    int64_t slab, row, column;
+  } at;
+  Taps slabs, rows, columns;
+
+  WindowTaps(const Axes& axes, const Place& result)
+      : slabs(taps_of(axes.d, result.d)), rows(taps_of(axes.h, result.h)) {
+    const int64_t left = result.w * axes.w.stride - axes.w.padding;
+    columns = {left, left + axes.w.kernel * axes.w.dilation, axes.w.dilation};
+    at = {slabs.begin, rows.begin, left};
+  }
+  bool exist() const { return at.slab < slabs.end && at.row < rows.end; }
+  void next() {
+    at.column += columns.step;
+    if (at.column < columns.end) return;
+    at.column = columns.begin;
+    at.row += rows.step;
+    if (at.row < rows.end) return;
+    at.row = rows.begin;
+    at.slab += slabs.step;
+  }
+};
+
 template <class T>
 void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const Axes& axes) {
   const Planes<T> y(out);
   const Planes<const T> x(in);
-  const Axis &d = axes.d, &h = axes.h, &w = axes.w;
+  const Axis &h = axes.h, &w = axes.w;
   const bool pixels = !y.channels_last;
   const int64_t n = pixels ? y.sizes.w : y.sizes.c;
   const int64_t step = pixels ? w.stride * x.strides.w : x.strides.c;
@@ -49,12 +73,8 @@ void pool_runs(const Tensor& out, const Tensor& index, const Tensor& in, const A
     T* best = y.data + r * n;
     std::vector<I> where(n, -1);
     std::fill_n(best, n, -std::numeric_limits<T>::infinity());
-    const Taps slabs = taps_of(d, at.d), rows = taps_of(h, at.h);
-    const int64_t of_slab = count_of(rows) * w.kernel, count = count_of(slabs) * of_slab;
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t slab = slabs.begin + k / of_slab * d.dilation;
-      const int64_t row = rows.begin + k % of_slab / w.kernel * h.dilation;
-      const int64_t column = at.w * w.stride - w.padding + k % w.kernel * w.dilation;
+    for (WindowTaps taps(axes, at); taps.exist(); taps.next()) {
+      const auto [slab, row, column] = taps.at;
       // Restrict the run to results whose input is within the row.
       int64_t lo = 0, hi = column < 0 || column >= w.in ? 0 : n;
       if (pixels) {
