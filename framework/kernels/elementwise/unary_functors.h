@@ -1,10 +1,12 @@
 // The table of element-wise functions of one tensor, and their formulas for CPU and GPU. Functors
 // are called with float and double, and those not derived from Floats also with int64_t. Predicates
-// return 1 or 0.
+// return 1 or 0. If a functor has a ForHalf type, the GPU uses that cheaper version for results of
+// half types (half_functors.h).
 #pragma once
 
 #include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/elementwise/broadcast.h"
+#include "framework/kernels/elementwise/half_functors.h"
 
 namespace taper::v0::kernels {
 
@@ -131,10 +133,6 @@ struct Cos : Floats {
   static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
 };
 TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
-// If a functor has a ForHalf type, the GPU uses that cheaper version for results of half types.
-struct SigmoidForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return fast_sigmoid(x); }
-};
 struct Sigmoid : Floats {
   using ForHalf = SigmoidForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
@@ -153,14 +151,6 @@ struct Elu : Floats {
     return x > T(0) ? above : below;
   }
 };
-struct GeluForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
-};
-struct GeluTanhForHalf : Floats {
-  TAPER_HD float operator()(float x) const {
-    return x * gelu_weight(x, 2.3022081985f + 0.10294324f * x * x);
-  }
-};
 struct Gelu : Floats {
   using ForHalf = GeluForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
@@ -171,20 +161,9 @@ struct GeluTanh : Floats {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
-struct SiluForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return x * fast_sigmoid(x); }
-};
 struct Silu : Floats {
   using ForHalf = SiluForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
-};
-struct SoftplusForHalf : Floats {
-  double beta, threshold;
-  TAPER_HD float operator()(float x) const {
-    const float z = x * float(beta);
-    const float bent = fast_log1p(fast_exp2(1.44269504f * z)) * (1 / float(beta));
-    return z > float(threshold) ? x : bent;
-  }
 };
 struct Softplus : Floats {
   using ForHalf = SoftplusForHalf;
@@ -239,15 +218,9 @@ struct Polygamma : LongFloats {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
   }
 };
-struct HardSigmoidForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
-};
 struct HardSigmoid : Floats {
   using ForHalf = HardSigmoidForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return six(x + T(3)) / T(6); }
-};
-struct HardSwishForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return x * six(x + 3) * (1 / 6.0f); }
 };
 struct HardSwish : Floats {
   using ForHalf = HardSwishForHalf;

@@ -1,0 +1,38 @@
+// Cheaper formulas of functions of one tensor, for results of half types on a GPU. Their relative
+// error is below 1e-4, a fourth of the rounding error of float16 and a thirtieth of bfloat16's.
+#pragma once
+
+#include "framework/kernels/common/arithmetic.h"
+
+namespace taper::v0::kernels {
+
+struct SigmoidForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return fast_sigmoid(x); }
+};
+struct GeluForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * fast_normal_cdf(x); }
+};
+struct GeluTanhForHalf : Floats {
+  TAPER_HD float operator()(float x) const {
+    return x * gelu_weight(x, 2.3022081985f + 0.10294324f * x * x);
+  }
+};
+struct SiluForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * fast_sigmoid(x); }
+};
+struct SoftplusForHalf : Floats {
+  double beta, threshold;
+  TAPER_HD float operator()(float x) const {
+    const float z = x * float(beta);
+    const float bent = fast_log1p(fast_exp2(1.44269504f * z)) * (1 / float(beta));
+    return z > float(threshold) ? x : bent;
+  }
+};
+struct HardSigmoidForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
+};
+struct HardSwishForHalf : Floats {
+  TAPER_HD float operator()(float x) const { return x * six(x + 3) * (1 / 6.0f); }
+};
+
+}  // namespace taper::v0::kernels
