@@ -99,6 +99,13 @@ struct Predicates {
   struct Name : Base {                                                               \
     template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
   }
+// Defines a functor with a cheaper version SquareForHalf, which the GPU uses for results of half
+// types.
+#define TAPER_FUNCTOR_WITH_HALF(Name, Base, arguments, ...)                          \
+  struct Name : Base {                                                               \
+    using ForHalf = Name##ForHalf;                                                   \
+    template <class T> TAPER_HD T operator() arguments const { return __VA_ARGS__; } \
+  }
 // Calls f with functor number `op`. The functors must be in the order of the table's rows.
 template <class Row, size_t n, class Op, class F, class... Functors>
 void visit_row(const Row (&)[n], Op op, const F& f, const Functors&... functors) {

@@ -180,10 +180,7 @@ struct Xlogy : Floats {
 struct GluForHalf : Floats {
   TAPER_HD float operator()(float x, float gate) const { return x * fast_sigmoid(gate); }
 };
-struct Glu : Floats {
-  using ForHalf = GluForHalf;
-  template <class T> TAPER_HD T operator()(T x, T gate) const { return x * math::sigmoid(gate); }
-};
+TAPER_FUNCTOR_WITH_HALF(Glu, Floats, (T x, T gate), (x * math::sigmoid(gate)));
 // Compares integers in double.
 struct IsClose : Predicates {
   double rtol, atol;

@@ -133,10 +133,7 @@ struct Cos : Floats {
   static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
 };
 TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
-struct Sigmoid : Floats {
-  using ForHalf = SigmoidForHalf;
-  template <class T> TAPER_HD T operator()(T x) const { return math::sigmoid(x); }
-};
+TAPER_FUNCTOR_WITH_HALF(Sigmoid, Floats, (T x), math::sigmoid(x));
 // NaN stays NaN.
 TAPER_FUNCTOR(Relu, Numbers, (T x), x < T(0) ? T(0) : x);
 struct LeakyRelu : Floats {
@@ -151,20 +148,14 @@ struct Elu : Floats {
     return x > T(0) ? above : below;
   }
 };
-struct Gelu : Floats {
-  using ForHalf = GeluForHalf;
-  template <class T> TAPER_HD T operator()(T x) const { return x * normal_cdf(x); }
-};
+TAPER_FUNCTOR_WITH_HALF(Gelu, Floats, (T x), (x * normal_cdf(x)));
 struct GeluTanh : Floats {
   using ForHalf = GeluTanhForHalf;
   template <class T> TAPER_HD T operator()(T x) const {
     return T(0.5) * x * (T(1) + math::tanh(gelu_inner(x)));
   }
 };
-struct Silu : Floats {
-  using ForHalf = SiluForHalf;
-  template <class T> TAPER_HD T operator()(T x) const { return x * math::sigmoid(x); }
-};
+TAPER_FUNCTOR_WITH_HALF(Silu, Floats, (T x), (x * math::sigmoid(x)));
 struct Softplus : Floats {
   using ForHalf = SoftplusForHalf;
   double beta, threshold;
@@ -218,14 +209,8 @@ struct Polygamma : LongFloats {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
   }
 };
-struct HardSigmoid : Floats {
-  using ForHalf = HardSigmoidForHalf;
-  template <class T> TAPER_HD T operator()(T x) const { return six(x + T(3)) / T(6); }
-};
-struct HardSwish : Floats {
-  using ForHalf = HardSwishForHalf;
-  template <class T> TAPER_HD T operator()(T x) const { return x * six(x + T(3)) / T(6); }
-};
+TAPER_FUNCTOR_WITH_HALF(HardSigmoid, Floats, (T x), six(x + T(3)) / T(6));
+TAPER_FUNCTOR_WITH_HALF(HardSwish, Floats, (T x), (x * six(x + T(3)) / T(6)));
 struct Mish : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     const T n = mish_ratio(x);
