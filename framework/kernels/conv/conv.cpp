@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/kernels/common/channels_last.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/matmul/matmul.h"
@@ -52,16 +53,6 @@ ConvSizes as_2d_if_equal(ConvSizes s) {
     s.h = s.d;
     s.d = kNoConvAxis;
   }
-  return s;
-}
-
-// Moves the second of the sizes or strides of [N, C, ...] to the end, and back.
-Shape with_channels_last(Shape s) {
-  std::rotate(s.begin() + 1, s.begin() + 2, s.end());
-  return s;
-}
-Shape with_channels_second(Shape s) {
-  std::rotate(s.begin() + 1, s.end() - 1, s.end());
   return s;
 }
 

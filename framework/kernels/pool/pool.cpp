@@ -1,8 +1,8 @@
 #include "framework/kernels/pool/pool.h"
 
-#include <algorithm>
 #include <limits>
 
+#include "framework/kernels/common/channels_last.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/profiler/trace.h"
@@ -15,18 +15,10 @@ bool is_channels_last(const Tensor& x, int dims) {
   return x.dim() == dims + 2 && has_channels_last(x);
 }
 
-// Returns sizes or strides of [N, C, ...] in the order of channels-last memory, [N, ..., C].
-Shape with_channels_last(Shape s) {
-  std::rotate(s.begin() + 1, s.begin() + 2, s.end());
-  return s;
-}
-
 // Returns the strides of results: channels-last for [N, C, ...], or row-major.
 Shape strides_of(const Shape& shape, const Axes& axes) {
   if (!axes.channels_last) return contiguous_strides(shape);
-  Shape strides = contiguous_strides(with_channels_last(shape));
-  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
-  return strides;
+  return with_channels_second(contiguous_strides(with_channels_last(shape)));
 }
 
 // Returns the shape with the spatial sizes of the outputs or, if `transposed`, of the inputs.
