@@ -16,6 +16,7 @@
 #include "framework/factory/factories.h"
 #include "framework/io/text_utils.h"
 #include "tests/data_files.h"
+#include "tests/runner/careless_inputs.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
@@ -133,13 +134,6 @@ TEST_F(ImageRun, AnEvaluationLeavesOutBrokenImages) {
   EXPECT_TRUE(contains(none.err, "more than `broken: 0` allows")) << none.err;
 }
 
-struct CarelessInput {
-  const char* rule;
-  std::string file;
-  int code;
-  std::string out, err;  // parts
-};
-
 TEST_F(ImageRun, PredictTakesWhatPeopleGive) {
   const auto trained =
       taper({"train", "photos", "train.epochs=1", "model.width=4", "device=cpu", "--out", "r"});
@@ -158,30 +152,25 @@ TEST_F(ImageRun, PredictTakesWhatPeopleGive) {
   write_bytes(at_ / "bad.webp", "RIFF____WEBP");
   write_bytes(at_ / "nothing.png", "");
   write_bytes(at_ / "list.csv", "file\nphotos/dark/1.png\n");
-  const CarelessInput rows[] = {
-      {"one image", "photos/dark/1.png", 0, "\nphotos/dark/1.png,", ""},
-      {"a folder of a class", "photos/dark", 0, "\n1.png,", ""},
-      {"a folder with train/", "parts", 0, "\ntrain/dark/1.png,", ""},
-      {"folders within a folder", "new", 0, "\ndeep/er/x.png,", ""},
-      {"an extension in upper case", "new", 0, "\ny.PNG,", ""},
-      {"a missing file", "none.png", kExitInput, "", "none.png"},
-      {"a missing folder", "none", kExitInput, "", "none"},
-      {"an empty folder", "empty", kExitInput, "", "empty: no PNG and JPEG files"},
-      {"a folder of texts", "texts", kExitInput, "", "no PNG and JPEG files; left out: 1 .txt"},
-      {"only broken ones", "all_broken", kExitInput, "", "2 of 2 images are broken"},
-      {"a broken image", "bad.png", kExitInput, "", "bad.png: neither PNG nor JPEG"},
-      {"another format", "bad.webp", kExitInput, "", "bad.webp: "},
-      {"no bytes", "nothing.png", kExitInput, "", "nothing.png: "},
-      {"a table for a model of folders", "list.csv", kExitInput, "", "list.csv: "},
-      {"a device", "/dev/null", kExitInput, "", "/dev/null"},
-  };
-  for (const auto& [rule, file, code, out, err] : rows) {
-    const auto got = taper({"predict", "r", file});
-    EXPECT_EQ(got.code, code) << rule << ": " << got.err;
-    EXPECT_TRUE(contains(got.out, out)) << rule << ": " << got.out;
-    EXPECT_TRUE(contains(got.err, err)) << rule << ": " << got.err;
-    EXPECT_EQ(got.out.empty(), code != 0) << rule << ": " << got.out;
-  }
+  expect_predictions(
+      at_,
+      {
+          {"one image", "photos/dark/1.png", 0, "\nphotos/dark/1.png,", ""},
+          {"a folder of a class", "photos/dark", 0, "\n1.png,", ""},
+          {"a folder with train/", "parts", 0, "\ntrain/dark/1.png,", ""},
+          {"folders within a folder", "new", 0, "\ndeep/er/x.png,", ""},
+          {"an extension in upper case", "new", 0, "\ny.PNG,", ""},
+          {"a missing file", "none.png", kExitInput, "", "none.png"},
+          {"a missing folder", "none", kExitInput, "", "none"},
+          {"an empty folder", "empty", kExitInput, "", "empty: no PNG and JPEG files"},
+          {"a folder of texts", "texts", kExitInput, "", "no PNG and JPEG files; left out: 1 .txt"},
+          {"only broken ones", "all_broken", kExitInput, "", "2 of 2 images are broken"},
+          {"a broken image", "bad.png", kExitInput, "", "bad.png: neither PNG nor JPEG"},
+          {"another format", "bad.webp", kExitInput, "", "bad.webp: "},
+          {"no bytes", "nothing.png", kExitInput, "", "nothing.png: "},
+          {"a table for a model of folders", "list.csv", kExitInput, "", "list.csv: "},
+          {"a device", "/dev/null", kExitInput, "", "/dev/null"},
+      });
 }
 
 TEST_F(ImageRun, ValidationReadsNoPixels) {

@@ -11,6 +11,7 @@
 #include "apps/runner/run/data_info.h"
 #include "apps/runner/train/train.h"
 #include "framework/factory/factories.h"
+#include "tests/runner/careless_inputs.h"
 #include "tests/runner/run_process.h"
 #include "tests/text.h"
 
@@ -67,13 +68,6 @@ TEST_F(TextRun, AFolderTrainsAndASingleTextIsPredicted) {
   EXPECT_TRUE(contains(evaluated.out, "samples:         60\n")) << evaluated.out;
 }
 
-struct CarelessText {
-  const char* rule;
-  std::string file;
-  int code;
-  std::string out, err;  // parts
-};
-
 TEST_F(TextRun, PredictTakesWhatPeopleGive) {
   const auto trained = taper({"train", "d", "train.epochs=1", "--out", "r"});
   ASSERT_EQ(trained.code, 0) << trained.err;
@@ -97,33 +91,29 @@ TEST_F(TextRun, PredictTakesWhatPeopleGive) {
   const gzFile packed = gzopen((at_ / "one.txt.gz").c_str(), "wb");
   gzputs(packed, "a warm film");
   gzclose(packed);
-  const CarelessText rows[] = {
-      {"a compressed text", "one.txt.gz", 0, "\none.txt.gz,", ""},
-      {"a folder of texts", "flat", 0, "\nflat/a.txt,", "flat: 1 of 2 texts is empty; the model"},
-      {"a folder of a class", "d/train/pos", 0, "\nd/train/pos/1.txt,", ""},
-      {"a part", "d/train", 0, "\nd/train/neg/102.txt,", ""},
-      {"a folder with train/ and test/", "d", 0, "\nd/test/neg/0.txt,", ""},
-      {"a folder with train/ alone", "only", 0, "\nonly/train/pos/a.txt,", ""},
-      {"folders that are no classes", "new", 0, "\nnew/deep/er/a.txt,", ""},
-      {"no bytes", "zero.txt", 0, "\nzero.txt,", "zero.txt: 1 of 1 text is empty"},
-      {"blanks", "blank.txt", 0, "\nblank.txt,", "blank.txt: 1 of 1 text is empty"},
-      {"an empty folder", "empty", kExitInput, "", "empty: no .txt files; expected a folder"},
-      {"other files", "images", kExitInput, "", "images: no .txt files; left out: 1 .png"},
-      {"another encoding", "latin.txt", kExitInput, "", "latin.txt:1: not UTF-8"},
-      {"a damaged file", "cut.txt.gz", kExitInput, "", "cut.txt.gz: "},
-      {"an empty table", "zero.csv", kExitInput, "", "zero.csv: expected rows"},
-      {"a header", "header.csv", kExitInput, "", "header.csv:2: expected rows"},
-      {"another column", "other.csv", kExitInput, "", "other.csv: no column 'text'"},
-      {"a missing file", "none.txt", kExitInput, "", "none.txt: "},
-      {"a device", "/dev/null", kExitInput, "", "/dev/null: "},
-  };
-  for (const auto& [rule, file, code, out, err] : rows) {
-    const auto got = taper({"predict", "r", file});
-    EXPECT_EQ(got.code, code) << rule << ": " << got.err;
-    EXPECT_TRUE(contains(got.out, out)) << rule << ": " << got.out;
-    EXPECT_TRUE(contains(got.err, err)) << rule << ": " << got.err;
-    EXPECT_EQ(got.out.empty(), code != 0) << rule << ": " << got.out;
-  }
+  expect_predictions(
+      at_,
+      {
+          {"a compressed text", "one.txt.gz", 0, "\none.txt.gz,", ""},
+          {"a folder of texts", "flat", 0, "\nflat/a.txt,",
+           "flat: 1 of 2 texts is empty; the model"},
+          {"a folder of a class", "d/train/pos", 0, "\nd/train/pos/1.txt,", ""},
+          {"a part", "d/train", 0, "\nd/train/neg/102.txt,", ""},
+          {"a folder with train/ and test/", "d", 0, "\nd/test/neg/0.txt,", ""},
+          {"a folder with train/ alone", "only", 0, "\nonly/train/pos/a.txt,", ""},
+          {"folders that are no classes", "new", 0, "\nnew/deep/er/a.txt,", ""},
+          {"no bytes", "zero.txt", 0, "\nzero.txt,", "zero.txt: 1 of 1 text is empty"},
+          {"blanks", "blank.txt", 0, "\nblank.txt,", "blank.txt: 1 of 1 text is empty"},
+          {"an empty folder", "empty", kExitInput, "", "empty: no .txt files; expected a folder"},
+          {"other files", "images", kExitInput, "", "images: no .txt files; left out: 1 .png"},
+          {"another encoding", "latin.txt", kExitInput, "", "latin.txt:1: not UTF-8"},
+          {"a damaged file", "cut.txt.gz", kExitInput, "", "cut.txt.gz: "},
+          {"an empty table", "zero.csv", kExitInput, "", "zero.csv: expected rows"},
+          {"a header", "header.csv", kExitInput, "", "header.csv:2: expected rows"},
+          {"another column", "other.csv", kExitInput, "", "other.csv: no column 'text'"},
+          {"a missing file", "none.txt", kExitInput, "", "none.txt: "},
+          {"a device", "/dev/null", kExitInput, "", "/dev/null: "},
+      });
   // An evaluation uses the test part, and needs classes.
   const auto evaluated = taper({"eval", "r", "--data", "d"});
   EXPECT_TRUE(contains(evaluated.out, "samples:         60\n")) << evaluated.out << evaluated.err;
