@@ -47,8 +47,9 @@ class Peers {
   // there is none. That is a rank that has ended, or that was named by a rank that abandoned the
   // communicator. With unless_left, a rank that left before it ended does not count.
   Late lost(uint64_t call, bool unless_left = false) const;
-  // Returns the same for this rank's last call if another rank of this host has abandoned the
-  // communicator, and an empty text otherwise. Reads only shared memory in that case.
+  // Returns an empty text while no other rank of this host has abandoned the communicator, and
+  // lost() for this rank's last call afterwards. While it is empty, this reads only a flag of each
+  // rank in shared memory.
   Late abandoned() const;
   // Returns the ranks that delay the call, if no rank is lost. The ranks in `missing` are known not
   // to have made the call.

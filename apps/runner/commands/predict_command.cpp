@@ -185,9 +185,9 @@ class PredictionRows {
   int64_t row_ = 0;  // of the file
 };
 
-// The text of the predictions. If more samples are left out than the run allows, `refusal` says so.
+// The text of the predictions, and an error if more samples were left out than the run allows.
 struct Predictions {
-  std::string text, refusal{};
+  std::string text, refusal{};  // empty: no error
 };
 
 static Predictions predict_file(const SavedRun& run, const fs::path& file) {

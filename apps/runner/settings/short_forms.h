@@ -20,16 +20,18 @@ namespace taper::v0::runner {
 // that the reader rejects them.
 void expand_sections(Node& root);
 
-// Adds the type of data if `data.path` implies it, and the default sections for the type of data. A
-// section that the config has without a type gets the default's type only with `adds_types`: a
-// config file must say what it configures, overrides of a file of data need not.
-//
-// Replaces the keys that tables and images had in earlier versions, and notes the new key for each.
-// If the new key is given, too, that is a problem.
+// What complete_config() found.
 struct Completed {
   std::vector<Problem> problems = {};
   std::vector<std::string> notes = {};  // warnings for the user
 };
+
+// Adds the type of data if `data.path` implies it, and the default sections for the type of data. A
+// section that the config has without a type gets the default's type only with `adds_types`: a
+// config file must say what it configures, overrides of a file of data need not.
+//
+// Replaces the keys that tables and images had in earlier versions. The result has a warning with
+// the new key for each of them, and a problem if the new key is given, too.
 Completed complete_config(Node& root, bool adds_types);
 
 }  // namespace taper::v0::runner

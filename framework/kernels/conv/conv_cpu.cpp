@@ -108,7 +108,8 @@ std::vector<Part> parts_of_images(const ConvSizes& s, int64_t most) {
 // Returns the distance between the first and the last element of a window.
 int64_t reach_of(const ConvAxis& a) { return a.dilation * (a.kernel - 1); }
 
-// Returns the part that computes planes [begin, end) of y, or what they contribute to a gradient.
+// Returns the part that computes planes [begin, end) of y or, in a backward pass, the contribution
+// of these planes to a gradient.
 Part part_of_outputs(const ConvSizes& s, int64_t image, int64_t begin, int64_t end) {
   const ConvAxis& d = s.d;
   const int64_t first = begin * d.stride - d.padding;
