@@ -7,11 +7,13 @@
 # The targets start from tests/fuzz/corpus/TARGET. An input that fails is stored in BUILD/found/TARGET,
 # and the script fails. BUILD/corpus/TARGET keeps the new inputs of longer runs.
 # Environment: BUILD_DIR (build-fuzz), CXX (clang++), CMAKE_ARGS (added to CMake's arguments), JOBS
-# (processors to use: 2 for targets, all for compilers), TAPER_INSTALL=0 (installs nothing).
+# (processors to use: 2 for targets, all for compilers), TAPER_INSTALL=0 (installs nothing), SEED (1: a
+# tree tries the same inputs again; 0 tries others each time).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build-fuzz}
 seconds=${1:-10}
+seed=${SEED:-1}
 shift || :
 if [[ ${TAPER_INSTALL:-1} != 0 ]]; then "$root/scripts/install.sh" fuzz; fi
 cxx=${CXX:-$(command -v clang++-19 || command -v clang++)}
@@ -38,7 +40,7 @@ fuzz() { # TARGET
   mkdir -p "$corpus" "$found"
   if [[ ! -d $seeds ]]; then seeds=$corpus; fi
   if TAPER_FUZZ_TARGET=$1 "$build/tests/fuzz/$(program_of "$1")" "$corpus" "$seeds" \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+    -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
     -artifact_prefix="$found/" -print_final_stats=1 >"$found/log.txt" 2>&1; then
     echo "$1: $(grep -oP 'number_of_executed_units: +\K\d+' "$found/log.txt") inputs, nothing found"
   else
@@ -48,5 +50,5 @@ fuzz() { # TARGET
   fi
 }
 export -f fuzz program_of
-export root build seconds
+export root build seconds seed
 printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-2}" -I TARGET bash -c 'fuzz TARGET'

@@ -45,8 +45,21 @@ class SentencePieceLibrary {
   }
 
   // Makes a call that returns a Status. Returns its message, which is empty for success. The
-  // members of Status are functions of the library, too.
-  template <class Call> std::string error_of(const Call& call) const {
+  // library throws where its trie refuses a piece, for instance one with a null character.
+  // Throws what the call throws if memory is short.
+  template <class Call> std::string error_of(const Call& call) const try {
+    const std::string message = status_of(call);
+    return message.substr(0, message.find('\n'));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string_view message = error.what();
+    return message.empty() ? "the library gives no reason" : std::string(message);
+  }
+
+ private:
+  // The members of Status are functions of the library, too.
+  template <class Call> std::string status_of(const Call& call) const {
     union Held {
       Status status;
       Held() {}
@@ -56,10 +69,9 @@ class SentencePieceLibrary {
     std::string message;
     if (!held.status.ok()) message = message_(&held.status);
     destroy_status_(&held.status);
-    return message.substr(0, message.find('\n'));
+    return message;
   }
 
- private:
   SentencePieceLibrary() {
     constexpr const char *kName = "libsentencepiece.so.0", *kProtobuf = "libprotobuf.so.32";
     const bool is_mixed = kIsSanitized && ::dlopen(kProtobuf, RTLD_LAZY | RTLD_NOLOAD) != nullptr;
