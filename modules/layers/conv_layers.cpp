@@ -121,8 +121,8 @@ Tensor ConvBase<Options>::convolve(const Tensor& x, Activation activation) const
 }
 
 template class ConvBase<ConvOptions>;
-template class ConvBase<ConvOptions3d>;
+template class ConvBase<ConvOptionsOf<Triple>>;
 template class ConvBase<ConvTransposeOptions>;
-template class ConvBase<ConvTransposeOptions3d>;
+template class ConvBase<ConvTransposeOptionsOf<Triple>>;
 
 }  // namespace taper::v0

@@ -20,7 +20,8 @@ struct PaddingModeValues {
 };
 using PaddingMode = TextEnum<PaddingModeValues>;
 
-// Options of a convolution with one or two spatial dimensions (Sizes is Pair) or three (Triple).
+// Options of a convolution with one or two spatial dimensions (Sizes is Pair) or three (Triple),
+// also named Conv1d::Options, Conv2d::Options and Conv3d::Options.
 template <class SizesType> struct ConvOptionsOf {
   using Sizes = SizesType;
 
@@ -33,7 +34,6 @@ template <class SizesType> struct ConvOptionsOf {
   Device device = DeviceType::kCpu;
 };
 using ConvOptions = ConvOptionsOf<Pair>;
-using ConvOptions3d = ConvOptionsOf<Triple>;
 
 template <class SizesType> struct ConvTransposeOptionsOf {
   using Sizes = SizesType;
@@ -45,7 +45,6 @@ template <class SizesType> struct ConvTransposeOptionsOf {
   Device device = DeviceType::kCpu;
 };
 using ConvTransposeOptions = ConvTransposeOptionsOf<Pair>;
-using ConvTransposeOptions3d = ConvTransposeOptionsOf<Triple>;
 
 // The part that Conv and ConvTranspose share. In one dimension, the second number (w) of each Pair
 // is used. Throws ValueError for sizes that are not positive, and for groups that do not divide the
@@ -74,10 +73,10 @@ template <class LayerOptions> class ConvBase : public Module {
 };
 
 template <int kDims>
-using ConvBaseOf = ConvBase<std::conditional_t<kDims == 3, ConvOptions3d, ConvOptions>>;
+using ConvBaseOf = ConvBase<ConvOptionsOf<std::conditional_t<kDims == 3, Triple, Pair>>>;
 template <int kDims>
 using ConvTransposeBaseOf =
-    ConvBase<std::conditional_t<kDims == 3, ConvTransposeOptions3d, ConvTransposeOptions>>;
+    ConvBase<ConvTransposeOptionsOf<std::conditional_t<kDims == 3, Triple, Pair>>>;
 
 // Maps x [N, in_channels, L], [N, in_channels, H, W] or [N, in_channels, D, H, W] to [N,
 // out_channels, ...] in channels-last memory; x may lack the batch dimension N. weight [out, in /
