@@ -13,7 +13,7 @@ namespace taper::v0::runner {
 
 // --- repeating a run ---
 
-void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) {
+void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* observer) try {
   bool is_first = true;
   const LogGuard quiet([&](LogLevel level, const std::string&) {
     // Later phases only warn that the config changes.
@@ -28,6 +28,9 @@ void run_again(const std::vector<Phase>& phases, const fs::path& dir, Observer* 
     if (is_last || result.steps < phase.until) break;
     is_first = false;
   }
+} catch (const Interrupted&) {  // whose message says how to resume a run, which this one is not
+  throw Interrupted(
+      "interrupted while a run was repeated, so there is no result; start the command again");
 }
 
 void keep_batch_sizes(std::vector<Phase>& phases, const std::string& recorded) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,6 +17,8 @@
 #include "apps/runner/base/process.h"
 #include "apps/runner/many/visible_gpus.h"
 #include "apps/runner/run/log_sink.h"
+#include "apps/runner/run/signals.h"
+#include "framework/base/cancel.h"
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/gate/curves.h"
@@ -54,6 +57,7 @@ fs::path error_file(const fs::path& dir) { return dir / "error.txt"; }
 [[noreturn]] void become_child(Repetition repetition, const RecordOptions& options, int threads,
                                const fs::path& dir) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive the parent process
+  ::setpgid(0, 0);                     // Ctrl-C reaches the parent process only, which ends it
   int code = kExitOk;
   try {
     for (Phase& phase : repetition.phases) phase.config.threads = threads;
@@ -176,6 +180,7 @@ class Children {
                                 repetitions_.size(), ")"));
       return;
     }
+    check_stop();
     ::usleep(5'000);
   }
 
@@ -233,13 +238,20 @@ std::vector<Rows> train_all(const std::vector<Repetition>& repetitions,
                             const RecordOptions& options, const Jobs& jobs) {
   const StatusGuard status(concat_to_string("training ", repetitions.size(), " runs"));
   if (jobs.count <= 1) return train_in_turn(repetitions, options);
+  const auto signals = owns_process() ? std::make_unique<SignalGuard>() : nullptr;
+  SignalGuard::set_plan("ending all runs");
   Children children(repetitions, options, jobs);
-  for (size_t next = 0; next < repetitions.size() || children.running() > 0;) {
-    if (next < repetitions.size() && int64_t(children.running()) < jobs.count) {
-      children.start(next++);
-    } else {
-      children.finish_one();
+  try {
+    for (size_t next = 0; next < repetitions.size() || children.running() > 0;) {
+      if (next < repetitions.size() && int64_t(children.running()) < jobs.count) {
+        children.start(next++);
+      } else {
+        children.finish_one();
+      }
     }
+  } catch (const Interrupted&) {
+    throw Interrupted(
+        "interrupted while runs were repeated, so there is no result; start the command again");
   }
   return children.take();
 }
