@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "framework/gate/blessing.h"
 #include "framework/gate/comparison.h"
+#include "framework/host/file_lock.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::test {
@@ -24,6 +27,12 @@ golden::MetadataMap values_of_lines(const std::string& config) {
     out[name] = line.size() > name.size() + 2 ? line.substr(name.size() + 2) : "";
   }
   return out;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) return "";
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::string value_in(const golden::MetadataMap& values, const std::string& name) {
@@ -60,6 +69,7 @@ TestGolden::TestGolden(std::filesystem::path file, std::string kind)
     : file_(std::move(file)),
       kind_(std::move(kind)),
       request_(golden_request()),
+      text_(text_of(file_)),
       exists_(std::filesystem::exists(file_)) {
   require<InputError>(exists_ || request_.adds, "there is no ", file_.string(),
                       ": run with TAPER_UPDATE_GOLDEN=1 to write it, and look at it");
@@ -117,6 +127,16 @@ std::optional<Verdict> TestGolden::updated(Observed observed) {
 
 Verdict TestGolden::add(const std::string& how) {
   add_section(golden_, recorded());
+  return save(how);
+}
+
+Verdict TestGolden::save(const std::string& how) const {
+  const FileLockGuard lock(file_);
+  if (text_of(file_) != text_) {
+    return {false,
+            concat_to_string(file_.string(), " was changed by another process meanwhile, so ",
+                             "nothing was written; run the test again\n")};
+  }
   save_golden(golden_, file_);
   return {true, concat_to_string(how, ": ", file_.string(), "\n")};
 }
@@ -145,8 +165,7 @@ Verdict TestGolden::bless() {
   golden_.history.push_back(history_entry(now.section, section, author, request_.reason));
   replace_section(golden_, now, section);
   golden_.config = config_text();
-  save_golden(golden_, file_);
-  return {true, concat_to_string("blessed: ", file_.string(), "\n")};
+  return save("blessed");
 }
 
 std::string TestGolden::config_differences() const {

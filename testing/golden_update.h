@@ -59,6 +59,8 @@ class TestGolden {
  private:
   golden::Verdict add(const std::string& how);
   golden::Verdict bless();
+  // Writes the file, unless another process has changed it since it was read.
+  golden::Verdict save(const std::string& how) const;
   golden::GoldenSection recorded() const;
 
   std::string config_text() const;
@@ -66,6 +68,7 @@ class TestGolden {
   const std::filesystem::path file_;
   const std::string kind_;
   const GoldenRequest request_;
+  const std::string text_;  // of the file when it was read; empty: there was none
   const bool exists_;
   Observed observed_;
   golden::Golden golden_;

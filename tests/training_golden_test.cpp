@@ -251,6 +251,17 @@ TEST_F(TrainingGolden, BlessNeedsAReasonAndKeepsTheHistory) {
   EXPECT_FALSE(check_bits(training(), file_).passed);
 }
 
+TEST_F(TrainingGolden, AFileThatChangesDuringTheTrainingIsKept) {
+  ASSERT_TRUE(record(training()).passed);
+  const std::string others = text() + "\n";
+  const TrainingFunction meanwhile = [&](uint64_t seed) {
+    write(others);
+    return training({.rate = 0.12F})(seed);
+  };
+  expect_fails(bless("a better rate", meanwhile), {"was changed by another process meanwhile"});
+  EXPECT_EQ(text(), others);
+}
+
 TEST_F(TrainingGolden, AnotherMachineIsComparedByStatisticsUntilItHasASection) {
   ASSERT_TRUE(record(training()).passed);
   move_to_another_machine();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -77,6 +78,18 @@ bool has_same_numbers(const GoldenSection& a, const GoldenSection& b) {
          a.spread == b.spread && a.cover == b.cover;
 }
 
+// Returns the file that a link names, so that it is written instead of the link. Links that the
+// system makes, such as /dev/stdout, are not followed.
+std::string target_of(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const bool is_of_system =
+      file.string().starts_with("/dev/") || file.string().starts_with("/proc/");
+  if (is_of_system || !fs::is_symlink(file, none)) return file.string();
+  const fs::path target = fs::weakly_canonical(file, none);
+  return (none ? file : target).string();
+}
+
 // Throws ValueError if the section records other steps than the others, as after early stopping.
 void require_same_steps(const Golden& golden, const GoldenSection& section) {
   if (golden.sections.empty()) return;
@@ -112,7 +125,7 @@ void save_golden(const Golden& golden, const std::filesystem::path& file) {
     text += concat_to_string(&section == golden.sections.data() ? "" : ",\n",
                              section_text(golden, section));
   }
-  write_atomically(file.string(),
+  write_atomically(target_of(file),
                    concat_to_string(text, "\n],\n \"history\": ", on_lines(golden.history), "}\n"));
 }
 

@@ -1,10 +1,13 @@
 // The gate as users call it: exit codes and messages of the program, files that it must not change,
 // and the diff of a recording in a pull request.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <functional>
 #include <iterator>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -157,6 +160,102 @@ TEST_F(GateProgram, SeedsThatCannotBeComparedAreRefusedAndNothingIsWritten) {
     expect_end(at_.taper(row.words), row.code, {row.says});
     EXPECT_FALSE(fs::exists(at_ / "new.json"));
     EXPECT_EQ(read_bytes(at_ / "g.json"), recorded);
+  }
+}
+
+// What the file cannot take is found before the other seeds are trained.
+TEST_F(GateProgram, ARecordingThatCannotBeWrittenIsRefusedEarly) {
+  ASSERT_EQ(at_.taper({"record", "c.yaml", "--to", "g.json", "--seeds", "0"}).code, 0);
+  write_config("other.yaml", "lr: 0.1", "lr: 0.2");
+  struct Row {
+    Words words;
+    int code;
+    std::string says;
+  };
+  const Row rows[] = {
+      {{"record", "c.yaml", "--to", "missing/g.json"},
+       74,
+       "missing/g.json: cannot create the file"},
+      {{"record", "c.yaml", "--to", "."}, 74, ": Is a directory"},
+      {{"record", "other.yaml", "--to", "g.json"}, 2, "g.json records another config"},
+      {{"record", "c.yaml", "--to", "g.json"}, 0, "already has these numbers"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(::testing::PrintToString(row.words));
+    const RunDirectory::Outcome end = at_.taper(row.words);
+    expect_end(end, row.code, {row.says});
+    EXPECT_EQ(end.err.find("seed 4"), std::string::npos) << "it has trained: " << end.err;
+  }
+}
+
+// Processes that write one file at the same time lose nothing of each other.
+TEST_F(GateProgram, RecordingsAndBlessingsAtTheSameTimeAreAllKept) {
+  const auto together = [&](const std::vector<std::pair<Words, std::string>>& calls) {
+    std::vector<pid_t> children;
+    for (const auto& [words, environment] : calls)
+      children.push_back(at_.start(words, environment));
+    std::vector<int> codes;
+    for (const pid_t child : children) codes.push_back(at_.wait(child).code);
+    return codes;
+  };
+  const Words record = {"record", "c.yaml", "--to", "g.json", "--seeds", "0"};
+  const auto on = [](const std::string& isa) {
+    return "ONEDNN_MAX_CPU_ISA=" + isa + "; export ONEDNN_MAX_CPU_ISA;";
+  };
+  EXPECT_EQ(together({{record, on("SSE41")}, {record, on("AVX")}, {record, on("AVX2")}}),
+            (std::vector<int>{0, 0, 0}));
+  size_t platforms = 0;
+  for (const GoldenSection& section : load_golden(at_ / "g.json").sections)
+    platforms += 1 + section.also.size();
+  EXPECT_EQ(platforms, 3u) << read_bytes(at_ / "g.json");
+
+  fs::remove(at_ / "g.json");
+  ASSERT_EQ(at_.taper(record).code, 0);
+  std::vector<std::pair<Words, std::string>> calls;
+  for (const char* lr : {"lr: 0.2", "lr: 0.3", "lr: 0.4"}) {
+    const std::string name = concat_to_string(lr + 4, ".yaml");
+    write_config(name, "lr: 0.1", lr);
+    calls.push_back({{"bless", name, "--against", "g.json", "--reason", "r", "--author", "A"}, ""});
+  }
+  const std::vector<int> codes = together(calls);
+  const auto blessed = std::ranges::count(codes, 0);
+  EXPECT_GE(blessed, 1);
+  EXPECT_EQ(std::ranges::count(codes, 66), 3 - blessed) << ::testing::PrintToString(codes);
+  EXPECT_EQ(std::ssize(load_golden(at_ / "g.json").history), blessed);
+  EXPECT_FALSE(fs::exists(at_ / "g.json.lock"));
+}
+
+// A repeated run is temporary, so nothing of it can be resumed.
+TEST_F(GateProgram, ASignalEndsARecordingWithOneMessageAndNoFile) {
+  write_config("long.yaml", "epochs: 6", "epochs: 100000");
+  struct Row {
+    std::string config, seen;  // what is there when the signal is sent
+    Words options;
+  };
+  const Row rows[] = {{"long.yaml", "run/metrics.jsonl", {"--seeds", "0"}},
+                      {"long.yaml", "1/run/metrics.jsonl", {"--seeds", "3", "--steps", "3000"}}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.seen);
+    fs::remove_all(at_ / "tmp");
+    fs::create_directories(at_ / "tmp");
+    Words words = {"record", row.config, "--to", "g.json", "--jobs", "2"};
+    words.insert(words.end(), row.options.begin(), row.options.end());
+    const pid_t child = at_.start(words, "TMPDIR=$PWD/tmp; export TMPDIR;");
+    const auto is_seen = [&] {
+      std::error_code none;
+      for (const auto& each : fs::directory_iterator(at_ / "tmp", none)) {
+        if (fs::exists(each.path() / row.seen)) return true;
+      }
+      return false;
+    };
+    for (int i = 0; i < 10'000 && !is_seen(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ::kill(child, SIGINT);
+    const RunDirectory::Outcome end = at_.wait(child);
+    expect_end(end, 75, {"so there is no result; start the command again\n"});
+    EXPECT_EQ(end.err.find("--resume"), std::string::npos) << end.err;
+    EXPECT_FALSE(fs::exists(at_ / "g.json"));
+    EXPECT_TRUE(fs::is_empty(at_ / "tmp"));
   }
 }
 

@@ -374,6 +374,27 @@ TEST_F(Goldens, BlessReplacesASectionAndKeepsItsHistory) {
                        {"has no section for this machine", "`taper record` adds one"});
 }
 
+TEST_F(Goldens, BlessKeepsATolerance) {
+  const fs::path file = at_ / "g.json", run = at_ / "small.yaml";
+  record(run, file, {.tolerances = {{"loss", 0.5}}, .cover = {Cover::kThreads}});
+  write_bytes(at_ / "new.yaml", with(kSmall, "lr: 0.1", "lr: 0.2"));
+  EXPECT_TRUE(bless(at_ / "new.yaml", file, {.reason = "r", .author = "A"}).passed);
+  const Golden golden = load_golden(file);
+  EXPECT_EQ(golden.sections[0].tolerances, (Tolerances{{"loss", 0.5}}));
+  EXPECT_EQ(golden.sections[0].cover, std::vector<std::string>{"threads"});
+}
+
+TEST_F(Goldens, ALinkToAFileStaysOne) {
+  const fs::path run = at_ / "small.yaml";
+  fs::create_directories(at_ / "shared");
+  record(run, at_ / "shared/g.json", {});
+  fs::create_symlink("shared/g.json", at_ / "g.json");
+  write_bytes(at_ / "new.yaml", with(kSmall, "lr: 0.1", "lr: 0.2"));
+  EXPECT_TRUE(bless(at_ / "new.yaml", at_ / "g.json", {.reason = "r", .author = "A"}).passed);
+  EXPECT_TRUE(fs::is_symlink(at_ / "g.json"));
+  EXPECT_EQ(load_golden(at_ / "shared/g.json").history.size(), 1u);
+}
+
 // The helpers for users' tests know the direction of every metric that ships.
 TEST_F(Goldens, TestHelpersAndProgramAgreeOnTheDirectionOfMetrics) {
   for (const std::string& goal : goals()) {

@@ -3,15 +3,19 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
+#include "apps/runner/base/writable.h"
 #include "apps/runner/gate/cause.h"
 #include "apps/runner/gate/seeds.h"
 #include "framework/cuda/cuda.h"
 #include "framework/gate/blessing.h"
+#include "framework/gate/golden_text.h"
+#include "framework/host/file_lock.h"
 #include "framework/host/thread_pool.h"
 
 namespace taper::v0::runner {
@@ -113,31 +117,31 @@ Tolerances tolerances_for(const Tolerances& given, const Tolerances& spread) {
   return out;
 }
 
-// Records a run, its seeds, and its spread.
-struct NewSection {
-  Recording own;
-  GoldenSection section;
-};
-
-NewSection new_section(const fs::path& run, const std::vector<Phase>& phases,
-                       const RecordOptions& options) {
-  NewSection out;
+// Repeats the run with its own seed.
+Recording record_own(const fs::path& run, const std::vector<Phase>& phases,
+                     const RecordOptions& options) {
   const TemporaryDirectory scratch;
-  out.own = record_again(run, phases, scratch.path() / "run", options);
-  std::vector<std::vector<Recording::Row>> rows = {out.own.rows};
+  return record_again(run, phases, scratch.path() / "run", options);
+}
+
+// Records the other seeds of a run and its spread, and returns them as a section with its own
+// numbers.
+GoldenSection section_of(const Recording& own, const std::vector<Phase>& phases,
+                         const RecordOptions& options) {
+  std::vector<std::vector<Recording::Row>> rows = {own.rows};
   const std::vector<int64_t> seeds = seeds_from(int64_t(phases.back().config.seed), options.seeds);
   std::vector<Repetition> others;
   for (size_t i = 1; i < seeds.size(); ++i) others.push_back(with_seed(phases, seeds[i]));
-  const Jobs jobs = jobs_for(out.own.metadata, phases, options.jobs);
+  const Jobs jobs = jobs_for(own.metadata, phases, options.jobs);
   std::ranges::move(train_all(others, options, jobs), std::back_inserter(rows));
-  GoldenSection& section = out.section;
-  section.metadata = out.own.metadata;
-  section.rows = out.own.rows;
+  GoldenSection section;
+  section.metadata = own.metadata;
+  section.rows = own.rows;
   if (!seeds.empty()) section.curves = curves_of_seeds(seeds, rows);
-  section.spread = measure_spread(out.own, phases, options, rows);
+  section.spread = measure_spread(own, phases, options, rows);
   section.tolerances = tolerances_for(options.tolerances, section.spread);
   for (const Cover cover : options.cover) section.cover.push_back(cover.word());
-  return out;
+  return section;
 }
 
 void require_seeds_for(const RecordOptions& options) {
@@ -159,6 +163,20 @@ void require_same_config(const Golden& golden, const Recording& own, const Recor
   require<ConfigError>(golden.steps == options.steps && golden.state_every == options.state_every,
                        file, " has --steps ", golden.steps, " and --state-every ",
                        golden.state_every, "; a new section must have the same");
+}
+
+// Returns the verdict if the file has these numbers already. Throws ConfigError if it cannot take
+// them.
+std::optional<Verdict> verdict_on_existing(const Golden& golden, const Recording& own,
+                                           const RecordOptions& options, const std::string& file) {
+  require_same_config(golden, own, options, file);
+  const ChosenSection chosen = choose_section(golden, own.metadata);
+  if (!chosen.matches) return {};
+  require<ConfigError>(chosen.section.rows == own.rows, "section ", chosen.number, " of ", file,
+                       " is for this machine (", platform_text(own.metadata.program),
+                       ") and has other numbers; `taper bless` replaces it");
+  return Verdict{true, concat_to_string("section ", chosen.number, " of ", file,
+                                        " already has these numbers; nothing was written\n")};
 }
 
 std::string summary_of(const GoldenSection& section, const std::string& head) {
@@ -190,14 +208,26 @@ std::string author_of(const BlessOptions& options) {
 
 std::vector<Cover> covers_of(const GoldenSection& section) { return parse_covers(section.cover); }
 
-// Returns the options with which a section was recorded. Derived tolerances are derived again.
+// Returns the options with which a section was recorded. Derived tolerances are derived again,
+// given ones are kept.
 RecordOptions options_of(const Golden& golden, const GoldenSection& section) {
-  const bool is_derived = !section.cover.empty();
+  const bool is_derived = section.tolerances == tolerances_for({}, section.spread);
   return {.steps = golden.steps,
           .state_every = golden.state_every,
           .tolerances = is_derived ? Tolerances() : section.tolerances,
           .seeds = std::ssize(section.curves.seeds),
           .cover = covers_of(section)};
+}
+
+// Throws ConfigError if the numbers of the run cannot replace the section.
+void require_blessable(const Golden& golden, const ChosenSection& chosen, const Recording& own,
+                       const std::string& file) {
+  require<ConfigError>(chosen.matches, file, " has no section for this machine (",
+                       platform_text(own.metadata.program), "); `taper record` adds one");
+  const bool is_only = golden.sections.size() == 1 && chosen.section.also.empty();
+  require<ConfigError>(is_only || relevant_differences(own.config, golden.config).empty(),
+                       "the run has another config than the other sections of ", file,
+                       "; record all of them to a new file");
 }
 
 }  // namespace
@@ -222,24 +252,21 @@ std::vector<Cover> parse_covers(const std::vector<std::string>& words) {
 Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& options) {
   std::vector<Phase> phases = phases_of_run(run);
   require_seeds_for(options);
-  const bool exists = fs::exists(to);
-  Golden golden;
-  if (exists) golden = load_run_golden(to);
-  if (exists) keep_batch_sizes(phases, golden.config);
-  const auto [own, section] = new_section(run, phases, options);
-  if (!exists) {
-    golden.config = own.config;
-    golden.steps = options.steps;
-    golden.state_every = options.state_every;
-  } else {
-    require_same_config(golden, own, options, to.string());
-    const ChosenSection chosen = choose_section(golden, own.metadata);
-    if (chosen.matches && chosen.section.rows == section.rows)
-      return {true, concat_to_string("section ", chosen.number, " of ", to.string(),
-                                     " already has these numbers; nothing was written\n")};
-    require<ConfigError>(!chosen.matches, "section ", chosen.number, " of ", to.string(),
-                         " is for this machine (", platform_text(own.metadata.program),
-                         ") and has other numbers; `taper bless` replaces it");
+  check_writable(to);
+  if (fs::exists(to)) keep_batch_sizes(phases, load_run_golden(to).config);
+  const Recording own = record_own(run, phases, options);
+  const auto on_existing = [&](const Golden& golden) {
+    return verdict_on_existing(golden, own, options, to.string());
+  };
+  if (fs::exists(to)) {  // before the other seeds are trained
+    if (const auto known = on_existing(load_run_golden(to))) return *known;
+  }
+  const GoldenSection section = section_of(own, phases, options);
+  const FileLockGuard lock(to);
+  Golden golden{.config = own.config, .steps = options.steps, .state_every = options.state_every};
+  if (fs::exists(to)) {  // another process may have added a section meanwhile
+    golden = load_run_golden(to);
+    if (const auto known = on_existing(golden)) return *known;
   }
   const AddedSection added =
       failing_as<ConfigError>(to.string() + ": ", [&] { return add_section(golden, section); });
@@ -253,28 +280,27 @@ Verdict record(const fs::path& run, const fs::path& to, const RecordOptions& opt
 
 Verdict bless(const fs::path& run, const fs::path& file, const BlessOptions& options) {
   const std::string author = author_of(options);
-  Golden golden = load_run_golden(file);
+  const Golden before = load_run_golden(file);
+  check_writable(file);
   std::vector<Phase> phases = phases_of_run(run);
-  keep_batch_sizes(phases, golden.config);
-  // The platform is known only after a run.
-  const TemporaryDirectory scratch;
-  const Recording probe = record_again(run, phases, scratch.path() / "run", {.steps = 1});
-  const ChosenSection chosen = choose_section(golden, probe.metadata);
-  require<ConfigError>(chosen.matches, file.string(), " has no section for this machine (",
-                       platform_text(probe.metadata.program), "); `taper record` adds one");
-  const RecordOptions how = options_of(golden, chosen.section);
-  const auto [own, section] = new_section(run, phases, how);
-  const GoldenSection old = chosen.section;
-  const Movement movement = movement_of(section.rows, old.rows);
-  if (movement.step.empty() && section.rows.size() == old.rows.size() &&
-      relevant_differences(own.config, golden.config).empty()) {
+  keep_batch_sizes(phases, before.config);
+  const Recording own =
+      record_own(run, phases, {.steps = before.steps, .state_every = before.state_every});
+  const ChosenSection old = choose_section(before, own.metadata);
+  require_blessable(before, old, own, file.string());
+  const GoldenSection section = section_of(own, phases, options_of(before, old.section));
+  if (section.rows == old.section.rows && section.curves.rows == old.section.curves.rows &&
+      relevant_differences(own.config, before.config).empty()) {
     return {true, "the numbers are as recorded; nothing was written\n"};
   }
-  const bool is_only = golden.sections.size() == 1 && old.also.empty();
-  require<ConfigError>(is_only || relevant_differences(own.config, golden.config).empty(),
-                       "the run has another config than the other sections of ", file.string(),
-                       "; record all of them to a new file");
-  golden.history.push_back(history_entry(old, section, author, options.reason));
+  const FileLockGuard lock(file);
+  Golden golden = load_run_golden(file);  // other sections may have changed meanwhile
+  const ChosenSection chosen = choose_section(golden, own.metadata);
+  require<InputError>(chosen.matches && section_checksum(golden, chosen.section) ==
+                                            section_checksum(before, old.section),
+                      file.string(), " was changed by another process while the run was trained, ",
+                      "so nothing was written; look at its history, and bless again");
+  golden.history.push_back(history_entry(chosen.section, section, author, options.reason));
   const AddedSection now = failing_as<ConfigError>(
       file.string() + ": ", [&] { return replace_section(golden, chosen, section); });
   golden.config = own.config;
