@@ -1,6 +1,7 @@
 // The results of the gate's comparisons.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,17 @@ struct Verdict {
   bool passed = false;
   std::string text{};
   bool is_inconclusive = false;  // the data do not suffice; `passed` is false
-  std::string step{};  // the first step that differs from the recording, if bits were compared
+  bool is_error = false;  // nothing could be compared; `text` says why, and `passed` is false
+  std::string step{};     // the first step that differs from the recording, if bits were compared
+  int64_t section = 0;    // of the recording, from 1, that was compared; 0: unknown
   std::vector<MetricComparison> metrics{};  // if curves were compared
   std::vector<RatioComparison> ratios{};    // if times were compared
 
-  // Returns "pass", "fail" or "inconclusive".
-  std::string name() const { return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail"; }
+  // Returns "pass", "fail", "inconclusive" or "error".
+  std::string name() const {
+    if (is_error) return "error";
+    return passed ? "pass" : is_inconclusive ? "inconclusive" : "fail";
+  }
 };
 
 }  // namespace taper::v0::golden

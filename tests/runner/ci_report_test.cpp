@@ -94,6 +94,55 @@ TEST_F(CiReports, TheAnnotationPointsAtTheLineOfTheStep) {
   EXPECT_NE(summary.find("| loss | 0.5 ± 0.1 (3) | 0.4 ± 0.1 (8) |"), std::string::npos) << summary;
 }
 
+TEST_F(CiReports, TheAnnotationPointsIntoTheSectionThatWasCompared) {
+  write_bytes(at_ / "golden.json",
+              "{\n \"sections\": [\n{\"program\": {},\n \"rows\": [\n{\"step\":\"2\"}]},\n"
+              "{\"program\": {},\n \"rows\": [\n{\"step\":\"1\"},\n{\"step\":\"2\"}]}\n]}\n");
+  Verdict v = failed();
+  EXPECT_NE(github_annotation(report(v)).find("golden.json,line=5::"), std::string::npos);
+  v.section = 2;
+  EXPECT_NE(github_annotation(report(v)).find("golden.json,line=9::"), std::string::npos)
+      << github_annotation(report(v));
+}
+
+TEST_F(CiReports, BytesThatAreNotUtf8AreReplaced) {
+  const Verdict v{false, "name: \xff | caf\xc3\xa9\n"};
+  const std::string text = junit_report({v, "runs/\xe9", at_ / "golden.json", 1});
+  EXPECT_NE(text.find("name: \xef\xbf\xbd | caf\xc3\xa9\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("name=\"runs/\xef\xbf\xbd\""), std::string::npos) << text;
+}
+
+// Otherwise a CI system would show the report of an earlier check.
+TEST_F(CiReports, ACheckThatEndsWithAnErrorIsReported) {
+  write_bytes(at_ / "junit.xml", "<testsuite failures=\"0\" errors=\"0\"/>");
+  const RunDirectory::Outcome end =
+      at_.taper({"check", "c.yaml", "--against", "golden.json", "--junit", "junit.xml", "--json",
+                 "check.json", "--github"},
+                "GITHUB_STEP_SUMMARY=summary.md; export GITHUB_STEP_SUMMARY;");
+  EXPECT_EQ(end.code, 66) << end.out << end.err;
+  const std::string message = "golden.json:1: is not a recording";
+  EXPECT_NE(end.err.find(message), std::string::npos) << end.err;
+  const std::string junit = read_bytes(at_ / "junit.xml");
+  EXPECT_NE(junit.find("failures=\"0\" errors=\"1\""), std::string::npos) << junit;
+  EXPECT_NE(junit.find("<error message=\"error\">" + message), std::string::npos) << junit;
+  const auto json = nlohmann::json::parse(read_bytes(at_ / "check.json"));
+  EXPECT_EQ(json.at("verdict"), "error");
+  EXPECT_TRUE(end.out.starts_with("::error file=golden.json,line=1::error: golden.json:1: "))
+      << end.out;
+  EXPECT_NE(read_bytes(at_ / "summary.md").find("### taper check: error\n"), std::string::npos);
+}
+
+TEST_F(CiReports, AReportThatCannotBeWrittenIsRefusedBeforeTheTraining) {
+  fs::remove(at_ / "golden.json");
+  ASSERT_EQ(at_.taper({"record", "c.yaml", "--to", "golden.json", "--seeds", "0"}).code, 0);
+  const RunDirectory::Outcome end = at_.taper({"check", "c.yaml", "--against", "golden.json",
+                                               "--seeds", "3", "--json", "missing/check.json"});
+  EXPECT_EQ(end.code, 74) << end.out << end.err;
+  EXPECT_NE(end.err.find("missing/check.json: cannot create the file"), std::string::npos)
+      << end.err;
+  EXPECT_EQ(end.err.find("seed 4"), std::string::npos) << "it has trained: " << end.err;
+}
+
 // The scripts of a template's steps, in order.
 std::vector<std::string> steps_of(const fs::path& file, const std::vector<std::string>& path,
                                   const char* key) {

@@ -1,9 +1,10 @@
 // `taper record`, `taper check`, `taper bless`, `taper reproduce` and `taper diff`.
-#include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 
 #include "apps/runner/base/files.h"
+#include "apps/runner/base/writable.h"
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/gate/ci_report.h"
 #include "apps/runner/gate/coverage.h"
@@ -12,6 +13,8 @@
 #include "apps/runner/programs/bisect.h"
 #include "apps/runner/programs/diff_programs.h"
 #include "apps/runner/programs/speed.h"
+#include "apps/runner/report/progress.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 
@@ -99,17 +102,33 @@ struct CheckCommand : CheckOptions {
       "with --time: training steps of each run; default: those of the recording or the config");
   }
   int operator()() {
-    const auto begin = std::chrono::steady_clock::now();
     speed.refuse_without_time();
     require<ConfigError>(speed.is_on || !golden.empty(), "--against is required; see check --help");
     require<ConfigError>(!speed.is_on || (seeds == 0 && rtol.words.empty()),
                          "--time compares times, so it takes neither --seeds nor --tolerance");
+    for (const std::string& file : {json, junit}) {
+      if (!file.empty()) check_writable(file);
+    }
+    const Clock::time_point begin = Clock::now();
+    Verdict verdict;
+    try {
+      verdict = compared();
+    } catch (const std::exception& error) {
+      // CI systems show the reports, where that of an earlier check must not remain.
+      write_reports({{.text = message_of(error) + "\n", .is_error = true},
+                     run,
+                     golden,
+                     seconds_since(begin)});
+      throw;
+    }
+    const int code = print_verdict(verdict);
+    write_reports({verdict, run, golden, seconds_since(begin)});
+    return code;
+  }
+  Verdict compared() {
     speed.options.alpha = alpha;
-    const Verdict verdict = speed.is_on ? check_speed(run, golden, speed.programs, speed.options)
-                                        : check(run, golden, rtol.parsed(), *this);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    write_reports({verdict, run, golden, took.count()});
-    return print_verdict(verdict);
+    return speed.is_on ? check_speed(run, golden, speed.programs, speed.options)
+                       : check(run, golden, rtol.parsed(), *this);
   }
   void write_reports(const CheckReport& report) const {
     if (!json.empty()) write_file(json, json_report(report));
@@ -117,7 +136,9 @@ struct CheckCommand : CheckOptions {
     if (!github) return;
     print(github_annotation(report));
     if (const char* summary = std::getenv("GITHUB_STEP_SUMMARY")) {
-      std::ofstream(summary, std::ios::app) << github_summary(report);
+      std::ofstream out(summary, std::ios::app);
+      out << github_summary(report);
+      if (!out.flush()) warn(concat_to_string("cannot write to $GITHUB_STEP_SUMMARY, ", summary));
     }
   }
   std::string json, junit;

@@ -1,5 +1,7 @@
 #include "apps/runner/gate/ci_report.h"
 
+#include <string_view>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -11,16 +13,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// How the first line of a section begins in a recording.
+constexpr std::string_view kSectionStart = "{\"program\":";
+
 std::string replaced_all(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
 }
 
+// Returns the text with replacement characters for bytes that are not UTF-8, as a path may have.
+std::string valid_utf8(const std::string& text) {
+  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
+}
+
 // Escapes the text for XML, which has no other control characters than line ends and tabs.
 std::string in_xml(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : valid_utf8(text)) {
     const bool is_control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
     out += is_control ? "?"
            : c == '&' ? "&amp;"
@@ -32,14 +43,16 @@ std::string in_xml(const std::string& text) {
   return out;
 }
 
-// Returns the line of the golden file that records the step; 1 if there is none.
-int64_t line_of_step(const std::string& golden, const std::string& step) {
-  if (step.empty()) return 1;
-  const std::string mark = concat_to_string("\"step\":\"", step, "\"");
-  int64_t number = 0;
+// Returns the line of the golden file at which the compared section records the step; 1 if there is
+// none.
+int64_t line_of_step(const std::string& golden, const Verdict& verdict) {
+  if (verdict.step.empty()) return 1;
+  const std::string mark = concat_to_string("\"step\":\"", verdict.step, "\"");
+  int64_t number = 0, section = 0;
   for (const std::string& line : lines_of(read_file(golden, "recording", kMaxJsonBytes))) {
     ++number;
-    if (line.find(mark) != std::string::npos) return number;
+    if (line.starts_with(kSectionStart)) ++section;
+    if (section >= verdict.section && line.find(mark) != std::string::npos) return number;
   }
   return 1;
 }
@@ -81,7 +94,7 @@ std::string json_report(const CheckReport& report) {
 
 std::string junit_report(const CheckReport& report) {
   const Verdict& v = report.verdict;
-  const bool fails = !v.passed && !v.is_inconclusive;
+  const bool fails = v.name() == "fail";
   const char* element = fails ? "failure" : "error";
   std::string body;
   if (!v.passed) {
@@ -92,7 +105,7 @@ std::string junit_report(const CheckReport& report) {
       "<testsuite name=\"taper check\" tests=\"1\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\">\n"
       "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">\n{}"
       "    <system-out>{}</system-out>\n  </testcase>\n</testsuite>\n",
-      fails ? 1 : 0, v.is_inconclusive ? 1 : 0, report.seconds, in_xml(report.golden),
+      fails ? 1 : 0, v.passed || fails ? 0 : 1, report.seconds, in_xml(report.golden),
       in_xml(report.run), report.seconds, body, in_xml(v.text));
 }
 
@@ -105,7 +118,7 @@ std::string github_annotation(const CheckReport& report) {
   const std::string file =
       replaced_all(replaced_all(replaced_all(report.golden, "%", "%25"), ",", "%2C"), ":", "%3A");
   return fmt::format("::{} file={},line={}::{}: {}\n", v.is_inconclusive ? "warning" : "error",
-                     file, line_of_step(report.golden, v.step), v.name(), text);
+                     file, line_of_step(report.golden, v), v.name(), text);
 }
 
 std::string github_summary(const CheckReport& report) {

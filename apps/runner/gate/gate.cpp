@@ -98,6 +98,7 @@ Verdict check_recording(const fs::path& file, const Golden& golden, const Tolera
   const ChosenSection chosen = choose_section(golden, got.metadata);
   const Recording want = recording_of(golden, chosen);
   Verdict verdict = compare(got, want, tolerances);
+  verdict.section = chosen.number;
   verdict.text += verdict.passed ? same_numbers_cause(got, want) : cause_of(got, want, {});
   return verdict;
 }
@@ -173,6 +174,7 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   const Recording want = recording_of(golden, chosen);
   const std::string head = section_line(golden, chosen);
   Verdict bits = compare(again.got, want, tolerances);
+  bits.section = chosen.number;
   const Curves& curves = chosen.section.curves;
   const bool falls_back = !chosen.matches && !bits.passed && !curves.seeds.empty();
   if (options.seeds > 0 || falls_back) {
