@@ -307,7 +307,8 @@ TEST_F(Bisect, MistakesHaveOneMessageEach) {
        {"--good and --bad are the same commit: "}},
       {{"--good", "HEAD", "--bad", "old", "--against", golden},
        2,
-       {"the good revision ", "\"Bad\"", "is not an ancestor of the bad one, ", "\"Good\""}},
+       {"the good revision ", "\"Bad\"", "is not an ancestor of the bad one, ", "\"Good\"",
+        "; exchange --good and --bad\n"}},
       {{"--good", "old", "--bad", "same", "--against", golden},
        2,
        {"the bad revision ", "\"Harmless\"", "is good: its numbers are those of the reference"}},
@@ -341,12 +342,37 @@ TEST_F(Bisect, MistakesHaveOneMessageEach) {
   wrong.sections[0].rows[0]["loss"] = "0x1p+3";
   save_golden(wrong, at_ / "golden.json");
   expect_all(bisect(), 2, {"the good revision ", "is bad: step 1:\n    loss is "});
+  // The program of the good revision fails.
+  commit("Failing", "echo first line; echo no such key >&2; exit 2");
+  tag("failing");
+  commit("Bad again", with_change("lr: 0.1", "lr: 0.2"));
+  expect_all(
+      at_.wait(start({"bisect", "--good", "failing", "--bad", "HEAD", "--against", golden, "--",
+                      "sh", "build.sh"})),
+      66,
+      {"\"Failing\" (", "cannot be tested: its training fails with exit code 2: no such key\n"});
   // Outside of a repository.
   const std::string nowhere = (at_ / "tmp").string();
   expect_all(at_.wait(at_.start({"bisect", "--good", "a", "--bad", "b", "--against",
                                  (at_ / "golden.json").string(), "--", "make"},
                                 "cd " + nowhere + "; export GIT_CEILING_DIRECTORIES=/;")),
              66, {"is not in a git repository"});
+}
+
+TEST_F(Bisect, AShallowCloneThatLacksTheCommitsBetweenIsNamed) {
+  commit("Good");
+  tag("old");
+  commit("Harmless");
+  commit("Bad", with_change("lr: 0.1", "lr: 0.2"));
+  const std::string from = "file://" + (at_ / "repo").string();
+  shell("cd .. && git clone --quiet --depth 1 " + from + " shallow && cd shallow && " +
+        "git fetch --quiet --depth 1 origin tag old");
+  expect_all(at_.wait(at_.start({"bisect", "--good", "old", "--bad", "HEAD", "--against",
+                                 "../golden.json", "--", "sh", "build.sh"},
+                                "cd shallow;")),
+             2,
+             {"is not an ancestor of the bad one, ",
+              "this is a shallow clone, `git fetch --unshallow` completes it"});
 }
 
 TEST_F(Bisect, ADamagedStateAndASecondSearchAreRefused) {

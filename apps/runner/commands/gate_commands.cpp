@@ -289,7 +289,7 @@ Command bisect_command() {
       "Find the commit that changed the numbers, and its first step, module and tensor; exit code "
       "3 if several commits are left, because some cannot be tested",
       "taper bisect --good v1.2 --bad HEAD --against golden.json -- \\\n"
-      "    sh -c 'cmake -S . -B build -G Ninja && ninja -C build taper'\n"
+      "    sh -c 'cmake -S . -B build -G Ninja && ninja -C build taper_program'\n"
       "taper bisect --resume /tmp/taper-bisect-Ab12Cd");
 }
 

@@ -15,6 +15,7 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
+#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/gate/cause.h"
 #include "apps/runner/programs/commit_tester.h"
@@ -90,7 +91,7 @@ BisectReference Bisection::reference() {
   }
   const CommitRun good = run_to_end(state_.good, 1);
   require<InputError>(good.recording.has_value(), "the good revision ", text_of(state_.good),
-                      " cannot be tested: ", good.text);
+                      " cannot be tested: ", failure_of(good));
   Recording out = *good.recording;
   out.steps = golden_.steps;
   out.tolerances = choose_section(golden_, out.metadata).section.tolerances;
@@ -116,12 +117,12 @@ void Bisection::find_reference() {
   for (const int number : {1, 2}) {
     const CommitRun bad = run_to_end(state_.bad, number);
     require<InputError>(bad.code != CommitRun::kNotBuilt, "the bad revision ", text_of(state_.bad),
-                        " cannot be tested: ", bad.text);
+                        " cannot be tested: ", failure_of(bad));
   }
   log_info(concat_to_string("building the good revision ", text_of(state_.good)));
   const CommitRun probe = tester_.probe(state_.good);
   require<InputError>(probe.recording.has_value(), "the good revision ", text_of(state_.good),
-                      " cannot be tested: ", probe.text);
+                      " cannot be tested: ", failure_of(probe));
   state_.section = section_for(probe);
   reference_ = reference();
   const TestedCommit bad = tester_.test(state_.bad, reference_);
@@ -256,7 +257,10 @@ fs::path new_folder(const std::string& dir) {
     require<ConfigError>(!fs::exists(dir) || (fs::is_directory(dir) && fs::is_empty(dir)), "'", dir,
                          "' is not empty; --dir needs an empty or a new folder, and --resume "
                          "continues a search");
-    fs::create_directories(dir);
+    std::error_code error;
+    fs::create_directories(dir, error);
+    require<DiskError>(!error, "cannot create the directory ", in_quotes(dir), ": ",
+                       error.message());
     return fs::canonical(dir);
   }
   std::string name = (fs::temp_directory_path() / "taper-bisect-XXXXXX").string();
@@ -290,7 +294,7 @@ Descriptor locked(const fs::path& dir) {
 }
 
 std::string how_to_resume(const fs::path& dir) {
-  return concat_to_string("taper bisect --resume ", dir.string());
+  return concat_to_string("taper bisect --resume ", shell_word(dir.string()));
 }
 
 // Removes the folder at the end, but keeps results that an error would lose.
@@ -334,6 +338,18 @@ void require_options(const BisectOptions& o) {
                        ": expected a path within the repository, such as build/apps/taper");
 }
 
+// Throws ConfigError if the commit `good` is not an ancestor of `bad`.
+void require_ancestor(const Git& git, const std::string& good, const std::string& bad) {
+  const auto leads_to = [&](const std::string& a, const std::string& b) {
+    return git.try_run({"merge-base", "--is-ancestor", a, b}).has_value();
+  };
+  if (leads_to(good, bad)) return;
+  throw ConfigError(concat_to_string("the good revision ", commit_text(git, good),
+                                     " is not an ancestor of the bad one, ", commit_text(git, bad),
+                                     leads_to(bad, good) ? "; exchange --good and --bad" : "",
+                                     advice_for_shallow(git)));
+}
+
 // Returns the state of a new search. Throws the errors of bisect() that need no build.
 BisectState checked_state(const BisectOptions& o) {
   require_options(o);
@@ -348,9 +364,7 @@ BisectState checked_state(const BisectOptions& o) {
   out.bad = commit_of(git, o.bad);
   require<ConfigError>(out.good != out.bad,
                        "--good and --bad are the same commit: ", commit_text(git, out.good));
-  require<ConfigError>(git.try_run({"merge-base", "--is-ancestor", out.good, out.bad}).has_value(),
-                       "the good revision ", commit_text(git, out.good),
-                       " is not an ancestor of the bad one, ", commit_text(git, out.bad));
+  require_ancestor(git, out.good, out.bad);
   return out;
 }
 

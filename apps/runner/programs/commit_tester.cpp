@@ -35,11 +35,7 @@ TestedCommit verdict_on(const CommitRun& run, const BisectReference& reference) 
   if (!run.recording) {
     // A loss that is not finite is a difference; other failures say nothing about the numbers.
     const bool is_bad = run.code == kExitData;
-    const std::string what = run.code == CommitRun::kNotBuilt
-                                 ? run.text
-                                 : concat_to_string("its training fails with exit code ", run.code,
-                                                    ": ", last_line(run.text));
-    return {.verdict = is_bad ? kIsBad : kIsSkipped, .why = what};
+    return {.verdict = is_bad ? kIsBad : kIsSkipped, .why = failure_of(run)};
   }
   const Verdict found = compare(*run.recording, reference.recording, {});
   return {.verdict = found.passed ? kIsGood : kIsBad,
@@ -85,6 +81,12 @@ class Tally {
 };
 
 }  // namespace
+
+std::string failure_of(const CommitRun& run) {
+  if (run.code == CommitRun::kNotBuilt) return run.text;
+  return concat_to_string("its training fails with exit code ", run.code, ": ",
+                          last_line(run.text));
+}
 
 BisectReference reference_up_to(Recording recording, const std::string& step) {
   if (step.empty()) return {recording, recording.steps};

@@ -30,6 +30,8 @@ struct CommitRun {
 
   static constexpr int kNotBuilt = -1;
 };
+// Returns why the run has no recording, in one line.
+std::string failure_of(const CommitRun& run);
 
 class CommitTester {
  public:

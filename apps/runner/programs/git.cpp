@@ -41,16 +41,19 @@ std::optional<std::string> Git::try_run(const std::vector<std::string>& words) c
   return without_end(end.text);
 }
 
+std::string advice_for_shallow(const Git& git) {
+  const bool is_shallow = git.try_run({"rev-parse", "--is-shallow-repository"}) == "true";
+  return is_shallow ? "; this is a shallow clone, `git fetch --unshallow` completes it" : "";
+}
+
 std::string commit_of(const Git& git, const std::string& revision) {
   const bool is_option = revision.starts_with('-');
   const auto found = is_option ? std::nullopt
                                : git.try_run({"rev-parse", "--verify", "--quiet",
                                               concat_to_string(revision, "^{commit}")});
   if (found) return *found;
-  const bool is_shallow = git.try_run({"rev-parse", "--is-shallow-repository"}) == "true";
-  throw ConfigError(concat_to_string(
-      "unknown revision ", in_quotes(revision),
-      is_shallow ? "; this is a shallow clone, `git fetch --unshallow` completes it" : ""));
+  throw ConfigError(
+      concat_to_string("unknown revision ", in_quotes(revision), advice_for_shallow(git)));
 }
 
 std::string commit_text(const Git& git, const std::string& commit) {

@@ -33,6 +33,8 @@ class Git {
   fs::path directory_, scratch_;
 };
 
+// Returns the end of a message about commits that a shallow clone may lack; "" in other clones.
+std::string advice_for_shallow(const Git& git);
 // Returns the full hash of the commit that a revision names. Throws ConfigError if there is none.
 std::string commit_of(const Git& git, const std::string& revision);
 // Returns a commit as `1a2b3c4 "Subject" (Author, 2026-01-31)`.
