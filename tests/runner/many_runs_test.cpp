@@ -1,5 +1,6 @@
 // Many runs: seeds, folds and sweeps, whose members are normal runs that continue after a kill; the
 // list of runs; and runs that stop after some steps or epochs.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -207,6 +208,35 @@ TEST_F(ManyRuns, AFailedRunDoesNotStopTheOthers) {
   EXPECT_EQ(summary["runs"][2]["state"], "finished");
 }
 
+TEST_F(ManyRuns, TheRunsOfASetAreTrainedByOneProcess) {
+  const Words words{"train", "t.yaml", "--seeds", "2", "train.epochs=400", "--out", "s"};
+  const pid_t child = at_.start(words);
+  wait_until([&] { return fs::exists(at_ / "s/seed-1/metrics.jsonl"); });
+  RunDirectory other;  // for the output of the second process
+  const auto again = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return other.taper(more, "cd '" + (at_ / "").string() + "';");
+  };
+  expect_says(again({}), kExitInput, {"continue them with --resume auto"});
+  expect_says(again({"--resume", "auto"}), kExitInput, {"another process trains the runs in 's'"});
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(at_.wait(child).code, kExitInterrupted);
+  out_of({"train", "t.yaml", "--seeds", "2", "train.epochs=400", "--out", "s", "--resume", "auto"});
+  EXPECT_EQ(json("s/summary.json")["metrics"]["test.loss"]["runs"], 2);
+}
+
+// A damaged run is one run that fails, or is repaired.
+TEST_F(ManyRuns, ADamagedRunDoesNotStopTheOthers) {
+  out_of({"train", "t.yaml", "--seeds", "2", "--out", "s"});
+  write_bytes(at_ / "s/seed-0/exit.json", "{");
+  const RunDirectory::Outcome end =
+      taper({"train", "t.yaml", "--seeds", "3", "--out", "s", "--resume", "auto"});
+  EXPECT_TRUE(contains(end.out, "\nseed-2 ")) << end.out << end.err;
+  const Json runs = json("s/summary.json")["runs"];
+  EXPECT_EQ(runs[2]["state"], "finished");
+  EXPECT_EQ(end.code == 0, !runs[0].contains("error")) << end.out << end.err;
+}
+
 TEST_F(ManyRuns, RefusesWhatItCannotDo) {
   out_of({"train", "t.yaml", "--seeds", "2", "--out", "s", "train.epochs=1"});
   fs::create_directories(at_ / "other");
@@ -307,6 +337,18 @@ TEST(SearchSpace, RefusesMalformedRanges) {
 
 // --- sweeps ---
 
+TEST(SearchSpace, RefusesAKeyThatIsGivenTwice) {
+  for (const Words& words :
+       {Words{"a=1..2", "a=3"}, Words{"a=3", "a=1|2"}, Words{"a=1..2", "b=3", "a=1..4"}}) {
+    try {
+      const SearchSpace space(words);
+      ADD_FAILURE() << ::testing::PrintToString(words) << " was accepted";
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(contains(error.what(), "command line: a is given twice")) << error.what();
+    }
+  }
+}
+
 TEST_F(ManyRuns, ASweepFindsTheBestTrialByValidation) {
   const Words words{"sweep", "t.yaml", "optimizer.lr=1e-5..0.1:log", "model.hidden=4|16",
                     "train.epochs=3"};
@@ -391,6 +433,63 @@ TEST_F(ManyRuns, TrialsThatDivergeComeLast) {
 
 // --- the learning rate ---
 
+// What a sweep has found out about trials that failed is known when it continues.
+TEST_F(ManyRuns, FailedTrialsAreKnownToASweepThatContinues) {
+  const Words words{"sweep",
+                    "t.yaml",
+                    "optimizer.lr=1e28|1e29|1e30",
+                    "train.epochs=3",
+                    "--halving",
+                    "--out",
+                    "d",
+                    "--resume",
+                    "auto"};
+  const std::string message = "all trials failed; trial-000: the loss became ";
+  expect_says(taper(words), kExitData, {message});
+  const std::string first = bytes("d/sweep.json");
+  EXPECT_EQ(Json::parse(first)["trials"][0]["code"], int(kExitData));
+  expect_says(taper(words), kExitData, {message});
+  EXPECT_EQ(bytes("d/sweep.json"), first);
+}
+
+TEST_F(ManyRuns, DamagedResultsOfASweepAreNoBug) {
+  const Words words{"sweep",    "t.yaml", "optimizer.lr=0.01|0.02", "train.epochs=1", "--out", "d",
+                    "--resume", "auto"};
+  out_of(words);
+  for (const char* text : {R"({"metric": 3})", R"({"trials": 7})", R"({"trials": [{"name": 3}]})",
+                           R"({"trials": [{"name": "trial-000", "settings": 1, "steps": []}]})"}) {
+    write_bytes(at_ / "d/sweep.json", text);
+    const RunDirectory::Outcome end = taper(words);
+    EXPECT_NE(end.code, kExitBug) << text << "\n" << end.err;
+    EXPECT_FALSE(contains(end.err, "bug")) << end.err;
+  }
+  write_bytes(at_ / "d/sweep.json", R"({"metric": 3})");
+  expect_says(taper(words), kExitInput,
+              {"d/sweep.json: is damaged: a value has another type; remove the file"});
+  fs::remove(at_ / "d/sweep.json");
+  out_of(words);
+}
+
+TEST_F(ManyRuns, TheCommandOfTheBestTrialIsQuotedForAShell) {
+  fs::copy(at_ / "t.yaml", at_ / "Ada's.yaml");
+  const std::string table =
+      out_of({"sweep", "Ada's.yaml", "optimizer.lr=0.01|0.02", "train.epochs=1", "--out", "q"});
+  EXPECT_TRUE(contains(table, "  taper train 'Ada'\\''s.yaml' train.epochs=1 optimizer.lr=0.0"))
+      << table;
+}
+
+TEST_F(ManyRuns, AnErrorWithBytesThatAreNotUtf8IsKept) {
+  const std::string set = "set-\xff";
+  out_of({"train", "t.yaml", "--seeds", "2", "--out", set, "train.epochs=1"});
+  fs::remove_all(at_ / set / "seed-1");
+  write_bytes(at_ / set / "seed-1", "a file where the run should be");
+  expect_says(taper({"train", "t.yaml", "--seeds", "2", "--out", set, "train.epochs=1", "--resume",
+                     "auto"}),
+              kExitInput, {"seed-1 failed: cannot write the run to "});
+  const Json summary = Json::parse(read_bytes(at_ / set / "summary.json"));
+  EXPECT_TRUE(contains(summary["runs"][1]["error"], "'set-\xef\xbf\xbd/seed-1'")) << summary;
+}
+
 TEST_F(ManyRuns, LrFindProposesARateThatTrains) {
   const std::string text = out_of({"lr-find", "t.yaml", "--out", "rates", "--steps", "60"});
   EXPECT_TRUE(contains(text, "proposed: optimizer.lr=")) << text;
@@ -424,6 +523,21 @@ TEST_F(ManyRuns, LrFindProposesARateThatTrains) {
               {"--low must be below --high"});
 }
 
+// Its rates become too high on purpose, so nothing is said about its results, and they are measured
+// once.
+TEST_F(ManyRuns, LrFindSaysNothingAboutItsResults) {
+  const RunDirectory::Outcome end =
+      taper({"lr-find", "t.yaml", "--low", "1e-3", "--high", "1e6", "--out", "rates"});
+  expect_says(end, 0, {"proposed: optimizer.lr="});
+  EXPECT_FALSE(contains(end.err, "warning")) << end.err;
+  size_t evaluations = 0;
+  const std::string metrics = bytes("rates/metrics.jsonl");
+  for (size_t at = 0; (at = metrics.find("\"split\":\"validation\"", at)) != std::string::npos;
+       ++at)
+    ++evaluations;
+  EXPECT_LE(evaluations, 1u) << metrics;
+}
+
 TEST(LrFind, ProposesTheSteepestDescent) {
   std::vector<RatePoint> points;
   for (int i = 0; i < 50; ++i) {
@@ -441,6 +555,17 @@ TEST(LrFind, ProposesTheSteepestDescent) {
 }
 
 // --- the list ---
+
+TEST_F(ManyRuns, TheListHasOneLineForEachRun) {
+  out_of({"train", "t.yaml", "train.epochs=1", "--out", "runs/a\nb\x1b[31m"});
+  const std::string table = out_of({"list", "runs"});
+  EXPECT_TRUE(contains(table, "a\\x0ab\\x1b[31m ")) << table;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2) << table;
+  fs::create_directories(at_ / "empty");
+  EXPECT_TRUE(contains(out_of({"list", "empty", "--sort", "test.auc"}), "there are no runs"));
+  expect_says(taper({"list", "runs", "--sort", "test.acuracy"}), kExitConfig,
+              {"no run has that metric; did you mean 'test.accuracy'?"});
+}
 
 TEST_F(ManyRuns, TheListShowsStatesAndSortsByMetrics) {
   out_of({"train", "t.yaml", "--out", "runs/a/good"});

@@ -10,6 +10,7 @@
 #include "apps/runner/base/text_table.h"
 #include "apps/runner/run/run_metadata.h"
 #include "apps/runner/train/train.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -50,6 +51,24 @@ void write_json(const LrFindResult& result, const fs::path& file) {
   write_file(file, json.dump(2) + "\n");
 }
 
+// Trains, and leaves out the warnings about results, because the rates become too high on purpose.
+// Other warnings during the steps are logged after them.
+void train_until_it_diverges(const RunConfig& config, const fs::path& dir, RateObserver& observer) {
+  std::vector<std::string> warnings;
+  TrainResult result;
+  {
+    const LogGuard hold([&](LogLevel level, const std::string& text) {
+      const bool is_held = level == LogLevel::kWarning && !observer.points.empty();
+      if (is_held) warnings.push_back(text);
+      return !is_held;
+    });
+    result = train(config, dir, {.observer = &observer});
+  }
+  for (const std::string& text : warnings) {
+    if (std::ranges::count(result.warnings, text) == 0) warn(text);
+  }
+}
+
 }  // namespace
 
 LrFindResult propose_rate(std::vector<RatePoint> points) {
@@ -84,9 +103,10 @@ LrFindResult find_rate(const std::string& file, const std::vector<std::string>& 
   words.insert(words.end(), {"train.epochs=null", fmt::format("train.steps={}", options.steps),
                              fmt::format("optimizer.lr={}", options.low),
                              fmt::format("schedule={{type: exponential, gamma: {}}}", factor),
+                             fmt::format("train.eval_every={}", options.steps),
                              "train.early_stopping=null", "train.best=null", "train.on_nan=skip"});
   RateObserver observer(options.low, factor);
-  train(load_run_config(file, words), dir, {.observer = &observer});
+  train_until_it_diverges(load_run_config(file, words), dir, observer);
   LrFindResult result = propose_rate(std::move(observer.points));
   write_json(result, dir / "lr_find.json");
   return result;

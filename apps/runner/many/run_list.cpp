@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using SystemClock = std::chrono::system_clock;
 
+constexpr size_t kMostName = 200;  // bytes of a name in the table
+
 void find_in(const fs::path& folder, std::vector<RunSummary>& out) {
   if (is_begun_run(folder)) {
     try {
@@ -64,6 +66,7 @@ bool is_larger_better(const std::string& metric) {
 }
 
 void require_metric(const std::vector<RunSummary>& runs, const std::string& key) {
+  if (runs.empty()) return;
   std::vector<std::string> names = {"age", "name", "state", "steps", "size"};
   for (const RunSummary& run : runs) {
     for (const auto& [name, value] : run.metrics) {
@@ -71,7 +74,8 @@ void require_metric(const std::vector<RunSummary>& runs, const std::string& key)
     }
   }
   if (std::ranges::count(names, key) > 0) return;
-  throw ConfigError(concat_to_string("--sort ", key, ": no run has that metric; expected one of ",
+  throw ConfigError(concat_to_string("--sort ", key, ": no run has that metric",
+                                     did_you_mean(nearest(key, names)), "; expected one of ",
                                      joined(names)));
 }
 
@@ -111,9 +115,10 @@ std::string run_table(const std::vector<RunSummary>& runs, const fs::path& folde
       {"run", "age", "state", "data", "steps", "size", "metrics of the saved weights"}};
   for (const RunSummary& run : runs) {
     const fs::path name = run.dir.lexically_relative(folder);
-    rows.push_back({name == "." || name.empty() ? run.dir.string() : name.string(),
-                    age_text(run.started), run.state, run.data, concat_to_string(run.steps),
-                    size_text(run.bytes), metrics_text(run)});
+    const std::string shown = name == "." || name.empty() ? run.dir.string() : name.string();
+    rows.push_back({escaped_for_display(shown, kMostName), age_text(run.started), run.state,
+                    run.data, concat_to_string(run.steps), size_text(run.bytes),
+                    metrics_text(run)});
   }
   return text_table(rows, 4, 5);
 }

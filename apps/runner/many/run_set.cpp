@@ -1,16 +1,20 @@
 #include "apps/runner/many/run_set.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 
 #include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
+#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/many/visible_gpus.h"
@@ -79,6 +83,14 @@ std::string progress_text(const RunSummary& run) {
   return text;
 }
 
+// Reads the state of the run, if it has begun. If a file of it is damaged, the result is an error.
+void read_summary(const fs::path& run, MemberResult& result) try {
+  if (is_begun_run(run)) result.run = summarize_run(run);
+} catch (const InputError& error) {
+  result.error = error.what();
+  result.code = kExitInput;
+}
+
 // The processes that train members at the same time.
 class Processes {
  public:
@@ -120,7 +132,7 @@ class Processes {
                                          members_.size(),
                                          " runs are complete, the others are saved; continue with "
                                          "--out ",
-                                         dir_.string(), " --resume auto"));
+                                         shell_word(dir_.string()), " --resume auto"));
     }
     return std::move(results_);
   }
@@ -135,13 +147,13 @@ class Processes {
   void start(size_t index) {
     const Member& member = members_[index];
     const fs::path run = dir_ / member.name;
-    if (is_begun_run(run)) {
-      RunSummary before = summarize_run(run);
-      if (is_done(member, before)) {
-        results_[index] = {.name = member.name, .run = std::move(before)};
-        ++done_;
-        return;
-      }
+    MemberResult before{.name = member.name};
+    read_summary(run, before);
+    // A damaged run is resumed: that repairs it, or says why it cannot.
+    if (before.error.empty() && is_done(member, before.run)) {
+      results_[index] = std::move(before);
+      ++done_;
+      return;
     }
     ProgramCall call{.words = words_of(member), .log = log_of(member.name)};
     call.environment[kSharingRuns] = concat_to_string(sharing_);
@@ -186,12 +198,15 @@ class Processes {
     MemberResult& result = results_[ended->member];
     running_.erase(ended);
     result = {.name = member.name, .code = end.code};
-    const fs::path run = dir_ / member.name;
-    if (is_begun_run(run)) result.run = summarize_run(run);
+    read_summary(dir_ / member.name, result);
     ++done_;
-    std::string text = progress_text(result.run);
-    if (end.code != kExitOk) text = concat_to_string("failed: ", result.error = error_in(end));
-    log_message(end.code == kExitOk ? LogLevel::kInfo : LogLevel::kWarning,
+    if (end.code != kExitOk) {
+      result.error = error_in(end);
+      result.code = end.code;
+    }
+    const bool failed = !result.error.empty();
+    const std::string text = failed ? "failed: " + result.error : progress_text(result.run);
+    log_message(failed ? LogLevel::kWarning : LogLevel::kInfo,
                 fmt::format("{} ({} of {}): {}", member.name, done_, members_.size(), text));
     return true;
   }
@@ -223,11 +238,12 @@ RunSet::RunSet(RunSetConfig config, fs::path dir, bool resumes, int64_t jobs)
     : config_(std::move(config)),
       dir_(std::move(dir)),
       loaded_(load_run_config(config_.file, config_.overrides)),
+      resumes_(resumes),
       jobs_(jobs) {
-  open(resumes);
+  open();
 }
 
-void RunSet::open(bool resumes) const {
+void RunSet::open() const {
   if (distributed::Communicator::is_launched()) {
     throw ConfigError(is_later_rank() ? ""  // the first rank reports the error
                                       : concat_to_string(config_.kind,
@@ -240,19 +256,30 @@ void RunSet::open(bool resumes) const {
   require<InputError>(fs::is_directory(dir_), head, "is a file");
   require<InputError>(fs::exists(dir_ / kSetFile), head,
                       "has other files; choose a new or empty directory with --out");
-  require<InputError>(resumes, head,
+  require<InputError>(resumes_, head,
                       "has the runs of an earlier call; continue them with --resume auto, or "
                       "choose another directory with --out");
   check_same();
 }
 
-void RunSet::create(int64_t sharing) const {
+void RunSet::lock() const {
+  if (lock_ >= 0) return;
   std::error_code error;
   fs::create_directories(dir_, error);
   if (error) {
     throw DiskError(
         concat_to_string("cannot create the directory '", dir_.string(), "': ", error.message()));
   }
+  // The system releases the lock when the process ends, however it ends.
+  lock_ = Descriptor(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool is_taken =
+      lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  require<InputError>(!is_taken, "another process trains the runs in '", dir_.string(),
+                      "'; wait for it, or choose another directory with --out");
+  open();  // the directory may have changed since the constructor's call
+}
+
+void RunSet::create(int64_t sharing) const {
   const Json json = {{"kind", config_.kind},
                      {"plan", config_.plan},
                      {"config", yaml_of(loaded_)},
@@ -272,11 +299,11 @@ void RunSet::check_same() const {
   require<ConfigError>(text("kind") == config_.kind, "the runs in '", dir_.string(), "' are ",
                        text("kind"), ", not ", config_.kind, advice);
   require<ConfigError>(text("plan") == config_.plan, "the runs in '", dir_.string(),
-                       "' were made from (then | now):\n  ", text("plan"), " | ", config_.plan,
-                       advice);
+                       "' were made from other settings", advice, " (then | now):\n  ",
+                       text("plan"), " | ", config_.plan);
   const std::string changes = config_differences(with_defaults(text("config")), yaml_of(loaded_));
-  require<ConfigError>(changes.empty(), "the runs in '", dir_.string(),
-                       "' have another config (then | now):\n", changes, advice);
+  require<ConfigError>(changes.empty(), "the runs in '", dir_.string(), "' have another config",
+                       advice, " (then | now):\n", changes);
 }
 
 std::vector<MemberResult> RunSet::train(const std::vector<Member>& members) const {
@@ -285,6 +312,7 @@ std::vector<MemberResult> RunSet::train(const std::vector<Member>& members) cons
     overrides.insert(overrides.end(), member.overrides.begin(), member.overrides.end());
     (void)load_run_config(config_.file, overrides);
   }
+  lock();
   const SignalGuard signals;
   SignalGuard::set_plan("saving the runs and stopping");
   Processes processes(config_, loaded_, dir_, jobs_, members);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/runner/base/files.h"
 #include "apps/runner/many/run_summary.h"
 #include "apps/runner/settings/run_config.h"
 
@@ -52,18 +53,24 @@ class RunSet {
   // Creates the directory, trains the members, and returns their results in the same order. A
   // member that was trained before is not trained again; one that was interrupted is resumed. A
   // member that fails does not stop the others. Throws ConfigError if the config of a member is
-  // invalid, and Interrupted after a signal, once all members are saved.
+  // invalid, InputError if another process trains the members, and Interrupted after a signal, once
+  // all members are saved.
   std::vector<MemberResult> train(const std::vector<Member>& members) const;
 
  private:
-  void open(bool resumes) const;
+  void open() const;
+  // Creates the directory and keeps other processes from training its runs. Throws InputError if
+  // one does.
+  void lock() const;
   void create(int64_t sharing) const;
   void check_same() const;
 
   const RunSetConfig config_;
   const fs::path dir_;
   const RunConfig loaded_;
+  const bool resumes_;
   const int64_t jobs_;
+  mutable Descriptor lock_;  // of the directory, from the first call of train() on
 };
 
 }  // namespace taper::v0::runner

@@ -104,9 +104,19 @@ SearchSpace::SearchSpace(const std::vector<std::string>& words) {
     }
     text_ += (text_.empty() ? "" : " ") + word;
   }
+  require_single_keys();
   require<ConfigError>(!dimensions_.empty(),
                        "there is nothing to search; give at least one setting a range, such as "
                        "optimizer.lr=1e-4..1e-2:log, or choices, such as 'model.hidden=64|128'");
+}
+
+void SearchSpace::require_single_keys() const {
+  std::set<std::string> known;
+  for (const std::string& word : fixed_) known.insert(word.substr(0, word.find('=')));
+  for (const SearchDimension& dimension : dimensions_) {
+    require<ConfigError>(known.insert(dimension.key).second, "command line: ", dimension.key,
+                         " is given twice; give one range, one list of choices or one value");
+  }
 }
 
 int64_t SearchSpace::combinations(int64_t most) const {

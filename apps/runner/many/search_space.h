@@ -29,7 +29,8 @@ struct SearchDimension {
 class SearchSpace {
  public:
   // Parses words such as "optimizer.lr=1e-4..1e-2:log". Words without a range and without choices
-  // are settings of all trials. Throws ConfigError for a malformed range, and if no word searches.
+  // are settings of all trials. Throws ConfigError for a malformed range, for a key that is
+  // searched and given again, and if no word searches.
   explicit SearchSpace(const std::vector<std::string>& words);
 
   const std::vector<SearchDimension>& dimensions() const { return dimensions_; }
@@ -42,6 +43,8 @@ class SearchSpace {
   std::vector<std::vector<std::string>> draw(int64_t count, uint64_t seed) const;
 
  private:
+  // Throws ConfigError if a key is searched and given again.
+  void require_single_keys() const;
   // Returns the number of combinations; at most `most` if there are more or infinitely many.
   int64_t combinations(int64_t most) const;
 

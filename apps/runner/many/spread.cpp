@@ -126,7 +126,8 @@ SpreadResult train_spread(const std::string& file, const std::vector<std::string
   const RunSet set(std::move(config), dir, options.resumes, options.jobs);
   const std::vector<MemberResult> results = set.train(members_of(options, set.config().seed));
   const std::vector<Spread> spreads = spreads_of(results);
-  write_file(dir / "summary.json", json_of(results, spreads).dump(2) + "\n");
+  write_file(dir / "summary.json",
+             json_of(results, spreads).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   SpreadResult out{.text = table_of(results, spreads)};
   for (const MemberResult& result : results) {
     if (result.error.empty()) continue;

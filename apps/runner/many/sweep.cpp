@@ -1,7 +1,6 @@
 #include "apps/runner/many/sweep.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <span>
 #include <tuple>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/base/files.h"
+#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/base/text_table.h"
 #include "apps/runner/config/json_reader.h"
@@ -84,12 +84,11 @@ class Sweep {
   const RunSet& set_;
   SweepResult result_;
   const GoalConfig goal_;
-  int code_ = 0;  // of the first trial that failed
 };
 
 // Reads the values of the rounds that an earlier call has finished. Trials that went further have
 // other values by now.
-void Sweep::read_earlier() {
+void Sweep::read_earlier() try {
   if (!fs::exists(file())) return;
   const Json before = read_json_file<Json>(file(), "results of the sweep");
   result_.metric = before.value("metric", "");
@@ -98,11 +97,17 @@ void Sweep::read_earlier() {
     if (known == result_.trials.end() || row.value("settings", Json()) != Json(known->settings))
       continue;
     known->steps = row.value("steps", int64_t(0));
+    known->error = row.value("error", "");
+    known->code = row.value("code", 0);
     for (const Json& value : row.value("values", Json::array())) {
       known->values.push_back(value.is_number() ? std::optional(value.get<double>())
                                                 : std::nullopt);
     }
   }
+} catch (const Json::exception&) {
+  throw InputError(concat_to_string(file().string(),
+                                    ": is damaged: a value has another type; remove the file, and ",
+                                    "the results are read from the trials"));
 }
 
 void Sweep::train_first(size_t count, size_t round, int64_t length) {
@@ -126,9 +131,9 @@ void Sweep::note(Trial& trial, size_t round, const MemberResult& result) {
   std::string& metric = result_.metric;
   trial.steps = result.run.steps;
   trial.error = result.error;
+  trial.code = result.code;
   trial.values.resize(round);
   trial.values.emplace_back();
-  if (code_ == 0) code_ = result.code;
   if (!result.error.empty()) return;
   if (metric.empty()) metric = concat_to_string(result.run.evaluated_on(), ".", goal_.metric);
   const double* value = result.run.find(metric);
@@ -149,7 +154,10 @@ void Sweep::write_json() const {
     Json row = {{"name", trial.name}, {"settings", trial.settings}, {"steps", trial.steps}};
     for (const std::optional<double>& value : trial.values)
       row["values"].push_back(value ? Json(*value) : Json());
-    if (!trial.error.empty()) row["error"] = trial.error;
+    if (!trial.error.empty()) {
+      row["error"] = trial.error;
+      row["code"] = trial.code;
+    }
     trials.push_back(std::move(row));
   }
   const Json json = {{"metric", result_.metric}, {"trials", trials}};
@@ -159,7 +167,7 @@ void Sweep::write_json() const {
 void Sweep::check() const {
   const Trial& best = result_.trials.front();
   if (!has_value(best)) {
-    throw RunError(ExitCode(code_ == 0 ? kExitData : code_),
+    throw RunError(ExitCode(best.code == 0 ? kExitData : best.code),
                    concat_to_string("all trials failed; ", best.name, ": ", best.error));
   }
   if (result_.metric.starts_with("validation.")) return;
@@ -181,15 +189,6 @@ std::string table_of(const SweepResult& result) {
       rows.back().push_back(setting.substr(setting.find('=') + 1));
   }
   return text_table(rows, 1, 2);
-}
-
-// Returns the word as it is typed in a shell.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain = "=./_-:,@%+";
-  const bool is_plain = std::ranges::all_of(word, [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || kPlain.find(c) != kPlain.npos;
-  });
-  return is_plain ? word : concat_to_string("'", word, "'");
 }
 
 std::string text_of(const SweepResult& result, const std::string& file,
@@ -220,7 +219,8 @@ SweepResult sweep(const std::string& file, const std::vector<std::string>& words
   for (const auto& settings : space.draw(options.trials, options.seed))
     trials.push_back({.name = fmt::format("trial-{:03}", trials.size()), .settings = settings});
   if (std::ssize(trials) < options.trials)
-    log_info(concat_to_string("there are only ", trials.size(), " different trials"));
+    log_info(concat_to_string(trials.size(), trials.size() == 1 ? " trial is" : " trials are",
+                              " all that the ranges and choices have"));
   SweepResult result = Sweep(set, std::move(trials)).run(options.halves);
   result.text = text_of(result, file, space.fixed(), dir);
   return result;

@@ -28,7 +28,8 @@ struct Trial {
   // After each round in which it was trained, the metric by which trials are compared, for the
   // weights that were saved then. std::nullopt: it failed.
   std::vector<std::optional<double>> values{};
-  std::string error{};
+  std::string error{};  // why it failed; empty: it did not
+  int code = 0;         // the exit code, if it failed
 };
 
 struct SweepResult {
