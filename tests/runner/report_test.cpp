@@ -19,6 +19,7 @@
 #include "apps/runner/base/errors.h"
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/report/curves.h"
+#include "framework/base/log.h"
 #include "tests/testing.h"
 #include "tests/text.h"
 
@@ -157,6 +158,26 @@ TEST_F(Report, AFolderStandsForItsRuns) {
     names.push_back(fs::path(run["name"].get<std::string>()).lexically_relative(dir_).string());
   }
   EXPECT_EQ(names, (std::vector<std::string>{"other", "sweep/a", "sweep/b", "sweep/deeper/c"}));
+}
+
+// A run that was killed before its first line, or the folder of another program.
+TEST_F(Report, ARunThatCannotBeReadDoesNotHideTheOthersOfItsFolder) {
+  write("runs/a/metrics.jsonl", kMetrics);
+  write("runs/b/config.yaml", "mine: 1\n");
+  std::vector<std::string> warnings;
+  const LogGuard log([&](LogLevel, const std::string& text) {
+    warnings.push_back(text);
+    return false;
+  });
+  const nlohmann::json runs = runs_in(report({"runs"}));
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0]["step"], 2);
+  EXPECT_EQ(runs[1]["state"], "unreadable");
+  const std::string message = runs[1]["message"];
+  EXPECT_TRUE(contains(message, (dir_ / "runs/b/").string())) << message;
+  ASSERT_FALSE(warnings.empty());
+  EXPECT_EQ(warnings.back(), "the report cannot show a run: " + message);
+  EXPECT_THROW(report({"runs/a", "runs/b"}), InputError) << "it was asked for by name";
 }
 
 TEST_F(Report, TextsOfARunStayTexts) {

@@ -5,6 +5,7 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/report/run_data.h"
+#include "framework/base/log.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -23,6 +24,16 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& out) {
   for (const fs::path& each : folders) {
     may_be_run(each) ? out.push_back(each) : add_runs_below(each, out);
   }
+}
+
+// Returns the data of a run. One that was found in a folder may be another program's, or damaged:
+// the page then shows why it cannot be read, beside the other runs.
+std::string data_of(const fs::path& dir, size_t points, bool is_named) try {
+  return run_data(dir, points);
+} catch (const InputError& error) {
+  if (is_named) throw;
+  warn(concat_to_string("the report cannot show a run: ", error.what()));
+  return unreadable_run_data(dir, error.what());
 }
 
 // Returns JSON in which no character can end the <script> that contains it.
@@ -67,7 +78,10 @@ std::string report_page(const std::string& data) {
 void write_report(const std::vector<fs::path>& paths, const fs::path& to) {
   const std::vector<fs::path> dirs = runs_among(paths);
   std::vector<std::string> runs;
-  for (const fs::path& dir : dirs) runs.push_back(run_data(dir, points_of_curves(dirs.size())));
+  for (const fs::path& dir : dirs) {
+    const bool is_named = std::ranges::count(paths, dir) > 0;
+    runs.push_back(data_of(dir, points_of_curves(dirs.size()), is_named));
+  }
   write_file(to, report_page(report_data(runs, false)));
 }
 

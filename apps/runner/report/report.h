@@ -13,7 +13,8 @@ namespace taper::v0::runner {
 // system. A folder that is not a run is replaced by all runs below it. The page loads nothing: its
 // style and its script are apps/runner/report/page. A run that is still in progress is shown up to
 // its last complete line. Throws InputError for a directory that is not a run's, and, with file and
-// line, for a damaged file.
+// line, for a damaged file. A run that was found below a folder is shown with that message instead,
+// which is also a warning.
 void write_report(const std::vector<fs::path>& runs, const fs::path& to);
 
 // --- the parts, for the server ---
