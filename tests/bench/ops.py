@@ -1,7 +1,7 @@
 """Compares the speed of rows of the op table with PyTorch, alternating between both sides.
 
     python3 tests/bench/ops.py [--ops build/tests/test_ops] [--device cpu] [--dtype float32] [--threads 2]
-                               [TITLE ...]
+                               [--processor-time] [--rounds 1] [TITLE ...]
 
 Times functions of [1024, 1024] (on a GPU [4096, 4096]), of images [16, 64, 112, 112], or of the shapes in the
 table, forward, and forward with backward. Prints medians in microseconds, and PyTorch's time divided by Taper's.
@@ -99,16 +99,16 @@ def tensors(torch, domains, device, dtype):
     return made
 
 
-def microseconds(f, wait):
+def microseconds(f, wait, clock):
     f()
     wait()
     calls, times = 1, []
     while len(times) < 9:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             f()
         wait()
-        seconds = time.perf_counter() - start
+        seconds = clock() - start
         if seconds < 0.02:
             calls *= 2
         else:
@@ -116,11 +116,11 @@ def microseconds(f, wait):
     return statistics.median(times)
 
 
-def of_torch(torch, f, domains, device, dtype):
+def of_torch(torch, f, domains, device, dtype, clock):
     x = tensors(torch, domains, device, getattr(torch, dtype))
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     with torch.no_grad():
-        forward = microseconds(lambda: f(*x), wait)
+        forward = microseconds(lambda: f(*x), wait, clock)
     leaves = [t.requires_grad_() for t in x if t.is_floating_point()]
     y = f(*x)
     if not y.requires_grad:
@@ -130,11 +130,12 @@ def of_torch(torch, f, domains, device, dtype):
         torch.autograd.grad(f(*x), leaves, dy)
     except RuntimeError:  # not differentiable
         return forward, 0
-    return forward, microseconds(lambda: torch.autograd.grad(f(*x), leaves, dy), wait)
+    return forward, microseconds(lambda: torch.autograd.grad(f(*x), leaves, dy), wait, clock)
 
 
-def of_taper(program, title, device, dtype):
-    out = subprocess.run([program, "--bench", title, device], capture_output=True, text=True, check=True).stdout
+def of_taper(program, title, device, dtype, clock):
+    command = [program, "--bench", title, device] + (["processor"] if clock == time.process_time else [])
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for line in out.splitlines()[1:]:
         cells = line[max(44, len(title)):].split()
         if line.startswith(title + " ") and cells[0].startswith(device) and cells[1] == dtype:
@@ -150,6 +151,9 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processor-time", action="store_true",
+                        help="measure processor time, which other programs disturb less (CPU only)")
+    parser.add_argument("--rounds", type=int, default=1, help="measure both sides in turn and print medians")
     parser.add_argument("titles", nargs="*")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
@@ -158,8 +162,10 @@ def main():
     table = rows(torch)
     print("| row | Taper | PyTorch | ratio | with backward: Taper | PyTorch | ratio |\n|---|---|---|---|---|---|---|")
     for title in args.titles or table:
-        on = args.device, args.dtype
-        ours, theirs = of_taper(args.ops, title, *on), of_torch(torch, *table[title], *on)
+        on = args.device, args.dtype, time.process_time if args.processor_time else time.perf_counter
+        sides = zip(*((of_taper(args.ops, title, *on), of_torch(torch, *table[title], *on))
+                      for _ in range(args.rounds)))
+        ours, theirs = ([statistics.median(times) for times in zip(*rounds)] for rounds in sides)
         cells = [title]
         for a, b in zip(ours, theirs):
             cells += [f"{a:,.0f}", f"{b:,.0f}", f"**{b / a:.2f}**"] if a and b else ["-"] * 3

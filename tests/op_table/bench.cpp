@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <functional>
 
 #include "autograd/engine.h"
@@ -18,25 +19,28 @@ constexpr int kRepeats = 9;
 
 double seconds_a_repeat(Device device) { return device.is_cuda() ? 0.003 : 0.02; }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+// Returns the seconds of a clock.
+using Clock = double (*)();
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+double processor_clock() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
 void wait_for(Device device) {
   if (device.is_cuda()) cuda::synchronize(device.index());
 }
 
 // Returns the median time of a call in microseconds, over repeats of at least seconds_a_repeat.
-double microseconds(Device device, const std::function<void()>& f) {
+double microseconds(Device device, Clock now, const std::function<void()>& f) {
   f();
   wait_for(device);
   int calls = 1;
   std::vector<double> times;
   while (times.size() < kRepeats) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now();
     for (int i = 0; i < calls; ++i) f();
     wait_for(device);
-    const double seconds = seconds_since(start);
+    const double seconds = now() - start;
     if (seconds < seconds_a_repeat(device) && calls < 1 << 20) {
       calls *= 2;
       continue;
@@ -68,10 +72,10 @@ Tensor enlarged(const Tensor& x) {
 }
 
 // Returns the bytes per nanosecond that a copy reads and writes.
-double copy_rate(DType dtype, Device device) {
+double copy_rate(DType dtype, Device device, Clock now) {
   const NoGradGuard no_grad;
   const Tensor x = enlarged(filled(kMany, {-1, 1}, 1, dtype, device));
-  return 2 * double(x.nbytes()) / microseconds(device, [&] { (void)x.clone(); }) * 1e-3;
+  return 2 * double(x.nbytes()) / microseconds(device, now, [&] { (void)x.clone(); }) * 1e-3;
 }
 
 // Returns the row with the shapes to be timed as its only sample.
@@ -99,7 +103,7 @@ Row timed(const Row& row, Device device) {
   return out;
 }
 
-void bench_row(const Row& row, DType dtype, Device device, double copy) {
+void bench_row(const Row& row, DType dtype, Device device, Clock now, double copy) {
   Tensors x = arguments(row, 0, dtype, device);
   if (row.bench.empty() && !row.flops) std::ranges::transform(x, x.begin(), enlarged);
   double bytes = 0;
@@ -109,7 +113,7 @@ void bench_row(const Row& row, DType dtype, Device device, double copy) {
   {
     const NoGradGuard no_grad;
     y = row.f(x);
-    forward = microseconds(device, [&] { (void)row.f(x); });
+    forward = microseconds(device, now, [&] { (void)row.f(x); });
   }
   bytes += double(y.nbytes());
   double both = 0;
@@ -119,7 +123,8 @@ void bench_row(const Row& row, DType dtype, Device device, double copy) {
       if (!row.domain(i).dtype) leaves.push_back(x[i].requires_grad_());
     }
     const Tensor dy = ones_like(y);
-    both = microseconds(device, [&] { (void)grad({row.f(x)}, leaves, {dy}, false, false, true); });
+    both = microseconds(device, now,
+                        [&] { (void)grad({row.f(x)}, leaves, {dy}, false, false, true); });
   }
   std::string shapes;
   for (const Tensor& t : x) shapes += concat_to_string(shapes.empty() ? "" : " ", t.shape());
@@ -133,7 +138,8 @@ void bench_row(const Row& row, DType dtype, Device device, double copy) {
 
 }  // namespace
 
-void bench_rows(const std::string& part, const std::string& on) {
+void bench_rows(const std::string& part, const std::string& on, bool of_processor) {
+  const Clock now = of_processor ? processor_clock : wall_clock;
   std::printf("%-44s %-8s %-9s %-36s %10s %10s %9s %-7s %5s\n", "operator", "device", "dtype",
               "arguments", "forward us", "both us", "rate", "", "copy's");
   const std::vector<Row>& rows = all_rows();
@@ -143,7 +149,7 @@ void bench_rows(const std::string& part, const std::string& on) {
     for (const DType dtype : {kFloat32, kBFloat16}) {
       // The CPU converts half types and computes in float, so one dtype suffices.
       if (dtype != kFloat32 && !device.is_cuda()) continue;
-      const double copy = copy_rate(dtype, device);
+      const double copy = copy_rate(dtype, device, now);
       for (const Row& row : rows) {
         const bool meant =
             is_title ? row.title() == part : row.title().find(part) != std::string::npos;
@@ -151,7 +157,7 @@ void bench_rows(const std::string& part, const std::string& on) {
             std::find(row.dtypes.begin(), row.dtypes.end(), dtype) != row.dtypes.end();
         if (!meant || !held || row.samples.empty()) continue;
         try {
-          bench_row(timed(row, device), dtype, device, copy);
+          bench_row(timed(row, device), dtype, device, now, copy);
         } catch (const OutOfMemoryError&) {
           std::printf("%-44s %-8s %-9s out of memory\n", row.title().c_str(),
                       to_string(device).c_str(), name_of(dtype));

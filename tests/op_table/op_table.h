@@ -121,8 +121,9 @@ std::map<std::string, std::string> declared_operators();
 // Returns docs/operators.md: operators, dtypes, devices and differentiability.
 std::string operators_page();
 // Times the rows whose title contains `part` and prints a table. Runs on the device `on`, or on
-// every device if it is empty.
-void bench_rows(const std::string& part, const std::string& on);
+// every device if it is empty. Measures the processor time of all threads if `of_processor`, which
+// other programs disturb less.
+void bench_rows(const std::string& part, const std::string& on, bool of_processor = false);
 
 // --- dtypes ---
 std::vector<DType> floating();
