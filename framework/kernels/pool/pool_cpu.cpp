@@ -7,6 +7,7 @@
 #include "framework/kernels/common/per_element_cpu.h"
 #include "framework/kernels/common/simd_cpu.h"
 #include "framework/kernels/pool/pool_kernels.h"
+#include "framework/kernels/pool/window_means_cpu.h"
 
 namespace taper::v0::kernels {
 namespace {
@@ -123,15 +124,14 @@ void unpool(const Tensor& out, const Tensor& given, const Tensor& index, int64_t
   });
 }
 
-// The elements on which each result along an axis depends, in order, with their weights, and the
-// divisor of the sum. All results have the same number of elements; those that are not needed have
-// weight 0. The rows of volumes are positions along two axes, of which `outer` is the depth.
+// The elements on which each result along an axis depends, in order, with their weights. All
+// results have the same number of elements; those that are not needed have weight 0. The rows of
+// volumes are positions along two axes, of which `outer` is the depth.
 template <class T> struct AxisWeights {
   int64_t n, taps;
   std::vector<int64_t> from;  // [taps, n]
   std::vector<int64_t> slot;  // [taps, n]: different for the elements of one result
   std::vector<T> part;        // [taps, n]
-  std::vector<T> divisors;
 
   AxisWeights(const Axis& a, bool transposed, const Axis& outer = {}) {
     const auto results = [&](const Axis& axis) { return transposed ? axis.in : axis.out; };
@@ -142,7 +142,6 @@ template <class T> struct AxisWeights {
     from.resize(taps * n, 0);
     slot.resize(taps * n, 0);
     part.resize(taps * n, T(0));
-    divisors.resize(n, T(1));
     for (int64_t i = 0; i < n; ++i) {
       const int64_t o = i / rows, r = i % rows;
       const Span across = span_of<T>(outer, transposed, o), s = span_of<T>(a, transposed, r);
@@ -153,7 +152,6 @@ template <class T> struct AxisWeights {
         slot[at] = u % depth * width + j % width;
         part[at] = part_of<T>(outer, transposed, o, u) * part_of<T>(a, transposed, r, j);
       }
-      if (!transposed) divisors[i] = divisor<T>(outer, o) * divisor<T>(a, r);
     }
   }
 };
@@ -184,33 +182,21 @@ TAPER_CLONES void add_pixels(T* row, const T* part, const int64_t* from, int64_t
     }
   }
 }
-// Divides all channels of each pixel by factor * divisors[pixel].
-template <class T>
-TAPER_CLONES void divide_pixels(T* row, T factor, const T* divisors, int64_t n, int64_t channels) {
-  for (int64_t i = 0; i < n; ++i, row += channels) {
-    const T divisor = factor * divisors[i];
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) row[c] /= divisor;
-  }
-}
-template <class T> TAPER_CLONES void divide(T* row, T factor, const T* divisors, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) row[i] /= factor * divisors[i];
-}
 template <class T> TAPER_CLONES void add_scaled(T* sum, T factor, const T* x, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
 }
 
 // Resamples the rows of images. A row is contiguous in the result: the pixels of a channel, or of
-// all channels. Rows of the input are first resampled along the width. Adjacent rows of the result
-// need mostly the same of them, which are kept.
+// all channels. If the input is wider than the result, its rows are first added, which must be
+// contiguous, and then their sum is resampled along the width. Otherwise rows are first resampled
+// along the width. Adjacent rows of the result need mostly the same of them, which are kept.
 template <class T> struct ResampleRows {
   const Planes<T> y;
   const Planes<const T> x;
   const AxisWeights<T> h, w;
-  const bool divides;
-  const bool pixels = !y.channels_last;
+  const bool pixels;  // whether a row has a single channel
+  const bool is_wider = x.sizes.w > y.sizes.w;
   const int64_t row_size = y.sizes.w * (pixels ? 1 : y.sizes.c);
 
   // Writes a row of the input, which begins at `from`, resampled along the width.
@@ -227,29 +213,43 @@ template <class T> struct ResampleRows {
     x.strides.c == 1 ? add(One()) : add(x.strides.c);
   }
 
+  // Adds row r of the result, `plane` being the first element of the image, by resampling rows. The
+  // rows whose numbers are in `number` are kept.
+  void add_resampled(T* sum, const T* plane, int64_t r, T* kept, int64_t* number) const {
+    for (int64_t i = 0; i < h.taps; ++i) {
+      const T part = h.part[i * h.n + r];
+      const int64_t from = h.from[i * h.n + r], slot = h.slot[i * h.n + r];
+      if (part == T(0)) continue;
+      T* row = kept + slot * row_size;
+      if (number[slot] != from) resample_width(row, plane + x.in_plane(from, 0));
+      number[slot] = from;
+      add_scaled(sum, part, row, row_size);
+    }
+  }
+  // Writes row r of the result by resampling the sum of rows.
+  void resample_sum(T* row, const T* plane, int64_t r, std::vector<T>& sum) const {
+    std::ranges::fill(sum, T(0));
+    for (int64_t i = 0; i < h.taps; ++i) {
+      const T part = h.part[i * h.n + r];
+      const T* from = plane + x.in_plane(h.from[i * h.n + r], 0);
+      if (part != T(0)) add_scaled(sum.data(), part, from, std::ssize(sum));
+    }
+    resample_width(row, sum.data());
+  }
+
   // Writes rows of one image (of one channel, if a row has the pixels of a channel). `first` is the
   // number of its first row.
   void write(int64_t first, int64_t begin, int64_t end) const {
     const T* plane = x.plane(y.at(first * row_size));
-    std::vector<T> kept(h.taps * row_size);
+    std::vector<T> rows(is_wider ? x.sizes.w * (row_size / y.sizes.w) : h.taps * row_size);
     std::vector<int64_t> number(h.taps, -1);  // of each kept row
     for (int64_t r = begin; r < end; ++r) {
-      T* sum = y.data + (first + r) * row_size;
-      std::fill_n(sum, row_size, T(0));
-      for (int64_t i = 0; i < h.taps; ++i) {
-        const T part = h.part[i * h.n + r];
-        const int64_t from = h.from[i * h.n + r], slot = h.slot[i * h.n + r];
-        if (part == T(0)) continue;
-        T* row = kept.data() + slot * row_size;
-        if (number[slot] != from) resample_width(row, plane + x.in_plane(from, 0));
-        number[slot] = from;
-        add_scaled(sum, part, row, row_size);
-      }
-      if (!divides) continue;
-      if (pixels) {
-        divide(sum, h.divisors[r], w.divisors.data(), row_size);
+      T* row = y.data + (first + r) * row_size;
+      if (is_wider) {
+        resample_sum(row, plane, r, rows);
       } else {
-        divide_pixels(sum, h.divisors[r], w.divisors.data(), w.n, y.sizes.c);
+        std::fill_n(row, row_size, T(0));
+        add_resampled(row, plane, r, rows.data(), number.data());
       }
     }
   }
@@ -262,7 +262,7 @@ void resample_rows(const Tensor& out, const Tensor& in, const Axes& axes, bool t
                           as_images(in),
                           {axes.h, transposed, axes.d},
                           {axes.w, transposed},
-                          !transposed && (averages(axes.h) || averages(axes.w))};
+                          !axes.channels_last || in.size(1) == 1};
   const int64_t height = f.h.n, images = out.numel() / f.row_size / height;
   const int64_t blocks = (height + kRows - 1) / kRows;
   const int64_t work = 2 * f.row_size * (f.h.taps + f.w.taps) * std::min(kRows, height);
@@ -272,8 +272,11 @@ void resample_rows(const Tensor& out, const Tensor& in, const Axes& axes, bool t
   });
 }
 
-// Returns x, or a dense copy of volumes, whose rows have one distance.
-Tensor for_rows(const Tensor& x, const Axes& axes) { return x.dim() == 5 ? in_format(x, axes) : x; }
+// Returns x, or a dense copy of volumes, whose rows have one distance, and of images whose rows are
+// added.
+Tensor for_rows(const Tensor& x, const Axes& axes, bool adds_rows = false) {
+  return x.dim() == 5 || adds_rows ? in_format(x, axes) : x;
+}
 
 template <class T>
 void unpool_rows(const Tensor& dx, const Tensor& dy, const Tensor& index, const Axes& axes) {
@@ -287,11 +290,18 @@ template <>
 void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const Axes& axes,
                                          bool transposed) {
   const DType dtype = y.dtype();
+  if (!transposed && averages(axes.h) && dtype == kFloat32) {
+    return cpu::mean_of_windows<float>(y, in_format(x, axes), axes);
+  }
+  if (!transposed && averages(axes.h) && dtype == kFloat64) {
+    return cpu::mean_of_windows<double>(y, in_format(x, axes), axes);
+  }
+  const Tensor rows = for_rows(x, axes, x.size(-1) > y.size(-1));
   if (dtype == kFloat32 && have_room<float>(y, x, axes, transposed)) {
-    return resample_rows<float>(y, for_rows(x, axes), axes, transposed);
+    return resample_rows<float>(y, rows, axes, transposed);
   }
   if (dtype == kFloat64 && have_room<double>(y, x, axes, transposed)) {
-    return resample_rows<double>(y, for_rows(x, axes), axes, transposed);
+    return resample_rows<double>(y, rows, axes, transposed);
   }
   const int64_t work = 8 * (1 + x.numel() / y.numel());
   if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
