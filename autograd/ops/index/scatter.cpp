@@ -17,10 +17,10 @@ struct Placed {
   Tensor src;  // with the sizes of the index
 };
 
-Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
-              const Tensor& src) {
+// Returns the elements of src that an index along dimension d of x places, with its sizes.
+Tensor placed_source(const char* op, const Tensor& x, int d, const Tensor& index,
+                     const Tensor& src) {
   kernels::same_device(op, {&x, &index, &src}, {"self", "index", "src"});
-  const int d = wrap_dim(dim, x.dim());
   check_elements("scatter", "self", x, index);
   check_elements("scatter", "src", src, index);
   require(x.dtype() == src.dtype(), "scatter(): Expected self.dtype to be equal to src.dtype, got ",
@@ -29,12 +29,18 @@ Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
           index.shape(), " to be no larger than self ", x.shape(), " apart from dimension ", d,
           " and to be no larger size than src ", src.shape());
   const Shape sizes = at_least_1d(index.shape());
-  Tensor cropped = reshape(src, at_least_1d(src.shape()));
+  const Tensor cropped = reshape(src, at_least_1d(src.shape()));
   std::vector<int64_t> crop;
   for (int i = sizes.size() - 1; i >= 0; --i) {
     crop.insert(crop.end(), {0, sizes[i] - cropped.shape()[i]});
   }
-  if (sizes != cropped.shape()) cropped = pad(cropped, crop);
+  return sizes != cropped.shape() ? pad(cropped, crop) : cropped;
+}
+
+Placed placed(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
+              const Tensor& src) {
+  const int d = wrap_dim(dim, x.dim());
+  const Tensor cropped = placed_source(op, x, d, index, src);
   return {element_rows(op, x.shape(), d, index), cropped};
 }
 
@@ -151,6 +157,14 @@ Tensor scatter_add_(const Tensor& x, IntArg dim, const Tensor& index, const Tens
   return add_rows_("scatter_add_", x, at.rows, at.src);
 }
 Tensor scatter_add(const Tensor& x, IntArg dim, const Tensor& index, const Tensor& src) {
+  const bool has_dims = x.dim() > 0 && index.dim() > 0;
+  const bool is_wide = compute_type(x.dtype()) == x.dtype();
+  if (x.is_cpu() && has_dims && is_wide && !needs_grad({x, src})) {  // needs no element numbers
+    const int d = wrap_dim(dim, x.dim());
+    const Tensor added = placed_source("scatter_add", x, d, index, src);
+    const Tensor y = kernels::scatter_add({"scatter_add"}, x, index, d, added);
+    return traced("scatter_add", y, {x, index, src});
+  }
   const Placed at = placed("scatter_add", x, dim, index, src);
   return add_rows(x, x.shape(), at.rows, at.src);
 }

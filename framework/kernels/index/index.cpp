@@ -42,6 +42,18 @@ Tensor gather(const IndexRules& rules, const Tensor& x, const Tensor& index, int
   return y;
 }
 
+Tensor scatter_add(const IndexRules& rules, const Tensor& x, const Tensor& index, int dim,
+                   const Tensor& src) {
+  const Tensor y = Tensor::make(x.shape(), x.dtype(), x.device());
+  copy_into(y, x);
+  if (index.numel() == 0) return y;
+  const Tensor at = packed(index, kInt64);
+  if (y.numel() == 0 || !cpu::scatter_add(y, at, dim, dense(src))) {
+    check_on_host(rules, at, x.size(dim), dim);
+  }
+  return y;
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape) {
   Tensor y = Tensor::make(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;

@@ -35,6 +35,11 @@ Tensor row_keys(const IndexRules& rules, const Tensor& index, const Shape& shape
 // Returns the elements of x at row_keys(rules, index, x.shape(), dim), as a dense tensor of the
 // index's shape. Neither is a single number. CPU only.
 Tensor gather(const IndexRules& rules, const Tensor& x, const Tensor& index, int dim);
+// Returns a dense copy of x with each element of src, which has the index's shape, added at its
+// row_keys(rules, index, x.shape(), dim), in order. x and src have the same dtype: float32, float64
+// or int64. Neither is a single number. CPU only.
+Tensor scatter_add(const IndexRules& rules, const Tensor& x, const Tensor& index, int dim,
+                   const Tensor& src);
 // Returns the rows of x at the keys as a dense tensor of `shape`. A key of -1 gives zeros.
 Tensor take_rows(const Tensor& x, const Tensor& key, int64_t width, const Shape& shape);
 // Returns the slices of x, dense as [outer, n, width], at the numbers key [count] of its middle
@@ -89,6 +94,7 @@ template <class Backend> struct IndexKernels {
 namespace cpu {
 // Returns whether all indices are in range. Otherwise y is undefined.
 bool gather(const Tensor& y, const Tensor& x, const Tensor& index, int dim);
+bool scatter_add(const Tensor& y, const Tensor& index, int dim, const Tensor& src);
 void take_rows(const Tensor& y, const Tensor& x, const Tensor& key, int64_t width);
 // y is [outer, count, width] and x is [outer, n, width].
 void take_slices(const Tensor& y, const Tensor& x, const Tensor& key, int64_t outer, int64_t width);

@@ -90,7 +90,7 @@ struct EachOnce {
 // Adds weights[i] to sums[at[i]], in order. A function of its own keeps the addresses in registers.
 template <class T, class Weights>
 static void add_at(T* sums, const int64_t* at, Weights weights, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sums[at[i]] += weights[i];
+  for (int64_t i = 0; i < n; ++i) sums[at[i]] = plus(sums[at[i]], T(weights[i]));
 }
 
 Tensor count_numbers(const Tensor& x, const Tensor& weights, int64_t bins) {
@@ -235,6 +235,12 @@ template <class F> void with_bytes(int64_t bytes, F f) {
   });
 }
 
+// Adds src[i] to element i of the row at[i], for rows that are `stride` elements apart.
+template <class T>
+void add_to_rows(T* to, const int64_t* at, const T* src, int64_t n, int64_t stride) {
+  for (int64_t i = 0; i < n; ++i) to[i + at[i] * stride] = plus(to[i + at[i] * stride], src[i]);
+}
+
 // Copies element i of the row at[i], for rows that are `stride` elements apart.
 template <class Bytes>
 void take_from_rows(char* to, const char* from, const int64_t* at, int64_t n, int64_t stride,
@@ -264,6 +270,34 @@ bool gather(const Tensor& y, const Tensor& x, const Tensor& index, int dim) {
       take_from_rows(to, from, at, n, strides[dim], bytes);
     });
   });
+  return are_valid;
+}
+
+bool scatter_add(const Tensor& y, const Tensor& index, int dim, const Tensor& src) {
+  const Shape strides = contiguous_strides(y.shape());
+  const int64_t n = index.size(-1), stride = strides[dim];
+  const bool is_last = dim == index.dim() - 1;
+  int64_t outer = 1;  // parts without a common target
+  for (int d = 0; d < dim; ++d) outer *= index.size(d);
+  const int64_t rows = index.numel() / n / outer;
+  std::atomic<bool> are_valid = true;
+  const auto add = [&]<class T>(TypeTag<T>) {
+    host::parallel_each(outer, 2 * n * rows, [&](int64_t part) {
+      for (int64_t r = part * rows; r < (part + 1) * rows; ++r) {
+        const int64_t* at = pointer<const int64_t>(index) + r * n;
+        if (!are_within(at, n, 0, y.size(dim))) {
+          are_valid.store(false, std::memory_order_relaxed);
+          return;
+        }
+        T* to = pointer<T>(y) + row_start(r, index, strides, dim);
+        const T* added = pointer<const T>(src) + r * n;
+        is_last ? add_at(to, at, added, n) : add_to_rows(to, at, added, n, stride);
+      }
+    });
+  };
+  y.dtype() == kInt64     ? add(TypeTag<int64_t>())
+  : y.dtype() == kFloat32 ? add(TypeTag<float>())
+                          : add(TypeTag<double>());
   return are_valid;
 }
 
