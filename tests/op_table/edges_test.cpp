@@ -1,8 +1,10 @@
 // Gradients at kinks and poles, as computed by PyTorch 2.11, and cases that rows of a single dtype
 // cannot express.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -236,6 +238,41 @@ TEST(Edges, MedianIsWhereAStableSortPutsIt) {
         const Tensor rank = where(eq(are_numbers, n), (n - 1) / 2, are_numbers);
         const Tensor place = gather(argsort(t, dim), dim, rank);
         EXPECT_TRUE(all(eq(median(t, dim, true).indices, place)).item<bool>()) << dim;
+      }
+    }
+  }
+}
+
+// Rows of a length from which on keys are sorted by their bytes, and of one of which few elements
+// are selected, with many equal elements.
+TEST(Edges, LongRowsAreSortedStably) {
+  manual_seed(2);
+  const Tensor numbers = floor((rand({3, 1000}) - 0.5) * 600);
+  const Tensor x = where(eq(numbers, 7), full({}, NAN), where(eq(numbers, 5), -INFINITY, numbers));
+  for (const Device device : all_devices()) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt64}) {
+      const Tensor t = (dtype == kInt64 ? numbers : x / 1024).to(device).to(dtype);
+      const Tensor on_host = t.cpu().to(kFloat64);
+      const double* const value = on_host.data<double>();
+      for (const bool descending : {false, true}) {
+        const Tensor order = argsort(t, 1, descending).cpu(),
+                     few = topk(t, 9, 1, descending).indices.cpu();
+        for (int64_t r = 0; r < 3; ++r) {
+          std::vector<int64_t> expected(1000);
+          std::iota(expected.begin(), expected.end(), 0);
+          std::ranges::stable_sort(expected, [&](int64_t i, int64_t j) {
+            const double a = value[r * 1000 + i], b = value[r * 1000 + j];
+            const bool rises = std::isnan(b) ? !std::isnan(a) : a < b;
+            const bool falls = std::isnan(a) ? !std::isnan(b) : a > b;
+            return descending ? falls : rises;
+          });
+          const int64_t* const row = order.data<int64_t>() + r * 1000;
+          EXPECT_TRUE(std::equal(row, row + 1000, expected.begin()))
+              << name_of(dtype) << descending;
+          const int64_t* const first = few.data<int64_t>() + r * 9;
+          EXPECT_TRUE(std::equal(first, first + 9, expected.begin()))
+              << name_of(dtype) << descending;
+        }
       }
     }
   }

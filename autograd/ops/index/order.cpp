@@ -109,11 +109,13 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim, Boo
   if (mode == QuantileMode::kLower) rank = floor(rank);
   if (mode == QuantileMode::kHigher) rank = ceil(rank);
   if (mode == QuantileMode::kNearest) rank = round(rank);
-  const Tensor sorted = sort(rows, -1).values, below = floor(rank.detach());
-  Tensor y = gather(sorted, -1, below.to(kInt64));
+  const Tensor order = argsort(rows, -1), below = floor(rank.detach());
+  const auto with_rank = [&](const Tensor& r) {
+    return gather(rows, -1, gather(order, -1, r.to(kInt64)));
+  };
+  Tensor y = with_rank(below);
   if (mode == QuantileMode::kLinear || mode == QuantileMode::kMidpoint) {
-    const Tensor above = gather(sorted, -1, ceil(rank.detach()).to(kInt64));
-    const Tensor step = above - y;
+    const Tensor step = with_rank(ceil(rank.detach())) - y;
     y = y + (mode == QuantileMode::kLinear ? step * (rank - below) : step * 0.5);
   }
   y = movedim(y, -1, 0);

@@ -29,9 +29,11 @@ int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat1
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first) {
   const int d = wrap_dim(dim, x.dim());
   const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
-  const Tensor order = Tensor::make(rows.shape(), kInt64, x.device());
   const int64_t n = row_length(rows);
   const SortRows how{n, first.value_or(n), descending, unused_bits(x.dtype())};
+  Shape shape = rows.shape();
+  if (x.is_cpu() && cpu::selects(how) && x.dim() > 0) shape[x.dim() - 1] = how.first;
+  const Tensor order = Tensor::make(shape, kInt64, x.device());
   if (order.numel() > 0) dispatch<cpu::argsort, cuda::argsort>(x.device(), order, rows, how);
   Tensor y = dense(swapped(order, d));
   trace("argsort", y, {x});

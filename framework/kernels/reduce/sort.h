@@ -8,8 +8,8 @@
 namespace taper::v0::kernels {
 
 // Returns the int64 indices that sort x along dim, ascending or descending. The sort is stable, and
-// NaN counts as the largest value. If `first` is given, only the first that many indices are
-// sorted, and the others are in any order.
+// NaN counts as the largest value. If `first` is given, the result may have only the first that
+// many indices.
 Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first = {});
 // Returns, for each row of x [..., n], the index (int64 [..., 1]) of the element with the given
 // rank (int64 [..., 1]) in ascending order. CPU only.
@@ -38,6 +38,8 @@ struct SortRows {
 // All tensors consist of dense rows. x is float32, float64 or int64. cumulate combines elements
 // along n, and all its tensors have one dtype.
 namespace cpu {
+// Returns whether argsort writes only the first indices of each row.
+constexpr bool selects(SortRows how) { return 64 * how.first <= how.n; }
 void argsort(const Tensor& order, const Tensor& x, SortRows how);
 void place_of_rank(const Tensor& place, const Tensor& x, const Tensor& rank);
 void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& added,

@@ -3,8 +3,11 @@
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "framework/host/parallel.h"
@@ -20,6 +23,69 @@ template <class T> std::vector<SortKey<T>> keys_of(const T* x, int64_t n, bool d
   std::vector<SortKey<T>> key(n);
   std::transform(x, x + n, key.begin(), [=](T number) { return sort_key(number, descending); });
   return key;
+}
+
+// Writes the keys of n elements, and returns the least one.
+template <class T>
+TAPER_CLONES SortKey<T> write_keys(SortKey<T>* key, const T* x, int64_t n, bool descending) {
+  SortKey<T> least = std::numeric_limits<SortKey<T>>::max();
+#pragma omp simd reduction(min : least)
+  for (int64_t i = 0; i < n; ++i) {
+    key[i] = sort_key(x[i], descending);
+    least = std::min(least, key[i]);
+  }
+  return least;
+}
+
+// Writes the indices of the first `count` elements of a sorted row of n. Most blocks have no
+// element that comes before those found so far.
+template <class T>
+void select_first(int64_t* order, const T* x, int64_t n, int64_t count, bool descending) {
+  constexpr int64_t kKeys = 32;
+  std::vector<std::pair<SortKey<T>, int64_t>> found;  // a heap with the last one on top
+  found.reserve(size_t(count) + 1);
+  for (int64_t begin = 0; begin < n; begin += kKeys) {
+    SortKey<T> key[kKeys];
+    const int64_t size = std::min(kKeys, n - begin);
+    const SortKey<T> least = write_keys(key, x + begin, size, descending);
+    const bool is_full = std::ssize(found) == count;
+    if (is_full && (count == 0 || least >= found.front().first)) continue;
+    for (int64_t i = 0; i < size; ++i) {
+      if (std::ssize(found) == count && key[i] >= found.front().first) continue;
+      found.emplace_back(key[i], begin + i);
+      std::ranges::push_heap(found);
+      if (std::ssize(found) <= count) continue;
+      std::ranges::pop_heap(found);
+      found.pop_back();
+    }
+  }
+  std::ranges::sort_heap(found);
+  for (int64_t i = 0; i < count; ++i) order[i] = found[size_t(i)].second;
+}
+
+// Sorts a row of n elements by the bytes of their keys, from the lowest one. Each step is stable
+// and takes constant time for an element, which is several times as fast as comparisons.
+template <class T> void sort_by_bytes(int64_t* order, const T* x, int64_t n, bool descending) {
+  struct Entry {
+    SortKey<T> key;
+    uint32_t at;
+    size_t byte(size_t i) const { return size_t(key >> (8 * i)) & 255; }
+  };
+  std::vector<Entry> from(n), to(n);
+  std::array<std::array<uint32_t, 256>, sizeof(SortKey<T>)> counts = {};
+  for (int64_t i = 0; i < n; ++i) {
+    const Entry entry{sort_key(x[i], descending), uint32_t(i)};
+    for (size_t b = 0; b < counts.size(); ++b) ++counts[b][entry.byte(b)];
+    from[size_t(i)] = entry;
+  }
+  for (size_t b = 0; b < counts.size(); ++b) {
+    auto& place = counts[b];
+    if (place[from[0].byte(b)] == n) continue;  // the same for all
+    std::exclusive_scan(place.begin(), place.end(), place.begin(), uint32_t(0));
+    for (const Entry& entry : from) to[place[entry.byte(b)]++] = entry;
+    from.swap(to);
+  }
+  std::ranges::transform(from, order, &Entry::at);
 }
 
 // Combines the elements of each line along n from one end to the other. Adjacent lines are
@@ -50,19 +116,20 @@ void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T n
 }  // namespace
 
 void argsort(const Tensor& order, const Tensor& x, SortRows how) {
-  const int64_t n = how.n, work = n * std::bit_width(uint64_t(n));
+  const int64_t n = how.n, work = n * std::bit_width(uint64_t(n)), rows = x.numel() / n;
   visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
-    host::parallel_each(order.numel() / n, work, [&](int64_t r) {
-      const auto key = keys_of(pointer<const T>(x) + r * n, n, how.descending);
-      int64_t* row = pointer<int64_t>(order) + r * n;
+    host::parallel_each(rows, work, [&](int64_t r) {
+      const T* from = pointer<const T>(x) + r * n;
+      int64_t* row = pointer<int64_t>(order) + r * (order.numel() / rows);
+      if (selects(how)) return select_first(row, from, n, how.first, how.descending);
+      // The counts of the bytes would take longer than a short row.
+      if (n >= 128 && n <= std::numeric_limits<uint32_t>::max()) {
+        return sort_by_bytes(row, from, n, how.descending);
+      }
+      const auto key = keys_of(from, n, how.descending);
       std::iota(row, row + n, 0);
-      const auto before = [&](int64_t a, int64_t b) {
-        return key[a] != key[b] ? key[a] < key[b] : a < b;
-      };
-      // If few elements are requested, one pass selects them.
-      if (64 * how.first <= n) return std::partial_sort(row, row + how.first, row + n, before);
-      if (how.first < n) std::nth_element(row, row + how.first, row + n, before);
-      std::sort(row, row + how.first, before);
+      std::sort(row, row + n,
+                [&](int64_t a, int64_t b) { return key[a] != key[b] ? key[a] < key[b] : a < b; });
     });
   });
 }
