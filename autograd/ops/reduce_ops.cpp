@@ -50,21 +50,29 @@ Tensor arg_of_all(const char* name, bool largest, const Tensor& x) {
   return kernels::arg_reduce(largest, flatten(x.detach()), 0);
 }
 
+// Returns a * b, in the memory of a if no gradient is needed.
+Tensor multiplied(const Tensor& a, const Tensor& b) {
+  if (needs_grad({a, b})) return a * b;
+  kernels::binary_into(kernels::BinaryOp::kMul, a, a, b);
+  return a;
+}
+
 // Returns, for each element along dim, the product of all others without division: the product of
 // the elements before it times that of the elements after it.
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
   if (n < 2) return ones_like(x);
   constexpr int64_t kLong = 32768, kWidth = 4096;
-  // A long vector is split into parts. For each element, the product of the others in its part is
-  // multiplied by the product of all other parts.
+  // A long vector is split into columns of a matrix, which kernels process side by side. For each
+  // element, the product of the others in its column is multiplied by that of all other columns.
   if (x.numel() == n && n > kLong) {
-    const int64_t rows = (n + kWidth - 1) / kWidth;
-    const Tensor t = reshape(flatten(x).pad({0, rows * kWidth - n}, 1), {rows, kWidth});
-    const Tensor y = product_of_others(t, 1) * unsqueeze(product_of_others(prod(t, 1), 0), 1);
+    const int64_t rows = (n + kWidth - 1) / kWidth, added = rows * kWidth - n;
+    const Tensor all = added == 0 ? flatten(x) : flatten(x).pad({0, added}, 1);
+    const Tensor t = reshape(all, {rows, kWidth});
+    const Tensor y = multiplied(product_of_others(t, 0), product_of_others(prod(t, 0), 0));
     return reshape(narrow(flatten(y), 0, 0, n), x.shape());
   }
-  return product_before(x, dim) * product_before(x, dim, true);
+  return multiplied(product_before(x, dim), product_before(x, dim, true));
 }
 
 void check_norm_dtype(DType x, DType dtype) {
@@ -145,7 +153,7 @@ Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim, std::optional<DType> d
   if (autocasts(x)) return in_float32(again, x);
   Tensor y = kernels::reduce(ReductionOp::kProd, x, {dim}, keepdim);
   return differentiable("ProdBackward1", x, y, [dim](auto& dy, auto& z) {
-    return reshape(dy, kept_shape(z, {dim})) * product_of_others(z, dim);
+    return multiplied(product_of_others(z, dim), reshape(dy, kept_shape(z, {dim})));
   });
 }
 Tensor prod(const Tensor& x, std::optional<DType> dtype) {
