@@ -105,6 +105,18 @@ TEST_F(CiReports, TheAnnotationPointsIntoTheSectionThatWasCompared) {
       << github_annotation(report(v));
 }
 
+// The times of two programs are compared without a recording.
+TEST_F(CiReports, WithoutARecordingTheConfigIsNamed) {
+  const Verdict v{false, "inconclusive: times of the new program\n", true};
+  const CheckReport report{v, "c.yaml", "", 1};
+  EXPECT_EQ(github_annotation(report),
+            "::warning file=c.yaml,line=1::inconclusive: times of the new program%0A\n");
+  EXPECT_NE(junit_report(report).find("classname=\"c.yaml\" name=\"c.yaml\""), std::string::npos);
+  EXPECT_TRUE(
+      github_summary(report).starts_with("### taper check: inconclusive\n\n`c.yaml`, 1.0 s\n\n"))
+      << github_summary(report);
+}
+
 TEST_F(CiReports, BytesThatAreNotUtf8AreReplaced) {
   const Verdict v{false, "name: \xff | caf\xc3\xa9\n"};
   const std::string text = junit_report({v, "runs/\xe9", at_ / "golden.json", 1});

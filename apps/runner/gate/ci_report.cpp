@@ -57,6 +57,18 @@ int64_t line_of_step(const std::string& golden, const Verdict& verdict) {
   return 1;
 }
 
+// Returns the file that the check is about: without a recording, as for the times of two programs,
+// the config or the run.
+const std::string& subject_of(const CheckReport& report) {
+  return report.golden.empty() ? report.run : report.golden;
+}
+
+// Returns the verdict with its text, whose first line may begin with it.
+std::string headed_text(const Verdict& v) {
+  const std::string head = v.name() + ": ";
+  return v.text.starts_with(head) ? v.text : head + v.text;
+}
+
 }  // namespace
 
 std::string json_report(const CheckReport& report) {
@@ -105,7 +117,7 @@ std::string junit_report(const CheckReport& report) {
       "<testsuite name=\"taper check\" tests=\"1\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\">\n"
       "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">\n{}"
       "    <system-out>{}</system-out>\n  </testcase>\n</testsuite>\n",
-      fails ? 1 : 0, v.passed || fails ? 0 : 1, report.seconds, in_xml(report.golden),
+      fails ? 1 : 0, v.passed || fails ? 0 : 1, report.seconds, in_xml(subject_of(report)),
       in_xml(report.run), report.seconds, body, in_xml(v.text));
 }
 
@@ -113,18 +125,20 @@ std::string github_annotation(const CheckReport& report) {
   const Verdict& v = report.verdict;
   if (v.passed) return "";
   // https://docs.github.com/actions/reference/workflow-commands-for-github-actions
-  const std::string text =
-      replaced_all(replaced_all(replaced_all(v.text, "%", "%25"), "\r", "%0D"), "\n", "%0A");
-  const std::string file =
-      replaced_all(replaced_all(replaced_all(report.golden, "%", "%25"), ",", "%2C"), ":", "%3A");
-  return fmt::format("::{} file={},line={}::{}: {}\n", v.is_inconclusive ? "warning" : "error",
-                     file, line_of_step(report.golden, v), v.name(), text);
+  const std::string text = replaced_all(
+      replaced_all(replaced_all(headed_text(v), "%", "%25"), "\r", "%0D"), "\n", "%0A");
+  const std::string file = replaced_all(
+      replaced_all(replaced_all(subject_of(report), "%", "%25"), ",", "%2C"), ":", "%3A");
+  return fmt::format("::{} file={},line={}::{}\n", v.is_inconclusive ? "warning" : "error", file,
+                     line_of_step(report.golden, v), text);
 }
 
 std::string github_summary(const CheckReport& report) {
   const Verdict& v = report.verdict;
-  std::string out = fmt::format("### taper check: {}\n\n`{}` against `{}`, {:.1f} s\n\n", v.name(),
-                                report.run, report.golden, report.seconds);
+  const std::string against =
+      report.golden.empty() ? "" : concat_to_string(" against `", report.golden, "`");
+  std::string out = fmt::format("### taper check: {}\n\n`{}`{}, {:.1f} s\n\n", v.name(), report.run,
+                                against, report.seconds);
   if (!v.metrics.empty()) {
     out +=
         "| metric | run | recorded | worse by | SD | p | detects "
