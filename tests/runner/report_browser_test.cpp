@@ -164,6 +164,13 @@ TEST_F(ReportInBrowser, FitsAPhoneAndADeskWithAnyNumberOfRuns) {
   }
 }
 
+TEST_F(ReportInBrowser, ALongNameDoesNotMakeThePageWider) {
+  write_run("runs/" + std::string(200, 'x'), 0);
+  write_report({at_ / "runs"}, at_ / "report.html");
+  browser_->open("file://" + (at_ / "report.html").string(), kPhone, 900);
+  EXPECT_LE(evaluate("document.documentElement.scrollWidth"), kPhone);
+}
+
 TEST_F(ReportInBrowser, AMessageIsATextThatDoesNotStretchTheTable) {
   open(5, kDesk);
   EXPECT_EQ(evaluate("window.hacked === undefined"), true);
