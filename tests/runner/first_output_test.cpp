@@ -80,6 +80,7 @@ TEST_F(FirstOutput, OfEachCommandComesBeforeItReadsItsData) {
   std::string table = "x,y\n";
   for (int i = 0; i < 60; ++i) table += concat_to_string(i * 7 % 20, ",", i % 2 ? "a" : "b", "\n");
   write_bytes(at_ / "t.csv", table);
+  write_bytes(at_ / "t.yaml", "device: cpu\ndata: {path: t.csv, target: y}\n");
   const RunDirectory::Outcome run =
       at_.taper({"train", "t.csv", "target=y", "train.epochs=1", "device=cpu", "--out", "runs/r"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -103,6 +104,8 @@ TEST_F(FirstOutput, OfEachCommandComesBeforeItReadsItsData) {
       {{"eval", "runs/r", "--data", "t.csv"}, "reading the data ..."},
       {{"predict", "runs/r", "t.csv"}, "reading the data ..."},
       {{"list", "many"}, "reading the runs in many ..."},
+      {{"report", "many"}, "reading the runs ..."},
+      {{"record", "t.yaml", "--time", "--to", "speed.json"}, "training run 1 of 32 ..."},
   };
   for (const Row& row : rows) {
     const OnTerminal program(at_ / "", row.words);

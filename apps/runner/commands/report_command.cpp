@@ -2,6 +2,7 @@
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/report/report.h"
 #include "apps/runner/report/serve.h"
+#include "apps/runner/run/log_sink.h"
 #include "framework/base/log.h"
 
 namespace taper::v0::runner {
@@ -23,7 +24,7 @@ Command report_command() {
       const std::vector<fs::path> paths(runs.begin(), runs.end());
       require<ConfigError>(is_served || address.empty(), "--address is of use with --serve only");
       if (is_served) return serve(paths);
-      write_report(paths, page);
+      with_status("reading the runs", [&] { write_report(paths, page); });
       return print(page + "\n");
     }
     int serve(const std::vector<fs::path>& paths) const {

@@ -9,9 +9,11 @@
 #include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/string_utils.h"
+#include "apps/runner/base/writable.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/gate/cause.h"
 #include "apps/runner/programs/program_runs.h"
+#include "apps/runner/run/log_sink.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -89,7 +91,10 @@ fs::path config_file(const fs::path& run) {
 SpeedSamples measured(const fs::path& run, const std::string& old, const std::string& now,
                       const SpeedOptions& options) {
   const fs::path config = config_file(run);
+  const int64_t runs = 2 * (options.pairs + 1);
+  int64_t begun = 0;
   const auto measure = [&](const std::string& program) {
+    const StatusGuard status(concat_to_string("training run ", ++begun, " of ", runs));
     return measure_run(program, config, options.steps);
   };
   return measure_pairs(measure, old, now, options.pairs);
@@ -164,11 +169,14 @@ Verdict record_speed(const fs::path& run, const fs::path& to, const std::string&
   require<ConfigError>(copy != to, "--to ", in_quotes(to.string()), ": expected a .json file");
   require_new(to);
   require_new(copy);
+  check_writable(to);
   const std::string config = config_text(run);
   const fs::path original = path_of_program(program_or_this(program));
   const SpeedSamples samples = measured(run, original.string(), original.string(), options);
   const std::vector<RatioComparison> ratios = speed_ratios(samples, options.alpha);
-  fs::copy_file(original, copy);
+  std::error_code error;
+  fs::copy_file(original, copy, error);
+  require<DiskError>(!error, "cannot copy the program to '", copy.string(), "': ", error.message());
   SpeedJson resolution = SpeedJson::array();
   std::string text = concat_to_string("recorded ", copy.string(), "; equal programs measured in ",
                                       options.pairs, " pairs:\n");
