@@ -291,6 +291,7 @@ TEST_F(UltralyticsFile, OtherFormsAreRefusedWithTheLine) {
        "c.yaml:4:8",
        {"names of the classes from the folders", "which are cat, dog"}},
       {"val: val\nnames: [cat, dog]\nnc: 3\n", "c.yaml:5:5", {"expected the number of names, 2"}},
+      {"val: val\nnc: 3\n", "c.yaml:4:5", {"nc: expected the number of class folders in ", ", 2"}},
       {"val: val\nmodel: resnet18\n",
        "c.yaml:4:1",
        {"'model' is a key of Taper, and 'val' one of Ultralytics"}},

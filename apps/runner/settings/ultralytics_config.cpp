@@ -125,6 +125,10 @@ class UltralyticsConverter {
           concat_to_string("train: '", folder.string(), "' has no class folders; Taper trains ",
                            "classification, and not the detection of objects in images"));
     }
+    if (count != nullptr && names == nullptr && number != std::optional(std::ssize(found))) {
+      problem(*count, concat_to_string("nc: expected the number of class folders in '",
+                                       folder.string(), "', ", found.size()));
+    }
     std::ranges::sort(given);
     std::ranges::sort(found);
     if (names == nullptr || given.empty() || given == found) return;
