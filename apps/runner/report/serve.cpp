@@ -179,11 +179,9 @@ void serve_report(const std::vector<fs::path>& paths, const ServeAddress& addres
     require<InputError>(fs::is_directory(path), "there is no folder '", path.string(), "'");
   }
   const std::unique_ptr<HttpServer> server(http_plugin().create());
-  errno = 0;
   const int port = server->bind(address.host, address.port);
   require<ConfigError>(port > 0, "cannot listen at ", address.url(address.port), ": ",
-                       errno == 0 ? "the host is unknown" : std::strerror(errno),
-                       "; choose another address with --address [HOST:]PORT");
+                       std::strerror(errno), "; choose another address with --address [HOST:]PORT");
   SignalGuard signals;
   SignalGuard::set_plan("ending the server");
   LiveReport report(paths);
