@@ -167,6 +167,7 @@ TEST_F(GateProgram, SeedsThatCannotBeComparedAreRefusedAndNothingIsWritten) {
 TEST_F(GateProgram, ARecordingThatCannotBeWrittenIsRefusedEarly) {
   ASSERT_EQ(at_.taper({"record", "c.yaml", "--to", "g.json", "--seeds", "0"}).code, 0);
   write_config("other.yaml", "lr: 0.1", "lr: 0.2");
+  fs::create_symlink("loop", at_ / "loop");
   struct Row {
     Words words;
     int code;
@@ -176,9 +177,15 @@ TEST_F(GateProgram, ARecordingThatCannotBeWrittenIsRefusedEarly) {
       {{"record", "c.yaml", "--to", "missing/g.json"},
        74,
        "missing/g.json: cannot create the file"},
+      {{"record", "c.yaml", "--to", "loop/g.json"},
+       74,
+       "loop/g.json: cannot create the file: Too "},
       {{"record", "c.yaml", "--to", "."}, 74, ": Is a directory"},
       {{"record", "other.yaml", "--to", "g.json"}, 2, "g.json records another config"},
       {{"record", "c.yaml", "--to", "g.json"}, 0, "already has these numbers"},
+      {{"check", "c.yaml", "--against", "g.json", "--seeds", "3"},
+       2,
+       "--seeds: section 1 of g.json has no curves of seeds; leave --seeds out"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(::testing::PrintToString(row.words));

@@ -177,6 +177,10 @@ Verdict check(const fs::path& run, const fs::path& golden_file, const Tolerances
   bits.section = chosen.number;
   const Curves& curves = chosen.section.curves;
   const bool falls_back = !chosen.matches && !bits.passed && !curves.seeds.empty();
+  require<ConfigError>(options.seeds == 0 || std::ssize(curves.seeds) >= kFewestSeeds,
+                       for_caller("--seeds", "CheckOptions.seeds"), ": section ", chosen.number,
+                       " of ", golden_file.string(), " has no curves of seeds; leave --seeds out ",
+                       "to compare bits, or record to another file with --seeds");
   if (options.seeds > 0 || falls_back) {
     Verdict verdict = check_seeds(phases, again.got, curves, options);
     const char* why = falls_back && options.seeds == 0
