@@ -170,10 +170,10 @@ struct KeptColumns {
 //     data::Splits load(uint64_t seed) const;
 //   };
 //
-// It may also define learns(), outline(), files(), more(), kept(), raw_dtype and prepared() as
-// declared here; otherwise these defaults apply. Statistics are computed from the training rows
-// only. Errors: InputError if data are missing, damaged or too few. DataError if they cannot be
-// used for training. OptionError if they do not allow the value of an option.
+// It may also define learns(), outline(), files(), more(), unlabeled(), kept(), raw_dtype and
+// prepared() as declared here; otherwise these defaults apply. Statistics are computed from the
+// training rows only. Errors: InputError if data are missing, damaged or too few. DataError if they
+// cannot be used for training. OptionError if they do not allow the value of an option.
 class Source {
  public:
   virtual ~Source() = default;
@@ -188,6 +188,11 @@ class Source {
   // the file has none. Throws the errors of load(), and InputError for a category, class or size
   // that the training data do not have.
   virtual DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Returns the samples of a further file for predictions, which need no labels. A source whose
+  // files may have labels overrides this, so that labels that are missing or unknown are no error.
+  virtual DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const {
+    return more(info, file);
+  }
   // Returns what predictions for the file repeat of its columns.
   virtual KeptColumns kept(const DataInfo&, const std::filesystem::path&) const { return {}; }
   // Returns the dtype of the raw samples [N, ...] that prepared() accepts: uint8 for images,
@@ -222,6 +227,12 @@ template <class Options> class SourceOf final : public Source {
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const override {
     if constexpr (requires { options_.more(info, file); }) return options_.more(info, file);
     return Source::more(info, file);
+  }
+  DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const override {
+    if constexpr (requires { options_.unlabeled(info, file); }) {
+      return options_.unlabeled(info, file);
+    }
+    return Source::unlabeled(info, file);
   }
   KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const override {
     if constexpr (requires { options_.kept(info, file); }) return options_.kept(info, file);

@@ -1,6 +1,7 @@
 // Images that a run did not train on: to predict, or to evaluate if they have labels.
 
 #include <algorithm>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -17,24 +18,37 @@ namespace {
 namespace fs = std::filesystem;
 using detail::in_quotes;
 
+// Returns the images that a table names, with their targets if it has the columns. Leaves out and
+// notes rows whose target is missing.
 FurtherImages further_table(const ImageEncoding& encoding, const fs::path& file,
-                            const fs::path& root) {
+                            const fs::path& root, bool with_targets) {
   const RawTable table = read_table({file}, {}, {encoding.path_column});
   const int64_t at = table.find(encoding.path_column);
   require<InputError>(at >= 0, file.string(), ": there is no column ",
                       in_quotes(encoding.path_column), " of file names");
   FurtherImages out;
-  std::vector<int64_t> rows;
-  for (int64_t row = 0; row < table.rows; ++row) {
-    rows.push_back(row);
+  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
+  std::iota(rows.begin(), rows.end(), int64_t(0));
+  const TableEncoding targets{
+      .delimiter = {}, .decimal = {}, .encoding = {}, .targets = encoding.targets};
+  if (with_targets && std::ranges::all_of(encoding.targets, [&](const TargetColumn& t) {
+        return table.find(t.name) >= 0;
+      })) {
+    const Tensor all = encode_targets(targets, table, rows, true);
+    rows = rows_with_targets(targets, all);
+    require<InputError>(!rows.empty(), file.string(), ": the target is missing in all of its ",
+                        table.rows, " rows; `taper predict` works without it");
+    out.targets = TensorDataset({all}).get(tensor_of(rows.data(), {std::ssize(rows)})).inputs;
+    const int64_t missing = table.rows - std::ssize(rows);
+    if (missing > 0) {
+      out.note =
+          concat_to_string(missing, missing == 1 ? " row" : " rows", " without a target left out");
+    }
+  }
+  for (const int64_t row : rows) {
     out.names.push_back(table.columns[size_t(at)].text(row));
     out.files.push_back(labelled_file(root, out.names.back(), encoding.suffix));
   }
-  const bool has_targets = std::ranges::all_of(
-      encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
-  const TableEncoding targets{
-      .delimiter = {}, .decimal = {}, .encoding = {}, .targets = encoding.targets};
-  if (has_targets) out.targets = encode_targets(targets, table, rows);
   return out;
 }
 
@@ -59,7 +73,7 @@ FurtherImages further_classes(const DataInfo& info, const fs::path& root) {
   return out;
 }
 
-FurtherImages further_folder(const DataInfo& info, const fs::path& folder) {
+FurtherImages further_folder(const DataInfo& info, const fs::path& folder, bool with_targets) {
   const PartFolders parts = part_folders(folder, {});
   const fs::path root = parts.test.value_or(folder);
   const bool has_classes =
@@ -68,15 +82,17 @@ FurtherImages further_folder(const DataInfo& info, const fs::path& folder) {
         return std::ranges::count(info.class_names, name_of(each.filename())) > 0;
       });
   FurtherImages out;
-  if (has_classes) {
+  if (has_classes && with_targets) {
     out = further_classes(info, root);
-    if (!parts.note.empty()) out.note = parts.note + (out.note.empty() ? "" : "; " + out.note);
   } else {
-    FolderListing listing = files_below(folder, has_image_name);
+    FolderListing listing = files_below(has_classes ? root : folder, has_image_name);
     out.note = listing.left_out.to_text();
     out.files = std::move(listing.files);
     require<InputError>(!out.files.empty(), name_of(folder), ": no PNG and JPEG files",
                         out.note.empty() ? "" : "; ", out.note);
+  }
+  if (has_classes && !parts.note.empty()) {
+    out.note = parts.note + (out.note.empty() ? "" : "; " + out.note);
   }
   for (const fs::path& file : out.files) {
     out.names.push_back(name_of(file.lexically_relative(folder)));
@@ -91,12 +107,13 @@ const ImageEncoding& image_encoding_of(const DataInfo& info, const fs::path& fil
   return *info.images;
 }
 
-FurtherImages further_images(const DataInfo& info, const fs::path& file, const Images& options) {
+FurtherImages further_images(const DataInfo& info, const fs::path& file, const Images& options,
+                             bool with_targets) {
   const ImageEncoding& encoding = image_encoding_of(info, file);
   std::error_code none;
-  if (fs::is_directory(file, none)) return further_folder(info, file);
+  if (fs::is_directory(file, none)) return further_folder(info, file, with_targets);
   const bool is_table = !encoding.path_column.empty() && !has_image_name(file);
-  if (is_table) return further_table(encoding, file, options.path);
+  if (is_table) return further_table(encoding, file, options.path, with_targets);
   return {{file}, {name_of(file)}};
 }
 

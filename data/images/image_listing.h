@@ -71,10 +71,10 @@ struct FurtherImages {
   std::string note{};
 };
 
-// Finds the images in a file, a folder, or a table like that of the labels. Throws the errors of
-// Images::more().
+// Finds the images in a file, a folder, or a table like that of the labels. with_targets: reads
+// the classes or values, too, and leaves out what has none. Throws the errors of Images::more().
 FurtherImages further_images(const DataInfo& info, const std::filesystem::path& file,
-                             const Images& options);
+                             const Images& options, bool with_targets);
 
 // Returns how the images of the run become samples. Throws InputError, with `file`, if the data of
 // the run were no images.

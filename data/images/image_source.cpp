@@ -397,6 +397,24 @@ BrokenSamples broken_among(const DecodedImages& decoded, const Images& options,
   return out;
 }
 
+// Decodes the images that were found.
+DatasetPtr decoded_images(FurtherImages found, const DataInfo& info, const fs::path& file,
+                          const Images& options) {
+  if (!found.note.empty()) log_info(concat_to_string(name_of(file), ": ", found.note));
+  const auto all = std::ssize(found.files);
+  DecodedImages decoded =
+      decode_images(found.files, *info.images, keeps_pixels(options, *info.images, all), {0, all});
+  BrokenSamples broken_ones = broken_among(decoded, options, name_of(file));
+  std::vector<std::string> why;
+  const std::vector<int64_t> whole = remove_broken(decoded, why);
+  const Tensor rows = tensor_of(whole.data(), {std::ssize(whole)});
+  std::vector<fs::path> files;
+  for (const int64_t i : whole) files.push_back(std::move(found.files[size_t(i)]));
+  if (found.targets.defined()) found.targets = TensorDataset({found.targets}).get(rows).inputs;
+  return std::make_shared<ImageSet>(std::move(files), std::move(decoded.pixels),
+                                    std::move(found.targets), info.images, std::move(broken_ones));
+}
+
 }  // namespace
 
 bool Images::is_size(const std::string& text) { return text == "auto" || size_in(text); }
@@ -430,25 +448,16 @@ std::vector<DataFile> Images::files() const {
 }
 
 DatasetPtr Images::more(const DataInfo& info, const fs::path& file) const {
-  FurtherImages found = further_images(info, file, *this);
-  if (!found.note.empty()) log_info(concat_to_string(name_of(file), ": ", found.note));
-  const auto all = std::ssize(found.files);
-  DecodedImages decoded =
-      decode_images(found.files, *info.images, keeps_pixels(*this, *info.images, all), {0, all});
-  BrokenSamples broken_ones = broken_among(decoded, *this, name_of(file));
-  std::vector<std::string> why;
-  const std::vector<int64_t> whole = remove_broken(decoded, why);
-  const Tensor rows = tensor_of(whole.data(), {std::ssize(whole)});
-  std::vector<fs::path> files;
-  for (const int64_t i : whole) files.push_back(std::move(found.files[size_t(i)]));
-  if (found.targets.defined()) found.targets = TensorDataset({found.targets}).get(rows).inputs;
-  return std::make_shared<ImageSet>(std::move(files), std::move(decoded.pixels),
-                                    std::move(found.targets), info.images, std::move(broken_ones));
+  return decoded_images(further_images(info, file, *this, true), info, file, *this);
+}
+
+DatasetPtr Images::unlabeled(const DataInfo& info, const fs::path& file) const {
+  return decoded_images(further_images(info, file, *this, false), info, file, *this);
 }
 
 KeptColumns Images::kept(const DataInfo& info, const fs::path& file) const {
   KeptColumns out{.names = {"file"}};
-  for (std::string& name : further_images(info, file, *this).names) {
+  for (std::string& name : further_images(info, file, *this, false).names) {
     out.rows.push_back({std::move(name)});
   }
   return out;

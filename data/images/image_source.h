@@ -134,6 +134,8 @@ struct Images {
   // Reads a further image, a directory of images (with the labels of its class folders), or a table
   // like that of the labels.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Reads all images without their labels.
+  DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const;
   // Returns the name of each file, unless it is a single one.
   KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;
   static constexpr DType raw_dtype = kUInt8;

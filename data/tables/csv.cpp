@@ -208,10 +208,19 @@ Splits Csv::load(uint64_t seed) const {
   return splits_of(info, rows);
 }
 
-DatasetPtr Csv::more(const DataInfo& info, const std::filesystem::path& file) const {
+static DatasetPtr further_rows(const DataInfo& info, const std::filesystem::path& file,
+                               LabelColumn label) {
   if (!info.table) throw InputError(file.string(), ": the training data were no table");
-  CsvTable table = read_csv_like(*info.table, file, true);
+  CsvTable table = read_csv_like(*info.table, file, label);
   return std::make_shared<TensorDataset>(scaled(info, table, rows_of(table)));
+}
+
+DatasetPtr Csv::more(const DataInfo& info, const std::filesystem::path& file) const {
+  return further_rows(info, file, LabelColumn::kOptional);
+}
+
+DatasetPtr Csv::unlabeled(const DataInfo& info, const std::filesystem::path& file) const {
+  return further_rows(info, file, LabelColumn::kIgnored);
 }
 
 DType Csv::raw_dtype(const DataInfo& info) const {

@@ -99,6 +99,8 @@ struct Csv : CsvFormat {
   std::vector<DataFile> files() const { return files_of({path, test_path}); }
   // Reads a further file of rows, in which the label column may be missing.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Ignores the label column.
+  DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const;
   // Returns float32, or float64 if float32 cannot represent the differences between a column's
   // numbers.
   DType raw_dtype(const DataInfo& info) const;
@@ -160,11 +162,21 @@ inline Tensor features_of(const CsvTable& table) {
 // Throws ValueError for an invalid delimiter.
 CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options);
 
-// Reads a further file with the encoding `train` of the training file. If may_lack_label is true,
-// the label column may be missing; labels and targets are then empty. Throws the errors of
+// Whether a further file must have the label column. If it is missing, labels and targets are
+// empty. A column that is ignored may be missing, and its cells may contain anything.
+struct LabelColumnValues {
+  enum class Value : uint8_t { kRequired, kOptional, kIgnored };
+  static constexpr Value kRequired = Value::kRequired, kOptional = Value::kOptional,
+                         kIgnored = Value::kIgnored;
+  static constexpr const char* kOption = "label";
+  static constexpr const char* kWords[] = {"required", "optional", "ignored"};
+};
+using LabelColumn = TextEnum<LabelColumnValues>;
+
+// Reads a further file with the encoding `train` of the training file. Throws the errors of
 // read_csv(), and InputError if the columns differ from those of `train`, or for an unknown class
 // or category.
 CsvTable read_csv_like(const CsvEncoding& train, const std::filesystem::path& file,
-                       bool may_lack_label = false);
+                       LabelColumn label = LabelColumn::kRequired);
 
 }  // namespace taper::v0::data

@@ -38,7 +38,7 @@ Fields class_names(const std::set<std::string>& texts) {
 }
 
 // Whether the file defines its columns, or must have the columns of the training file.
-enum class Role { kTraining, kLike, kLikeMayLackLabel };
+enum class Role { kTraining, kLike, kLikeMayLackLabel, kUnlabeled };
 
 // Reads one file by a CsvEncoding. For the training file, the encoding contains only the options at
 // first.
@@ -50,10 +50,10 @@ class TableReader {
   CsvTable run(std::string_view text) {
     Scanner(file_, text, options_.delimiter).run([&](Record record) {
       const bool is_first = rows_.empty(), is_one = record.fields.size() == 1;
-      if (is_first && is_one && !(role_ == Role::kLikeMayLackLabel && table_.columns == 1)) {
+      if (is_first && is_one && !(may_lack_label() && table_.columns == 1)) {
         fail_at(file_, record.line, "expected ",
-                role_ == Role::kLikeMayLackLabel ? concat_to_string(table_.columns, " features")
-                                                 : "features and a label",
+                may_lack_label() ? concat_to_string(table_.columns, " features")
+                                 : "features and a label",
                 ", got the one field ", in_quotes(record.fields[0]), "; is the delimiter '",
                 options_.delimiter, "'?");
       }
@@ -78,7 +78,7 @@ class TableReader {
       // From here on, only the labels of the rows are needed.
       row.fields = label_ == kNone ? Fields() : Fields{std::move(row.fields[label_])};
     }
-    if (!is_regression() && label_ != kNone) index_labels();
+    if (!is_regression() && has_labels()) index_labels();
     return std::move(table_);
   }
 
@@ -90,6 +90,11 @@ class TableReader {
     fail_at(file_, row.line, column_text(column), args...);
   }
 
+  bool may_lack_label() const {
+    return role_ == Role::kLikeMayLackLabel || role_ == Role::kUnlabeled;
+  }
+  // Returns whether the labels of the rows are read.
+  bool has_labels() const { return label_ != kNone && role_ != Role::kUnlabeled; }
   bool is_regression() const { return options_.task == Task::kRegression; }
   bool is_one_hot() const { return options_.categories == CsvFormat::Categories::kOneHot; }
   bool is_gap(const std::string& field) const {
@@ -161,19 +166,17 @@ class TableReader {
   // Throws unless the columns are those of the training file, in their order. The label may be
   // missing if the role allows it.
   void require_columns(int64_t line, bool have_names) {
-    const bool lacks_label =
-        role_ == Role::kLikeMayLackLabel && std::ssize(names_) == table_.columns;
+    const bool lacks_label = may_lack_label() && std::ssize(names_) == table_.columns;
     label_ = lacks_label ? kNone : size_t(table_.label_column);
     Fields expected = table_.feature_names;
     if (!lacks_label) {
       expected.insert(expected.begin() + table_.label_column, table_.label_name);
     }
     if (names_.size() != expected.size()) {
-      fail_at(file_, line, "expected ", table_.columns + 1, " fields as in the training file",
-              role_ == Role::kLikeMayLackLabel
-                  ? concat_to_string(", or ", table_.columns, " without the label")
-                  : "",
-              ", got ", names_.size());
+      fail_at(
+          file_, line, "expected ", table_.columns + 1, " fields as in the training file",
+          may_lack_label() ? concat_to_string(", or ", table_.columns, " without the label") : "",
+          ", got ", names_.size());
     }
     const auto [ours, theirs] = std::ranges::mismatch(names_, expected);
     if (!have_names || ours == names_.end()) return;
@@ -294,7 +297,7 @@ class TableReader {
     for (size_t i = 0; i < names_.size(); ++i) {
       if (i != label_) table_.cells.push_back(cell_of(row, i, *words++));
     }
-    if (label_ == kNone) return;
+    if (!has_labels()) return;
     if (is_regression()) return table_.targets.push_back(number_at(row, label_));
     if (says_missing(row.fields[label_])) fail_missing(row, label_, "class label");
   }
@@ -362,8 +365,11 @@ CsvTable read_csv(const std::filesystem::path& file, const CsvFormat& options) {
 }
 
 CsvTable read_csv_like(const CsvEncoding& train, const std::filesystem::path& file,
-                       bool may_lack_label) {
-  return read_table(file, train, may_lack_label ? Role::kLikeMayLackLabel : Role::kLike);
+                       LabelColumn label) {
+  return read_table(file, train,
+                    label == LabelColumn::kRequired   ? Role::kLike
+                    : label == LabelColumn::kOptional ? Role::kLikeMayLackLabel
+                                                      : Role::kUnlabeled);
 }
 
 }  // namespace taper::v0::data

@@ -409,7 +409,7 @@ Batch encode_targets_if_any(const TableEncoding& encoding, const RawTable& table
   const bool has_targets = std::ranges::all_of(
       encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
   if (!has_targets) return out;
-  out.targets = encode_targets(encoding, table, rows, encoding.text.empty());
+  out.targets = encode_targets(encoding, table, rows, true);
   if (encoding.weight.empty()) return out;
   if (table.find(encoding.weight) >= 0) out.others = {encode_weights(encoding, table, rows)};
   if (out.others.empty()) {
@@ -439,6 +439,13 @@ DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
   Batch out = encode_targets_if_any(encoding, table);
   out.inputs = encode_features(encoding, table, all_rows(table));
   return std::make_shared<TensorDataset>(std::move(out));
+}
+
+DatasetPtr Table::unlabeled(const DataInfo& info, const fs::path& file) const {
+  const TableEncoding& encoding = encoding_of(info, file);
+  const RawTable table = read_table_like(encoding, file, false);
+  return std::make_shared<TensorDataset>(
+      Batch{encode_features(encoding, table, all_rows(table)), {}});
 }
 
 KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {

@@ -198,6 +198,8 @@ struct Table {
   // Columns are found by name. The targets may be missing: the column, or cells of it
   // (encode_targets()).
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Reads neither targets nor weights.
+  DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const;
   // Returns the columns of the file that predictions repeat: their names, and their texts by row.
   KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;
   DType raw_dtype(const DataInfo&) const { return kFloat32; }

@@ -303,6 +303,17 @@ void warn_of_empty_texts(const RawColumn& texts, int64_t rows, const fs::path& f
                         empty == 1 ? " is" : " are", " empty; the model has nothing to go by"));
 }
 
+// Returns the texts of a further table, with the targets and weights that `out` has.
+DatasetPtr with_texts(const DataInfo& info, const RawTable& table, const fs::path& file,
+                      Batch out) {
+  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
+  std::iota(rows.begin(), rows.end(), int64_t(0));
+  const RawColumn& texts = table.columns[size_t(find_column(table, info.columns->text))];
+  warn_of_empty_texts(texts, table.rows, file);
+  out.inputs = encode_texts(*info.tokenizer, texts, rows, info.input_shape[0]);
+  return std::make_shared<TensorDataset>(std::move(out));
+}
+
 }  // namespace
 
 Splits LabeledText::load(uint64_t) const {
@@ -328,13 +339,11 @@ std::vector<DataFile> LabeledText::files() const {
 
 DatasetPtr LabeledText::more(const DataInfo& info, const fs::path& file) const {
   const RawTable table = read_texts_like(*this, info, file);
-  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
-  std::iota(rows.begin(), rows.end(), int64_t(0));
-  Batch out = encode_targets_if_any(*info.columns, table);
-  const RawColumn& texts = table.columns[size_t(find_column(table, info.columns->text))];
-  warn_of_empty_texts(texts, table.rows, file);
-  out.inputs = encode_texts(*info.tokenizer, texts, rows, info.input_shape[0]);
-  return std::make_shared<TensorDataset>(std::move(out));
+  return with_texts(info, table, file, encode_targets_if_any(*info.columns, table));
+}
+
+DatasetPtr LabeledText::unlabeled(const DataInfo& info, const fs::path& file) const {
+  return with_texts(info, read_texts_like(*this, info, file), file, {});
 }
 
 KeptColumns LabeledText::kept(const DataInfo& info, const fs::path& file) const {

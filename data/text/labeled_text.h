@@ -72,6 +72,8 @@ struct LabeledText : Table {
   std::vector<DataFile> files() const;
   // A table's columns are found by name. The file may also be a folder or a .txt file.
   DatasetPtr more(const DataInfo& info, const std::filesystem::path& file) const;
+  // Reads neither targets nor weights.
+  DatasetPtr unlabeled(const DataInfo& info, const std::filesystem::path& file) const;
   KeptColumns kept(const DataInfo& info, const std::filesystem::path& file) const;
   DType raw_dtype(const DataInfo&) const { return kInt64; }
 };

@@ -440,6 +440,26 @@ TEST_F(CsvFiles, AFurtherFileIsTreatedAsTheTrainingFile) {
                  {});
 }
 
+TEST_F(CsvFiles, AnIgnoredLabelMayBeAnything) {
+  for (const auto task : {Task::kClassification, Task::kRegression}) {
+    CsvFormat o = tolerant();
+    o.label = "y";
+    o.task = task;
+    const CsvTable train = read("n,y,kind\n1,3,b\n2,4,a\n", o);
+    for (const char* label : {"zebra", ""}) {
+      const fs::path file = write(concat_to_string("n,y,kind\n4,", label, ",a\n"), "new.csv");
+      const CsvTable t = read_csv_like(train, file, LabelColumn::kIgnored);
+      EXPECT_EQ(features(t), (Floats{4, 1, 0}));
+      EXPECT_TRUE(t.labels.empty() && t.targets.empty());
+      expect_message(
+          refusal_of<InputError>([&] { read_csv_like(train, file, LabelColumn::kOptional); }),
+          file.string() + ":2: column 'y'", {});
+    }
+    const fs::path bare = write("n,kind\n4,a\n");
+    EXPECT_EQ(features(read_csv_like(train, bare, LabelColumn::kIgnored)), (Floats{4, 1, 0}));
+  }
+}
+
 TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
   const CsvTable train = read("n,y,kind\n1,p,b\n2,q,a\n", [] {
     auto o = tolerant();
@@ -447,26 +467,31 @@ TEST_F(CsvFiles, AFileToPredictMayLackTheLabel) {
     return o;
   }());
   const fs::path bare = write("n,kind\n4,a\n", "bare.csv");
-  const CsvTable t = read_csv_like(train, bare, true);
+  const CsvTable t = read_csv_like(train, bare, LabelColumn::kOptional);
   EXPECT_EQ(features(t), (Floats{4, 1, 0}));
   EXPECT_TRUE(t.labels.empty());
   EXPECT_EQ(t.classes, train.classes);
   expect_message(refusal_of<InputError>([&] { read_csv_like(train, bare); }),
                  bare.string() + ":1: expected 3 fields as in the training file, got 2", {});
   const fs::path too_long = write("n,y,kind,more\n4,q,a,1\n", "long.csv");
-  expect_message(refusal_of<InputError>([&] { read_csv_like(train, too_long, true); }),
-                 too_long.string() +
-                     ":1: expected 3 fields as in the training file, or 2 without the label, got 4",
-                 {});
+  expect_message(
+      refusal_of<InputError>([&] { read_csv_like(train, too_long, LabelColumn::kOptional); }),
+      too_long.string() +
+          ":1: expected 3 fields as in the training file, or 2 without the label, got 4",
+      {});
   const fs::path text = write("seed: 1\n", "run.yaml");
-  expect_message(refusal_of<InputError>([&] { read_csv_like(train, text, true); }),
-                 text.string() + ":1: expected 2 features, got the one field 'seed: 1'", {});
-  EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), true).labels, Ints{1});
+  expect_message(
+      refusal_of<InputError>([&] { read_csv_like(train, text, LabelColumn::kOptional); }),
+      text.string() + ":1: expected 2 features, got the one field 'seed: 1'", {});
+  EXPECT_EQ(read_csv_like(train, write("n,y,kind\n4,q,a\n"), LabelColumn::kOptional).labels,
+            Ints{1});
   const CsvTable one = read("n,y\n1,p\n2,q\n");
-  EXPECT_EQ(features(read_csv_like(one, write("n\n7\n8\n"), true)), (Floats{7, 8}));
+  EXPECT_EQ(features(read_csv_like(one, write("n\n7\n8\n"), LabelColumn::kOptional)),
+            (Floats{7, 8}));
   const fs::path other = write("n,sort\n4,a\n");
-  expect_message(refusal_of<InputError>([&] { read_csv_like(train, other, true); }),
-                 other.string() + ":1: expected column 1 (the first is 0) to be 'kind'", {});
+  expect_message(
+      refusal_of<InputError>([&] { read_csv_like(train, other, LabelColumn::kOptional); }),
+      other.string() + ":1: expected column 1 (the first is 0) to be 'kind'", {});
 }
 
 }  // namespace

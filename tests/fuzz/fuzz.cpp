@@ -108,7 +108,8 @@ void csv(std::string_view bytes) {
   (void)fit_standardizer(train.cells, train.columns);
   (void)features_of(train);
   if (cut == bytes.size()) return;
-  (void)read_csv_like(train, file_of(bytes.substr(cut + 2), "other"), bits & 64);
+  (void)read_csv_like(train, file_of(bytes.substr(cut + 2), "other"),
+                      bits & 64 ? LabelColumn::kOptional : LabelColumn::kRequired);
 }
 
 void idx(std::string_view bytes) { (void)read_idx(file_of(bytes)); }
@@ -186,7 +187,7 @@ void data(std::string_view bytes) {
   (void)data_info_from_json(to_json(info), "again");
   if (info.tokenizer) (void)info.tokenizer->decode(info.tokenizer->encode(rows));
   if (!info.table) return;
-  (void)features_of(read_csv_like(*info.table, file_of(rows), true));
+  (void)features_of(read_csv_like(*info.table, file_of(rows), LabelColumn::kOptional));
 }
 
 // metrics.jsonl, followed by a zero byte and the run's metadata.

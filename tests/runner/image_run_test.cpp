@@ -214,6 +214,47 @@ TEST_F(ImageRun, ATableOfLabelsTrainsOnValues) {
   EXPECT_TRUE(contains(predicted.out, "file,prediction\nbright/0,")) << predicted.out;
 }
 
+// Predictions need no labels, so they ignore unknown ones. An evaluation refuses these, and leaves
+// out images without a label.
+TEST_F(ImageRun, PredictionsIgnoreLabels) {
+  std::string text = "file,kind\n";
+  for (int i = 0; i < 240; ++i) {
+    text += concat_to_string(i % 2 == 0 ? "bright/" : "dark/", i, ".png,", i % 2, "\n");
+  }
+  write_bytes(at_ / "labels.csv", text);
+  for (const std::vector<std::string>& data :
+       {std::vector<std::string>{"folders"},
+        {"table", "labels={file: labels.csv, target: kind, task: classification}"}}) {
+    std::vector<std::string> words = {"train",          "photos",        "device=cpu",
+                                      "train.epochs=1", "model.width=4", "--out"};
+    words.insert(words.end(), data.begin(), data.end());
+    const auto trained = taper(words);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+  }
+  fs::create_directories(at_ / "new/zebra");
+  fs::copy(at_ / "photos/dark", at_ / "new/dark");
+  fs::copy(at_ / "photos/dark/1.png", at_ / "new/zebra");
+  fs::copy(at_ / "photos/dark/1.png", at_ / "new/alone.png");
+  const auto folder = taper({"predict", "folders", "new"});
+  EXPECT_EQ(count(folder.out, "\n"), 123) << folder.out << folder.err;
+  EXPECT_TRUE(contains(folder.out, "\nzebra/1.png,")) << folder.out;
+  EXPECT_TRUE(contains(folder.out, "\nalone.png,")) << folder.out;
+  write_bytes(at_ / "known.csv", "file,kind\ndark/1.png,1\nbright/0.png,0\n");
+  write_bytes(at_ / "some.csv", "file,kind\ndark/1.png,1\ndark/3.png,\nbright/0.png,0\n");
+  write_bytes(at_ / "mixed.csv", "file,kind\ndark/1.png,zebra\nbright/0.png,0\n");
+  EXPECT_EQ(count(taper({"predict", "table", "some.csv"}).out, "\n"), 4);
+  const auto mixed = taper({"predict", "table", "mixed.csv"});
+  EXPECT_EQ(mixed.out, taper({"predict", "table", "known.csv"}).out) << mixed.err;
+  const auto some = taper({"eval", "table", "--data", "some.csv"});
+  EXPECT_TRUE(contains(some.err, "some.csv: 1 row without a target left out")) << some.err;
+  EXPECT_EQ(some.out, taper({"eval", "table", "--data", "known.csv"}).out);
+  for (const auto& [run, file] : {std::pair("folders", "new"), {"table", "mixed.csv"}}) {
+    const auto refused = taper({"eval", run, "--data", file});
+    EXPECT_EQ(refused.code, kExitInput) << refused.out;
+    EXPECT_TRUE(contains(refused.err, "class 'zebra' is not ")) << refused.err;
+  }
+}
+
 // The description of the data is stored in data.json.
 TEST_F(ImageRun, TheEncodingIsStored) {
   const RunConfig c = config("");

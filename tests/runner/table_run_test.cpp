@@ -468,6 +468,38 @@ TEST_F(TableRun, NewRowsMayLackTheTarget) {
   }
 }
 
+// What the columns of targets and weights contain does not matter to predictions. An evaluation
+// refuses what it cannot use.
+TEST_F(TableRun, PredictionsIgnoreLabelsAndWeights) {
+  struct Row {
+    std::string target, columns, cells, says;  // cells: kind, price and days of a new row
+  };
+  const Row kRows[] = {
+      {"kind", "{}", "zebra,1,1", "column 'kind': class 'zebra' is not in the training data"},
+      {"days", "{}", "a,1,12", "column 'days': class '12' is not in the training data"},
+      {"price", "{}", "a,soon,1", "column 'price': expected a number, got 'soon'"},
+      {"{name: price, log: true}", "{}", "a,-1,1", "column 'price': its logarithm is the target"},
+      {"kind", "{days: weight}", "a,1,-3", "column 'days': expected a weight"}};
+  const std::string head = "id,x,kind,price,days\na,1,a,1,1\n";
+  write_bytes(at_ / "known.csv", head + "b,2,a,1,1\n");
+  int number = 0;
+  for (const auto& [target, columns, cells, says] : kRows) {
+    const std::string run = concat_to_string("r", number++);
+    const auto trained = taper({"train", "t.csv", "target=" + target, "columns=" + columns,
+                                "train.epochs=1", "--out", run});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    write_bytes(at_ / "new.csv", concat_to_string(head, "b,2,", cells, "\n"));
+    const auto known = taper({"predict", run, "known.csv"});
+    EXPECT_EQ(lines_of(known.out).size(), 3u) << says << known.err;
+    const auto predicted = taper({"predict", run, "new.csv"});
+    EXPECT_EQ(predicted.code, 0) << predicted.err;
+    EXPECT_EQ(predicted.out, known.out) << says;
+    const auto evaluated = taper({"eval", run, "--data", "new.csv"});
+    EXPECT_EQ(evaluated.code, kExitInput) << evaluated.out;
+    EXPECT_TRUE(contains(evaluated.err, "new.csv:3: " + says)) << evaluated.err;
+  }
+}
+
 TEST_F(TableRun, MissingWordsMayBeUnknownWords) {
   write_bytes(at_ / "m.csv", read_bytes(at_ / "t.csv") + "r300,1,,120,1\nr301,1,,120,1\n");
   const auto says = [&](const std::string& word) {
@@ -477,6 +509,16 @@ TEST_F(TableRun, MissingWordsMayBeUnknownWords) {
   const std::string unknown = says("missing.words=unknown");
   EXPECT_TRUE(contains(unknown, "missing counts as an unknown word")) << unknown;
   EXPECT_FALSE(contains(unknown, "rare word")) << unknown;
+}
+
+// The file that stands in place of a config is named once.
+TEST_F(TableRun, ARefusalNamesTheFileOnce) {
+  const auto column = taper({"train", "t.csv", "target=kind", "columns={nme: keep}"});
+  EXPECT_TRUE(contains(column.err, "command line: t.csv has no column 'nme'; the nearest are"))
+      << column.err;
+  const auto parts = taper({"train", "t.csv", "target=kind", "split.test=0"});
+  EXPECT_TRUE(contains(parts.err, "command line: t.csv: split: 270 rows to train and 0 to test"))
+      << parts.err;
 }
 
 TEST_F(TableRun, AKeyOfATableMayBeWrong) {

@@ -122,6 +122,37 @@ TEST_F(TextRun, PredictTakesWhatPeopleGive) {
   EXPECT_TRUE(contains(refused.err, "has no labels")) << refused.err;
 }
 
+// Predictions need no classes, so they ignore unknown ones. An evaluation refuses these, and leaves
+// out texts without a class.
+TEST_F(TextRun, PredictionsIgnoreLabels) {
+  ASSERT_EQ(
+      taper({"train", "t.csv", "text=review", "target=kind", "train.epochs=1", "--out", "t"}).code,
+      0);
+  ASSERT_EQ(taper({"train", "d", "train.epochs=1", "--out", "d_run"}).code, 0);
+  const std::string known = "review,kind\nwarm,pos\ndull,neg\n";
+  write_bytes(at_ / "known.csv", known);
+  write_bytes(at_ / "some.csv", known + "poor,\n");
+  write_bytes(at_ / "mixed.csv", known + "poor,zebra\n");
+  for (const char* folder : {"mixed/pos", "mixed/zebra"}) {
+    std::filesystem::create_directories(at_ / folder);
+    write_bytes(at_ / folder / "a.txt", "warm");
+  }
+  for (const char* file : {"some.csv", "mixed.csv"}) {
+    const auto predicted = taper({"predict", "t", file});
+    EXPECT_EQ(count(predicted.out, "\n"), 4) << file << predicted.err;
+  }
+  const auto some = taper({"eval", "t", "--data", "some.csv"});
+  EXPECT_TRUE(contains(some.err, "some.csv: 1 row without a target left out")) << some.err;
+  EXPECT_EQ(some.out, taper({"eval", "t", "--data", "known.csv"}).out);
+  const auto folder = taper({"predict", "d_run", "mixed"});
+  EXPECT_TRUE(contains(folder.out, "\nmixed/zebra/a.txt,")) << folder.out << folder.err;
+  for (const auto& [run, file] : {std::pair("t", "mixed.csv"), {"d_run", "mixed"}}) {
+    const auto refused = taper({"eval", run, "--data", file});
+    EXPECT_EQ(refused.code, kExitInput) << file << refused.out;
+    EXPECT_TRUE(contains(refused.err, "class 'zebra' is not in the training data")) << refused.err;
+  }
+}
+
 TEST_F(TextRun, EveryModelOfTextsLearns) {
   for (const char* model : {"{type: bag_classifier, hidden: []}",
                             "{type: lstm_classifier, embedding_dim: 16, hidden_size: 16}",

@@ -202,7 +202,7 @@ static Predictions predict_file(const SavedRun& run, const fs::path& file) {
                        "predict: name the file whose rows or images to predict; only "
                        "a run on series can do without");
   const auto source = source_of(run.config.data);
-  const data::DatasetPtr rows = source->more(run.info, file);
+  const data::DatasetPtr rows = source->unlabeled(run.info, file);
   const data::BrokenSamples broken = rows->broken();
   const data::KeptColumns kept = source->kept(run.info, file);
   const Loss loss = losses().make(run.config.loss, loss_site(run.info));

@@ -91,6 +91,9 @@ class ConfiguredSource final : public data::Source {
   data::DatasetPtr more(const DataInfo& info, const fs::path& file) const override {
     return source_->more(info, file);
   }
+  data::DatasetPtr unlabeled(const DataInfo& info, const fs::path& file) const override {
+    return source_->unlabeled(info, file);
+  }
   data::KeptColumns kept(const DataInfo& info, const fs::path& file) const override {
     return source_->kept(info, file);
   }

@@ -23,6 +23,9 @@ class NormalizedSource final : public data::Source {
   data::DatasetPtr more(const data::DataInfo& info, const fs::path& file) const override {
     return data::normalized_dataset(source_->more(info, file), by_);
   }
+  data::DatasetPtr unlabeled(const data::DataInfo& info, const fs::path& file) const override {
+    return data::normalized_dataset(source_->unlabeled(info, file), by_);
+  }
   data::KeptColumns kept(const data::DataInfo& info, const fs::path& file) const override {
     return source_->kept(info, file);
   }
