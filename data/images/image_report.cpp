@@ -21,13 +21,13 @@ using Cells = std::vector<std::string>;
 std::string aligned(const std::vector<Cells>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const Cells& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], num_characters(row[i]));
   }
   std::string out;
   for (const Cells& row : rows) {
-    out += "  " + row[0] + std::string(widths[0] - row[0].size(), ' ');
+    out += "  " + row[0] + std::string(widths[0] - num_characters(row[0]), ' ');
     for (size_t i = 1; i < row.size(); ++i) {
-      out += "  " + std::string(widths[i] - row[i].size(), ' ') + row[i];
+      out += "  " + std::string(widths[i] - num_characters(row[i]), ' ') + row[i];
     }
     out += "\n";
   }

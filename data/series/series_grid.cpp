@@ -216,7 +216,7 @@ class GridBuilder {
     if (column.is_number(row)) return column.number(row);
     const std::string text = column.text(row);
     const auto number = csv::decorated_number(text);
-    const bool has_comma = number && number->kind == csv::DecoratedNumber::kDecimalComma;
+    const bool has_comma = number && number->may_have_decimal_comma;
     refuse_cell(table_, row, column.name,
                 concat_to_string("expected a number, got ", in_quotes(text), csv::guess_of(text),
                                  has_comma ? ", or set read: {decimal: \",\"}" : ""));

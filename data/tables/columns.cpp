@@ -28,6 +28,8 @@ constexpr double kMostlyDifferent = 0.5, kNearlyAll = 0.9;
 constexpr int64_t kFewWords = 20;
 // A column with at least this share of numbers has numbers; its words are then missing values.
 constexpr double kMostlyNumbers = 0.95;
+// Larger numbers are no integers but multiples of powers of two, unless they are identifiers.
+constexpr double kLargestInteger = 9.3e18, kLargestExact = 9.007199254740992e15;
 
 // What a pass over the cells of a column finds.
 struct CellCounts {
@@ -41,9 +43,10 @@ struct CellCounts {
 
 void count_number(CellCounts& out, const RawColumn& column, int64_t row, double value) {
   ++out.numbers;
-  out.are_integers = out.are_integers && value == std::floor(value) && std::abs(value) < 1e15;
-  out.is_row_number =
-      out.is_row_number && (row == 0 || value == column.number(row - 1) + 1) && out.are_integers;
+  out.are_integers =
+      out.are_integers && value == std::floor(value) && std::abs(value) < kLargestInteger;
+  out.is_row_number = out.is_row_number && out.are_integers && std::abs(value) < kLargestExact &&
+                      (row == 0 || value == column.number(row - 1) + 1);
   out.low = std::min(out.low, value);
   out.high = std::max(out.high, value);
 }
@@ -178,6 +181,29 @@ Finding kind_of_words(const CellCounts& n, const std::string& name) {
   return {ColumnKind::kCategory};
 }
 
+// Throws InputError for a column of such numbers. Shows a cell that cannot have thousands
+// separators if there is one, because "1,5" explains "1,234".
+[[noreturn]] void refuse_decorated(const RawTable& table, const RawColumn& column) {
+  using csv::DecoratedNumber;
+  int64_t shown = -1;
+  DecoratedNumber number;
+  for (int64_t row = 0; row < column.size(); ++row) {
+    const auto found = csv::decorated_number(column.text(row));
+    if (!found || (shown >= 0 && found->kind != DecoratedNumber::kDecimalComma)) continue;
+    shown = row;
+    number = *found;
+    if (number.kind == DecoratedNumber::kDecimalComma) break;
+  }
+  throw InputError(concat_to_string(
+      table.place_of(shown), ": column ", in_quotes(column.name), " has numbers with ",
+      number.kind == DecoratedNumber::kDecimalComma ? "a decimal comma"
+      : number.kind == DecoratedNumber::kThousands  ? "thousands separators"
+                                                    : "a unit",
+      ", as ", in_quotes(column.text(shown)), ": ", number.advice,
+      number.may_have_decimal_comma ? ", or set `read: {decimal: \",\"}`" : "", "; `columns: {",
+      quoted_name(column.name), ": category}` takes the texts as they are"));
+}
+
 // Throws InputError if nearly all words are numbers with separators or one unit.
 void refuse_decorated(const RawTable& table, const CellReader& cells,
                       std::span<const std::string_view> words) {
@@ -190,23 +216,8 @@ void refuse_decorated(const RawTable& table, const CellReader& cells,
     if (is_unit && words.size() <= kFew) continue;  // "2 doors" and "4 doors" may be categories
     ++counts[is_unit ? number->affix : ""];
   }
-  const RawColumn& column = cells.column();
   for (const auto& [affix, count] : counts) {
-    if (10 * count < 9 * words.size()) continue;
-    for (int64_t row = 0; row < column.size(); ++row) {
-      const std::string text = column.text(row);
-      const auto number = csv::decorated_number(text);
-      if (!number) continue;
-      throw InputError(concat_to_string(
-          table.place_of(row), ": column ", in_quotes(column.name), " has numbers with ",
-          number->kind == csv::DecoratedNumber::kDecimalComma ? "a decimal comma"
-          : number->kind == csv::DecoratedNumber::kThousands  ? "thousands separators"
-                                                              : "a unit",
-          ", as ", in_quotes(text), ": ", number->advice,
-          number->kind == csv::DecoratedNumber::kDecimalComma ? ", or set read: {decimal: \",\"}"
-                                                              : "",
-          "; `columns: {", quoted_name(column.name), ": category}` takes the texts as they are"));
-    }
+    if (10 * count >= 9 * words.size()) refuse_decorated(table, cells.column());
   }
 }
 

@@ -236,7 +236,7 @@ class TableReader {
     const auto row = std::ranges::find_if(
         rows_, [&](const Record& r) { return decorated_number(r.fields[column]).has_value(); });
     const std::string& word = row->fields[column];
-    const auto [kind, affix, advice] = *decorated_number(word);
+    const auto [kind, affix, advice, may_have_comma] = *decorated_number(word);
     fail(*row, column, " has numbers with ",
          kind == DecoratedNumber::kDecimalComma ? "a decimal comma"
          : kind == DecoratedNumber::kThousands  ? "thousands separators"

@@ -279,7 +279,7 @@ class TableJoiner {
       if (found == words.end()) continue;
       const std::string first(*found);
       const auto number = csv::decorated_number(first);
-      if (!number || number->kind != csv::DecoratedNumber::kDecimalComma) continue;
+      if (!number || !number->may_have_decimal_comma) continue;
       table_.notes.push_back(concat_to_string(
           "column ", in_quotes(column.name), " has words such as ", in_quotes(first),
           "; if its numbers have decimal commas, say `read: {decimal: \",\"}`"));

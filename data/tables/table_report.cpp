@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +19,7 @@ namespace {
 using detail::in_quotes;
 
 constexpr size_t kManyColumns = 40;
-constexpr size_t kShownClasses = 6, kShownName = 20;
+constexpr size_t kShownClasses = 6, kShownName = 20, kShownColumn = 40;
 
 std::string date_text(double seconds) {
   using namespace std::chrono;
@@ -88,9 +89,11 @@ std::string gap_note(const ColumnSummary& column, const FeatureColumn& f) {
     return has_missing_category(f) ? "missing is a category of its own"
                                    : "missing counts as an unknown word";
   }
-  if (!f.has_gap_feature) return "";
+  const bool is_filled = f.kind == ColumnKind::kNumber || f.kind == ColumnKind::kDate;
+  if (!is_filled || (!f.has_gap_feature && column.missing == 0)) return "";
   const std::string fill = f.kind == ColumnKind::kDate ? date_text(f.fill) : short_text(f.fill);
-  return concat_to_string("filled with the median ", fill, "; \"", f.name, " ", feature);
+  return concat_to_string("filled with the median ", fill,
+                          f.has_gap_feature ? concat_to_string("; \"", f.name, " ", feature) : "");
 }
 
 std::string feature_note(const ColumnSummary& column, const FeatureColumn& f) {
@@ -136,7 +139,7 @@ void append(std::string& out, const Line& line, size_t name, size_t kind) {
   const auto pad_to = [&](size_t width, size_t used) {
     text.append(width > used ? width - used : 0, ' ');
   };
-  pad_to(name, line.name.size());
+  pad_to(name, num_characters(line.name));
   text += "  " + line.kind;
   pad_to(kind, line.kind.size());
   text += "  ";
@@ -205,6 +208,10 @@ bool is_in_order(const TableView& view, const FeatureColumn& f) {
 
 }  // namespace
 
+size_t num_characters(const std::string& text) {
+  return size_t(std::ranges::count_if(text, [](char c) { return !detail::is_continuation(c); }));
+}
+
 std::string with_separators(int64_t number) {
   std::string out = concat_to_string(number);
   for (auto at = std::ssize(out) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
@@ -215,7 +222,15 @@ std::string with_separators(int64_t number) {
 
 std::string report_of(const TableView& view) {
   std::string out = file_text(view.table);
-  for (const std::string& note : view.table.notes) out += concat_to_string("  ", note, "\n");
+  constexpr size_t kMostNotes = 10;
+  const std::vector<std::string>& notes = view.table.notes;
+  for (const std::string& note : notes | std::views::take(kMostNotes)) {
+    out += concat_to_string("  ", note, "\n");
+  }
+  if (notes.size() > kMostNotes) {
+    out += concat_to_string("  and ", with_separators(std::ssize(notes) - kMostNotes),
+                            " more notes on columns and files\n");
+  }
   std::vector<Line> lines = {{"column", "taken as", "distinct", "missing", ""}};
   int64_t numbers = 0;
   for (const ColumnSummary& column : view.columns) {
@@ -223,13 +238,13 @@ std::string report_of(const TableView& view) {
     const bool is_plain = column.kind == ColumnKind::kNumber && note.empty();
     numbers += is_plain;
     if (is_plain && view.columns.size() > kManyColumns) continue;
-    lines.push_back({column.name, kind_text(column, view.encoding),
-                     with_separators(column.distinct),
+    lines.push_back({detail::escaped_for_display(column.name, kShownColumn),
+                     kind_text(column, view.encoding), with_separators(column.distinct),
                      column.missing > 0 ? with_separators(column.missing) : "", note});
   }
   size_t name = 0, kind = 0;
   for (const Line& line : lines) {
-    name = std::max(name, line.name.size());
+    name = std::max(name, num_characters(line.name));
     kind = std::max(kind, line.kind.size());
   }
   for (const Line& line : lines) append(out, line, name, kind);

@@ -34,6 +34,8 @@ std::string report_of(const TableView& view);
 // a column that alone determines the target.
 std::vector<std::string> warnings_about(const TableView& view, const TableSplit& split);
 
+// Returns the number of characters of UTF-8 text, by which columns of a report are aligned.
+size_t num_characters(const std::string& text);
 // Returns a number with separators, "1,313".
 std::string with_separators(int64_t number);
 

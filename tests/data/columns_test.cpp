@@ -131,6 +131,41 @@ TEST_F(Columns, OfDecoratedNumbersAreRefused) {
   EXPECT_TRUE(contains(refusal, "`columns: {x: category}` takes the texts as they are"));
 }
 
+// "1,5" explains "0,125" and "1,250", whose commas could separate thousands.
+TEST_F(Columns, OfDecimalCommasAreRefusedAsSuch) {
+  const struct {
+    Cell cell;
+    const char* says;
+  } rows[] = {
+      {[](int i) { return concat_to_string("\"0,", 125 + i, "\""); },
+       ":2: column 'x' has numbers with a decimal comma, as '0,125'"},
+      {[](int i) { return concat_to_string("\"1,", i == 2 ? 5 : 250 + i, "\""); },
+       ":4: column 'x' has numbers with a decimal comma, as '1,5'"},
+      {[](int i) { return concat_to_string("\"1,", 250 + i, "\""); },
+       ":2: column 'x' has numbers with thousands separators, as '1,250': write 1250 if the comma "
+       "separates thousands, 1.250 if it is a decimal comma"}};
+  for (const auto& row : rows) {
+    const RawTable table = table_with("x", row.cell);
+    const std::string refusal =
+        refusal_of<InputError>([&] { (void)understand_columns(table, request()); });
+    EXPECT_TRUE(contains(refusal, row.says)) << refusal;
+    EXPECT_TRUE(contains(refusal, ", or set `read: {decimal: \",\"}`")) << refusal;
+  }
+}
+
+// Identifiers may be larger than the integers that a double can represent.
+TEST_F(Columns, LargeNumbersMayBeIdentifiers) {
+  const auto large = [](int i) { return concat_to_string(1234567890123456000 + 4096 * (i * 7)); };
+  EXPECT_EQ(understand_columns(table_with("tweet_id", large), request())[0].kind,
+            ColumnKind::kIgnore);
+  const auto user = [](int i) { return concat_to_string(1234567890123456000 + 4096 * (i % 7)); };
+  EXPECT_EQ(understand_columns(table_with("userId", user), request())[0].kind,
+            ColumnKind::kCategory);
+  const auto constant_steps = [](int i) { return concat_to_string(9007199254740992 + i); };
+  EXPECT_EQ(understand_columns(table_with("x", constant_steps), request())[0].kind,
+            ColumnKind::kNumber);
+}
+
 TEST_F(Columns, AColumnThatIsSaidToHaveNumbersMustHaveThem) {
   const RawTable table = table_with("x", [](int i) { return i == 5 ? "five" : "six"; });
   TableRequest asked = request();

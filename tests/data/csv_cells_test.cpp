@@ -55,6 +55,7 @@ TEST(DecoratedNumbers, AreToldFromNumbersAndWords) {
       {"$1,234.00", "write numbers without thousands separators: 1234.00"},
       {"1,5", "write decimals with a point: 1.5"},
       {"1,2345", "write decimals with a point: 1.2345"},
+      {"0,371", "write decimals with a point: 0.371"},
       {"$12", "write the number alone: 12"},
       {"-$12", "write the number alone: -12"},
       {"12 km", "write the number alone: 12"},

@@ -139,10 +139,10 @@ TEST_F(TableFiles, EncodingsAndByteOrderMarks) {
 TEST_F(TableFiles, WrongEncodingsAreNamedWithTheirPlace) {
   EXPECT_EQ(error_of("a,b\n1,x\n2,\xe9\n", "t.csv"),
             "t.csv:3: not UTF-8 text at byte 3 of the line: byte 233; if it is Latin-1 or "
-            "Windows-1252, say `encoding: latin-1`");
+            "Windows-1252, say `read: {encoding: latin-1}`");
   EXPECT_EQ(error_of(utf16(u"a,b\n1,x\n", false, false), "t.csv"),
             "t.csv:1: not UTF-8 text at byte 2 of the line: a zero byte; if it is UTF-16, say "
-            "`encoding: utf-16`");
+            "`read: {encoding: utf-16}`");
   EXPECT_EQ(error_of(utf16(u"a,b\n1,x\n", false, true) + "y", "t.csv"),
             "t.csv:3: not utf-16 text at byte 1 of the line: an odd number of bytes");
   // Behind the first part of a large file.

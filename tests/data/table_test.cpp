@@ -74,6 +74,45 @@ TEST_F(Tables, ReportWhatWasUnderstood) {
   EXPECT_EQ(data.category_sizes, std::vector<int64_t>{3});
 }
 
+// Names are aligned by their characters, and a header over several lines stays on one.
+TEST_F(Tables, ReportNamesOfAnyForm) {
+  std::string text =
+      "gr\xc3\xb6\xc3\x9f"
+      "e,\"two\nlines\",y\n";
+  for (int i = 0; i < 40; ++i) text += concat_to_string(i * 7 % 10, ",", i % 4, ",", i % 2, "\n");
+  EXPECT_TRUE(contains(table(text).load(0).report,
+                       "\n  gr\xc3\xb6\xc3\x9f"
+                       "e         number                   10\n"
+                       "  two\\x0alines  number                    4\n"));
+  // Files with many columns of their own do not fill the screen.
+  std::string wide, row;
+  for (int i = 0; i < 30; ++i) {
+    wide += concat_to_string("c", i, ",");
+    row += concat_to_string(i, ",");
+  }
+  wide += "x,y\n";
+  for (int i = 0; i < 9; ++i) wide += concat_to_string(row, i * 7 % 10, ",", i % 2, "\n");
+  Table both = table("x,y\n1,0\n5,1\n2,0\n7,1\n3,1\n");
+  both.path.push_back(write("wide.csv", wide));
+  const std::string report = both.load(0).report;
+  EXPECT_TRUE(contains(report, "  column 'c9' is new in ")) << report;
+  EXPECT_FALSE(contains(report, "  column 'c10' is new in ")) << report;
+  EXPECT_TRUE(contains(report, "\n  and 20 more notes on columns and files\n")) << report;
+}
+
+// Gaps that no training row has are filled, too.
+TEST_F(Tables, ReportHowFewGapsAreFilled) {
+  std::string text = "x,part,y\n";
+  for (int i = 0; i < 40; ++i) {
+    text += concat_to_string(i == 39 ? "" : concat_to_string(i * 7 % 10), ",",
+                             i < 30 ? "train" : "test", ",", i % 2, "\n");
+  }
+  Table t = table(text);
+  t.split = {.by = TableSplit::By::kColumn, .column = "part"};
+  const std::string report = t.load(0).report;
+  EXPECT_TRUE(contains(report, "10        1  filled with the median 4.5\n")) << report;
+}
+
 // The features are those of the formulas: standardized numbers, the gap, and indices of words.
 TEST_F(Tables, BecomeFeaturesByTheTrainingRows) {
   write("train.csv", "x,w,y\n1,a,5\n2,b,6\n,a,7\n6,b,9\n3,a,4\n3,a,1\n");

@@ -36,8 +36,9 @@ void trim(std::string_view& text) {
 }
 
 // Returns "1234567.5" for "1,234,567.5". Groups have three digits. With commas, inner groups may
-// have two, as in India.
+// have two, as in India. A group of thousands does not begin with 0, as the decimals "0,123" do.
 std::optional<std::string> without_separator(std::string_view text, std::string_view separator) {
+  if (text.starts_with('0')) return std::nullopt;
   size_t digits = digits_at(text);
   if (digits < 1 || digits > 3 || !text.substr(digits).starts_with(separator)) return std::nullopt;
   std::string plain(text.substr(0, digits));
@@ -89,16 +90,17 @@ std::string take_affixes(std::string_view& text) {
   return affix;
 }
 
-std::string advice_for_thousands(std::string_view core, const std::string& sign,
-                                 const std::string& plain) {
+DecoratedNumber with_thousands(std::string_view core, const std::string& affix,
+                               const std::string& sign, const std::string& plain) {
   const size_t comma = core.find(',');
   const bool is_ambiguous = comma != std::string_view::npos && comma == core.rfind(',') &&
                             core.find('.') == std::string_view::npos;
-  if (!is_ambiguous)
-    return concat_to_string("write numbers without thousands separators: ", sign, plain);
-  return concat_to_string("write ", sign, plain, " if the comma separates thousands, ", sign,
-                          core.substr(0, comma), ".", core.substr(comma + 1),
-                          " if it is a decimal comma");
+  const std::string advice =
+      is_ambiguous ? concat_to_string("write ", sign, plain, " if the comma separates thousands, ",
+                                      sign, core.substr(0, comma), ".", core.substr(comma + 1),
+                                      " if it is a decimal comma")
+                   : concat_to_string("write numbers without thousands separators: ", sign, plain);
+  return {DecoratedNumber::kThousands, affix, advice, is_ambiguous};
 }
 
 }  // namespace
@@ -111,13 +113,13 @@ std::optional<DecoratedNumber> decorated_number(std::string_view field) {
   for (const std::string_view separator : kSeparators) {
     const std::optional<std::string> plain = without_separator(core, separator);
     if (!plain) continue;
-    return {{DecoratedNumber::kThousands, affix, advice_for_thousands(core, sign, *plain)}};
+    return with_thousands(core, affix, sign, *plain);
   }
   std::string pointed(core);
   std::ranges::replace(pointed, ',', '.');
   if (pointed != core && is_number(pointed)) {
     return {{DecoratedNumber::kDecimalComma, affix,
-             concat_to_string("write decimals with a point: ", sign, pointed)}};
+             concat_to_string("write decimals with a point: ", sign, pointed), true}};
   }
   if (affix.empty() || !is_number(core)) return std::nullopt;
   return {

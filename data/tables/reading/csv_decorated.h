@@ -14,6 +14,7 @@ struct DecoratedNumber {
   enum Kind { kDecimalComma, kThousands, kUnit } kind = kUnit;
   std::string affix;   // the text around the number: "$", "km"
   std::string advice;  // advice for the end of a message: "write the number alone: 12"
+  bool may_have_decimal_comma = false;  // "1,5", and "1,234", in which it may separate thousands
 };
 
 // Returns std::nullopt for a plain number and for any other text.

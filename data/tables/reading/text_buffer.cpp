@@ -163,10 +163,11 @@ void TextBuffer::put(uint32_t c) {
 void TextBuffer::check() {
   const std::string_view text(text_.data(), size_);
   if (const void* zero = std::memchr(text_.data() + checked_, 0, size_ - checked_)) {
-    fail_at(size_t(static_cast<const char*>(zero) - text_.data()),
-            concat_to_string("a zero byte", kind_ == Encoding::kUtf8
-                                                ? "; if it is UTF-16, say `encoding: utf-16`"
-                                                : ""));
+    fail_at(
+        size_t(static_cast<const char*>(zero) - text_.data()),
+        concat_to_string("a zero byte", kind_ == Encoding::kUtf8
+                                            ? "; if it is UTF-16, say `read: {encoding: utf-16}`"
+                                            : ""));
   }
   while (checked_ < size_) {
     checked_ += first_other(text_.data() + checked_, size_ - checked_);
@@ -176,8 +177,8 @@ void TextBuffer::check() {
     if (c.value == taper::detail::CodePoint::kInvalid && may_continue) break;
     if (c.value == taper::detail::CodePoint::kInvalid) {
       fail_at(checked_, concat_to_string("byte ", int(uint8_t(text_[checked_])),
-                                         "; if it is Latin-1 or Windows-1252, say `encoding: "
-                                         "latin-1`"));
+                                         "; if it is Latin-1 or Windows-1252, say `read: "
+                                         "{encoding: latin-1}`"));
     }
     checked_ += c.length;
   }
