@@ -451,7 +451,11 @@ double date_in_cell(const RawColumn& column, int64_t row, DateForm form, DateOrd
 
 Task task_for(const RawColumn& target, const MissingCells& missing) {
   const CellCounts n = count_cells(CellReader(target, missing));
-  const bool are_classes = n.words > 0 || (n.are_integers && n.distinct <= kMostClassNumbers);
+  // A stray word in a column of numbers does not make each number a class. It is refused later.
+  const bool has_values =
+      double(n.numbers) >= kMostlyNumbers * double(n.known()) && n.distinct > 2 * kMostClassNumbers;
+  const bool are_classes =
+      has_values ? false : n.words > 0 || (n.are_integers && n.distinct <= kMostClassNumbers);
   return are_classes ? Task::kClassification : Task::kRegression;
 }
 

@@ -55,6 +55,7 @@ Splits TableLoader::load() {
   columns_ = understand_columns(table_, request());
   find_task();
   drop_rows();
+  refuse_words();
   divide();
   fit();
   balance();
@@ -119,6 +120,22 @@ void TableLoader::drop_rows() {
     std::erase_if(rows_, [&](int64_t row) { return cells.is_missing(row); });
   }
   require<InputError>(!rows_.empty(), table_.files[0].path, ": no row has a target");
+}
+
+// Throws InputError for a word among the values of a target.
+void TableLoader::refuse_words() const {
+  if (task_ != Task::kRegression) return;
+  for (const std::string& name : o_.target) {
+    const RawColumn& column = table_.columns[size_t(find_column(table_, name))];
+    for (const int64_t row : rows_) {
+      if (column.is_number(row)) continue;
+      const std::string text = column.text(row);
+      refuse_cell(table_, row, column.name,
+                  concat_to_string("expected a number, got ", in_quotes(text), csv::guess_of(text),
+                                   "; if it says that the value is missing, list it in "
+                                   "missing.values; `task: classification` predicts classes"));
+    }
+  }
 }
 
 std::vector<int64_t> TableLoader::take_rows_of_file(size_t first) {
@@ -216,10 +233,24 @@ void TableLoader::fit_inputs() {
                     .has_missing_category = o_.missing.words == MissingOptions::Words::kCategory});
 }
 
+// Returns why columns are ignored, as "; 'x' is ignored: the same in every row".
+static std::string ignored_text(const std::vector<ColumnSummary>& columns) {
+  constexpr size_t kMost = 5;
+  std::string out;
+  size_t count = 0;
+  for (const ColumnSummary& column : columns) {
+    if (column.kind != ColumnKind::kIgnore || ++count > kMost) continue;
+    out += concat_to_string("; ", in_quotes(column.name), " is ignored",
+                            column.note.empty() ? "" : ": ", column.note);
+  }
+  if (count > kMost) out += concat_to_string("; and ", count - kMost, " more");
+  return out;
+}
+
 void TableLoader::check_features() const {
   refuse_gaps();
   require<DataError>(!encoding_.features.empty(), table_.files[0].path, ": no column is left to ",
-                     "learn from; say with `columns` what they are");
+                     "learn from", ignored_text(columns_));
   check_width();
 }
 

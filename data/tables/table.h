@@ -247,6 +247,7 @@ class TableLoader {
   void read();
   void find_task();
   void drop_rows();
+  void refuse_words() const;
   void divide();
   void fit();
   void balance();

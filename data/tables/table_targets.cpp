@@ -111,6 +111,10 @@ TargetColumn fit_target(const RawTable& table, const ColumnSummary& column, Task
   }
   std::vector<double> values;
   for (const int64_t row : rows) values.push_back(target_value(out, table, cells, row));
+  const auto [low, high] = std::ranges::minmax_element(values);
+  require<DataError>(values.size() < 2 || *low < *high, table.files[0].path, ": column ",
+                     in_quotes(out.name), " has the one value ", cells.column().text(rows[0]),
+                     " in all training rows: there is nothing to learn");
   if (!is_scaled || values.empty()) return out;
   const Standardizer scale = fit_standardizer(values, 1);
   out.mean = scale.mean[0];

@@ -190,11 +190,15 @@ TEST_F(Columns, ATargetHasClassesOrValues) {
   const struct {
     Cell cell;
     Task task;
-  } rows[] = {{[](int i) { return i % 2 ? "yes" : "no"; }, Task::kClassification},
-              {[](int i) { return concat_to_string(i % 10); }, Task::kClassification},
-              {[](int i) { return concat_to_string(i % 11); }, Task::kRegression},
-              {[](int i) { return i % 2 ? "0.5" : "1.5"; }, Task::kRegression},
-              {[](int i) { return i == 3 ? "NA" : concat_to_string(i * 0.1); }, Task::kRegression}};
+  } rows[] = {
+      {[](int i) { return i % 2 ? "yes" : "no"; }, Task::kClassification},
+      {[](int i) { return concat_to_string(i % 10); }, Task::kClassification},
+      {[](int i) { return concat_to_string(i % 11); }, Task::kRegression},
+      {[](int i) { return i % 2 ? "0.5" : "1.5"; }, Task::kRegression},
+      {[](int i) { return i == 3 ? "NA" : concat_to_string(i * 0.1); }, Task::kRegression},
+      // A stray word does not make each number a class.
+      {[](int i) { return i == 3 ? "soon" : concat_to_string(i * 0.1); }, Task::kRegression},
+      {[](int i) { return i == 3 ? "soon" : concat_to_string(i % 5); }, Task::kClassification}};
   for (const auto& row : rows) {
     const RawTable table = table_with("x", row.cell);
     EXPECT_EQ(task_for(table.columns[0], {usual_missing_words(), {}}), row.task) << row.cell(1);

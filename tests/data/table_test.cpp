@@ -281,7 +281,7 @@ TEST_F(Tables, RefuseWhatTheyCannotUse) {
       {"nothing to learn from", with([](Table& t) {
          t.columns = {{"*", "ignore"}};
        }),
-       "no column is left to learn from"},
+       "t.csv: no column is left to learn from; 'age' is ignored; 'sex' is ignored"},
       {"logarithm of words", with([](Table& t) {
          t.target = {"age"};
          t.log_target = true;
@@ -292,6 +292,35 @@ TEST_F(Tables, RefuseWhatTheyCannotUse) {
     EXPECT_TRUE(contains(refusal_of<Error>([&] { (void)row.table.load(0); }), row.says))
         << row.what << ": " << refusal_of<Error>([&] { (void)row.table.load(0); });
   }
+}
+
+TEST_F(Tables, RefuseWhatTeachesNothing) {
+  std::string numbers = "x,y\n";
+  for (int i = 0; i < 100; ++i) {
+    numbers +=
+        concat_to_string(i * 7 % 10, ",", i == 31 ? "soon" : concat_to_string(i * 0.5), "\n");
+  }
+  struct Row {
+    std::string rows;
+    const char* says;
+  };
+  const Row cases[] = {
+      {"n,same,y\n1,a,p\n2,a,q\n3,a,p\n4,a,q\n5,a,p\n6,a,q\n",
+       "t.csv: no column is left to learn from; 'n' is ignored: the number of the row (columns: "
+       "{n: number} uses it); 'same' is ignored: the same in every row"},
+      {"y\na\nb\na\nb\na\nb\n", "t.csv: no column is left to learn from"},
+      {"x,y\n5,1.5\n3,1.5\n8,1.5\n1,1.5\n2,1.5\n9,1.5\n",
+       "t.csv: column 'y' has the one value 1.5 in all training rows: there is nothing to learn"},
+      {numbers,
+       "t.csv:33: column 'y': expected a number, got 'soon'; if it says that the value is missing, "
+       "list it in missing.values"}};
+  for (const Row& row : cases) {
+    const Table t = table(row.rows);
+    EXPECT_TRUE(contains(refusal_of<Error>([&] { (void)t.load(0); }), row.says)) << row.says;
+  }
+  Table listed = table(numbers);
+  listed.missing.values = {"soon"};
+  EXPECT_EQ(listed.load(0).task, data::Task::kRegression);
 }
 
 // Returns rows with a number, a weight and a class, of which b is rarer.
