@@ -83,7 +83,7 @@ class SeriesLoader {
   void find_cuts();
   void fit_known();
   void scale_known(KnownColumn& known, size_t column);
-  void warn_of_gaps() const;
+  std::string gaps_text() const;
   int64_t steps_before(const OneSeries& s, double time) const;
   Splits encode();
   DatasetPtr part(std::vector<Window> windows, bool has_scales) const {
@@ -178,18 +178,20 @@ Splits SeriesLoader::encode() {
   std::vector<Window> train = windows(-INFINITY, cuts_.validation),
                       validation = windows(cuts_.validation, cuts_.test),
                       test = windows(cuts_.test, INFINITY);
+  const std::string gaps = gaps_text(), short_ones = too_short();
   if (train.empty() || test.empty()) {
-    throw OptionError(
-        "split",
-        concat_to_string(table_.files[0].path, ": ", train.size(), " windows to train and ",
-                         test.size(), " to test; both must be at least 1. ", too_short()));
+    throw OptionError("split", concat_to_string(table_.files[0].path, ": ", train.size(),
+                                                " windows to train and ", test.size(),
+                                                " to test; both must be at least 1",
+                                                gaps.empty() ? "" : "; " + gaps,
+                                                short_ones.empty() ? "" : "; " + short_ones));
   }
+  if (!gaps.empty()) warn(concat_to_string(table_.files[0].path, ": ", gaps));
   Splits out;
   out.task = Task::kRegression;
   out.input_shape = {how_->width()};
   out.outputs = how_->horizon;
   out.series = how_;
-  warn_of_gaps();
   out.report = report({std::ssize(train), std::ssize(validation), std::ssize(test)});
   out.train = part(std::move(train), false);
   out.test = part(std::move(test), true);
@@ -246,18 +248,16 @@ std::string SeriesLoader::report(const std::vector<int64_t>& windows) const {
   return out;
 }
 
-void SeriesLoader::warn_of_gaps() const {
+// Returns a text about many missing steps; "" if there are few.
+std::string SeriesLoader::gaps_text() const {
   const GridNotes& notes = grid_->notes;
-  const TimeStep& step = encoding_.step;
   constexpr int64_t kMany = 10;  // percent
   int64_t steps = 0;
   for (const OneSeries& s : grid_->series) steps += s.size();
-  if (100 * notes.missing > kMany * steps) {
-    warn(concat_to_string(table_.files[0].path, ": ", 100 * notes.missing / steps,
-                          " % of the steps of ", step.text(),
+  if (100 * notes.missing <= kMany * steps) return "";
+  return concat_to_string(100 * notes.missing / steps, " % of the steps of ", encoding_.step.text(),
                           " are missing; if rows follow each other without regard to the time, as "
-                          "trading days do, set data.gaps=ignore"));
-  }
+                          "trading days do, set data.gaps=ignore");
 }
 
 const SeriesEncoding& encoding_in(const DataInfo& info, const fs::path& file) {

@@ -292,6 +292,24 @@ struct RefusedRow {
   std::string message;
 };
 
+// Trading days are a common case. No window of a week is without a gap.
+TEST_F(SeriesFiles, GapsAreNamedIfNoWindowIsWithoutThem) {
+  std::string text = "date,sales\n";
+  for (int64_t i = 0; i < 140; ++i) {
+    if (i % 7 < 5) text += concat_to_string(day(i), ",", i, "\n");
+  }
+  const Series o = options(text, 12, 7);
+  const std::string refusal = refusal_of<OptionError>([&] { (void)o.load(0); });
+  EXPECT_NE(refusal.find("sales.csv: 0 windows to train and 0 to test; both must be at least 1; 27 "
+                         "% of the steps of 1 day are missing; if rows follow each other without "
+                         "regard to the time, as trading days do, set data.gaps=ignore"),
+            std::string::npos)
+      << refusal;
+  Series ignoring = o;
+  ignoring.gaps = Gaps::kIgnore;
+  EXPECT_GT(ignoring.load(0).train->size(), 0);
+}
+
 TEST_F(SeriesFiles, RefusesWhatIsNoSeries) {
   const auto number = [](int64_t i) { return concat_to_string(i); };
   const std::string good = rows(40, number);
