@@ -217,6 +217,10 @@ void ImageLoader::divide() {
   const double validation = fraction(o_.split.validation, listing_.has_validation,
                                      std::ssize(training) > kFewImages ? 0.1 : 0),
                test = fraction(o_.split.test, listing_.has_test, 0.2);
+  if (validation + test >= 1) {
+    throw OptionError("split", concat_to_string("split: validation ", validation, " and test ",
+                                                test, " leave nothing to train"));
+  }
   const std::vector<int64_t> classes = strata();
   const auto rows = divide_rows(std::ssize(training), {1 - validation - test, validation, test},
                                 classes, o_.split.seed);

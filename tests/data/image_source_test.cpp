@@ -253,6 +253,9 @@ TEST_F(ImageSource, FoldersAreDividedByClassIntoThreeParts) {
   other.split.test = "1e-9";
   EXPECT_TRUE(contains(refusal_of<OptionError>([&] { (void)other.load(1); }),
                        "240 images to train and 0 to test"));
+  other.split = {.validation = "0.5", .test = "0.6"};
+  EXPECT_TRUE(contains(refusal_of<OptionError>([&] { (void)other.load(1); }),
+                       "split: validation 0.5 and test 0.6 leave nothing to train"));
 }
 
 TEST_F(ImageSource, FoldersOfPartsAreRecognizedInTheFormsThatPeopleHave) {
