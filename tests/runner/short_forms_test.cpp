@@ -79,7 +79,8 @@ TEST_F(ShortForms, ATextAloneHasASmallModelAndATraining) {
                            "  batch_size: 16\n", "  sample_every: 200\n", "  type: cosine\n"}) {
     EXPECT_TRUE(contains(alone, part)) << part << alone;
   }
-  const std::string given = to_yaml(load_config(file, {"train.steps=3"}));
+  const std::string given =
+      values(concat_to_string("data: {path: \"", file, "\"}\ntrain: {steps: 3}"));
   EXPECT_TRUE(contains(given, "  n_layer: 12\n") && contains(given, "  steps: 3\n")) << given;
   const std::string own = to_yaml(load_config(file, {"model.n_layer=2"}));
   EXPECT_TRUE(contains(own, "  n_layer: 2\n") && contains(own, "  steps: 1000\n")) << own;
@@ -117,6 +118,27 @@ TEST_F(ShortForms, TablesHaveADefaultTraining) {
     EXPECT_FALSE(contains(yaml, row.not_part)) << row.train << yaml;
     EXPECT_TRUE(contains(yaml, "  type: tabular\n"));
     EXPECT_TRUE(contains(yaml, "  type: cosine\n"));
+  }
+}
+
+TEST_F(ShortForms, AllFilesOfATableCountForItsTraining) {
+  constexpr uintmax_t kBytes = 3 << 20;  // of two files, which together are a large table
+  for (const char* name : {"a1.csv", "a2.csv"}) {
+    write_bytes(at_ / name, "");
+    fs::resize_file(at_ / name, kBytes);
+  }
+  const auto train_of = [&](const std::string& path) {
+    return values(concat_to_string("data: {path: ", path, ", target: y}"));
+  };
+  const auto quoted = [&](const std::string& name) {
+    return concat_to_string('"', (at_ / name).string(), '"');
+  };
+  for (const std::string& path :
+       {quoted("a*.csv"), concat_to_string("[", quoted("a1.csv"), ", ", quoted("a2.csv"), "]")}) {
+    EXPECT_TRUE(contains(train_of(path), "batch_size: 256\n")) << path;
+  }
+  for (const char* name : {"a1.*", "none*.csv"}) {
+    EXPECT_TRUE(contains(train_of(quoted(name)), "batch_size: 32\n")) << name;
   }
 }
 
@@ -207,6 +229,7 @@ TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {
                       {"a.csv.gz", "table"},
                       {"a.jsonl.zst", "table"},
                       {"a.zip", "table"},
+                      {"a.ndjson", "table"},
                       {"a.txt", "text"},
                       {"a.txt.gz", "text"},
                       {(at_ / "photos"), "images"},
@@ -216,6 +239,19 @@ TEST_F(ShortForms, TheTypeOfDataFollowsFromThePath) {
                       {"", ""},
                       {"a.gz", ""}};
   for (const Row& row : rows) EXPECT_EQ(data_type_of(row.path), row.type) << row.path;
+}
+
+// The length of the training does not change the size of the model.
+TEST_F(ShortForms, ATextInPlaceOfAConfigHasASmallModel) {
+  write_bytes(at_ / "words.txt", "one two three");
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{}, {"train.steps=5"}, {"train.epochs=1"}}) {
+    const std::string yaml = to_yaml(load_config(at_ / "words.txt", words));
+    for (const char* part : {"  n_layer: 4\n", "  n_embd: 128\n", "  batch_size: 16\n"}) {
+      EXPECT_TRUE(contains(yaml, part)) << yaml;
+    }
+    EXPECT_EQ(contains(yaml, "  steps: 1000\n"), words.empty()) << yaml;
+  }
 }
 
 TEST_F(ShortForms, DataCanStandInPlaceOfAConfig) {
@@ -230,6 +266,24 @@ TEST_F(ShortForms, DataCanStandInPlaceOfAConfig) {
     EXPECT_TRUE(contains(yaml, part)) << yaml;
   }
   EXPECT_TRUE(contains(to_yaml_with_origins(config), "type: gpt  # default\n"));
+}
+
+// A file of any name is data if an override says what it has. Without one, it is a config.
+TEST_F(ShortForms, AFileOfAnyNameMayBeData) {
+  const std::string table = "x,y\n1,2\n";
+  for (const char* name : {"iris.data", "iris", "a.json", "a.dat", "a.txt"}) {
+    write_bytes(at_ / name, table);
+    for (const char* word : {"target=y", "target=1"}) {
+      EXPECT_TRUE(contains(to_yaml(load_config(at_ / name, {word})), "  type: table\n")) << name;
+    }
+  }
+  EXPECT_TRUE(contains(to_yaml(load_config(at_ / "iris", {"text=x", "target=y"})),
+                       "  type: labeled_text\n"));
+  EXPECT_TRUE(contains(to_yaml(load_config(at_ / "iris", {"type=text"})), "  type: text\n"));
+  EXPECT_TRUE(contains(values("data: {path: iris.data, target: y}"), "  type: table\n"));
+  EXPECT_FALSE(is_data_path(at_ / "iris"));
+  EXPECT_FALSE(is_data_path(at_ / "iris", {"data.target=y", "train.epochs=1"}));
+  EXPECT_FALSE(is_data_path(at_ / "c.yaml", {"target=y"}));
 }
 
 TEST_F(ShortForms, ARunAndAConfigAreNoData) {

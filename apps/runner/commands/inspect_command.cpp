@@ -7,6 +7,7 @@
 
 #include "apps/runner/commands/commands.h"
 #include "apps/runner/run/log_sink.h"
+#include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/run_config.h"
 #include "data/tables/table_encoding.h"
 #include "framework/base/log.h"
@@ -92,8 +93,10 @@ Command inspect_command() {
     }
     int operator()() const {
       std::vector<std::string> all = overrides;
-      if (!target.empty()) all.push_back(concat_to_string("data.target=", yaml_text(target)));
-      if (!text.empty()) all.push_back(concat_to_string("data.text=", yaml_text(text)));
+      // Without "data.", a file of any name is data.
+      const char* const section = has_config_name(file) ? "data." : "";
+      if (!target.empty()) all.push_back(concat_to_string(section, "target=", yaml_text(target)));
+      if (!text.empty()) all.push_back(concat_to_string(section, "text=", yaml_text(text)));
       return print(inspect_data(file, all));
     }
   };

@@ -14,7 +14,7 @@ namespace {
 
 // Returns the name of the runs of a config, or of a file of data.
 std::string name_of(const std::string& file, const std::vector<std::string>& overrides) {
-  return is_data_path(file) ? name_of_data(file) : load_run_config(file, overrides).name;
+  return is_data_path(file, overrides) ? name_of_data(file) : load_run_config(file, overrides).name;
 }
 
 struct SweepCommand : SweepOptions {

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 // --- configs ---
 
 RunConfig load_run_config(const fs::path& run, const std::vector<std::string>& overrides) {
-  if (is_data_path(run)) return load_config(run, overrides);
+  if (is_data_path(run, overrides)) return load_config(run, overrides);
   const fs::path file = fs::is_directory(run) ? run / "config.yaml" : run;
   RunConfig config = load_config(file, overrides);
   const fs::path dir = file.parent_path().empty() ? "." : file.parent_path();

@@ -48,7 +48,8 @@ bool has_texts(const fs::path& folder) {
 
 std::string data_type_of(const fs::path& path) {
   const std::string name = name_without_compression(path);
-  constexpr std::string_view kTables[] = {".csv", ".tsv", ".jsonl", ".zip", ".parquet", ".xlsx"};
+  constexpr std::string_view kTables[] = {".csv", ".tsv",     ".jsonl", ".ndjson",
+                                          ".zip", ".parquet", ".xlsx"};
   const auto ends_name = [&](std::string_view end) { return name.ends_with(end); };
   if (std::ranges::any_of(kTables, ends_name)) return "table";
   if (name.ends_with(".txt")) return "text";
@@ -57,9 +58,21 @@ std::string data_type_of(const fs::path& path) {
   return has_texts(path) ? "labeled_text" : "images";
 }
 
-bool is_data_path(const fs::path& path) {
+bool has_config_name(const fs::path& path) {
+  const std::string name = folded(path.filename().string());
+  return name.ends_with(".yaml") || name.ends_with(".yml");
+}
+
+bool is_data_path(const fs::path& path, const std::vector<std::string>& overrides) {
+  constexpr std::string_view kKeysOfData[] = {"target=", "type=", "text="};
   std::error_code none;
-  const bool is_nothing = fs::is_directory(path, none) && fs::is_empty(path, none);
+  const bool is_directory = fs::is_directory(path, none);
+  const bool is_nothing = is_directory && fs::is_empty(path, none);
+  const bool is_said = std::ranges::any_of(overrides, [&](const std::string& text) {
+    return std::ranges::any_of(kKeysOfData,
+                               [&](std::string_view key) { return text.starts_with(key); });
+  });
+  if (is_said && !is_directory && !has_config_name(path)) return true;
   return !data_type_of(path).empty() && !is_nothing && !fs::exists(path / "config.yaml", none);
 }
 

@@ -235,7 +235,7 @@ static RunConfig config_of(std::optional<Node> root, std::vector<Problem> proble
 }
 
 RunConfig load_config(const fs::path& path, const std::vector<std::string>& overrides) {
-  if (is_data_path(path)) {
+  if (is_data_path(path, overrides)) {
     std::vector<std::string> full;
     for (const std::string& text : overrides) full.push_back(full_override(text));
     return config_of(config_of_data(path), {}, name_of_data(path), full, true);

@@ -12,6 +12,7 @@
 #include "apps/runner/config/schema.h"
 #include "apps/runner/settings/data_path.h"
 #include "apps/runner/settings/run_config.h"
+#include "data/tables/raw_table.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -85,16 +86,26 @@ std::vector<std::string> paths_of(const Node& data) {
   return out;
 }
 
+// Returns the size of the files that a path or pattern names; 0 for those that are missing, which
+// the reader reports.
+uintmax_t bytes_of(const std::string& path) try {
+  uintmax_t bytes = 0;
+  for (const fs::path& file : data::expand_wildcards({path})) {
+    std::error_code none;
+    const uintmax_t size = fs::file_size(file, none);
+    bytes += none ? 0 : size;
+  }
+  return bytes;
+} catch (const InputError&) {
+  return 0;
+}
+
 // Returns the default of `train` for a table. A small table has a small validation part, whose loss
 // goes up and down for many epochs (tests/interop/compare_tables.py).
 Node training_of_table(const Node& data) {
   constexpr uintmax_t kSmall = 4 << 20;  // bytes
   uintmax_t bytes = 0;
-  for (const std::string& path : paths_of(data)) {
-    std::error_code none;
-    const uintmax_t size = fs::file_size(path, none);
-    bytes += none ? 0 : size;
-  }
+  for (const std::string& path : paths_of(data)) bytes += bytes_of(path);
   const bool is_small = bytes <= kSmall;
   return Node::map("train",
                    {Node::entry("epochs", is_small ? "100" : "50"),
@@ -152,9 +163,9 @@ bool has_no_validation(const Node& data) {
   return share != nullptr && (is_word(*share, "0") || is_word(*share, "0.0"));
 }
 
-// Returns the default sections of a type of data.
-std::vector<Node> default_sections(const std::string& data_type, const Node& data,
-                                   const Node& root) {
+// Returns the default sections of a type of data. is_data: data stand in place of a config.
+std::vector<Node> default_sections(const std::string& data_type, const Node& data, const Node& root,
+                                   bool is_data) {
   constexpr std::string_view kImages[] = {"digits", "mnist", "idx", "cifar", kOldImages};
   const bool is_table = data_type == "table", is_series = data_type == "series",
              is_text = data_type == "labeled_text", is_folder = data_type == "images";
@@ -168,7 +179,8 @@ std::vector<Node> default_sections(const std::string& data_type, const Node& dat
   std::vector<Node> out = {Node::map("model", {Node::entry("type", model)}),
                            Node::map("optimizer", {Node::entry("type", "adamw")})};
   if (is_text && has_adamw(root)) out.back().children.push_back(Node::entry("lr", "0.005"));
-  const bool is_bare = data_type == "text" && root.find("train") == nullptr;
+  // With data in place of a config, "train.steps=500" does not change the size of the model.
+  const bool is_bare = data_type == "text" && (is_data || root.find("train") == nullptr);
   if (is_bare) add_language_defaults(root, out);
   if (!is_table && !is_series && !is_text && !is_folder) return out;
   out.push_back(Node::map("schedule", {Node::entry("type", "cosine")}));
@@ -195,7 +207,8 @@ void add_missing(Node& given, const Node& section, bool adds_types) {
       continue;
     }
     if (child.key == "type" && !adds_types) continue;
-    const bool is_about_length = child.key == "epochs" || child.key == "early_stopping";
+    const bool is_about_length =
+        child.key == "epochs" || child.key == "steps" || child.key == "early_stopping";
     if (!(has_length && is_about_length)) given.children.push_back(child);
   }
 }
@@ -387,7 +400,8 @@ void infer_type(Node& data) {
   const std::vector<std::string> paths = paths_of(data);
   std::string type = paths.empty() ? "" : data_type_of(paths[0]);
   // A table may have any name.
-  if (type == "text" && data.find("target") != nullptr) type = "table";
+  const bool is_file = type == "text" || (type.empty() && !paths.empty());
+  if (is_file && data.find("target") != nullptr) type = "table";
   if (type == "table" && data.find("horizon") != nullptr) type = "series";
   if (type == "table" && data.find("text") != nullptr) type = "labeled_text";
   const bool has_path = data.find("path") != nullptr;
@@ -425,7 +439,7 @@ Completed complete_config(Node& root, bool adds_types) {
   }
   if (kind == "images" && replace_old_images(root, *data, completed)) kind = kOldImages;
   complete_transforms(*data, kind == "images");
-  for (Node& section : default_sections(kind, *data, root)) {
+  for (Node& section : default_sections(kind, *data, root, adds_types)) {
     add_default(root, std::move(section), adds_types);
   }
   return completed;
