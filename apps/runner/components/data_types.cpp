@@ -71,7 +71,10 @@ void find_below(const fs::path& base, std::string& path) {
 template <class F> auto located_at(const Place& place, F f) try {
   return f();
 } catch (const data::OptionError& error) {
-  throw ConfigError(located(place, error.what()));
+  // If a file of data is the config, the place is that file, which the error may name itself.
+  const std::string what = error.what(), where = to_string(place), line = "command line: ";
+  const bool names_file = where.starts_with(line) && what.starts_with(where.substr(line.size()));
+  throw ConfigError(names_file ? line + what : located(place, what));
 }
 
 // A data source whose options come from a config. Its OptionError is converted to a ConfigError
