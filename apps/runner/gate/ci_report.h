@@ -16,8 +16,8 @@ struct CheckReport {
 
 // Returns the verdict, its text and the metrics as a JSON object.
 std::string json_report(const CheckReport& report);
-// Returns a JUnit file with one test case. A check that is inconclusive or
-// could not be made is an error, not a failure.
+// Returns a JUnit file with one test case. A check that is inconclusive or could not be made is an
+// error, not a failure.
 std::string junit_report(const CheckReport& report);
 // Returns the annotation of a check that did not pass, "::error file=golden.json,line=7::...", or
 // "" if it passed. The line is that of the first step that differs.
