@@ -255,6 +255,16 @@ void execute_dx(const Part& part, const Plan& plan, float* x, float* weight, flo
   std::copy_n(all.data<float>() + part.kept_from, part.kept, x + part.kept_from);
 }
 
+// Returns the bias, which is always present, so that one plan serves both cases. To be called once
+// the other memory of the convolution exists: the estimate of a run's memory (memory_probe.h)
+// measures it at this fill.
+Tensor bias_or_zeros(const ConvSizes& s, const Tensor& bias) {
+  if (bias.defined()) return bias;
+  const Tensor zeros = Tensor::make({s.o}, kFloat32, Device());
+  kernels::fill(zeros, 0);
+  return zeros;
+}
+
 // --- depthwise convolutions of volumes ---
 
 // Returns the plans of a convolution of one plane that writes y, and of one that adds to y.
@@ -284,16 +294,15 @@ Tensor weights_of_planes(const ConvSizes& s, const Tensor& weight, const memory:
 }
 
 // Sums convolutions of planes, because oneDNN 2.6 computes volumes of separate channels by matrix
-// products: of [2, 32, 8, 28, 28] by 3x3x3 in 2.3 instead of 0.8 ms. Returns false if oneDNN does
-// not support them, or if a window may read no plane.
-bool conv_depthwise(const ConvSizes& s, const ConvTensors& t, const Tensor& bias) {
+// products, which takes three times as long. Returns false if oneDNN does not support them, or if a
+// window may read no plane.
+bool conv_depthwise(const ConvSizes& s, const ConvTensors& t) {
   const bool is_depthwise = s.is_3d() && s.groups > 1 && s.groups == s.c && s.groups == s.o;
   if (!is_depthwise || s.d.padding > reach_of(s.d) || s.d.dilation > s.d.in) return false;
   const auto& planned = plan_of(std::pair(ConvPass::kY, s), [&] { return make_plane_plans(s); });
   if (!planned) return false;
   const Tensor weights = weights_of_planes(s, t.weight, planned->plans[0].weight);
-  const Tensor zeros = Tensor::make({s.o}, kFloat32, Device());
-  kernels::fill(zeros, 0);
+  const Tensor bias = bias_or_zeros(s, t.bias), zeros = bias_or_zeros(s, {});
   const int64_t plane_of_x = s.h.in * s.w.in * s.c, plane_of_y = s.h.out * s.w.out * s.o;
   const int64_t tasks = s.n * s.d.out, work = tasks * plane_of_y * s.depth();
   const int threads = host::threads_for(std::min(tasks, work / kThreadWork), 1);
@@ -335,9 +344,7 @@ bool spills(const ConvSizes& s) {
 
 bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (t.x.dtype() != kFloat32 || spills(s)) return false;
-  Tensor bias = t.bias;  // always present, so that one plan serves both cases
-  if (!bias.defined()) kernels::fill(bias = Tensor::make({s.o}, kFloat32, Device()), 0);
-  if (pass == ConvPass::kY && conv_depthwise(s, t, bias)) return true;
+  if (pass == ConvPass::kY && conv_depthwise(s, t)) return true;
   const bool dweight = pass == ConvPass::kDWeight;
   const int64_t most =
       dweight ? std::clamp<int64_t>(kMaxPartials / t.weight.numel(), 1, kMaxParts) : kMaxParts;
@@ -353,6 +360,7 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   float* const weight = weights.data<float>();
   void* const given = t.weight.data_ptr();
   if (!dweight) reorder(given_weight(s), given, layout, weight);
+  const Tensor bias = bias_or_zeros(s, t.bias);
   const int64_t work = s.n * s.pixels() * s.o * s.depth();
   host::parallel_tasks(
       count, host::threads_for(std::min(count, work / kThreadWork), 1), [&](int64_t i) {

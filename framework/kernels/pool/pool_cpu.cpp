@@ -296,12 +296,12 @@ void PoolKernels<cpu::Backend>::resample(const Tensor& y, const Tensor& x, const
   if (!transposed && averages(axes.h) && dtype == kFloat64) {
     return cpu::mean_of_windows<double>(y, in_format(x, axes), axes);
   }
-  const Tensor rows = for_rows(x, axes, x.size(-1) > y.size(-1));
+  const bool adds_rows = x.size(-1) > y.size(-1);
   if (dtype == kFloat32 && have_room<float>(y, x, axes, transposed)) {
-    return resample_rows<float>(y, rows, axes, transposed);
+    return resample_rows<float>(y, for_rows(x, axes, adds_rows), axes, transposed);
   }
   if (dtype == kFloat64 && have_room<double>(y, x, axes, transposed)) {
-    return resample_rows<double>(y, rows, axes, transposed);
+    return resample_rows<double>(y, for_rows(x, axes, adds_rows), axes, transposed);
   }
   const int64_t work = 8 * (1 + x.numel() / y.numel());
   if (transposed) return run<cpu::Backend, ToInputs>("resample", work, y, x, axes);
