@@ -523,8 +523,8 @@ TEST_F(ManyRuns, LrFindProposesARateThatTrains) {
               {"--low must be below --high"});
 }
 
-// Its rates become too high on purpose, so nothing is said about its results, and they are measured
-// once.
+// The rates become too high on purpose. Therefore no warning mentions the results, and the model is
+// evaluated only once.
 TEST_F(ManyRuns, LrFindSaysNothingAboutItsResults) {
   const RunDirectory::Outcome end =
       taper({"lr-find", "t.yaml", "--low", "1e-3", "--high", "1e6", "--out", "rates"});

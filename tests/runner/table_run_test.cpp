@@ -468,8 +468,8 @@ TEST_F(TableRun, NewRowsMayLackTheTarget) {
   }
 }
 
-// What the columns of targets and weights contain does not matter to predictions. An evaluation
-// refuses what it cannot use.
+// Predictions do not depend on the columns of targets and weights. An evaluation refuses values
+// that it cannot use.
 TEST_F(TableRun, PredictionsIgnoreLabelsAndWeights) {
   struct Row {
     std::string target, columns, cells, says;  // cells: kind, price and days of a new row
@@ -511,7 +511,7 @@ TEST_F(TableRun, MissingWordsMayBeUnknownWords) {
   EXPECT_FALSE(contains(unknown, "rare word")) << unknown;
 }
 
-// The file that stands in place of a config is named once.
+// If a file of data is given instead of a config, a message names it once.
 TEST_F(TableRun, ARefusalNamesTheFileOnce) {
   const auto column = taper({"train", "t.csv", "target=kind", "columns={nme: keep}"});
   EXPECT_TRUE(contains(column.err, "command line: t.csv has no column 'nme'; the nearest are"))

@@ -16,8 +16,8 @@ std::string data_type_of(const std::filesystem::path& path);
 // Returns whether the file has the name of a config, which ends in ".yaml" or ".yml".
 bool has_config_name(const std::filesystem::path& path);
 // Returns whether `taper train PATH OVERRIDES...` trains on the file or folder itself: it is data,
-// not a config and not the directory of a run. A file of any other name is data if an override such
-// as "target=y" says so.
+// not a config and not the directory of a run. With an override such as "target=y", a file whose
+// name does not end in ".yaml" or ".yml" is data.
 bool is_data_path(const std::filesystem::path& path,
                   const std::vector<std::string>& overrides = {});
 // Returns the name of a run on that data: "titanic" for "data/titanic.csv.gz".
