@@ -8,7 +8,7 @@
 # (scripts/choose_cuda.sh). Tests that need a GPU are skipped where there is none.
 # Environment: BUILD_DIR (build), TAPER_CUDA (ON or OFF), CMAKE_ARGS (added to CMake's arguments),
 # TAPER_INSTALL=0 (installs nothing), JOBS (compilers at a time), CTEST_PARALLEL_LEVEL (tests at a
-# time: 3, because some tests wait).
+# time: 3, because some tests wait), TARGETS (builds only these, as test_ops; name their tests by -R).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,7 +50,8 @@ cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPER_TESTS=O
 echo "== Building"
 quiet=()
 if [[ ! -t 1 ]]; then quiet=(--quiet); fi
-ninja -C "$build" ${JOBS:+-j "$JOBS"} "${quiet[@]}"
+read -ra targets <<<"${TARGETS:-all}"
+ninja -C "$build" ${JOBS:+-j "$JOBS"} "${quiet[@]}" "${targets[@]}"
 
 echo "== Testing"
 # One thread for each test, because several tests run side by side and waiting threads spin.
