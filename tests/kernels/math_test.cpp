@@ -56,20 +56,20 @@ const MathCase kCases[] = {
     {"exp2", math::exp2, std::exp2, -160, 130, 1.0},
     {"log2", math::log2, std::log2, 0, kMax, 2.0},
     {"log10", math::log10, std::log10, 0, kMax, 2.0},
-    {"asin", math::asin, std::asin, -1, 1, 0.51},
-    {"acos", math::acos, std::acos, -1, 1, 0.51},
-    {"atan", math::atan, std::atan, -kMax, kMax, 0.51},
+    {"asin", math::asin, std::asin, -1, 1, 1.0},
+    {"acos", math::acos, std::acos, -1, 1, 1.5},
+    {"atan", math::atan, std::atan, -kMax, kMax, 1.5},
     {"sinh", math::sinh, std::sinh, -91, 91, 1.0},
     {"cosh", math::cosh, std::cosh, -91, 91, 1.0},
     {"erfinv", math::erfinv<float>, math::erfinv<double>, -1, 1, 3.0},
 };
 
 // Functions that are defined for a part of all floats.
-constexpr float kLeast = std::numeric_limits<float>::min(), kTurns = math::wide::kTurns;
+constexpr float kLeast = std::numeric_limits<float>::min(), kMostAngle = math::periodic::kMost;
 const MathCase kPartCases[] = {
-    {"sin", kernels::Sin::fast, std::sin, -kTurns, kTurns, 1.5},
-    {"cos", kernels::Cos::fast, std::cos, -kTurns, kTurns, 1.5},
-    {"tan", kernels::Tan::fast, std::tan, -kTurns, kTurns, 3.0},
+    {"sin", kernels::Sin::fast, std::sin, -kMostAngle, kMostAngle, 1.5},
+    {"cos", kernels::Cos::fast, std::cos, -kMostAngle, kMostAngle, 1.5},
+    {"tan", kernels::Tan::fast, std::tan, -kMostAngle, kMostAngle, 2.5},
     {"lgamma", kernels::LogGamma::fast, std::lgamma, kLeast, kMax, 1.0},
     {"digamma", kernels::Digamma::fast, math::digamma<double>, kLeast, kMax, 1.0},
 };
@@ -189,9 +189,19 @@ const Edge kEdges[] = {
     {"log10", math::log10, 1e10f, 10},
     {"asin", math::asin, 1.5f, kNan},
     {"asin", math::asin, -0.0f, -0.0f},
+    {"asin", math::asin, 1, 1.57079637f},
+    {"asin", math::asin, -1, -1.57079637f},
     {"acos", math::acos, -1.5f, kNan},
     {"acos", math::acos, 1, 0},
+    {"acos", math::acos, -1, 3.14159274f},
+    {"acos", math::acos, -0.0f, 1.57079637f},
     {"atan", math::atan, -0.0f, -0.0f},
+    {"atan", math::atan, kTiny, kTiny},
+    {"atan", math::atan, -kInf, -1.57079637f},
+    {"sin", kernels::Sin::fast, -0.0f, -0.0f},
+    {"sin", kernels::Sin::fast, kTiny, kTiny},
+    {"cos", kernels::Cos::fast, -0.0f, 1},
+    {"tan", kernels::Tan::fast, -0.0f, -0.0f},
     {"sinh", math::sinh, -kInf, -kInf},
     {"sinh", math::sinh, -0.0f, -0.0f},
     {"cosh", math::cosh, -kInf, kInf},

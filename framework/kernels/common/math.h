@@ -11,6 +11,7 @@
 
 #include "framework/base/half.h"
 #include "framework/base/host_device.h"
+#include "framework/kernels/common/math_periodic.h"
 #include "framework/kernels/common/math_wide.h"
 
 namespace taper::v0::math {
@@ -116,16 +117,6 @@ TAPER_HD float expm1_of_rest(float r) {
   constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
   return r + r * r * wide::polynomial(r, kC);
 }
-// Represents the nearest integer to x, for |x| < 1e6, as a float and as an integer. Adding 1.5 *
-// 2^23 rounds x and leaves the integer in the low bits.
-struct Nearest {
-  float whole;
-  int32_t n;
-};
-TAPER_HD Nearest nearest(float x) {
-  const float magic = 12582912.0f, shifted = x + magic;
-  return {shifted - magic, int32_t(bits_of_float(shifted) - bits_of_float(magic))};
-}
 // The parts of x = n * ln2 + r, with |r| <= ln2 / 2, for |x| < 1e5. p is exp(r) - 1.
 struct ExpParts {
   float p;
@@ -208,17 +199,55 @@ TAPER_HD float atan2(float y, float x) {
   const bool is_nan = (x != x) | (y != y);
   return is_nan ? x + y : angle;
 }
-TAPER_HD float atan(float x) { return float(wide::atan(x)); }
+// The inverse functions subtract from pi / 2 in two parts, of which this is the small one: pi / 2 =
+// 1.57079637f + kHalfPiRest.
+inline constexpr float kHalfPiRest = -4.37113883e-8f;
+
+// Uses the series up to 1, and atan(x) = pi / 2 - atan(1 / x) above.
+TAPER_HD float atan(float x) {
+  const float a = abs(x), inverse = 1.0f / a;
+  const float t = a > 1.0f ? inverse : a;
+  constexpr float kC[] = {-3.33333317e-1f, 1.99997393e-1f,  -1.42785687e-1f,
+                          1.10337641e-1f,  -8.65688043e-2f, 6.25016944e-2f,
+                          -3.5871539e-2f,  1.35077714e-2f,  -2.38699732e-3f};
+  const float z = t * t;
+  const float tail = t * (z * wide::polynomial(z, kC));
+  const float far = 1.57079637f - (t + (tail - kHalfPiRest));
+  return copysign(a > 1.0f ? far : t + tail, x);
+}
+
+// The parts of asin and acos. Up to 1/2, asin(x) = t + tail with t = |x|. For a larger |x|, t is
+// sqrt(half) with half = (1 - |x|) / 2, and asin(|x|) = pi / 2 - 2 * (t + tail).
+struct AsinParts {
+  bool is_far;
+  float half, root, t, tail;
+};
+TAPER_HD AsinParts asin_parts(float x) {
+  const float a = abs(x), half = 0.5f - 0.5f * a, root = sqrt(half);
+  const bool is_far = a > 0.5f;
+  const float t = is_far ? root : a, z = is_far ? half : a * a;
+  constexpr float kC[] = {1.66666663e-1f, 7.50009454e-2f, 4.45994015e-2f,
+                          3.11006627e-2f, 1.71492384e-2f, 3.36908472e-2f};
+  return {is_far, half, root, t, t * (z * wide::polynomial(z, kC))};
+}
 TAPER_HD float asin(float x) {
-  const double a = abs(x), far = sqrt((1 - a) * 0.5);
-  const double y = wide::asin_to_half(a > 0.5 ? far : a);
-  return float(copysign(a > 0.5 ? 1.5707963267948966 - 2 * y : y, double(x)));
+  const AsinParts p = asin_parts(x);
+  // The root is high + low. high has 12 bits, so that its square is exact; low is (half - high^2) /
+  // (root + high), where the small number prevents 0 / 0.
+  const float high = float_of_bits(bits_of_float(p.root) & 0xfffff000u);
+  const float low = (p.half - high * high) / (p.root + high + 1e-30f);
+  const float rest = 2.0f * p.tail + (2.0f * low - kHalfPiRest);
+  const float far = 1.57079637f - 2.0f * high - rest;
+  return copysign(p.is_far ? far : p.t + p.tail, x);
 }
 TAPER_HD float acos(float x) {
-  const double a = abs(x), far = sqrt((1 - a) * 0.5);
-  const double y = wide::asin_to_half(a > 0.5 ? far : a);
-  const double side = x < 0 ? 3.1415926535897932 - 2 * y : 2 * y;
-  return float(a > 0.5 ? side : 1.5707963267948966 - copysign(y, double(x)));
+  const AsinParts p = asin_parts(x);
+  const float t = copysign(p.t, x), tail = copysign(p.tail, x);
+  const float near = 1.57079637f - (t + (tail - kHalfPiRest));
+  const float twice = 2.0f * (p.t + p.tail);
+  const float left = 3.14159274f - (twice - 2.0f * kHalfPiRest);
+  const float far = x < 0.0f ? left : twice;
+  return p.is_far ? far : near;
 }
 TAPER_HD float sinh(float x) {
   const float low = x < -90.0f ? -90.0f : x;

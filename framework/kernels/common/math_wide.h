@@ -1,6 +1,6 @@
 // Functions of float computed in double without branches, so that compilers vectorize them. Their
-// relative error of at most 1e-9 rarely shows after rounding to float. sin, cos and tan reduce the
-// argument in double and finish in float. Series are Taylor series or fitted at Chebyshev nodes.
+// relative error of at most 1e-9 rarely shows after rounding to float. Series are Taylor series or
+// fitted at Chebyshev nodes.
 #pragma once
 
 #include <cmath>
@@ -75,44 +75,6 @@ TAPER_HD double log(double x) {
   return log(near) + lost * (1 - 0.5 * lost);
 }
 
-// Argument reduction: x minus a multiple of pi / 2, and the multiple. For |x| < kTurns the
-// remainder is exact to 2^-66 before it is rounded to float.
-inline constexpr float kTurns = 1048576;
-struct ReducedAngle {
-  float rest;
-  int32_t quarter;
-};
-TAPER_HD ReducedAngle reduce_angle(double x) {
-  const double n = (x * 0.63661977236758134 + kMagic) - kMagic;
-  return {float(x - n * 1.5707963267341256 - n * 6.077100506506192e-11), int32_t(n)};
-}
-// These functions require |r| <= pi / 4. The term added to r has r's sign where r is zero, so that
-// sin(-0) is -0.
-TAPER_HD float sin_of_rest(float r) {
-  const float z = r * r;
-  const float y = z * (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040 + z * (-1.0f / 362880))));
-  return r + r * (0.0f - y);
-}
-TAPER_HD float cos_of_rest(float r) {
-  const float z = r * r;
-  const float y =
-      z * z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320 - z * (1.0f / 3628800))));
-  return 1 - (0.5f * z - y);
-}
-// Returns sin(x + quarters * pi / 2) for |x| < kTurns.
-TAPER_HD float sin(float x, int32_t quarters = 0) {
-  const ReducedAngle t = reduce_angle(x);
-  const int32_t q = t.quarter + quarters;
-  const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
-  const float y = q & 1 ? c : s;
-  return q & 2 ? -y : y;
-}
-TAPER_HD float tan(float x) {
-  const ReducedAngle t = reduce_angle(x);
-  const float s = sin_of_rest(t.rest), c = cos_of_rest(t.rest);
-  return t.quarter & 1 ? -c / s : s / c;
-}
-
 // Returns atan(x) for x in [0, 1].
 TAPER_HD double atan_below_one(double x) {
   constexpr double kC[] = {0.9999999999318797,   -0.33333331350299933, 0.19999903388487353,
@@ -120,11 +82,6 @@ TAPER_HD double atan_below_one(double x) {
                            0.07231780819901393,  -0.05402100405507228, 0.033902256360512736,
                            -0.01588422813098222, 0.004755744736801553, -0.0006675796270830592};
   return x * polynomial(x * x, kC);
-}
-TAPER_HD double atan(double x) {
-  const double a = x < 0 ? -x : x;
-  const double t = atan_below_one(a > 1 ? 1 / a : a);
-  return copysign(a > 1 ? 1.5707963267948966 - t : t, x);
 }
 // Returns the angle of the point (x, y). Neither may be NaN. Pairs of zeros and of infinities give
 // the signs and angles of std::atan2.
@@ -138,15 +95,6 @@ TAPER_HD float atan2(float y, float x) {
   const double half = a > b ? 1.5707963267948966 - t : t;
   const float side = ::copysignf(1.0f, x);
   return ::copysignf(float(side < 0 ? 3.1415926535897932 - half : half), y);
-}
-
-// Returns asin(x) for |x| <= 1/2. For a larger |x|, use asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) /
-// 2)).
-TAPER_HD double asin_to_half(double x) {
-  constexpr double kC[] = {0.9999999999858166,   0.166666673856059,    0.0749994051783696,
-                           0.04466147698109818,  0.030098612048335256, 0.024673885764828034,
-                           0.007333607572777408, 0.03482586487527745};
-  return x * polynomial(x * x, kC);
 }
 
 // Returns sinh(x) for |x| < 690. Below 1 it uses the series, because the difference of exponentials

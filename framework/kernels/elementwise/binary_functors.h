@@ -286,13 +286,13 @@ TAPER_FUNCTOR(Exp2Backward, Floats, (T dy, T y), (dy * (y * T(std::numbers::ln2)
 TAPER_FUNCTOR(Log1pBackward, Floats, (T dy, T x), dy / (x + T(1)));
 struct SinBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const { return dy * math::cos(x); }
-  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::wide::kTurns; }
-  static TAPER_HD float fast(float dy, float x) { return dy * math::wide::sin(x, 1); }
+  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::periodic::kMost; }
+  static TAPER_HD float fast(float dy, float x) { return dy * math::periodic::cos(x); }
 };
 struct CosBackward : Floats {
   template <class T> TAPER_HD T operator()(T dy, T x) const { return -(dy * math::sin(x)); }
-  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::wide::kTurns; }
-  static TAPER_HD float fast(float dy, float x) { return -(dy * math::wide::sin(x)); }
+  static TAPER_HD bool fits(float, float x) { return math::abs(x) < math::periodic::kMost; }
+  static TAPER_HD float fast(float dy, float x) { return -(dy * math::periodic::sin(x)); }
 };
 TAPER_FUNCTOR(TanBackward, Floats, (T dy, T y), (dy * (y * y + T(1))));
 TAPER_FUNCTOR(AsinBackward, Floats, (T dy, T x), (dy * (T(1) / math::sqrt(T(1) - x * x))));

@@ -124,13 +124,13 @@ TAPER_FUNCTOR(Log1p, Floats, (T x), math::log1p(x));
 // is true.
 struct Sin : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::sin(x); }
-  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
-  static TAPER_HD float fast(float x) { return math::wide::sin(x); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::periodic::kMost; }
+  static TAPER_HD float fast(float x) { return math::periodic::sin(x); }
 };
 struct Cos : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::cos(x); }
-  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
-  static TAPER_HD float fast(float x) { return math::wide::sin(x, 1); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::periodic::kMost; }
+  static TAPER_HD float fast(float x) { return math::periodic::cos(x); }
 };
 TAPER_FUNCTOR(Tanh, Floats, (T x), math::tanh(x));
 TAPER_FUNCTOR_WITH_HALF(Sigmoid, Floats, (T x), math::sigmoid(x));
@@ -183,8 +183,8 @@ TAPER_FUNCTOR(Exp2, Floats, (T x), math::exp2(x));
 TAPER_FUNCTOR(Log10, Floats, (T x), math::log10(x));
 struct Tan : Floats {
   template <class T> TAPER_HD T operator()(T x) const { return math::tan(x); }
-  static TAPER_HD bool fits(float x) { return math::abs(x) < math::wide::kTurns; }
-  static TAPER_HD float fast(float x) { return math::wide::tan(x); }
+  static TAPER_HD bool fits(float x) { return math::abs(x) < math::periodic::kMost; }
+  static TAPER_HD float fast(float x) { return math::periodic::tan(x); }
 };
 TAPER_FUNCTOR(Asin, Floats, (T x), math::asin(x));
 TAPER_FUNCTOR(Acos, Floats, (T x), math::acos(x));
