@@ -128,13 +128,18 @@ FolderListing files_below(const fs::path& folder, const FileFilter& takes) {
   return out;
 }
 
-SubfolderListing folders_in(const fs::path& folder) {
+SubfolderListing folders_in(const fs::path& folder, const FileFilter& is_sample,
+                            const std::string& kind_of_sample) {
   SubfolderListing out;
   std::error_code none;
   const fs::path here = fs::canonical(folder, none);
   for (const fs::directory_entry& entry : entries_of(folder)) {
     const EntryKind kind = kind_of(entry, out.left_out);
-    if (kind == EntryKind::kFile) out.left_out.add_file(entry.path());
+    if (kind == EntryKind::kFile && is_sample && is_sample(entry.path())) {
+      out.left_out.add(kind_of_sample);
+    } else if (kind == EntryKind::kFile) {
+      out.left_out.add_file(entry.path());
+    }
     if (kind != EntryKind::kFolder) continue;
     if (is_within(here, fs::canonical(entry.path(), none))) {
       out.left_out.add("repeated folder link");

@@ -44,13 +44,17 @@ using FileFilter = std::function<bool(const std::filesystem::path&)>;
 // files are skipped and counted. Throws InputError if a folder cannot be read.
 FolderListing files_below(const std::filesystem::path& folder, const FileFilter& takes);
 
-// The folders in a folder, sorted by name. Everything else in it is skipped and counted by the
-// rules of files_below(). Throws InputError if a folder cannot be read.
 struct SubfolderListing {
-  std::vector<std::filesystem::path> folders;
+  std::vector<std::filesystem::path> folders;  // sorted by name
   SkippedFiles left_out{};
 };
-SubfolderListing folders_in(const std::filesystem::path& folder);
+
+// Lists the folders in a folder. Everything else in it is skipped and counted by the rules of
+// files_below(), except that a file that `is_sample` accepts is counted as `kind_of_sample`, such
+// as "unlabeled image": a sample that lies beside the folders of the classes. Throws InputError if
+// a folder cannot be read.
+SubfolderListing folders_in(const std::filesystem::path& folder, const FileFilter& is_sample = {},
+                            const std::string& kind_of_sample = "");
 
 // Returns a file's name as UTF-8. In a name that is not valid UTF-8, invalid bytes are written as
 // "\xe9" and backslashes are doubled, so that different names stay different.

@@ -76,7 +76,7 @@ Tensor resize(const Tensor& images, int64_t height, int64_t width) {
 
 ImageFolder::ImageFolder(const fs::path& root, const ImageFolderOptions& options)
     : options_(options) {
-  SubfolderListing found = folders_in(root);
+  SubfolderListing found = folders_in(root, has_image_name, "unlabeled image");
   left_out_ = std::move(found.left_out);
   require<InputError>(!found.folders.empty(), "Couldn't find any class folder in ", name_of(root),
                       ".");

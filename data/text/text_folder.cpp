@@ -69,7 +69,7 @@ class TextFolderReader {
 
  private:
   void add_folder(const fs::path& path) {
-    const SubfolderListing classes = folders_in(path);
+    const SubfolderListing classes = folders_in(path, is_text_file, "unlabeled text");
     if (classes.folders.empty()) return add_texts(path, "");
     left_out_.add_all(classes.left_out);
     for (const fs::path& folder : classes.folders) add_texts(folder, name_of(folder.filename()));

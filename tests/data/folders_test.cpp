@@ -11,6 +11,7 @@
 #include "data/images/image_files.h"
 #include "data/images/image_source.h"
 #include "data/text/text_dataset.h"
+#include "data/text/text_folder.h"
 #include "framework/factory/factories.h"
 #include "tests/data_files.h"
 #include "tests/text.h"
@@ -88,7 +89,8 @@ TEST_F(FolderRules, APictureInALinkedFolderIsASampleOfItsClass) {
   const ImageFolder set(directory_ / "set");
   EXPECT_EQ(set.classes(), (Names{"a", "deep", "linked"}));
   EXPECT_EQ(set.targets().to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 1, 2}));
-  EXPECT_EQ(set.left_out().to_text(), "left out: 2 .bmp, 1 .gif, 1 .png, 1 repeated folder link");
+  EXPECT_EQ(set.left_out().to_text(),
+            "left out: 2 .bmp, 1 .gif, 1 repeated folder link, 1 unlabeled image");
 }
 
 #ifdef TAPER_WITH_IMAGES
@@ -191,6 +193,13 @@ TEST_F(FolderRules, TextsFollowTheSameRule) {
   EXPECT_EQ(below(found.files, "texts"), (Names{"a.txt", "linked/d.md"}));
   EXPECT_EQ(found.left_out.to_text(), "left out: 2 hidden, 1 broken link, 1 repeated folder link");
   EXPECT_EQ(read_texts(directory_ / "texts"), "xx");
+}
+
+TEST_F(FolderRules, ATextBesideTheFoldersOfClassesHasNoLabel) {
+  put({"classes/a/1.txt", "classes/b/2.txt", "classes/3.txt", "classes/4.txt", "classes/5.md"});
+  const RawTable table = read_text_folders({directory_ / "classes"});
+  EXPECT_EQ(table.rows, 2);
+  EXPECT_EQ(table.notes, (Names{"left out: 2 unlabeled texts, 1 .md"}));
 }
 
 }  // namespace

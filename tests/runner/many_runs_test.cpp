@@ -584,9 +584,11 @@ TEST_F(ManyRuns, TheListShowsStatesAndSortsByMetrics) {
     EXPECT_EQ(end.code, 0) << end.err;
     return end.out;
   };
-  std::map<std::string, std::string> states;
+  std::map<std::string, std::string> states, measured;
   for (const Json& run : Json::parse(list({"--json"}))) {
-    states[fs::path(run["run"].get<std::string>()).filename()] = run["state"];
+    const std::string name = fs::path(run["run"].get<std::string>()).filename();
+    states[name] = run["state"];
+    measured[name] = run.value("metrics_of", "");
     EXPECT_GT(run["bytes"].is_number() ? run["bytes"].get<int64_t>() : 0,
               run["state"] == "damaged" ? -1 : 0);
   }
@@ -598,10 +600,20 @@ TEST_F(ManyRuns, TheListShowsStatesAndSortsByMetrics) {
                                                         {"diverged", "failed"},
                                                         {"damaged", "damaged"},
                                                         {"live", "running"}}));
+  EXPECT_EQ(measured["good"], "saved weights");
+  EXPECT_NE(measured["live"], "saved weights");
   const std::string sorted = list({"--sort", "test.loss"});
   EXPECT_LT(sorted.find("a/good"), sorted.find("bad")) << sorted;
   EXPECT_TRUE(contains(sorted, "t.csv")) << sorted;
-  EXPECT_TRUE(contains(list({}), "killed"));
+  const std::string table = list({});
+  EXPECT_TRUE(contains(table, "killed"));
+  // A run that was killed has not said which weights it saved.
+  const size_t live = table.find("live");
+  ASSERT_NE(live, std::string::npos);
+  const std::string line = table.substr(live, table.find('\n', live) - live);
+  EXPECT_EQ(contains(line, "test.loss"), contains(line, "(last evaluation)")) << line;
+  const size_t good = table.find("a/good");
+  EXPECT_FALSE(contains(table.substr(good, table.find('\n', good) - good), "(last")) << table;
   expect_says(other.taper({"list", (at_ / "runs").string(), "--sort", "test.nope"}), kExitConfig,
               {"no run has that metric", "test.accuracy"});
   expect_says(other.taper({"list", "nowhere"}), kExitInput, {"there is no folder 'nowhere'"});

@@ -56,7 +56,7 @@ std::string metrics_text(const RunSummary& run) {
   std::string text;
   for (const auto& [name, value] : run.metrics)
     text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
-  return text;
+  return text.empty() || run.are_of_saved_weights ? text : text + " (last evaluation)";
 }
 
 // Returns the sign by which larger metrics come first.
@@ -132,6 +132,8 @@ std::string run_json(const std::vector<RunSummary>& runs) {
     if (started != 0) row["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(started));
     if (run.code >= 0) row["code"] = run.code;
     if (!run.message.empty()) row["message"] = run.message;
+    if (!run.metrics.empty())
+      row["metrics_of"] = run.are_of_saved_weights ? "saved weights" : "last evaluation";
     row["metrics"] = Json::object();
     for (const auto& [name, value] : run.metrics) row["metrics"][name] = value;
     out.push_back(std::move(row));

@@ -61,16 +61,14 @@ void add_metrics(const Json& row, std::vector<std::pair<std::string, double>>& o
   }
 }
 
-// Returns the metrics after the step whose weights are saved; if there are none, those of the last
+// Sets the metrics after the step whose weights are saved; if there are none, those of the last
 // evaluation.
-std::vector<std::pair<std::string, double>> metrics_of_weights(const std::vector<Json>& rows,
-                                                               int64_t saved_step) {
-  std::vector<std::pair<std::string, double>> out;
+void set_metrics(RunSummary& out, const std::vector<Json>& rows, int64_t saved_step) {
   for (const Json& row : rows) {
-    if (row.value("step", int64_t(-1)) == saved_step) add_metrics(row, out);
+    if (row.value("step", int64_t(-1)) == saved_step) add_metrics(row, out.metrics);
   }
-  if (out.empty() && !rows.empty()) add_metrics(rows.back(), out);
-  return out;
+  out.are_of_saved_weights = !out.metrics.empty();
+  if (out.metrics.empty() && !rows.empty()) add_metrics(rows.back(), out.metrics);
 }
 
 std::string text_at(const Node& root, const char* section, const char* key) {
@@ -156,7 +154,7 @@ RunSummary summarize_run(const fs::path& dir) try {
   out.steps = found.last_step;
   out.epoch = found.last_epoch;
   out.data = data_of(dir / "config.yaml");
-  out.metrics = metrics_of_weights(found.rows, saved_step);
+  set_metrics(out, found.rows, saved_step);
   out.started = written_at(dir / "env.json");
   out.bytes = bytes_in(dir);
   return out;

@@ -24,6 +24,7 @@ struct RunSummary {
   // The metrics of the saved weights, as {"validation.loss", 0.31}. If these were not evaluated, or
   // while the run goes on, the metrics of the last evaluation.
   std::vector<std::pair<std::string, double>> metrics{};
+  bool are_of_saved_weights = false;  // whether the metrics are those of the saved weights
   std::chrono::system_clock::time_point started{};
   uintmax_t bytes = 0;  // of all files of the run
 
