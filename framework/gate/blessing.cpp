@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "framework/gate/comparison.h"
+#include "framework/io/shell_word.h"
 #include "framework/io/text_utils.h"
 
 namespace taper::v0::golden {
@@ -23,13 +24,6 @@ std::string first_line_of(const std::string& command) {
   const bool failed = ::pclose(pipe) != 0;
   const std::vector<std::string> lines = detail::lines_of(out);
   return failed || lines.empty() ? "" : lines.front();
-}
-
-// Returns the text as one word of a shell's command.
-std::string shell_word(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 // Adds the last value of each metric, as "loss before": "0.41 (0x1.a4p-2)".
@@ -69,7 +63,7 @@ std::string git_author() {
 std::string git_commit(const std::filesystem::path& folder) {
   const std::string where = folder.empty() ? "." : folder.string();
   return first_line_of(
-      concat_to_string("git -C ", shell_word(where), " describe --always --dirty"));
+      concat_to_string("git -C ", detail::shell_word(where), " describe --always --dirty"));
 }
 
 HistoryEntry history_entry(const GoldenSection& old, const GoldenSection& section,

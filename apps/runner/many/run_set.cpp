@@ -14,7 +14,6 @@
 
 #include "apps/runner/base/child_process.h"
 #include "apps/runner/base/files.h"
-#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/many/visible_gpus.h"
@@ -26,6 +25,7 @@
 #include "framework/base/log.h"
 #include "framework/cuda/cuda.h"
 #include "framework/host/thread_pool.h"
+#include "framework/io/shell_word.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -132,7 +132,7 @@ class Processes {
                                          members_.size(),
                                          " runs are complete, the others are saved; continue with "
                                          "--out ",
-                                         shell_word(dir_.string()), " --resume auto"));
+                                         detail::shell_word(dir_.string()), " --resume auto"));
     }
     return std::move(results_);
   }

@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/runner/base/files.h"
-#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/base/text_table.h"
 #include "apps/runner/config/json_reader.h"
 #include "apps/runner/many/search_space.h"
 #include "framework/base/log.h"
+#include "framework/io/shell_word.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -198,9 +198,9 @@ std::string text_of(const SweepResult& result, const std::string& file,
   if (result.trials.size() > kShownTrials)
     text += concat_to_string("... ", result.trials.size() - kShownTrials, " more in sweep.json\n");
   text += fmt::format("best: {} with {} {:.5g}\n  taper train {}", (dir / best.name).string(),
-                      result.metric, *best.values.back(), shell_word(file));
+                      result.metric, *best.values.back(), detail::shell_word(file));
   for (const auto* words : {&fixed, &best.settings}) {
-    for (const std::string& word : *words) text += " " + shell_word(word);
+    for (const std::string& word : *words) text += " " + detail::shell_word(word);
   }
   return text + "\n";
 }

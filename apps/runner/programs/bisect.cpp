@@ -15,13 +15,13 @@
 
 #include "apps/runner/base/files.h"
 #include "apps/runner/base/process.h"
-#include "apps/runner/base/shell_word.h"
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/gate/cause.h"
 #include "apps/runner/programs/commit_tester.h"
 #include "apps/runner/run/signals.h"
 #include "framework/base/cancel.h"
 #include "framework/base/log.h"
+#include "framework/io/shell_word.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -294,7 +294,7 @@ Descriptor locked(const fs::path& dir) {
 }
 
 std::string how_to_resume(const fs::path& dir) {
-  return concat_to_string("taper bisect --resume ", shell_word(dir.string()));
+  return concat_to_string("taper bisect --resume ", detail::shell_word(dir.string()));
 }
 
 // Removes the folder at the end, but keeps results that an error would lose.

@@ -1,4 +1,4 @@
-// Quotes words of the commands that messages show.
+// Quotes words of commands that are shown or run.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "framework/base/namespace.h"
 
-namespace taper::v0::runner {
+namespace taper::v0::detail {
 
 // Returns the word as it is typed in a shell: runs/a, 'my runs', 'Ada'\''s.yaml'.
 inline std::string shell_word(const std::string& word) {
@@ -22,4 +22,4 @@ inline std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-}  // namespace taper::v0::runner
+}  // namespace taper::v0::detail
