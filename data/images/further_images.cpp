@@ -1,7 +1,6 @@
 // Images that a run did not train on: to predict, or to evaluate if they have labels.
 
 #include <algorithm>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -27,8 +26,7 @@ FurtherImages further_table(const ImageEncoding& encoding, const fs::path& file,
   require<InputError>(at >= 0, file.string(), ": there is no column ",
                       in_quotes(encoding.path_column), " of file names");
   FurtherImages out;
-  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
-  std::iota(rows.begin(), rows.end(), int64_t(0));
+  std::vector<int64_t> rows = table.all_rows();
   const TableEncoding targets{
       .delimiter = {}, .decimal = {}, .encoding = {}, .targets = encoding.targets};
   if (with_targets && std::ranges::all_of(encoding.targets, [&](const TargetColumn& t) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include <fnmatch.h>
@@ -309,6 +310,12 @@ void set_table_progress(ShowTableProgress show) { shown_progress = show; }
 int64_t RawTable::find(std::string_view name) const {
   const auto found = std::ranges::find(columns, name, &RawColumn::name);
   return found == columns.end() ? -1 : found - columns.begin();
+}
+
+std::vector<int64_t> RawTable::all_rows() const {
+  std::vector<int64_t> out(static_cast<size_t>(rows));
+  std::iota(out.begin(), out.end(), int64_t(0));
+  return out;
 }
 
 std::string RawTable::place_of(int64_t row) const {

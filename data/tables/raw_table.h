@@ -73,6 +73,8 @@ struct RawTable {
 
   // Returns the index of the column of that name, or -1.
   int64_t find(std::string_view name) const;
+  // Returns the numbers of all rows: 0, 1, ...
+  std::vector<int64_t> all_rows() const;
   // Returns "FILE:LINE" for a row, with the line in which the row begins.
   std::string place_of(int64_t row) const;
 

@@ -384,12 +384,6 @@ Splits TableLoader::encode() {
   return out;
 }
 
-static std::vector<int64_t> all_rows(const RawTable& table) {
-  std::vector<int64_t> out(static_cast<size_t>(table.rows));
-  std::iota(out.begin(), out.end(), int64_t(0));
-  return out;
-}
-
 static const TableEncoding& encoding_of(const DataInfo& info, const fs::path& file) {
   if (!info.columns) throw InputError(file.string(), ": the training data were no table");
   return *info.columns;
@@ -436,7 +430,7 @@ std::vector<DataFile> Table::files() const {
 
 Batch encode_targets_if_any(const TableEncoding& encoding, const RawTable& table) {
   Batch out;
-  const std::vector<int64_t> rows = all_rows(table);
+  const std::vector<int64_t> rows = table.all_rows();
   const bool has_targets = std::ranges::all_of(
       encoding.targets, [&](const TargetColumn& t) { return table.find(t.name) >= 0; });
   if (!has_targets) return out;
@@ -468,7 +462,7 @@ DatasetPtr Table::more(const DataInfo& info, const fs::path& file) const {
   const TableEncoding& encoding = encoding_of(info, file);
   const RawTable table = read_table_like(encoding, file, false);
   Batch out = encode_targets_if_any(encoding, table);
-  out.inputs = encode_features(encoding, table, all_rows(table));
+  out.inputs = encode_features(encoding, table, table.all_rows());
   return std::make_shared<TensorDataset>(std::move(out));
 }
 
@@ -476,7 +470,7 @@ DatasetPtr Table::unlabeled(const DataInfo& info, const fs::path& file) const {
   const TableEncoding& encoding = encoding_of(info, file);
   const RawTable table = read_table_like(encoding, file, false);
   return std::make_shared<TensorDataset>(
-      Batch{encode_features(encoding, table, all_rows(table)), {}});
+      Batch{encode_features(encoding, table, table.all_rows()), {}});
 }
 
 KeptColumns Table::kept(const DataInfo& info, const fs::path& file) const {

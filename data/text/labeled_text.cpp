@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <numeric>
 #include <ranges>
 
 #include "data/folders.h"
@@ -306,11 +305,9 @@ void warn_of_empty_texts(const RawColumn& texts, int64_t rows, const fs::path& f
 // Returns the texts of a further table, with the targets and weights that `out` has.
 DatasetPtr with_texts(const DataInfo& info, const RawTable& table, const fs::path& file,
                       Batch out) {
-  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
-  std::iota(rows.begin(), rows.end(), int64_t(0));
   const RawColumn& texts = table.columns[size_t(find_column(table, info.columns->text))];
   warn_of_empty_texts(texts, table.rows, file);
-  out.inputs = encode_texts(*info.tokenizer, texts, rows, info.input_shape[0]);
+  out.inputs = encode_texts(*info.tokenizer, texts, table.all_rows(), info.input_shape[0]);
   return std::make_shared<TensorDataset>(std::move(out));
 }
 
