@@ -235,11 +235,16 @@ TEST_F(Serve, RefusesWhatItCannotServe) {
     const char* says;
     int code;
   };
-  const Row rows[] = {
+  std::vector<Row> rows = {
       {{"report", "missing", "--serve"}, "there is no folder 'missing'", kExitInput},
       {{"report", "runs", "--serve", "--address", "nonsense"}, "[HOST:]PORT", kExitConfig},
       {{"report", "runs", "--address", "8000"}, "--serve", kExitConfig},
   };
+  if (has_server()) {
+    rows.push_back({{"report", "runs", "--serve", "--address", "no..host:8000"},
+                    "host 'no..host': Name or service not known; choose another address",
+                    kExitConfig});
+  }
   for (const Row& row : rows) {
     const RunDirectory::Outcome end = at_.taper(row.words);
     EXPECT_EQ(end.code, row.code) << row.says;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <dlfcn.h>
+#include <netdb.h>
 #include <sys/stat.h>
 
 #include "apps/runner/base/files.h"
@@ -173,6 +174,15 @@ HttpAnswer LiveReport::answer(const HttpRequest& request) try {
   return {500, "text/plain", concat_to_string(error.what(), "\n")};
 }
 
+// Returns why the system does not know the host; "" if it knows it.
+static std::string why_unknown(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (error != 0) return concat_to_string("host '", host, "': ", ::gai_strerror(error));
+  ::freeaddrinfo(found);
+  return "";
+}
+
 void serve_report(const std::vector<fs::path>& paths, const ServeAddress& address,
                   const std::function<void(const std::string& url)>& announce) {
   for (const fs::path& path : paths) {
@@ -180,8 +190,12 @@ void serve_report(const std::vector<fs::path>& paths, const ServeAddress& addres
   }
   const std::unique_ptr<HttpServer> server(http_plugin().create());
   const int port = server->bind(address.host, address.port);
-  require<ConfigError>(port > 0, "cannot listen at ", address.url(address.port), ": ",
-                       std::strerror(errno), "; choose another address with --address [HOST:]PORT");
+  if (port <= 0) {
+    const std::string reason = std::strerror(errno), unknown = why_unknown(address.host);
+    throw ConfigError(concat_to_string("cannot listen at ", address.url(address.port), ": ",
+                                       unknown.empty() ? reason : unknown,
+                                       "; choose another address with --address [HOST:]PORT"));
+  }
   SignalGuard signals;
   SignalGuard::set_plan("ending the server");
   LiveReport report(paths);
