@@ -299,7 +299,8 @@ Tensor weights_of_planes(const ConvSizes& s, const Tensor& weight, const memory:
 bool conv_depthwise(const ConvSizes& s, const ConvTensors& t) {
   const bool is_depthwise = s.is_3d() && s.groups > 1 && s.groups == s.c && s.groups == s.o;
   if (!is_depthwise || s.d.padding > reach_of(s.d) || s.d.dilation > s.d.in) return false;
-  const auto& planned = plan_of(std::pair(ConvPass::kY, s), [&] { return make_plane_plans(s); });
+  const auto key = std::pair(ConvPass::kY, s);
+  const auto& planned = plan_of(key, [&] { return make_plane_plans(s); });
   if (!planned) return false;
   const Tensor weights = weights_of_planes(s, t.weight, planned->plans[0].weight);
   const Tensor bias = bias_or_zeros(s, t.bias), zeros = bias_or_zeros(s, {});
