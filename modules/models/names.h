@@ -46,7 +46,7 @@ extern const WeightNames kHuggingFaceGpt2;
 // Returns whether the tensors are those of GPT-2 in the layout of transformers: its weights c_attn
 // are [n, 3 n], and Taper's are [3 n, n].
 bool has_layout_of_gpt2(const std::vector<NamedTensor>& state);
-// resnet18 and resnet34 of torchvision, whose names Taper shares.
+// resnet18 to resnet152 of torchvision, whose names Taper shares.
 extern const WeightNames kTorchvisionResNet;
 
 }  // namespace taper::v0

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 
 #include "modules/layers/containers.h"
@@ -42,13 +43,37 @@ class BasicBlock : public Cloneable<BasicBlock> {
   std::optional<Child<Sequential>> downsample;
 };
 
+// A residual block of larger networks: a convolution with kernel size 3 between two with kernel
+// size 1, which reduce the channels to `width` and raise them to kExpansion * width. Maps [N, in,
+// H, W] to [N, kExpansion * width, H / stride, W / stride].
+class Bottleneck : public Cloneable<Bottleneck> {
+ public:
+  static constexpr int64_t kExpansion = 4;
+
+  Bottleneck(int64_t in, int64_t width, int64_t stride, Device device);
+
+  Tensor forward(const Tensor& x) override;
+
+  Child<Conv2d> conv1;
+  Child<BatchNorm2d> bn1;
+  Child<Conv2d> conv2;
+  Child<BatchNorm2d> bn2;
+  Child<Conv2d> conv3;
+  Child<BatchNorm2d> bn3;
+  Child<ReLU> relu;
+  std::optional<Child<Sequential>> downsample;
+};
+
+enum class ResNetBlock : uint8_t { kBasic, kBottleneck };
+
 // Maps x [N, in_channels, H, W] to logits [N, num_classes]. The image size is halved five times
 // before the average over all pixels is computed. Convolutions are drawn by kaiming_normal_ with
 // mode fan_out.
 class ResNet : public Cloneable<ResNet> {
  public:
   // blocks: the number of blocks in each of the four stages.
-  explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {});
+  explicit ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions options = {},
+                  ResNetBlock block = ResNetBlock::kBasic);
 
   Tensor forward(const Tensor& x) override;
   CallStyle call_style() const override { return CallStyle::kPassesOn; }
@@ -64,5 +89,8 @@ class ResNet : public Cloneable<ResNet> {
 
 ResNet resnet18(ResNetOptions options = {});
 ResNet resnet34(ResNetOptions options = {});
+ResNet resnet50(ResNetOptions options = {});
+ResNet resnet101(ResNetOptions options = {});
+ResNet resnet152(ResNetOptions options = {});
 
 }  // namespace taper::v0

@@ -109,6 +109,11 @@ const Row rows[] = {
                                                        .dim_feedforward = 64,
                                                        .dropout = 0}),
      sentences, adam},
+    {"resnet50",
+     [](Device device) -> ModulePtr {
+       return std::make_unique<ResNet>(resnet50({.num_classes = 10, .width = 2, .device = device}));
+     },
+     images, sgd},
 };
 
 std::string file_of(const Row& row, const char* suffix, const std::string& folder) {
@@ -281,6 +286,9 @@ TEST(ModelOptions, WhatCannotBeIsRefused) {
 TEST(ModelOptions, TheFullSizesHaveTheirKnownNumberOfParameters) {
   EXPECT_EQ(resnet18().num_parameters(), 11'689'512);
   EXPECT_EQ(resnet34().num_parameters(), 21'797'672);
+  EXPECT_EQ(resnet50().num_parameters(), 25'557'032);
+  EXPECT_EQ(resnet101().num_parameters(), 44'549'160);
+  EXPECT_EQ(resnet152().num_parameters(), 60'192'808);
   // The size of one of the twelve layers of GPT-2. Its 124,439,808 parameters are those of the
   // layers, the embeddings and the last norm.
   constexpr int64_t kWidth = 768, kNorm = 2 * kWidth;

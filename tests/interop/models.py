@@ -1,6 +1,6 @@
-"""Four models in PyTorch that modules/models/ has in C++. Each side must load what the other one saves.
+"""Models in PyTorch that modules/models/ has in C++. Each side must load what the other one saves.
 
-  python tests/interop/models.py make            stores weights, logits and losses in this folder
+  python tests/interop/models.py make [NAME ...] stores weights, logits and losses in this folder
   TAPER_INTEROP_OUT=/tmp/out build/tests/test_interop --gtest_filter='*Models*'
   python tests/interop/models.py check /tmp/out  loads what Taper saved there, strictly
 
@@ -24,36 +24,60 @@ HERE = pathlib.Path(__file__).parent
 STEPS = 100
 
 
+def shortcut(cin, cout, stride):
+    if stride == 1 and cin == cout:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+
+
 class BasicBlock(nn.Module):
+    expansion = 1
+
     def __init__(self, cin, cout, stride):
         super().__init__()
         self.conv1 = nn.Conv2d(cin, cout, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(cout)
         self.conv2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(cout)
-        if stride != 1 or cin != cout:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout)
-            )
-        else:
-            self.downsample = nn.Identity()
+        self.downsample = shortcut(cin, cout, stride)
 
     def forward(self, x):
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         return F.relu(y + self.downsample(x))
 
 
-class ResNet18(nn.Module):
-    def __init__(self, width, num_classes):
+class Bottleneck(nn.Module):
+    expansion = 4
+
+    def __init__(self, cin, cout, stride):
         super().__init__()
-        w = width
+        width = cout // 4
+        self.conv1 = nn.Conv2d(cin, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, cout, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(cout)
+        self.downsample = shortcut(cin, cout, stride)
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + self.downsample(x))
+
+
+class ResNet(nn.Module):
+    def __init__(self, block, blocks, width, num_classes):
+        super().__init__()
+        w, cin = width, width
         self.conv1 = nn.Conv2d(3, w, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(w)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        for i, (cin, cout) in enumerate([(w, w), (w, 2 * w), (2 * w, 4 * w), (4 * w, 8 * w)], 1):
-            blocks = BasicBlock(cin, cout, 1 if i == 1 else 2), BasicBlock(cout, cout, 1)
-            setattr(self, f"layer{i}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(8 * w, num_classes)
+        for i, count in enumerate(blocks, 1):
+            cout = block.expansion * w * 2 ** (i - 1)
+            stage = [block(cin, cout, 1 if i == 1 else 2)]
+            setattr(self, f"layer{i}", nn.Sequential(*stage, *(block(cout, cout, 1) for _ in range(count - 1))))
+            cin = cout
+        self.fc = nn.Linear(cin, num_classes)
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
                 nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
@@ -61,6 +85,8 @@ class ResNet18(nn.Module):
             # ReLUs would switch, and losses would differ by 1e-2.
             if isinstance(m, BasicBlock):
                 nn.init.constant_(m.bn2.weight, 0.1)
+            if isinstance(m, Bottleneck):
+                nn.init.constant_(m.bn3.weight, 0.1)
 
     def forward(self, x):
         x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
@@ -181,12 +207,16 @@ def adam(model):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
 
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=2e-4, momentum=0.9, weight_decay=5e-4)
+
+
 # By name: the model, the function that returns a batch, the optimizer, the norm for gradient clipping.
 MODELS = {
     "resnet18": (
-        lambda: ResNet18(width=4, num_classes=10),
+        lambda: ResNet(BasicBlock, (2, 2, 2, 2), width=4, num_classes=10),
         images,
-        lambda m: torch.optim.SGD(m.parameters(), lr=2e-4, momentum=0.9, weight_decay=5e-4),
+        sgd,
         None,
     ),
     "gpt": (
@@ -197,6 +227,12 @@ MODELS = {
     ),
     "lstm": (lambda: LSTMClassifier(50, 16, 24, 2, 4), sentences, adam, None),
     "encoder": (lambda: EncoderClassifier(50, 16, 32, 4, 2, 64, 4), sentences, adam, None),
+    "resnet50": (
+        lambda: ResNet(Bottleneck, (3, 4, 6, 3), width=2, num_classes=10),
+        images,
+        sgd,
+        None,
+    ),
 }
 
 
@@ -225,8 +261,10 @@ def eval_logits(model, x):
     return model.eval()(x)
 
 
-def make():
+def make(names):
     for seed, (name, (build, batch, make_optimizer, clip)) in enumerate(MODELS.items()):
+        if names and name not in names:
+            continue
         torch.manual_seed(seed)
         model = build()
         x = batch(90)[0]
@@ -262,8 +300,8 @@ def check(folder):
 
 if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
-    if sys.argv[1:] == ["make"]:
-        make()
+    if sys.argv[1:2] == ["make"]:
+        make(sys.argv[2:])
     elif sys.argv[1:2] == ["check"] and len(sys.argv) == 3:
         check(pathlib.Path(sys.argv[2]))
     else:

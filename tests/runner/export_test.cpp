@@ -104,7 +104,7 @@ TEST_F(ExportTest, OnnxRuntimeGivesWhatPredictPrints) {
   const std::string images = write("images", idx);
   for (const char* model :
        {"{type: mlp, hidden: [16], activation: gelu}", "{type: cnn, channels: [4, 8], hidden: 8}",
-        "{type: resnet18, width: 2}", "{type: resnet9, width: 2}",
+        "{type: resnet18, width: 2}", "{type: resnet50, width: 2}", "{type: resnet9, width: 2}",
         "{type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, "
         "batch_norm2d, relu, max_pool2d: 2, flatten, linear: 10]}"}) {
     const std::string type = std::string(model).substr(7);

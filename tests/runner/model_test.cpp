@@ -215,6 +215,7 @@ TEST_F(ModelTest, ReadyModelsFitTheData) {
       // the model of PyTorch's example
       {"{type: cnn}", values({1, 28, 28}, 10), 1199882, "0.weight"},
       {"{type: resnet18, width: 4}", values({3, 32, 32}, 10), 45102, "layer1.0.conv1.weight"},
+      {"{type: resnet50, width: 4}", values({3, 32, 32}, 10), 96782, "layer1.0.conv3.weight"},
       {"{type: resnet9, width: 4}", values({3, 32, 32}, 10), 26340, "layer1.0.weight"},
       {"{type: gpt, n_layer: 1, n_head: 2, n_embd: 8}", text(6), 976,
        "transformer.h.0.attn.c_attn.weight"},

@@ -214,13 +214,15 @@ struct ConvNetSpec {
   }
 };
 
-ModulePtr resnet18_of(ResNetOptions o, const ModelSite& at) {
+// Builds torchvision's network for pictures of any size.
+template <ResNet (*network)(ResNetOptions)>
+ModulePtr resnet_of(ResNetOptions o, const ModelSite& at) {
   const Shape in = at.data.input_shape, out = at.data.output_shape();
   check(in.size() == 3 && out.size() == 1, at, "images");
   o.num_classes = out[0];
   o.in_channels = in[0];
   o.device = at.device;
-  return std::make_unique<ResNet>(resnet18(o));
+  return std::make_unique<ResNet>(network(o));
 }
 
 ModulePtr resnet9_of(ResNet9Options o, const ModelSite& at) {
@@ -309,7 +311,8 @@ constexpr Models::Entry kModels[] = {
     {"sequential", Models::of<SequentialSpec>},
     {"cnn", Models::of<CnnSpec>},
     {"convnet", Models::of<ConvNetSpec>},
-    {"resnet18", Models::of<ResNetOptions, resnet18_of>},
+    {"resnet18", Models::of<ResNetOptions, resnet_of<resnet18>>},
+    {"resnet50", Models::of<ResNetOptions, resnet_of<resnet50>>},
     {"resnet9", Models::of<ResNet9Options, resnet9_of>},
     {"gpt", Models::of<GPTOptions, gpt>},
     {"bag_classifier",
