@@ -1,12 +1,12 @@
 """Compares the speed of Taper and PyTorch: both run the same work alternately on this machine.
 
     python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--rounds 7] [--python python3]
-                                   [--threads N] [--json FILE] [NAME ...]
+                                   [--threads N] [--only TEXT] [--json FILE] [NAME ...]
 
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
 overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine. On a GPU also, if
-named: gpt2_b64 (batches of 64), gpt2_50257 (the tokenizer's own vocabulary) and gpt2_350m (24 layers,
-1,024 wide).
+named: gpt2_b64 (batches of 64), gpt2_50257 (the tokenizer's own vocabulary), gpt2_350m (24 layers,
+1,024 wide) and resnet50 (pictures of 224 x 224 pixels).
 
 Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
 each round runs one repeat of every process, one after the other. The table shows medians, minima and
@@ -32,13 +32,14 @@ import time
 GPU = {"mlp": ["eager", "compile", "compile-ro", "graph"],
        "cnn": ["eager", "compile", "compile-ro", "graph"],
        "resnet": ["eager", "compile", "graph"],
+       "resnet50": ["compile", "graph"],
        "gptchar": ["eager", "compile", "compile-ro", "graph"],
        "gpt2": ["eager", "compile"],
        "gpt2_b64": ["compile"],
        "gpt2_50257": ["compile"],
        "gpt2_350m": ["compile"]}
 # Named trainings that a call without names leaves out, because they take minutes or 60 GiB.
-LARGE = {"gpt2_b64", "gpt2_50257", "gpt2_350m"}
+LARGE = {"resnet50", "gpt2_b64", "gpt2_50257", "gpt2_350m"}
 CPU = {"cpu_mlp": ["eager"], "cpu_cnn": ["eager"], "cpu_gpt": ["eager"]}
 LIMITS_US = {"mlp_b128_fp32": 17.5, "resnet18_b512_bf16": 5800, "gptchar_b64_bf16": 3500,
              "gpt2_124m_b16_bf16": 24900, "gpt2_124m_b16_v50257_bf16": 24900,
@@ -177,6 +178,7 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, help="threads of each side on the CPU")
+    parser.add_argument("--only", default="", help="of ops and overhead, those whose name contains this")
     parser.add_argument("--json", help="a file for all figures")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
@@ -207,7 +209,8 @@ def main():
 
         def sides_of(name):
             if name not in trainings:
-                return [Side("taper eager", taper(name), env), Side("torch eager", [*torch_side, name], env)]
+                return [Side("taper eager", taper(name, "--only", args.only), env),
+                        Side("torch eager", [*torch_side, name, args.only], env)]
             file = ["--inputs", f"{directory}/{name}.safetensors"]
             ours = ["eager"] if name in CPU else ["eager", "graph"]
             return ([Side(f"taper {m}", taper(name, "--mode", m, *file), env) for m in ours] +

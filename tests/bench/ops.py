@@ -159,6 +159,7 @@ def main():
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
     import torch
     torch.set_num_threads(args.threads)
+    torch.backends.cudnn.allow_tf32 = False  # both sides compute float32 in float32
     table = rows(torch)
     print("| row | Taper | PyTorch | ratio | with backward: Taper | PyTorch | ratio |\n|---|---|---|---|---|---|---|")
     for title in args.titles or table:

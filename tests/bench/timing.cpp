@@ -112,6 +112,7 @@ void Bench::report(const Item& item, std::vector<double> seconds) const {
 
 void Bench::op(const std::string& name, Device device, Work work, const std::function<void()>& call,
                int calls) const {
+  if (name.find(options_.only) == std::string::npos) return;
   measure({name, "eager", device, work, calls, {}}, call);
 }
 

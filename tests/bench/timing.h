@@ -30,8 +30,8 @@ class Bench {
   // Returns a GPU if there is one; with several ranks, each rank has its own.
   Device device() const;
 
-  // Times a call. If it repeats something `calls` times internally, the time of one repetition is
-  // reported.
+  // Times a call, unless BenchOptions::only excludes it. If it repeats something `calls` times
+  // internally, the time of one repetition is reported.
   void op(const std::string& name, Device device, Work work, const std::function<void()>& call,
           int calls = 1) const;
 

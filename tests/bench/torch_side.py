@@ -3,6 +3,7 @@ names and sizes, by the same protocol (see BenchOptions::paced in bench.h).
 
     python3 torch_side.py prepare DIRECTORY NAME...   writes NAME.safetensors: parameters and batch
     python3 torch_side.py NAME MODE [DIRECTORY]       eager, compile, compile-ro or graph
+    python3 torch_side.py ops|overhead [ONLY]         single operators whose name contains ONLY
 """
 import contextlib
 import json
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ONLY = ""  # of single operators, those whose name contains this are timed
 
 
 class BasicBlock(nn.Module):
@@ -111,6 +113,44 @@ def resnet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, cin, cout, stride):
+        super().__init__()
+        width = cout // 4
+        self.conv1 = nn.Conv2d(cin, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, cout, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(cout)
+        self.downsample = None
+        if stride != 1 or cin != cout:
+            self.downsample = nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        cin = 64
+        for i, count in enumerate((3, 4, 6, 3)):
+            cout = 256 << i
+            stage = [Bottleneck(cin, cout, 1 if i == 0 else 2)]
+            stage += [Bottleneck(cout, cout, 1) for _ in range(count - 1)]
+            setattr(self, f"layer{i + 1}", nn.Sequential(*stage))
+            cin = cout
+        self.fc = nn.Linear(cin, 1000)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
 def images(batch, *shape):
     return torch.randn(batch, *shape), torch.randint(0, 10, (batch,))
 
@@ -133,6 +173,7 @@ TRAININGS = {
     "mlp": ("mlp_b128_fp32", mlp, lambda: images(128, 784), adamw, False),
     "cnn": ("cnn_b128_fp32", cnn, lambda: images(128, 1, 28, 28), adamw, False),
     "resnet": ("resnet18_b512_bf16", resnet, lambda: images(512, 3, 32, 32), sgd, True),
+    "resnet50": ("resnet50_b256_bf16", ResNet50, lambda: images(256, 3, 224, 224), sgd, True),
     "gptchar": ("gptchar_b64_bf16", lambda: GPT(65, 256, 6, 6, 384, 0.2),
                 lambda: tokens(65, 64, 256), adamw, True),
     "gpt2": ("gpt2_124m_b16_bf16", lambda: GPT(50304, 1024, 12, 12, 768, 0.0),
@@ -164,7 +205,13 @@ def prepare(directory, names):
 
 
 def measure(name, call, device=DEVICE, calls=1, losses=()):
-    """Warms up and counts calls as timing.cpp does, then times one repeat for each line 'go'."""
+    """Warms up and counts calls as timing.cpp does, then times one repeat for each line 'go'.
+
+    Does nothing for an operator (which has no losses) whose name does not contain ONLY.
+    """
+    if not losses and ONLY not in name:
+        return
+
     def repeat(n):
         start = time.perf_counter()
         for _ in range(n):
@@ -215,7 +262,7 @@ def prepared(name, mode, directory, wrap=lambda net: net, shift=0, steps=3):
     net = model()
     net.load_state_dict(state, strict=False)
     net.to(device)
-    if name == "resnet":
+    if name.startswith("resnet"):
         torch.backends.cudnn.benchmark = True
         net.to(memory_format=torch.channels_last)
         batch[0] = batch[0].to(memory_format=torch.channels_last)
@@ -339,4 +386,5 @@ if __name__ == "__main__":
             torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         training(*sys.argv[1:4])
     else:
+        ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
         {"ops": ops, "overhead": overhead, "first_step": first_step}[sys.argv[1]]()

@@ -61,6 +61,16 @@ void resnet(const Bench& bench, Device device, const std::string& name, int64_t 
                  [&](const auto& in) { return classified(net, in); });
 }
 
+// ResNet-50 on pictures of 224 x 224 pixels.
+void resnet50_of(const Bench& bench, Device device, const std::string& name, int64_t batch) {
+  manual_seed(0);
+  ResNet net = resnet50({.device = device});
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
+  bench.training(name, net, optimizer, kBFloat16, double(batch),
+                 {randn({batch, 3, 224, 224}, {.device = device}), classes(10, {batch}, device)},
+                 [&](const auto& in) { return classified(net, in); });
+}
+
 void gpt(const Bench& bench, Device device, const std::string& name, GPTOptions options,
          int64_t batch, std::optional<DType> half) {
   manual_seed(0);
@@ -187,6 +197,8 @@ const Workload kWorkloads[] = {
     {"cnn", false, true, [](const Bench& b) { cnn(b, b.device(), "cnn_b128_fp32"); }},
     {"resnet", true, true,
      [](const Bench& b) { resnet(b, b.device(), "resnet18_b512_bf16", 512, kBFloat16); }},
+    {"resnet50", true, false,
+     [](const Bench& b) { resnet50_of(b, b.device(), "resnet50_b256_bf16", 256); }},
     {"gptchar", true, true,
      [](const Bench& b) {
        gpt(b, b.device(), "gptchar_b64_bf16",
