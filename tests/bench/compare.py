@@ -1,12 +1,12 @@
 """Compares the speed of Taper and PyTorch: both run the same work alternately on this machine.
 
-    python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--rounds 7] [--python python3]
-                                   [--threads N] [--only TEXT] [--json FILE] [NAME ...]
+    python3 tests/bench/compare.py [--bench build/tests/taper_bench] [--taper build/apps/taper] [--rounds 7]
+                                   [--python python3] [--threads N] [--only TEXT] [--json FILE] [NAME ...]
 
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
 overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine. On a GPU also, if
 named: gpt2_b64 (batches of 64), gpt2_50257 (the tokenizer's own vocabulary), gpt2_350m (24 layers,
-1,024 wide) and resnet50 (pictures of 224 x 224 pixels).
+1,024 wide), resnet50 (pictures of 224 x 224 pixels) and train (gpt2_50257 by `taper train`).
 
 Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
 each round runs one repeat of every process, one after the other. The table shows medians, minima and
@@ -19,9 +19,11 @@ first three steps (without dropout) differ, or if a process fails. Needs PyTorch
 Python.
 """
 import argparse
+import array
 import json
 import math
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -138,6 +140,55 @@ def first_steps(bench, torch_side, rounds, env):
     return {"name": "first_step", "times": {k: summary(v) for k, v in times.items()}, "losses": {}}
 
 
+def write_words(folder):
+    """Writes a vocabulary in the files of GPT-2's, with as many tokens: bytes, and pairs of them."""
+    printed = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    letters = [chr(byte if byte in printed else next(others)) for byte in range(256)]
+    pairs = [(a, b) for a in letters for b in letters][:50000]
+    words = [*letters, *(a + b for a, b in pairs), "<|endoftext|>"]
+    with open(f"{folder}/encoder.json", "w") as out:
+        json.dump({word: i for i, word in enumerate(words)}, out)
+    with open(f"{folder}/vocab.bpe", "w") as out:
+        out.write("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs))
+
+
+def whole_runs(program, torch_side, rounds, env, directory):
+    """Times a step within `taper train` with its log, and the same step in PyTorch as a function.
+
+    A run has three epochs of 20 steps, of which the last is measured.
+    """
+    batch, length, steps = 16, 1024, 20
+    write_words(directory)
+    with open(f"{directory}/tokens.bin", "wb") as out:
+        held_out = batch * length
+        count = batch * length * steps + held_out + 2
+        array.array("H", random.Random(0).choices(range(50257), k=count)).tofile(out)
+    with open(f"{directory}/run.yaml", "w") as out:
+        out.write(f"data: {{type: text, path: {directory}/tokens.bin, token_bytes: 2, tokenizer: gpt2, "
+                  f"vocabulary: {directory}, block_size: {length}, validation_fraction: {held_out / count}}}\n"
+                  "model: {type: gpt, gelu: tanh, dropout: 0}\noptimizer: {type: adamw, lr: 1e-3}\n"
+                  f"train: {{epochs: 3, batch_size: {batch}, precision: bf16}}\ndevice: cuda\n")
+    theirs = Side("torch compile", [*torch_side, "gpt2_50257", "compile", directory], env)
+    theirs.warm_up()
+    times = {"taper graph": [], "torch compile": []}
+    peak = 0
+    for i in range(rounds):
+        run = f"{directory}/run-{i}"
+        subprocess.run([program, "train", f"{directory}/run.yaml", "--out", run], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        with open(f"{run}/timing.jsonl") as lines:
+            said = [json.loads(line) for line in lines]
+        rates = [line["samples_per_second"] for line in said if line["kind"] == "epoch"]
+        peak = max(line.get("peak_bytes", 0) for line in said)
+        times["taper graph"].append(batch / rates[-1] * 1e6)
+        times["torch compile"].append(theirs.repeat())
+    theirs.tell("end")
+    return {"name": "taper_train_gpt2_124m_b16_v50257_bf16", "losses": {},
+            "times": {k: summary(v) for k, v in times.items()},
+            "peaks": {"taper graph": peak, "torch compile": theirs.first["peak_bytes"]}}
+
+
 def number(x):
     return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
 
@@ -169,13 +220,14 @@ def memory(result, torch):
     peaks = result.get("peaks", {})
     ours = max((b for label, b in peaks.items() if label.startswith("taper")), default=0)
     theirs = peaks.get(torch[1], 0) if torch else 0
-    return f"{ours / 2**30:.1f} / {theirs / 2**30:.1f} |" if ours and result["losses"] else "- |"
+    return f"{ours / 2**30:.1f} / {theirs / 2**30:.1f} |" if ours and "taper graph" in result["times"] else "- |"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--bench", default="build/tests/taper_bench")
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--taper", default="build/apps/taper", help="for train")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, help="threads of each side on the CPU")
     parser.add_argument("--only", default="", help="of ops and overhead, those whose name contains this")
@@ -188,7 +240,7 @@ def main():
     gpu = shutil.which("nvidia-smi") is not None
     trainings = {**(GPU if gpu else {}), **CPU}
     names = args.names or ["first_step", "overhead", *(n for n in (GPU if gpu else CPU) if n not in LARGE), "ops"]
-    if unknown := set(names) - {"first_step", "overhead", "ops", *trainings}:
+    if unknown := set(names) - {"first_step", "overhead", "ops", *trainings, *(["train"] if gpu else [])}:
         sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
     if not os.access(args.bench, os.X_OK):
         sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
@@ -200,7 +252,7 @@ def main():
           "|---|---|---|---|---|---|---|---|---|", flush=True)
     results, copy_gbps = [], None
     with tempfile.TemporaryDirectory() as directory:
-        asked = [n for n in names if n in trainings]
+        asked = [n for n in names if n in trainings] + ["gpt2_50257"] * ("train" in names)
         if asked:
             subprocess.run([*torch_side, "prepare", directory, *asked], check=True, env=env)
 
@@ -218,7 +270,9 @@ def main():
 
         first = ([first_steps(args.bench, torch_side, min(args.rounds, 5), env)]
                  if "first_step" in names else [])
-        all_sides = [sides_of(name) for name in names if name != "first_step"]
+        if "train" in names:
+            first.append(whole_runs(args.taper, torch_side, args.rounds, env, directory))
+        all_sides = [sides_of(name) for name in names if name not in ("first_step", "train")]
         for side in (side for sides in all_sides for side in sides):
             side.warm_up()
         for found in [first, *(compare(sides, args.rounds) for sides in all_sides)]:
@@ -228,7 +282,7 @@ def main():
                 if result["losses"]:
                     check_losses(result["name"], result["losses"])
                 results.append(result)
-                if "taper eager" in result["times"]:  # otherwise it has failed
+                if any(label.startswith("taper") for label in result["times"]):  # otherwise it has failed
                     print(row(result, copy_gbps), flush=True)
     if args.json:
         with open(args.json, "w") as out:

@@ -342,14 +342,15 @@ def ops():
         return
     matmul(8192, torch.bfloat16, "highest")
     matmul(8192, torch.float32, "high")
-    qkv = [torch.randn(16, 12, 1024, 64, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
-           for _ in range(3)]
+    for b, h, t, d in ((16, 12, 1024, 64), (8, 16, 2048, 128)):
+        qkv = [torch.randn(b, h, t, d, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
+               for _ in range(3)]
 
-    def attention():
-        for t in qkv:
-            t.grad = None
-        F.scaled_dot_product_attention(*qkv, is_causal=True).sum().backward()
-    measure("sdpa_causal_fwdbwd_b16_h12_t1024_d64", attention)
+        def attention():
+            for x in qkv:
+                x.grad = None
+            F.scaled_dot_product_attention(*qkv, is_causal=True).sum().backward()
+        measure(f"sdpa_causal_fwdbwd_b{b}_h{h}_t{t}_d{d}", attention)
 
 
 def overhead():

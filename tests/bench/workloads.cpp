@@ -89,6 +89,20 @@ std::function<void()> backward_of(const Tensor& y, const std::vector<Tensor>& in
   return [=] { (void)grad({y}, inputs, {dy}, true); };
 }
 
+// shape: [batch, heads, tokens, elements of a head].
+void attention_of(const Bench& bench, Device device, const Shape& shape) {
+  Tensor qkv[3];
+  for (Tensor& t : qkv) {
+    t = randn(shape, {.dtype = kBFloat16, .device = device}).requires_grad_();
+  }
+  const std::string name = concat_to_string("sdpa_causal_fwdbwd_b", shape[0], "_h", shape[1], "_t",
+                                            shape[2], "_d", shape[3]);
+  bench.op(name, device, {}, [&] {
+    for (const Tensor& t : qkv) t.set_grad({});
+    sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {.is_causal = true})).backward();
+  });
+}
+
 void ops(const Bench& bench, Device device) {
   const bool gpu = device.is_cuda();
   const int64_t N = gpu ? 16384 : 1024, C = 4096, rows = gpu ? 8192 : 256, V = 50304;
@@ -139,14 +153,8 @@ void ops(const Bench& bench, Device device) {
   set_float32_matmul_precision("high");
   matmul_of(8192, kFloat32);
   set_float32_matmul_precision("highest");
-  Tensor qkv[3];
-  for (Tensor& t : qkv) {
-    t = randn({16, 12, 1024, 64}, {.dtype = kBFloat16, .device = device}).requires_grad_();
-  }
-  bench.op("sdpa_causal_fwdbwd_b16_h12_t1024_d64", device, {}, [&] {
-    for (const Tensor& t : qkv) t.set_grad({});
-    sum(scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {.is_causal = true})).backward();
-  });
+  attention_of(bench, device, {16, 12, 1024, 64});
+  attention_of(bench, device, {8, 16, 2048, 128});
 }
 
 // Times the host part of small ops: what a call costs before the device has finished.
