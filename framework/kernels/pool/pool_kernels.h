@@ -85,7 +85,9 @@ TAPER_HD Span outputs_of(const Axis& a, int64_t i) {
   if (a.kind == Axis::AxisKind::kAdaptive) {
     return {i * a.out / a.in, ((i + 1) * a.out + a.in - 1) / a.in};
   }
-  const int64_t reach = a.kind == Axis::AxisKind::kCubic ? 2 : 1;
+  const int64_t reach = a.kind == Axis::AxisKind::kNearest ? 0
+                        : a.kind == Axis::AxisKind::kCubic ? 2
+                                                           : 1;
   const double first = double(i - reach) / a.scale - 1, last = double(i + 1 + reach) / a.scale + 1;
   if (!(a.scale > 0)) return {0, a.out};
   return {first > 0 ? int64_t(first) : 0,
