@@ -1,8 +1,9 @@
 // The GPU's element-wise engine: runs a functor over a TensorIterator with one output and up to
-// three inputs. Dense operands of one dtype use a kernel with 16-byte accesses. All other cases
-// (broadcasting, strides, mixed dtypes) use a strided kernel in which a thread processes four
-// adjacent elements of the innermost dimension. The output is overwritten; it may be one of the
-// inputs.
+// three inputs. Dense operands of one dtype use a kernel with 16-byte accesses. Dense operands of
+// comparisons, where() and conversions, whose dtypes differ, use one that processes eight elements
+// in a thread. All other cases (broadcasting, strides, mixed dtypes) use a strided kernel in which
+// a thread processes four adjacent elements of the innermost dimension. The output is overwritten;
+// it may be one of the inputs.
 #pragma once
 
 #include <cassert>
@@ -13,6 +14,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/cuda/runtime.h"
+#include "framework/kernels/common/arithmetic.h"
 #include "framework/kernels/common/elements.cuh"
 #include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/broadcast.h"
@@ -137,6 +139,115 @@ void run_dense(const char* op, Kernel kernel, const void* f, const TensorIterato
     args.aligned = args.aligned && (!x.data || single || is_aligned(x.data, 16));
   }
   launch(op, kernel, f, &args, ceil_div(iter.numel, DenseTile<T, N>::kSize), on);
+}
+
+// --- dense operands of several dtypes, computed in float ---
+
+// A tensor, one element for all, or a number if data is null.
+struct MixedOperand {
+  char* data;
+  float number;
+  DType dtype;
+  bool single;
+};
+template <int N> struct MixedArgs {
+  MixedOperand operand[N + 1];
+  int64_t numel;
+};
+
+inline constexpr int kMixedGroup = 8;  // elements per thread
+using MixedGroup = Vec<float, kMixedGroup>;
+
+template <class T> __device__ inline MixedGroup load_mixed(const char* data, int64_t at) {
+  const auto v = load_vec<T, kMixedGroup>(reinterpret_cast<const T*>(data) + at);
+  MixedGroup g;
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) g.at[j] = convert<float>(v.at[j]);
+  return g;
+}
+template <class T> __device__ inline void store_mixed(char* data, int64_t at, const MixedGroup& g) {
+  Vec<T, kMixedGroup> v;
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) v.at[j] = convert<T>(g.at[j]);
+  store_vec(reinterpret_cast<T*>(data) + at, v);
+}
+// Load and store elements [at, at + count). A whole group of a frequent dtype is one vector.
+__device__ inline MixedGroup load(const MixedOperand& x, int64_t at, int count) {
+  MixedGroup g{};
+  if (!x.data || x.single) {
+    const float one = x.data ? load_any<float>(x.data, x.dtype, 0) : x.number;
+#pragma unroll
+    for (int j = 0; j < kMixedGroup; ++j) g.at[j] = one;
+    return g;
+  }
+  if (count == kMixedGroup) {
+    if (x.dtype == DType::kFloat32) return load_mixed<float>(x.data, at);
+    if (x.dtype == DType::kBFloat16) return load_mixed<BFloat16>(x.data, at);
+    if (x.dtype == DType::kFloat16) return load_mixed<Half>(x.data, at);
+    if (x.dtype == DType::kBool) return load_mixed<bool>(x.data, at);
+  }
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) {
+    if (j < count) g.at[j] = load_any<float>(x.data, x.dtype, at + j);
+  }
+  return g;
+}
+__device__ inline void store(const MixedOperand& y, int64_t at, int count, const MixedGroup& g) {
+  if (count == kMixedGroup) {
+    if (y.dtype == DType::kFloat32) return store_mixed<float>(y.data, at, g);
+    if (y.dtype == DType::kBFloat16) return store_mixed<BFloat16>(y.data, at, g);
+    if (y.dtype == DType::kFloat16) return store_mixed<Half>(y.data, at, g);
+    if (y.dtype == DType::kBool) return store_mixed<bool>(y.data, at, g);
+  }
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) {
+    if (j < count) store_any<float>(y.data, y.dtype, at + j, g.at[j]);
+  }
+}
+
+template <class F, int N>
+__global__ void __launch_bounds__(kThreads)
+    mixed_kernel(F f, const __grid_constant__ MixedArgs<N> args) {
+  const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kMixedGroup;
+  if (at >= args.numel) return;
+  const int count = int(min(int64_t(kMixedGroup), args.numel - at));
+  MixedGroup x[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) x[n] = load(args.operand[n + 1], at, count);
+  MixedGroup y;
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) {
+    float element[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) element[n] = x[n].at[j];
+    y.at[j] = apply(f, element, std::make_integer_sequence<int, N>{});
+  }
+  store(args.operand[0], at, count, y);
+}
+
+inline bool is_single(const Operand& x) { return x.data && x.strides[0] == 0; }
+
+template <int N>
+void run_mixed(const char* op, Kernel kernel, const void* f, const TensorIterator& iter,
+               const taper::cuda::Launch& on) {
+  MixedArgs<N> args;
+  args.numel = iter.numel;
+  for (int k = 0; k <= N; ++k) {
+    const Operand& x = operand_of(iter, k);
+    args.operand[k] = {static_cast<char*>(x.data), float(x.number), x.dtype, is_single(x)};
+  }
+  launch(op, kernel, f, &args, ceil_div(ceil_div(iter.numel, kMixedGroup), kThreads), on);
+}
+
+// Returns whether every operand is dense and aligned for vectors of kMixedGroup elements.
+template <int N> bool is_mixed(const TensorIterator& iter) {
+  bool yes = iter.dense;
+  for (int k = 0; k <= N; ++k) {
+    const Operand& x = operand_of(iter, k);
+    const size_t bytes = std::min<size_t>(16, kMixedGroup * size_of(x.dtype));
+    yes = yes && (!x.data || is_single(x) || is_aligned(x.data, bytes));
+  }
+  return yes;
 }
 
 // --- strided operands ---
@@ -281,6 +392,7 @@ struct Kernels {
   Kernel dense_float = nullptr, dense_bfloat16 = nullptr, dense_half = nullptr;
   Kernel strided_float = nullptr, strided_half = nullptr;  // the output's dtype selects one
   Kernel strided_double = nullptr, strided_int64 = nullptr;
+  Kernel mixed = nullptr;
 };
 
 // F, or F's cheaper version for results of half types if it has one, which takes the same settings.
@@ -299,6 +411,10 @@ template <class F, int N> Kernels kernels_of() {
     k.dense_float = kernel_of(dense_kernel<F, float, N>);
     k.dense_bfloat16 = kernel_of(dense_kernel<H, BFloat16, N>);
     k.dense_half = kernel_of(dense_kernel<H, Half, N>);
+  }
+  if constexpr (std::is_base_of_v<Predicates, F>) {
+    static_assert(std::is_same_v<F, H>, "this kernel serves results of every dtype");
+    k.mixed = kernel_of(mixed_kernel<F, N>);
   }
   k.strided_float = kernel_of(strided_kernel<F, float, N>);
   k.strided_half = kernel_of(strided_kernel<H, float, N>);
@@ -324,6 +440,7 @@ void run_kernels(const char* op, const Kernels& kernels, const void* f, const Te
     }
     if (is_dense_in<Half, N>(iter)) return run_dense<Half, N>(op, kernels.dense_half, f, iter, on);
   }
+  if (kernels.mixed && is_mixed<N>(iter)) return run_mixed<N>(op, kernels.mixed, f, iter, on);
   const Kernel strided = is_half(iter.out.dtype) ? kernels.strided_half : kernels.strided_float;
   run_strided<float, N>(op, strided, f, iter, on);
 }

@@ -28,6 +28,15 @@ struct SoftplusForHalf : Floats {
     return z > float(threshold) ? x : bent;
   }
 };
+// Near 0 it is a polynomial, because there the difference of the exponentials has lost bits of x.
+struct SinhForHalf : Floats {
+  TAPER_HD float operator()(float x) const {
+    const float z = x * x, z20 = z * (1 / 20.0f);
+    const float near = x * (1 + z * (1 / 6.0f) * (1 + z20 * (1 + z * (1 / 42.0f))));
+    const float e = fast_exp2(1.44269504f * x), far = 0.5f * (e - fast_exp2(-1.44269504f * x));
+    return z < 1 ? near : far;
+  }
+};
 struct HardSigmoidForHalf : Floats {
   TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
 };

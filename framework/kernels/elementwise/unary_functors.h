@@ -189,11 +189,11 @@ struct Tan : Floats {
 TAPER_FUNCTOR(Asin, Floats, (T x), math::asin(x));
 TAPER_FUNCTOR(Acos, Floats, (T x), math::acos(x));
 TAPER_FUNCTOR(Atan, Floats, (T x), math::atan(x));
-TAPER_FUNCTOR(Sinh, Floats, (T x), math::sinh(x));
+TAPER_FUNCTOR_WITH_HALF(Sinh, Floats, (T x), math::sinh(x));
 TAPER_FUNCTOR(Cosh, Floats, (T x), math::cosh(x));
 TAPER_FUNCTOR(Trunc, Numbers, (T x), math::trunc(x));
 TAPER_FUNCTOR(Frac, Floats, (T x), x - math::trunc(x));
-struct LogGamma : Floats {
+struct LogGamma : LongFloats {
   template <class T> TAPER_HD T operator()(T x) const { return math::lgamma(x); }
   static TAPER_HD bool fits(float x) { return math::is_normal(x); }
   static TAPER_HD float fast(float x) { return float(math::wide::lgamma(x)); }
