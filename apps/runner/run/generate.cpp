@@ -1,6 +1,7 @@
 #include "apps/runner/run/generate.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "apps/runner/base/errors.h"
@@ -13,6 +14,7 @@
 #include "framework/base/describe.h"
 #include "framework/factory/factories.h"
 #include "framework/io/text_utils.h"
+#include "modules/models/gpt_decoder.h"
 
 namespace taper::v0::runner {
 namespace {
@@ -30,15 +32,8 @@ int64_t draw_nucleus(const Tensor& logits, double top_p, Generator& generator) {
   return order[place.item<int64_t>()].item<int64_t>();
 }
 
-// Draws the next token after `context`. If the context is longer than the model's input, the model
-// receives only its last tokens.
-int64_t next_token(const TextModel& m, std::span<const int64_t> context, const GenerateOptions& o,
-                   Generator& generator) {
-  const size_t seen = std::min(context.size(), size_t(m.data.input_shape[0]));
-  const Tensor tokens =
-      tensor_of(context.last(seen).data(), {1, int64_t(seen)}, {.device = m.device});
-  Tensor logits =
-      run_model(m.model, m.config, m.data, tokens).select(1, -1).squeeze(0).to(kFloat32);
+// Draws a token by its logits.
+int64_t draw(Tensor logits, const GenerateOptions& o, Generator& generator) {
   if (!all(lt(logits, kInfinity)).item<bool>()) {
     throw DataError(
         "the model returns nan or inf for the next token, because its training diverged; train "
@@ -53,6 +48,43 @@ int64_t next_token(const TextModel& m, std::span<const int64_t> context, const G
   if (o.top_p < 1) return draw_nucleus(logits, o.top_p, generator);
   return multinomial(softmax(logits, -1), 1, false, &generator).item<int64_t>();
 }
+
+// A text and the model's logits of its next token. The keys and values of a GPT are kept, so that
+// only new tokens pass through the network. Once the text is longer than the model's input, the
+// model receives its last tokens, all of which have new positions then.
+class Context {
+ public:
+  explicit Context(const TextModel& m) : m_(m) {
+    auto* gpt = dynamic_cast<GPT*>(&m.model);
+    if (gpt && GPTDecoder::reason_against(*gpt).empty()) decoder_.emplace(*gpt);
+  }
+
+  std::vector<int64_t>& tokens() { return tokens_; }
+  void clear() {
+    tokens_.clear();
+    if (decoder_) decoder_->clear();
+  }
+
+  // Returns the logits of the next token, [vocab_size] in float32.
+  Tensor next_logits() {
+    const size_t most = size_t(m_.data.input_shape[0]);
+    if (decoder_ && tokens_.size() <= most) {
+      return (*decoder_)(last(tokens_.size() - size_t(decoder_->size()))).squeeze(0).to(kFloat32);
+    }
+    const Tensor tokens = last(std::min(tokens_.size(), most));
+    return run_model(m_.model, m_.config, m_.data, tokens).select(1, -1).squeeze(0).to(kFloat32);
+  }
+
+ private:
+  Tensor last(size_t count) const {
+    return tensor_of(std::span(tokens_).last(count).data(), {1, int64_t(count)},
+                     {.device = m_.device});
+  }
+
+  const TextModel& m_;
+  std::vector<int64_t> tokens_;
+  std::optional<GPTDecoder> decoder_;
+};
 
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text, const char* what) {
   return failing_as<ConfigError>(what, [&] { return tokenizer.encode(text); });
@@ -138,25 +170,27 @@ class PieceWriter {
   char last_ = 0;     // the last byte that was written
 };
 
-void generate_sample(const TextModel& m, const GenerateOptions& o, Generator& generator,
-                     const std::function<void(std::string_view)>& write,
+void generate_sample(const TextModel& m, Context& context, const GenerateOptions& o,
+                     Generator& generator, const std::function<void(std::string_view)>& write,
                      const std::function<void()>& check) {
   const Tokenizer& tokenizer = *m.data.tokenizer;
   const bool lines = m.data.lines;
   const int64_t start = start_token(tokenizer, o.start);
   const auto document_end = tokenizer.special_id(Tokenizer::kEnd);
-  std::vector<int64_t> context = encode(tokenizer, o.prompt, "the prompt: ");
+  context.clear();
+  std::vector<int64_t>& tokens = context.tokens();
+  tokens = encode(tokenizer, o.prompt, "the prompt: ");
   // A model that was trained on separate lines saw a newline before each line.
-  if (lines || context.empty() || !o.start.empty()) context.insert(context.begin(), start);
+  if (lines || tokens.empty() || !o.start.empty()) tokens.insert(tokens.begin(), start);
   PieceWriter writer(o.stop, write);
   bool goes_on = writer.add(o.prompt);
   for (int64_t i = 0; goes_on && i < o.tokens; ++i) {
     check();
-    const int64_t token = next_token(m, context, o, generator);
+    const int64_t token = draw(context.next_logits(), o, generator);
     if (!lines && document_end == token) break;
     goes_on = writer.add(tokenizer.continuation(token));
     if (lines && token == start) context.clear();
-    context.push_back(token);
+    tokens.push_back(token);
   }
   writer.end();
 }
@@ -168,9 +202,10 @@ void generate_text(const TextModel& m, const GenerateOptions& o,
                    const std::function<void()>& check) {
   const NoGradGuard no_grad;
   Generator generator(o.seed);
+  Context context(m);
   for (int64_t i = 0; i < o.samples; ++i) {
     if (o.samples > 1) write(concat_to_string("sample ", i + 1, ":\n"));
-    generate_sample(m, o, generator, write, check);
+    generate_sample(m, context, o, generator, write, check);
   }
 }
 
