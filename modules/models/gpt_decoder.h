@@ -1,7 +1,8 @@
 // Generation with a GPT by a key-value cache
 // (https://huggingface.co/docs/transformers/kv_cache describes the idea).
 //
-//   GPTDecoder decoder(model.eval());
+//   model.eval();
+//   GPTDecoder decoder(model);
 //   Tensor next = argmax(decoder(prompt), -1, true);  // [B, 1]
 //   while (...) next = argmax(decoder(next), -1, true);
 #pragma once

@@ -11,9 +11,9 @@
 namespace taper::v0::bench {
 
 struct BenchOptions {
-  // The workloads: overhead mlp cnn resnet resnet50 gptchar gpt2 gpt2_b64 gpt2_50257 gpt2_350m ops attention
-  // tiny_gpt tiny_resnet collectives tiny_collectives cpu_mlp cpu_cnn cpu_gpt first_step. If empty,
-  // all that this machine can run within seconds.
+  // The workloads: overhead mlp cnn resnet resnet50 gptchar gpt2 gpt2_b64 gpt2_50257 gpt2_350m
+  // generate ops attention tiny_gpt tiny_resnet collectives tiny_collectives cpu_mlp cpu_cnn
+  // cpu_gpt first_step. If empty, all that this machine can run within seconds.
   std::vector<std::string> names;
   std::string only;  // of single operators, those whose name contains this
   bool json = false;

@@ -6,7 +6,8 @@
 Names: first_step overhead mlp cnn resnet gptchar gpt2 ops on a machine with a GPU, and first_step
 overhead cpu_mlp cpu_cnn cpu_gpt ops without one. By default all names for the machine. On a GPU also, if
 named: gpt2_b64 (batches of 64), gpt2_50257 (the tokenizer's own vocabulary), gpt2_350m (24 layers,
-1,024 wide), resnet50 (pictures of 224 x 224 pixels) and train (gpt2_50257 by `taper train`).
+1,024 wide), resnet50 (pictures of 224 x 224 pixels), train (gpt2_50257 by `taper train`)
+and generate (a token of GPT-2, beside transformers' generate(); needs transformers).
 
 Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
 each round runs one repeat of every process, one after the other. The table shows medians, minima and
@@ -240,7 +241,7 @@ def main():
     gpu = shutil.which("nvidia-smi") is not None
     trainings = {**(GPU if gpu else {}), **CPU}
     names = args.names or ["first_step", "overhead", *(n for n in (GPU if gpu else CPU) if n not in LARGE), "ops"]
-    if unknown := set(names) - {"first_step", "overhead", "ops", *trainings, *(["train"] if gpu else [])}:
+    if unknown := set(names) - {"first_step", "overhead", "ops", "generate", *trainings, *(["train"] if gpu else [])}:
         sys.exit(f"unknown here: {', '.join(sorted(unknown))}")
     if not os.access(args.bench, os.X_OK):
         sys.exit(f"no program at {args.bench}: build it, or say where it is with --bench")
@@ -260,6 +261,9 @@ def main():
             return [args.bench, "--json", "--paced", *words]
 
         def sides_of(name):
+            if name == "generate":
+                return [Side("taper eager", taper(name), env)] + [
+                    Side(f"torch {m}", [*torch_side, name, m], env) for m in ("eager", "static")]
             if name not in trainings:
                 return [Side("taper eager", taper(name, "--only", args.only), env),
                         Side("torch eager", [*torch_side, name, args.only], env)]

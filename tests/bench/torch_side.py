@@ -3,6 +3,7 @@ names and sizes, by the same protocol (see BenchOptions::paced in bench.h).
 
     python3 torch_side.py prepare DIRECTORY NAME...   writes NAME.safetensors: parameters and batch
     python3 torch_side.py NAME MODE [DIRECTORY]       eager, compile, compile-ro or graph
+    python3 torch_side.py generate MODE               eager, or static: a static cache and torch.compile
     python3 torch_side.py ops|overhead [ONLY]         single operators whose name contains ONLY
 """
 import contextlib
@@ -371,6 +372,20 @@ def overhead():
         measure(f"overhead_chain_node_{device}", chain, device, 100)
 
 
+def generate(mode):
+    """Continues a text by the likeliest tokens, with transformers' generate()."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(0)
+    net = GPT2LMHeadModel(GPT2Config()).to(DEVICE).eval()
+    tokens = 64
+    prompt = torch.randint(0, 50257, (1, tokens), device=DEVICE)
+    cache = {"cache_implementation": "static"} if mode == "static" else {}
+    measure("generate_gpt2_124m_b1_fp32",
+            lambda: net.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=tokens,
+                                 min_new_tokens=tokens, do_sample=False, pad_token_id=50256, **cache),
+            calls=tokens)
+
+
 def first_step():
     layer = nn.Linear(8, 8, device=DEVICE)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -386,6 +401,8 @@ if __name__ == "__main__":
         if "OMP_NUM_THREADS" in os.environ:
             torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         training(*sys.argv[1:4])
+    elif sys.argv[1] == "generate":
+        generate(sys.argv[2])
     else:
         ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
         {"ops": ops, "overhead": overhead, "first_step": first_step}[sys.argv[1]]()

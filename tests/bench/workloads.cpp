@@ -3,6 +3,7 @@
 
 #include "apps/runner/base/errors.h"
 #include "modules/models/gpt.h"
+#include "modules/models/gpt_decoder.h"
 #include "modules/models/resnet.h"
 #include "taper.h"
 #include "tests/bench/bench.h"
@@ -80,6 +81,28 @@ void gpt(const Bench& bench, Device device, const std::string& name, GPTOptions 
   const Tensor tokens = classes(options.vocab_size, {batch, options.block_size}, device);
   bench.training(name, net, optimizer, half, double(tokens.numel()), {tokens},
                  [&](const auto& in) { return net.loss(in[0], in[0]); });
+}
+
+// A token of a text that GPT-2 continues by the likeliest tokens.
+void generate(const Bench& bench, Device device) {
+  constexpr int kTokens = 64;
+  manual_seed(0);
+  GPT net({.vocab_size = 50257, .gelu = "tanh", .device = device});
+  net.eval();
+  GPTDecoder decoder(net);
+  const Tensor prompt = classes(50257, {1, kTokens}, device);
+  bench.op(
+      "generate_gpt2_124m_b1_fp32", device, {},
+      [&] {
+        decoder.clear();
+        Tensor next = argmax(decoder(prompt), -1, true);
+        for (int i = 1; i < kTokens; ++i) {
+          (void)next.item<int64_t>();  // a user reads each token
+          next = argmax(decoder(next), -1, true);
+        }
+        (void)next.item<int64_t>();
+      },
+      kTokens);
 }
 
 // Returns a function that computes the gradients of y for a fixed output gradient; it may be called
@@ -238,6 +261,7 @@ const Workload kWorkloads[] = {
        gpt(b, b.device(), "gpt2_350m_b16_bf16",
            {.n_layer = 24, .n_head = 16, .n_embd = 1024, .gelu = "tanh"}, 16, kBFloat16);
      }},
+    {"generate", false, false, [](const Bench& b) { generate(b, b.device()); }},
     {"ops", false, true, [](const Bench& b) { ops(b, b.device()); }},
     {"attention", true, false, attention},
     {"cpu_mlp", false, true, [](const Bench& b) { mlp(b, "cpu", "cpu_mlp_b128_fp32"); }},
