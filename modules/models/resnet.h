@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "framework/base/text_enum.h"
 #include "modules/layers/containers.h"
 #include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
@@ -64,7 +65,14 @@ class Bottleneck : public Cloneable<Bottleneck> {
   std::optional<Child<Sequential>> downsample;
 };
 
-enum class ResNetBlock : uint8_t { kBasic, kBottleneck };
+// The block of a ResNet's stages: BasicBlock or Bottleneck.
+struct ResNetBlockValues {
+  enum class Value : uint8_t { kBasic, kBottleneck };
+  static constexpr Value kBasic = Value::kBasic, kBottleneck = Value::kBottleneck;
+  static constexpr const char* kOption = "block";
+  static constexpr const char* kWords[] = {"basic", "bottleneck"};
+};
+using ResNetBlock = TextEnum<ResNetBlockValues>;
 
 // Maps x [N, in_channels, H, W] to logits [N, num_classes]. The image size is halved five times
 // before the average over all pixels is computed. Convolutions are drawn by kaiming_normal_ with
