@@ -50,8 +50,10 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
       q.is_cuda() ? is_half(q.dtype()) : q.dtype() == kFloat32 && args.dropout_p == 0;
   if (!suits || q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return {};
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2);
-  const AttentionResult out = {rows_of_heads(B, H, T, v.size(3), q),
-                               Tensor::make({B, H, T}, kFloat32, q.device())};
+  // Like PyTorch's, the result has the layout of q if that is dense.
+  const Tensor y = q.is_contiguous() ? Tensor::make({B, H, T, v.size(3)}, q.dtype(), q.device())
+                                     : rows_of_heads(B, H, T, v.size(3), q);
+  const AttentionResult out = {y, Tensor::make({B, H, T}, kFloat32, q.device())};
   const bool done = compute<cpu::attention, cuda::cudnn_attention, cuda::flash_attention>(
       q.device(), out, readable(q), readable(k), readable(v), args);
   if (!done) return {};

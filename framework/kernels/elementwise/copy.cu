@@ -138,6 +138,25 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Writes one element everywhere. `out` is dense and aligned to 16 bytes.
+template <class U>
+__global__ void __launch_bounds__(kThreads) spread_kernel(U* out, const U* in, int64_t n) {
+  constexpr int kVec = 16 / sizeof(U);
+  const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kVec;
+  Vec<U, kVec> v;
+  const U value = *in;
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) v.at[j] = value;
+  if (at + kVec <= n) return store_vec(out + at, v);
+  for (int64_t i = at; i < n; ++i) out[i] = value;
+}
+template <class U> void spread(const TensorIterator& iter, const Launch& on) {
+  const int64_t blocks = ceil_div(ceil_div(iter.numel, 16 / sizeof(U)), kThreads);
+  spread_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(
+      static_cast<U*>(iter.out.data), static_cast<const U*>(iter.in[0].data), iter.numel);
+  on.check("copy");
+}
+
 // If piece.in[0].data is null, the result is filled with a number.
 template <class U>
 void copy_bits(const char* op, const TensorIterator& piece, U value, const Launch& on) {
@@ -215,7 +234,9 @@ void copy(const TensorIterator& iter) {
     TAPER_CUDA_CHECK(cudaMemcpyAsync(out.data, x.data, bytes, cudaMemcpyDeviceToDevice, on.stream));
     return;
   }
+  const bool spreads = iter.dense && x.strides[0] == 0 && is_aligned(out.data, 16);
   visit_size(size_of(x.dtype), [&]<class U>(TypeTag<U>) {
+    if (spreads) return spread<U>(iter, on);
     for_each_piece(iter, [&](const TensorIterator& piece) {
       if (is_transposed(piece)) return transpose<U>(piece, on);
       copy_bits<U>("copy", piece, 0, on);

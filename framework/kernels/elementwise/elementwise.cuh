@@ -63,8 +63,7 @@ template <class T, int N> struct DenseArgs {
 
 template <class T, int N> struct DenseTile {
   static constexpr int kVec = 16 / sizeof(T);
-  static constexpr int kLoads = 2;  // vectors of every input in flight
-  static constexpr int kSize = kThreads * kVec * kLoads;
+  static constexpr int kSize = kThreads * kVec;
 };
 
 template <class F, class T, int N>
@@ -93,27 +92,20 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
     return;
   }
 
-  Vec<T, Tile::kVec> v[Tile::kLoads][N];
+  const int64_t at = start + int64_t(threadIdx.x) * Tile::kVec;
+  Vec<T, Tile::kVec> v[N], y;
 #pragma unroll
-  for (int k = 0; k < Tile::kLoads; ++k) {
-    const int64_t at = start + (k * kThreads + int(threadIdx.x)) * Tile::kVec;
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      if (full[n]) v[k][n] = load_vec<T, Tile::kVec>(args.in[n].data + at);
-    }
+  for (int n = 0; n < N; ++n) {
+    if (full[n]) v[n] = load_vec<T, Tile::kVec>(args.in[n].data + at);
   }
 #pragma unroll
-  for (int k = 0; k < Tile::kLoads; ++k) {
-    Vec<T, Tile::kVec> y;
+  for (int j = 0; j < Tile::kVec; ++j) {
+    C x[N];
 #pragma unroll
-    for (int j = 0; j < Tile::kVec; ++j) {
-      C x[N];
-#pragma unroll
-      for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(v[k][n].at[j]) : one[n];
-      y.at[j] = convert<T>(apply(f, x, kInputs));
-    }
-    store_vec(args.out + start + (k * kThreads + int(threadIdx.x)) * Tile::kVec, y);
+    for (int n = 0; n < N; ++n) x[n] = full[n] ? convert<C>(v[n].at[j]) : one[n];
+    y.at[j] = convert<T>(apply(f, x, kInputs));
   }
+  store_vec(args.out + at, y);
 }
 
 // Returns whether every tensor operand is dense and has dtype T.
@@ -141,7 +133,7 @@ void run_dense(const char* op, Kernel kernel, const void* f, const TensorIterato
   launch(op, kernel, f, &args, ceil_div(iter.numel, DenseTile<T, N>::kSize), on);
 }
 
-// --- dense operands of several dtypes, computed in float ---
+// --- dense operands of dtype T, float and bool, computed in float ---
 
 // A tensor, one element for all, or a number if data is null.
 struct MixedOperand {
@@ -158,54 +150,54 @@ template <int N> struct MixedArgs {
 inline constexpr int kMixedGroup = 8;  // elements per thread
 using MixedGroup = Vec<float, kMixedGroup>;
 
-template <class T> __device__ inline MixedGroup load_mixed(const char* data, int64_t at) {
-  const auto v = load_vec<T, kMixedGroup>(reinterpret_cast<const T*>(data) + at);
-  MixedGroup g;
-#pragma unroll
-  for (int j = 0; j < kMixedGroup; ++j) g.at[j] = convert<float>(v.at[j]);
-  return g;
-}
-template <class T> __device__ inline void store_mixed(char* data, int64_t at, const MixedGroup& g) {
-  Vec<T, kMixedGroup> v;
-#pragma unroll
-  for (int j = 0; j < kMixedGroup; ++j) v.at[j] = convert<T>(g.at[j]);
-  store_vec(reinterpret_cast<T*>(data) + at, v);
-}
-// Load and store elements [at, at + count). A whole group of a frequent dtype is one vector.
-__device__ inline MixedGroup load(const MixedOperand& x, int64_t at, int count) {
-  MixedGroup g{};
-  if (!x.data || x.single) {
-    const float one = x.data ? load_any<float>(x.data, x.dtype, 0) : x.number;
-#pragma unroll
-    for (int j = 0; j < kMixedGroup; ++j) g.at[j] = one;
-    return g;
-  }
-  if (count == kMixedGroup) {
-    if (x.dtype == DType::kFloat32) return load_mixed<float>(x.data, at);
-    if (x.dtype == DType::kBFloat16) return load_mixed<BFloat16>(x.data, at);
-    if (x.dtype == DType::kFloat16) return load_mixed<Half>(x.data, at);
-    if (x.dtype == DType::kBool) return load_mixed<bool>(x.data, at);
-  }
-#pragma unroll
-  for (int j = 0; j < kMixedGroup; ++j) {
-    if (j < count) g.at[j] = load_any<float>(x.data, x.dtype, at + j);
-  }
-  return g;
-}
-__device__ inline void store(const MixedOperand& y, int64_t at, int count, const MixedGroup& g) {
-  if (count == kMixedGroup) {
-    if (y.dtype == DType::kFloat32) return store_mixed<float>(y.data, at, g);
-    if (y.dtype == DType::kBFloat16) return store_mixed<BFloat16>(y.data, at, g);
-    if (y.dtype == DType::kFloat16) return store_mixed<Half>(y.data, at, g);
-    if (y.dtype == DType::kBool) return store_mixed<bool>(y.data, at, g);
-  }
-#pragma unroll
-  for (int j = 0; j < kMixedGroup; ++j) {
-    if (j < count) store_any<float>(y.data, y.dtype, at + j, g.at[j]);
-  }
+// Calls f with the TypeTag of an operand's dtype, which is bool, float or T.
+template <class T, class F> __device__ inline decltype(auto) visit_mixed(DType dtype, const F& f) {
+  if (dtype == DType::kBool) return f(TypeTag<bool>{});
+  if (dtype == dtype_of<T>) return f(TypeTag<T>{});
+  return f(TypeTag<float>{});
 }
 
-template <class F, int N>
+// Load and store elements [at, at + count) of a group.
+template <class T> __device__ MixedGroup load(const MixedOperand& x, int64_t at, int count) {
+  const bool is_one = !x.data || x.single;
+  if (!is_one && count == kMixedGroup) {
+    return visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
+      const auto v = load_vec<U, kMixedGroup>(reinterpret_cast<const U*>(x.data) + at);
+      MixedGroup g;
+#pragma unroll
+      for (int j = 0; j < kMixedGroup; ++j) g.at[j] = convert<float>(v.at[j]);
+      return g;
+    });
+  }
+  MixedGroup g{};
+#pragma unroll
+  for (int j = 0; j < kMixedGroup; ++j) {
+    if (!x.data) {
+      g.at[j] = x.number;
+    } else if (j < count) {
+      g.at[j] = visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
+        return convert<float>(reinterpret_cast<const U*>(x.data)[x.single ? 0 : at + j]);
+      });
+    }
+  }
+  return g;
+}
+template <class T>
+__device__ void store(const MixedOperand& y, int64_t at, int count, const MixedGroup& g) {
+  visit_mixed<T>(y.dtype, [&]<class U>(TypeTag<U>) {
+    Vec<U, kMixedGroup> v;
+#pragma unroll
+    for (int j = 0; j < kMixedGroup; ++j) v.at[j] = convert<U>(g.at[j]);
+    U* const out = reinterpret_cast<U*>(y.data) + at;
+    if (count == kMixedGroup) return store_vec(out, v);
+#pragma unroll
+    for (int j = 0; j < kMixedGroup; ++j) {
+      if (j < count) out[j] = v.at[j];
+    }
+  });
+}
+
+template <class F, class T, int N>
 __global__ void __launch_bounds__(kThreads)
     mixed_kernel(F f, const __grid_constant__ MixedArgs<N> args) {
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kMixedGroup;
@@ -213,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
   const int count = int(min(int64_t(kMixedGroup), args.numel - at));
   MixedGroup x[N];
 #pragma unroll
-  for (int n = 0; n < N; ++n) x[n] = load(args.operand[n + 1], at, count);
+  for (int n = 0; n < N; ++n) x[n] = load<T>(args.operand[n + 1], at, count);
   MixedGroup y;
 #pragma unroll
   for (int j = 0; j < kMixedGroup; ++j) {
@@ -222,7 +214,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < N; ++n) element[n] = x[n].at[j];
     y.at[j] = apply(f, element, std::make_integer_sequence<int, N>{});
   }
-  store(args.operand[0], at, count, y);
+  store<T>(args.operand[0], at, count, y);
 }
 
 inline bool is_single(const Operand& x) { return x.data && x.strides[0] == 0; }
@@ -239,13 +231,15 @@ void run_mixed(const char* op, Kernel kernel, const void* f, const TensorIterato
   launch(op, kernel, f, &args, ceil_div(ceil_div(iter.numel, kMixedGroup), kThreads), on);
 }
 
-// Returns whether every operand is dense and aligned for vectors of kMixedGroup elements.
-template <int N> bool is_mixed(const TensorIterator& iter) {
+// Returns whether every tensor operand is dense, aligned for vectors of kMixedGroup elements, and
+// of dtype T, float or bool.
+template <class T, int N> bool is_mixed(const TensorIterator& iter) {
   bool yes = iter.dense;
   for (int k = 0; k <= N; ++k) {
     const Operand& x = operand_of(iter, k);
     const size_t bytes = std::min<size_t>(16, kMixedGroup * size_of(x.dtype));
-    yes = yes && (!x.data || is_single(x) || is_aligned(x.data, bytes));
+    const bool is_known = x.dtype == dtype_of<T> || x.dtype == kFloat32 || x.dtype == kBool;
+    yes = yes && (!x.data || (is_known && (is_single(x) || is_aligned(x.data, bytes))));
   }
   return yes;
 }
@@ -392,7 +386,7 @@ struct Kernels {
   Kernel dense_float = nullptr, dense_bfloat16 = nullptr, dense_half = nullptr;
   Kernel strided_float = nullptr, strided_half = nullptr;  // the output's dtype selects one
   Kernel strided_double = nullptr, strided_int64 = nullptr;
-  Kernel mixed = nullptr;
+  Kernel mixed_float = nullptr, mixed_bfloat16 = nullptr, mixed_half = nullptr;
 };
 
 // F, or F's cheaper version for results of half types if it has one, which takes the same settings.
@@ -413,8 +407,9 @@ template <class F, int N> Kernels kernels_of() {
     k.dense_half = kernel_of(dense_kernel<H, Half, N>);
   }
   if constexpr (std::is_base_of_v<Predicates, F>) {
-    static_assert(std::is_same_v<F, H>, "this kernel serves results of every dtype");
-    k.mixed = kernel_of(mixed_kernel<F, N>);
+    k.mixed_float = kernel_of(mixed_kernel<F, float, N>);
+    k.mixed_bfloat16 = kernel_of(mixed_kernel<H, BFloat16, N>);
+    k.mixed_half = kernel_of(mixed_kernel<H, Half, N>);
   }
   k.strided_float = kernel_of(strided_kernel<F, float, N>);
   k.strided_half = kernel_of(strided_kernel<H, float, N>);
@@ -440,7 +435,11 @@ void run_kernels(const char* op, const Kernels& kernels, const void* f, const Te
     }
     if (is_dense_in<Half, N>(iter)) return run_dense<Half, N>(op, kernels.dense_half, f, iter, on);
   }
-  if (kernels.mixed && is_mixed<N>(iter)) return run_mixed<N>(op, kernels.mixed, f, iter, on);
+  if (kernels.mixed_float) {
+    if (is_mixed<float, N>(iter)) return run_mixed<N>(op, kernels.mixed_float, f, iter, on);
+    if (is_mixed<BFloat16, N>(iter)) return run_mixed<N>(op, kernels.mixed_bfloat16, f, iter, on);
+    if (is_mixed<Half, N>(iter)) return run_mixed<N>(op, kernels.mixed_half, f, iter, on);
+  }
   const Kernel strided = is_half(iter.out.dtype) ? kernels.strided_half : kernels.strided_float;
   run_strided<float, N>(op, strided, f, iter, on);
 }

@@ -127,8 +127,11 @@ __device__ inline Vec<T, kVec<T>> load_some(const T* p, int count, bool aligned)
 }
 
 // Number of vectors of V elements that a thread loads at once. It is lower if partial results are
-// large.
-template <class Op, int V> inline constexpr int kLoadsOf = V > 4 && Op::kSets == 1 ? 2 : 4;
+// large. The order of sums does not depend on it.
+template <class Op, int V>
+inline constexpr int kLoadsOf = V > 4 && Op::kSets == 1 && sizeof(typename Op::Acc) > sizeof(float)
+                                    ? 2
+                                    : 4;
 
 // Reduces x[begin, end) by `lanes` threads, which take vectors in turn. Returns this thread's part.
 template <class Op, class T>
