@@ -51,9 +51,6 @@ GPTDecoder::GPTDecoder(GPT& model) : model_(model) {
   const Device device = model.lm_head->weight->device();
   slots_ = arange(model.options.block_size, {.device = device});
   next_ = zeros({1}, {.dtype = kInt64, .device = device});
-  if (!device.is_cuda()) return;
-  graph_ = std::make_unique<StepGraph>(
-      [this](const std::vector<Tensor>& in) { return std::vector<Tensor>{pass(in[0])}; });
 }
 
 GPTDecoder::~GPTDecoder() = default;
@@ -74,25 +71,33 @@ Tensor GPTDecoder::operator()(const Tensor& tokens) {
   require<ValueError>(size_ == 0 || B == batch_, "GPTDecoder: expected ", batch_,
                       " texts as before, got ", B);
   const NoGradGuard no_grad;
-  if (B != batch_) blocks_.clear();
-  batch_ = B;
+  if (B != batch_) begin_batch(B);
   const Tensor logits = graph_ && T == 1 ? (*graph_)({tokens})[0] : pass(tokens);
   size_ += T;
   return logits;
+}
+
+// A graph contains the addresses of the cache, so it is captured again.
+void GPTDecoder::begin_batch(int64_t batch) {
+  blocks_.assign(size_t(model_.transformer->h->size()), {});
+  batch_ = batch;
+  graph_.reset();
+  if (!slots_.is_cuda()) return;
+  graph_ = std::make_unique<StepGraph>(
+      [this](const std::vector<Tensor>& in) { return std::vector<Tensor>{pass(in[0])}; });
 }
 
 // Does only work on the device, so that a graph can replay it: the position is a tensor, and
 // queries see all slots of the cache but those that the mask excludes.
 Tensor GPTDecoder::pass(const Tensor& tokens) {
   GPTTransformer& net = *model_.transformer;
-  const int64_t T = tokens.size(1), layers = std::ssize(*net.h);
-  blocks_.resize(size_t(layers));
+  const int64_t T = tokens.size(1);
   const Tensor positions = next_ + arange(T, {.device = tokens.device()});
   const Tensor mask = le(slots_, positions.unsqueeze(1));  // [T, block_size]
   Tensor x = net.wte(tokens) + net.wpe(positions);
-  for (int64_t i = 0; i < layers; ++i) {
-    auto& block = net.h->at<GPTBlock>(i);
-    x = x + attend(*block.attn, block.ln_1(x), blocks_[size_t(i)], positions, mask);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    auto& block = net.h->at<GPTBlock>(int64_t(i));
+    x = x + attend(*block.attn, block.ln_1(x), blocks_[i], positions, mask);
     x = x + block.mlp(block.ln_2(x));
   }
   next_.add_(T);

@@ -47,6 +47,7 @@ class GPTDecoder {
   struct KeyValues {
     Tensor k, v;
   };
+  void begin_batch(int64_t batch);
   Tensor pass(const Tensor& tokens);
   Tensor attend(CausalSelfAttention& attention, const Tensor& x, KeyValues& cache,
                 const Tensor& positions, const Tensor& mask) const;
