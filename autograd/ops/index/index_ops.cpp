@@ -15,11 +15,22 @@ namespace {
 using kernels::IndexRules;
 using kernels::ReductionOp;
 
-// Gathers the elements of x in the given order.
-Sorted take_order(const char* name, const char* op, const Tensor& x, int64_t dim,
-                  const Tensor& order) {
+// Returns the first `count` elements of x along dim in sorted order, and their indices.
+Sorted first_sorted(const char* name, const char* op, const Tensor& x, int64_t dim, bool descending,
+                    std::optional<int64_t> count = {}) {
+  Tensor values;
+  Tensor order = kernels::argsort(x, dim, descending, count, &values);
+  if (count && x.dim() > 0) {
+    order = contiguous(narrow(order, dim, 0, *count));
+    if (values.defined()) values = contiguous(narrow(values, dim, 0, *count));
+  }
+  if (values.defined() && !needs_grad({x})) return {values, order};
   const Rows rows = element_rows(op, x.shape(), wrap_dim(dim, x.dim()), order, true);
-  return {take_rows(name, x, rows, order.shape()), order};
+  if (!values.defined()) return {take_rows(name, x, rows, order.shape()), order};
+  const auto back = [rows, shape = x.shape()](const Tensor& dy) {
+    return add_rows({}, shape, rows, dy);
+  };
+  return {linear_in(x, name, values, back), order};
 }
 
 // Zeroes x on one side of a diagonal.
@@ -229,7 +240,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, Scalar value) {
 }
 
 Sorted sort(const Tensor& x, IntArg dim, BoolArg descending) {
-  return take_order("SortBackward0", "sort", x, dim, argsort(x, dim, descending));
+  return first_sorted("SortBackward0", "sort", x, dim, descending);
 }
 
 Tensor argsort(const Tensor& x, IntArg dim, BoolArg descending) {
@@ -239,9 +250,7 @@ Tensor argsort(const Tensor& x, IntArg dim, BoolArg descending) {
 Sorted topk(const Tensor& x, IntArg k, IntArg dim, BoolArg largest) {
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
   require(k >= 0 && k <= size, "selected index k out of range, got ", k, " of ", size, " elements");
-  Tensor order = kernels::argsort(x, dim, largest, k);
-  if (x.dim() > 0) order = contiguous(narrow(order, dim, 0, k));
-  return take_order("TopkBackward0", "topk", x, dim, order);
+  return first_sorted("TopkBackward0", "topk", x, dim, largest, k);
 }
 
 Tensor cumsum(const Tensor& x, IntArg dim, std::optional<DType> dtype) {

@@ -55,8 +55,9 @@ Tensor multinomial(const Tensor& weights, IntArg num_samples, BoolArg replacemen
     // distributed. The sum of two squared normals is such a q up to a factor, and normals have
     // equal bits on every device.
     const Tensor z = randn({2, rows, w.size(1)}, {.dtype = type, .device = w.device()}, generator);
-    const Tensor q = square(z[0]) + square(z[1]);
-    picked = topk(w / clamp(q, 1e-30), num_samples).indices;
+    const Tensor scores =
+        w.is_cpu() ? w / clamp(square(z[0]) + square(z[1]), 1e-30) : kernels::race_scores(w, z);
+    picked = topk(scores, num_samples).indices;
     kernels::require_all(
         "multinomial without replacement needs as many weights above 0 in each row as it draws",
         gather(w, 1, picked) > 0);

@@ -55,8 +55,7 @@ Tensor count_numbers(const Tensor& x, int64_t dim) {
   return sum(logical_not(isnan(x.detach())), {dim}, true);
 }
 
-// Returns the index of the median along dim: the middle of the sorted row, or the first NaN if
-// there is one.
+// Returns the indices of the medians along dim. Keeps dim.
 Tensor place_of_median(const Tensor& x, int64_t dim) {
   const int64_t n = size_along(x, dim);
   const Tensor numbers = count_numbers(x, dim);
@@ -64,6 +63,18 @@ Tensor place_of_median(const Tensor& x, int64_t dim) {
   if (!x.is_cpu()) return gather(argsort(x, dim), dim, rank);
   const Tensor rows = transpose(x, dim, -1), ranks = transpose(rank, dim, -1);
   return contiguous(transpose(kernels::place_of_rank(rows, ranks), dim, -1));
+}
+
+// Returns the medians along dim and their indices: the middle of the sorted row, or the first NaN
+// if there is one. Keeps dim.
+Sorted medians(const Tensor& x, int64_t dim) {
+  if (!kernels::sorts_values(x, dim)) {
+    const Tensor place = place_of_median(x, dim);
+    return {gather(x, dim, place), place};
+  }
+  Tensor values;
+  const Tensor place = kernels::place_of_median(transpose(x, dim, -1), &values);
+  return {contiguous(transpose(values, dim, -1)), contiguous(transpose(place, dim, -1))};
 }
 
 }  // namespace
@@ -78,15 +89,14 @@ Tensor median(const Tensor& x) {
     return full({}, std::numeric_limits<double>::quiet_NaN(), {.device = x.device()}).to(x.dtype());
   }
   const Tensor all = flatten(x.detach());
-  const Tensor y = gather(all, 0, place_of_median(all, 0));
-  return shared_gradient("MedianBackward0", x, reshape(y, {}));
+  return shared_gradient("MedianBackward0", x, reshape(medians(all, 0).values, {}));
 }
 
 Sorted median(const Tensor& x, IntArg dim, BoolArg keepdim) {
   require<IndexError>(size_along(x, dim) != 0, "median(): Expected reduction dim ", dim,
                       " to have non-zero size.");
-  const Tensor place = place_of_median(x.detach(), dim);
-  return taken("MedianBackward1", x, dim, gather(x.detach(), dim, place), place, keepdim);
+  const auto [values, place] = medians(x.detach(), dim);
+  return taken("MedianBackward1", x, dim, values, place, keepdim);
 }
 
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<IntArg> dim, BoolArg keepdim,

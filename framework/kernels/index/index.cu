@@ -58,12 +58,14 @@ template <class F> void with_unit(size_t unit, F f) {
 // --- combining ---
 
 // Positions sorted by the low bits of their keys. A run is all positions with one key. In the low
-// bits, a key of -1 is all ones, which is larger than any row. (Distinct keys need no sorting.)
+// bits, a key of -1 is all ones, which is larger than any row. Distinct keys need no sorting, and
+// `positions` is null for them.
 struct Runs {
   const uint64_t* keys;
   const int64_t* positions;
   int64_t count, rows;
 
+  TAPER_HD int64_t position(int64_t i) const { return positions ? positions[i] : i; }
   TAPER_HD bool starts_at(int64_t i) const {
     return keys[i] < uint64_t(rows) && (i == 0 || keys[i - 1] != keys[i]);
   }
@@ -93,7 +95,7 @@ template <class Unit> struct PutRun {
   TAPER_HD void operator()(int64_t i) const {
     const int64_t last = width == 1 ? i : i / width, column = i - last * width;
     if (!runs.ends_at(last)) return;
-    y[int64_t(runs.keys[last]) * width + column] = src[runs.positions[last] * width + column];
+    y[int64_t(runs.keys[last]) * width + column] = src[runs.position(last) * width + column];
   }
 };
 
@@ -111,7 +113,7 @@ template <class T, class Fold> struct FoldRun {
     T* out = y + int64_t(key) * width + column;
     Compute<T> sum = Compute<T>(*out);
     for (int64_t p = first; p < runs.count && runs.keys[p] == key; ++p) {
-      sum = fold(sum, Compute<T>(src[runs.positions[p] * width + column]));
+      sum = fold(sum, Compute<T>(src[runs.position(p) * width + column]));
     }
     *out = T(sum);
   }
@@ -300,12 +302,12 @@ void fold_rows(RowOp op, const Tensor& y, const Tensor& key, int64_t width, cons
     throw NotImplementedError(
         concat_to_string("combining more than 2^31 rows on cuda, got ", count));
   }
-  Tensor keys = key, positions = Tensor::make({count}, kInt64, y.device());
-  arange(positions, 0, 1);
+  Tensor keys = key, positions;
   if (!distinct) {
-    const Tensor unsorted = positions;
-    keys = empty_like_layout(positions, kInt64);
-    positions = empty_like_layout(positions, kInt64);
+    const Tensor unsorted = Tensor::make({count}, kInt64, y.device());
+    arange(unsorted, 0, 1);
+    keys = empty_like_layout(unsorted, kInt64);
+    positions = empty_like_layout(unsorted, kInt64);
     sort_pairs(keys, positions, key, unsorted, std::bit_width(uint64_t(rows)));
   }
   const Runs runs{pointer<uint64_t>(keys), pointer<int64_t>(positions), count, rows};

@@ -95,4 +95,11 @@ Tensor pick(const Tensor& sums, const Tensor& draws) {
   return out;
 }
 
+Tensor race_scores(const Tensor& weights, const Tensor& z) {
+  const Tensor out = Tensor::make(weights.shape(), weights.dtype(), weights.device());
+  dispatch(
+      out.device(), [] {}, [&] { cuda::race_scores(out, dense(weights), z); });
+  return out;
+}
+
 }  // namespace taper::v0::kernels

@@ -105,6 +105,18 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Rounds each step like the operators of which it consists.
+template <class T> struct RaceScore {
+  T* out;
+  const T *weights, *z;
+  int64_t count;
+  __device__ void operator()(int64_t i) const {
+    const T a = z[i], b = z[count + i];
+    const T sum = math::add_rn(math::mul_rn(a, a), math::mul_rn(b, b));
+    out[i] = weights[i] / (sum < T(1e-30) ? T(1e-30) : sum);
+  }
+};
+
 }  // namespace
 }  // namespace cuda
 
@@ -157,6 +169,15 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
     visit_half(y.dtype(), [&](auto tag) { run(TypeTag<float>(), tag, tag); });
   }
   on.check("dropout");
+}
+
+void race_scores(const Tensor& out, const Tensor& weights, const Tensor& z) {
+  const auto run = [&]<class T>(TypeTag<T>) {
+    Backend::run(
+        "multinomial", out, out.numel(), 1,
+        RaceScore<T>{pointer<T>(out), pointer<const T>(weights), pointer<const T>(z), out.numel()});
+  };
+  out.dtype() == kFloat64 ? run(TypeTag<double>()) : run(TypeTag<float>());
 }
 
 }  // namespace cuda

@@ -41,6 +41,11 @@ Tensor dropout_add(const Tensor& x, double p, PhiloxKey key, const Tensor& resid
 // value exceeds draw * the row's last sum.
 Tensor pick(const Tensor& sums, const Tensor& draws);
 
+// Returns weights [rows, k] / max(a^2 + b^2, 1e-30), where z [2, rows, k] holds a and b. If they
+// are normally distributed, the largest quotients of a row draw from its weights without
+// replacement. All tensors are dense and float32 or float64. GPU only: one pass instead of five.
+Tensor race_scores(const Tensor& weights, const Tensor& z);
+
 // Functions with one formula for both backends (random_formulas.h). Tensors are dense. bernoulli
 // writes float32 and randint int64.
 template <class Backend> struct RandomKernels {
@@ -62,6 +67,7 @@ void randperm(const Tensor& out, PhiloxKey key);
 // half type.
 void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t block,
              const Tensor& residual);
+void race_scores(const Tensor& out, const Tensor& weights, const Tensor& z);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

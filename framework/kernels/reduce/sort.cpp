@@ -21,20 +21,35 @@ Tensor swapped(const Tensor& x, int dim) {
 
 int64_t row_length(const Tensor& rows) { return rows.dim() == 0 ? 1 : rows.size(-1); }
 
-// Returns the number of low bits that are zero in half-type values converted to float32.
-int unused_bits(DType dtype) { return dtype == kBFloat16 ? 16 : dtype == kFloat16 ? 13 : 0; }
+// Returns the dtype in which x is sorted.
+DType sorted_type(const Tensor& x) {
+  return !x.is_cpu() && x.is_floating_point() ? x.dtype() : compute_type(x.dtype());
+}
 
 }  // namespace
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first) {
+bool sorts_values(const Tensor& x, int64_t dim) {
+  return !x.is_cpu() && x.dim() > 0 && cuda::fits_block(x.size(wrap_dim(dim, x.dim())));
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending, std::optional<int64_t> first,
+               Tensor* values) {
   const int d = wrap_dim(dim, x.dim());
-  const Tensor rows = packed(swapped(x, d), compute_type(x.dtype()));
+  const Tensor rows = packed(swapped(x, d), sorted_type(x));
   const int64_t n = row_length(rows);
-  const SortRows how{n, first.value_or(n), descending, unused_bits(x.dtype())};
+  const SortRows how{n, first.value_or(n), descending};
+  const bool selects = x.is_cpu() ? cpu::selects(how) : cuda::selects(how);
   Shape shape = rows.shape();
-  if (x.is_cpu() && cpu::selects(how) && x.dim() > 0) shape[x.dim() - 1] = how.first;
+  if (selects && x.dim() > 0) shape[x.dim() - 1] = how.first;
   const Tensor order = Tensor::make(shape, kInt64, x.device());
-  if (order.numel() > 0) dispatch<cpu::argsort, cuda::argsort>(x.device(), order, rows, how);
+  const bool with_values = values && sorts_values(x, d);
+  const Tensor sorted = with_values ? Tensor::make(shape, rows.dtype(), x.device()) : Tensor();
+  if (order.numel() > 0) {
+    dispatch(
+        x.device(), [&] { cpu::argsort(order, rows, how); },
+        [&] { cuda::argsort(order, sorted, rows, how); });
+  }
+  if (with_values) *values = traced("sort", packed(swapped(sorted, d), x.dtype()), {x});
   Tensor y = dense(swapped(order, d));
   trace("argsort", y, {x});
   return y;
@@ -45,6 +60,21 @@ Tensor place_of_rank(const Tensor& x, const Tensor& rank) {
   const Tensor rows = packed(x, compute_type(x.dtype()));
   if (place.numel() > 0) cpu::place_of_rank(place, rows, dense(rank));
   trace("place_of_rank", place, {x, rank});
+  return place;
+}
+
+Tensor place_of_median(const Tensor& x, Tensor* values) {
+  const Tensor rows = packed(x, sorted_type(x));
+  Shape shape = x.shape();
+  shape[x.dim() - 1] = 1;
+  const Tensor place = Tensor::make(shape, kInt64, x.device());
+  const Tensor medians = Tensor::make(shape, rows.dtype(), x.device());
+  if (place.numel() > 0) {
+    dispatch(
+        x.device(), [] {}, [&] { cuda::place_of_median(place, medians, rows); });
+  }
+  *values = traced("median", packed(medians, x.dtype()), {x});
+  trace("place_of_median", place, {x});
   return place;
 }
 

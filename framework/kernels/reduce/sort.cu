@@ -1,6 +1,6 @@
-// Sorting, running sums and running products. If a row fits in a block, the block sorts it. Longer
-// rows are sorted all at once by a stable sort: by row and key or, if these exceed 64 bits, first
-// by key and then by row.
+// Sorting, running sums and running products. If a row fits in a block, the block sorts it, or
+// selects its first elements (select.cu). Longer rows are sorted all at once by a stable sort: by
+// row and key or, if these exceed 64 bits, first by key and then by row.
 #include "framework/kernels/reduce/sort.h"
 
 #include <algorithm>
@@ -24,10 +24,10 @@ using taper::cuda::Scratch;
 
 // --- sorting ---
 
-// Sorts rows of at most kThreads * kItems elements.
+// Sorts rows of at most kThreads * kItems elements. `values` may be null.
 template <class T, int kItems>
 __global__ void __launch_bounds__(kThreads)
-    sort_rows(int64_t* order, const T* x, int64_t rows, SortRows how) {
+    sort_rows(int64_t* order, T* values, const T* x, int64_t rows, SortRows how) {
   using Key = SortKey<T>;
   using Sort = cub::BlockRadixSort<Key, kThreads, kItems, uint16_t>;
   __shared__ typename Sort::TempStorage storage;
@@ -42,27 +42,36 @@ __global__ void __launch_bounds__(kThreads)
       // Missing elements come last, after equal keys.
       key[i] = at < n ? sort_key(x[row * n + at], how.descending) : Key(~Key(0));
     }
-    Sort(storage).SortBlockedToStriped(key, place, how.unused, 8 * int(sizeof(Key)));
+    Sort(storage).SortBlockedToStriped(key, place);
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const int at = int(threadIdx.x) + i * kThreads;
-      if (at < n) order[row * n + at] = place[i];
+      if (at >= n) continue;
+      order[row * n + at] = place[i];
+      if (!values) continue;
+      T value;
+      const bool is_known = element_of_key(key[i], how.descending, value);
+      values[row * n + at] = is_known ? value : x[row * n + place[i]];
     }
     __syncthreads();  // storage is reused for the next row
   }
 }
 
 constexpr int kSortItems = 16;
+static_assert(kMaxBlockRow == kThreads * kSortItems);
 
-// The bits of sort_key() that may differ. If `rows`, the row's number precedes them.
+// The sort_key() of each element. If `rows`, the row's number precedes it, for which keys of 64
+// bits have no room.
 template <class T> struct JoinedKey {
   uint64_t* key;
   const T* x;
   SortRows how;
   bool rows;
   TAPER_HD void operator()(int64_t i) const {
-    const uint64_t row = rows ? uint64_t(i / how.n) << (8 * sizeof(T) - how.unused) : 0;
-    key[i] = row | sort_key(x[i], how.descending) >> how.unused;
+    key[i] = sort_key(x[i], how.descending);
+    if constexpr (sizeof(T) < sizeof(uint64_t)) {
+      if (rows) key[i] |= uint64_t(i / how.n) << (8 * sizeof(T));
+    }
   }
 };
 // Writes the row of a position, or the index within the row.
@@ -315,25 +324,24 @@ void sort_pairs(const Tensor& sorted_keys, const Tensor& sorted_numbers, const T
   TAPER_CUDA_CHECK(sort(scratch.data()));
 }
 
-void argsort(const Tensor& order, const Tensor& x, SortRows how) {
+void argsort(const Tensor& order, const Tensor& values, const Tensor& x, SortRows how) {
+  if (selects(how)) return select_first(order, values, x, how);
   const int64_t n = how.n, count = order.numel(), rows = count / n;
-  // For shorter rows, most of a block would be idle.
-  if (n >= kThreads / 2 && n <= kThreads * kSortItems) {
+  if (fits_block(n)) {
     const Launch on(x);
-    visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+    visit_sorted(x.dtype(), [&]<class T>(TypeTag<T>) {
       const auto kernel = n <= kThreads * 4 ? sort_rows<T, 4> : sort_rows<T, kSortItems>;
       kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
-          pointer<int64_t>(order), pointer<const T>(x), rows, how);
+          pointer<int64_t>(order), pointer<T>(values), pointer<const T>(x), rows, how);
     });
     return on.check("sort");
   }
   const Tensor position = empty_like_layout(order, kInt64), keys = empty_like_layout(order, kInt64),
                sorted = empty_like_layout(order, kInt64);
   arange(position, 0, 1);
-  const int row_bits = std::bit_width(uint64_t(rows - 1)),
-            key_bits = 8 * int(size_of(x.dtype())) - how.unused;
+  const int row_bits = std::bit_width(uint64_t(rows - 1)), key_bits = 8 * int(size_of(x.dtype()));
   const bool joined = row_bits + key_bits <= 64;
-  visit_computed(x.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_sorted(x.dtype(), [&]<class T>(TypeTag<T>) {
     Backend::run(
         "sort", order, count, 1,
         JoinedKey<T>{pointer<uint64_t>(keys), pointer<const T>(x), how, joined && rows > 1});
