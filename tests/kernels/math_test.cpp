@@ -2,6 +2,7 @@
 // magnitudes, and special values.
 #include "framework/kernels/common/math.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -220,20 +221,86 @@ TEST(Math, EdgesAreExact) {
   for (const MathCase& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
 }
 
-// A vector loop gives the bits of the scalar formula, for every instruction set of the CPU.
+// Functions that are computed by polynomials.
+constexpr kernels::UnaryOp kFormulas[] = {
+    kernels::UnaryOp::kExp,        kernels::UnaryOp::kExpm1,      kernels::UnaryOp::kExp2,
+    kernels::UnaryOp::kLog,        kernels::UnaryOp::kLog2,       kernels::UnaryOp::kLog10,
+    kernels::UnaryOp::kLog1p,      kernels::UnaryOp::kSin,        kernels::UnaryOp::kCos,
+    kernels::UnaryOp::kTan,        kernels::UnaryOp::kAsin,       kernels::UnaryOp::kAcos,
+    kernels::UnaryOp::kAtan,       kernels::UnaryOp::kSinh,       kernels::UnaryOp::kCosh,
+    kernels::UnaryOp::kTanh,       kernels::UnaryOp::kSigmoid,    kernels::UnaryOp::kErf,
+    kernels::UnaryOp::kErfinv,     kernels::UnaryOp::kGelu,       kernels::UnaryOp::kGeluTanh,
+    kernels::UnaryOp::kSilu,       kernels::UnaryOp::kElu,        kernels::UnaryOp::kSelu,
+    kernels::UnaryOp::kCelu,       kernels::UnaryOp::kSoftplus,   kernels::UnaryOp::kMish,
+    kernels::UnaryOp::kLogsigmoid, kernels::UnaryOp::kTanhshrink, kernels::UnaryOp::kLgamma,
+    kernels::UnaryOp::kDigamma,    kernels::UnaryOp::kRsqrt};
+
+// Returns numbers of all magnitudes and signs, and special ones.
+std::vector<float> numbers_of_all_magnitudes() {
+  std::vector<float> x = {0, -0.0f, kNan, kInf, -kInf, kMax, -kMax, kTiny, -kTiny};
+  for (uint32_t bits = 0; bits < bits_of_float(kInf); bits += 200003) {
+    x.push_back(float_of_bits(bits));
+    x.push_back(-float_of_bits(bits));
+  }
+  for (int i = -2000; i < 2000; ++i) x.push_back(float(i) * 0.0137f);
+  return x;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+template <class F> void apply(float* y, const float* x, size_t n, F f) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+template <class F>
+__attribute__((target("arch=x86-64-v3"), flatten)) void apply_v3(float* y, const float* x, size_t n,
+                                                                 F f) {
+  apply(y, x, n, f);
+}
+template <class F>
+__attribute__((target("arch=x86-64-v4"), flatten)) void apply_v4(float* y, const float* x, size_t n,
+                                                                 F f) {
+  apply(y, x, n, f);
+}
+
+TEST(Math, InstructionSetsGiveTheSameBits) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP();
+  const std::vector<float> x = numbers_of_all_magnitudes();
+  std::vector<float> plain(x.size()), wide(x.size());
+  for (const kernels::UnaryOp op : kFormulas) {
+    kernels::visit(op, kernels::UnaryArgs{1.5, 0}, [&](auto functor) {
+      const auto f = [=](float number) {
+        if constexpr (requires { functor.fast(number); }) {
+          return functor.fits(number) ? functor.fast(number) : functor(number);
+        } else {
+          return float(functor(number));
+        }
+      };
+      const auto expect_same = [&](const char* name) {
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(plain[i]) && std::isnan(wide[i])) continue;
+          ASSERT_EQ(bits_of_float(plain[i]), bits_of_float(wide[i]))
+              << kernels::name_of(op) << "(" << x[i] << ") with " << name;
+        }
+      };
+      apply(plain.data(), x.data(), x.size(), f);
+      apply_v3(wide.data(), x.data(), x.size(), f);
+      expect_same("AVX2");
+      if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl")) return;
+      apply_v4(wide.data(), x.data(), x.size(), f);
+      expect_same("AVX-512");
+    });
+  }
+}
+#endif
+
+// A vector loop gives the bits of the scalar formula, for the instruction set of the CPU.
 TEST(Math, VectorLoopsGiveTheBitsOfTheScalarFormula) {
   using kernels::UnaryOp;
-  Tensor x = Tensor::make({4099}, kFloat32, Device());
+  const std::vector<float> numbers = numbers_of_all_magnitudes();
+  Tensor x = Tensor::make({int64_t(numbers.size())}, kFloat32, Device()), y = x.clone();
   float* xs = x.data<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) xs[i] = float(i - 2000) * 0.0137f;
-  xs[0] = kNan;
-  xs[1] = kInf;
-  xs[2] = -kInf;
-  Tensor y = Tensor::make({4099}, kFloat32, Device());
-  for (const UnaryOp op :
-       {UnaryOp::kSin, UnaryOp::kLgamma, UnaryOp::kAtan, UnaryOp::kExp, UnaryOp::kExpm1,
-        UnaryOp::kLog, UnaryOp::kLog1p, UnaryOp::kTanh, UnaryOp::kSigmoid, UnaryOp::kErf,
-        UnaryOp::kGelu, UnaryOp::kGeluTanh, UnaryOp::kSilu, UnaryOp::kElu, UnaryOp::kRsqrt}) {
+  std::copy(numbers.begin(), numbers.end(), xs);
+  for (const UnaryOp op : kFormulas) {
     const kernels::UnaryArgs args{1.5, 0};
     kernels::unary_into(op, y, x, args);
     kernels::visit(op, args, [&](auto functor) {

@@ -46,38 +46,42 @@ void product(float* c, int64_t ldc, int64_t m, int64_t n, int64_t k, Matrix a, M
 }
 
 // Converts a row of n scores, padded with -inf, to probabilities. Returns its logsumexp.
-TAPER_CLONES float softmax_row(float* x, int64_t n) {
-  float lanes[kLanes], sums[kLanes] = {};
-  std::copy_n(x, kLanes, lanes);
-  for (int64_t j = kLanes; j < n; j += kLanes) {
+float softmax_row(float* x, int64_t n) {
+  return in_clones([=] {
+    float lanes[kLanes], sums[kLanes] = {};
+    std::copy_n(x, kLanes, lanes);
+    for (int64_t j = kLanes; j < n; j += kLanes) {
 #pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = MaxOf()(lanes[l], x[j + l]);
-  }
-  const float max = joined(lanes, MaxOf());
-  for (int64_t j = 0; j < n; j += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) lanes[l] = MaxOf()(lanes[l], x[j + l]);
+    }
+    const float max = joined(lanes, MaxOf());
+    for (int64_t j = 0; j < n; j += kLanes) {
 #pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) sums[l] += x[j + l] = math::exp(x[j + l] - max);
-  }
-  const float sum = joined(sums, SumOf()), factor = 1 / sum;
+      for (int64_t l = 0; l < kLanes; ++l) sums[l] += x[j + l] = math::exp(x[j + l] - max);
+    }
+    const float sum = joined(sums, SumOf()), factor = 1 / sum;
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) x[j] *= factor;
-  return max + math::log(sum);
+    for (int64_t j = 0; j < n; ++j) x[j] *= factor;
+    return max + math::log(sum);
+  });
 }
 
 // Converts the scores in p to probabilities, and the gradients of the probabilities in dp to
 // gradients of the scores.
-TAPER_CLONES void backward_row(float* p, float* dp, int64_t n, float logsumexp) {
-  float sums[kLanes] = {};
-  for (int64_t j = 0; j < n; j += kLanes) {
+void backward_row(float* p, float* dp, int64_t n, float logsumexp) {
+  in_clones([=] {
+    float sums[kLanes] = {};
+    for (int64_t j = 0; j < n; j += kLanes) {
 #pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) {
-      p[j + l] = math::exp(p[j + l] - logsumexp);
-      sums[l] += p[j + l] * dp[j + l];
+      for (int64_t l = 0; l < kLanes; ++l) {
+        p[j + l] = math::exp(p[j + l] - logsumexp);
+        sums[l] += p[j + l] * dp[j + l];
+      }
     }
-  }
-  const float sum = joined(sums, SumOf());
+    const float sum = joined(sums, SumOf());
 #pragma omp simd
-  for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - sum);
+    for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - sum);
+  });
 }
 
 // A block of queries of a head: its first query, the number of queries, and the number of keys that

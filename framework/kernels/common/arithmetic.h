@@ -141,17 +141,20 @@ template <class T> TAPER_HD T normal_pdf(T x) {
   return T(0.39894228040143268) * math::exp(T(-0.5) * x * x);
 }
 #ifndef __CUDA_ARCH__
-// The probability of a value beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|,
-// which is fitted to 2e-9. This form keeps the precision in the far tail.
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
+// The probability of a value beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|,
+// which is fitted to 2e-9. This form keeps the precision in the far tail. The exponential, which
+// may be subnormal, is 2^32 times as large, and the numerator 2^-32 times.
 TAPER_HD float normal_cdf(float x) {
   const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;
-  constexpr float kP[] = {0.5f, 4.234867053e-01f, 1.723954364e-01f, 3.701279428e-02f,
-                          3.587068766e-03f};
+  constexpr float kDown = 2.32830644e-10f;
+  constexpr float kP[] = {0.5f * kDown, 4.234867053e-01f * kDown, 1.723954364e-01f * kDown,
+                          3.701279428e-02f * kDown, 3.587068766e-03f * kDown};
   constexpr float kQ[] = {
       1.0f, 1.644858112f, 1.15719599f, 4.408756406e-01f, 9.278978763e-02f, 8.99117096e-03f};
-  const float weight = math::wide::polynomial(a, kP) / math::wide::polynomial(a, kQ);
-  const float tail = math::exp_of_negative(-0.5f * x * x) * weight;
+  const math::ExpParts e = math::exp_parts<127 + 32>(-0.5f * a * a);
+  const float density = math::exp_of_rest(e.rest) * math::power_of_two(e.bits);
+  const float tail = density * (math::polynomial(a, kP) / math::polynomial(a, kQ));
   return x > 0.0f ? 1.0f - tail : tail;
 }
 #endif

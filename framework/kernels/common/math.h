@@ -1,16 +1,15 @@
 // Scalar mathematics for kernels. On the GPU these are CUDA's functions. On the CPU they are std's
-// for double, and Taper's own branch-free polynomials for float, which compilers vectorize. The
-// error of the polynomials is within about 2 ulp. They are correct for infinities, NaN, subnormals
-// and overflow. They use only plain * and +, so that every instruction set gives the same bits (the
-// project is compiled with -ffp-contract=off).
+// for double, and Taper's own for float (math_float.h).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "framework/base/half.h"
 #include "framework/base/host_device.h"
+#include "framework/kernels/common/math_float.h"
 #include "framework/kernels/common/math_periodic.h"
 #include "framework/kernels/common/math_wide.h"
 
@@ -112,186 +111,6 @@ TAPER_HD double tanh(double x) { return ::tanh(x); }
 TAPER_HD double erf(double x) { return ::erf(x); }
 TAPER_HD double erfc(double x) { return ::erfc(x); }
 
-// Returns exp(r) - 1 by its Taylor series, for |r| <= ln2 / 2.
-TAPER_HD float expm1_of_rest(float r) {
-  constexpr float kC[] = {0.5f, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040};
-  return r + r * r * wide::polynomial(r, kC);
-}
-// The parts of x = n * ln2 + r, with |r| <= ln2 / 2, for |x| < 1e5. p is exp(r) - 1.
-struct ExpParts {
-  float p;
-  int32_t n;
-};
-TAPER_HD ExpParts exp_parts(float x) {
-  const Nearest k = nearest(x * 1.44269504f);
-  return {expm1_of_rest(x - k.whole * 0.693145752f - k.whole * 1.42860677e-06f), k.n};
-}
-// Returns 2^n for n in [-126, 127].
-TAPER_HD float power_of_two(int32_t n) { return float_of_bits(uint32_t(n + 127) << 23); }
-
-TAPER_HD float exp(float x) {
-  // Below -104 the result is 0, above 89 it is infinite. NaN fails both comparisons and propagates.
-  const float low = x < -104.0f ? -104.0f : x;
-  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
-  // 2^n is applied as two factors, so that the result can be subnormal or overflow.
-  const int32_t half = e.n >> 1;
-  return (1.0f + e.p) * power_of_two(half) * power_of_two(e.n - half);
-}
-
-// Returns exp(x) for x <= 0, or 0 below -87, where results would be subnormal.
-TAPER_HD float exp_of_negative(float x) {
-  const ExpParts e = exp_parts(x < -87.0f ? -87.0f : x);
-  const float y = (1.0f + e.p) * power_of_two(e.n);
-  return x < -87.0f ? 0.0f : y;
-}
-
-TAPER_HD float exp2(float x) {
-  const float low = x < -151.0f ? -151.0f : x;
-  const float y = low > 129.0f ? 129.0f : low;
-  const Nearest k = nearest(y);
-  const int32_t half = k.n >> 1;
-  return (1.0f + expm1_of_rest((y - k.whole) * 0.693147181f)) * power_of_two(half) *
-         power_of_two(k.n - half);
-}
-
-TAPER_HD float expm1(float x) {
-  const float low = x < -20.0f ? -20.0f : x;
-  const ExpParts e = exp_parts(low > 89.0f ? 89.0f : low);
-  // Computes 2^n * p + (2^n - 1) with half of 2^n, because 2^128 is not representable.
-  const float scale = power_of_two(e.n - 1);
-  const float y = 2.0f * (scale * e.p + (scale - 0.5f));
-  // This form preserves the sign of zero and subnormal values.
-  return e.n == 0 ? (x == 0.0f ? x : e.p) : y;
-}
-
-// Computes a logarithm of any float by `of_normal`. That function takes a positive normal number
-// and a number to add to its exponent.
-template <class F> TAPER_HD float log_by(float x, F of_normal) {
-  const bool tiny = x < std::numeric_limits<float>::min();
-  const float y = of_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const float inf = std::numeric_limits<float>::infinity();
-  // A chain of simple conditional expressions, which compilers vectorize, unlike nested ones.
-  const float finite = x < inf ? y : x;
-  const float edge = x == 0.0f ? -inf : nan;
-  return x > 0.0f ? finite : edge;
-}
-TAPER_HD float log(float x) {
-  return log_by(x, [](float a, float e) { return log_of_normal(a, e); });
-}
-// Returns e + log(m) / log(2) for x = 2^e * m. A power of two gives exactly e.
-TAPER_HD float log2(float x) {
-  return log_by(x, [](float a, float e) {
-    const wide::NormalParts p = normal_parts(a, e);
-    const float l = log_of_one_plus(p.f, 0.0f);
-    return p.e + (l * 1.44269504f + l * 1.92596300e-08f);
-  });
-}
-TAPER_HD float log10(float x) {
-  return log_by(x, [](float a, float e) {
-    const wide::NormalParts p = normal_parts(a, e);
-    const float l = log_of_one_plus(p.f, 0.0f);
-    return p.e * 0.301025391f + (p.e * 4.60503907e-06f + l * 0.434294482f);
-  });
-}
-TAPER_HD float atan2(float y, float x) {
-  const float angle = wide::atan2(y, x);
-  const bool is_nan = (x != x) | (y != y);
-  return is_nan ? x + y : angle;
-}
-// The inverse functions subtract from pi / 2 in two parts, of which this is the small one: pi / 2 =
-// 1.57079637f + kHalfPiRest.
-inline constexpr float kHalfPiRest = -4.37113883e-8f;
-
-// Uses the series up to 1, and atan(x) = pi / 2 - atan(1 / x) above.
-TAPER_HD float atan(float x) {
-  const float a = abs(x), inverse = 1.0f / a;
-  const float t = a > 1.0f ? inverse : a;
-  constexpr float kC[] = {-3.33333317e-1f, 1.99997393e-1f,  -1.42785687e-1f,
-                          1.10337641e-1f,  -8.65688043e-2f, 6.25016944e-2f,
-                          -3.5871539e-2f,  1.35077714e-2f,  -2.38699732e-3f};
-  const float z = t * t;
-  const float tail = t * (z * wide::polynomial(z, kC));
-  const float far = 1.57079637f - (t + (tail - kHalfPiRest));
-  return copysign(a > 1.0f ? far : t + tail, x);
-}
-
-// The parts of asin and acos. Up to 1/2, asin(x) = t + tail with t = |x|. For a larger |x|, t is
-// sqrt(half) with half = (1 - |x|) / 2, and asin(|x|) = pi / 2 - 2 * (t + tail).
-struct AsinParts {
-  bool is_far;
-  float half, root, t, tail;
-};
-TAPER_HD AsinParts asin_parts(float x) {
-  const float a = abs(x), half = 0.5f - 0.5f * a, root = sqrt(half);
-  const bool is_far = a > 0.5f;
-  const float t = is_far ? root : a, z = is_far ? half : a * a;
-  constexpr float kC[] = {1.66666663e-1f, 7.50009454e-2f, 4.45994015e-2f,
-                          3.11006627e-2f, 1.71492384e-2f, 3.36908472e-2f};
-  return {is_far, half, root, t, t * (z * wide::polynomial(z, kC))};
-}
-TAPER_HD float asin(float x) {
-  const AsinParts p = asin_parts(x);
-  // The root is high + low. high has 12 bits, so that its square is exact; low is (half - high^2) /
-  // (root + high), where the small number prevents 0 / 0.
-  const float high = float_of_bits(bits_of_float(p.root) & 0xfffff000u);
-  const float low = (p.half - high * high) / (p.root + high + 1e-30f);
-  const float rest = 2.0f * p.tail + (2.0f * low - kHalfPiRest);
-  const float far = 1.57079637f - 2.0f * high - rest;
-  return copysign(p.is_far ? far : p.t + p.tail, x);
-}
-TAPER_HD float acos(float x) {
-  const AsinParts p = asin_parts(x);
-  const float t = copysign(p.t, x), tail = copysign(p.tail, x);
-  const float near = 1.57079637f - (t + (tail - kHalfPiRest));
-  const float twice = 2.0f * (p.t + p.tail);
-  const float left = 3.14159274f - (twice - 2.0f * kHalfPiRest);
-  const float far = x < 0.0f ? left : twice;
-  return p.is_far ? far : near;
-}
-TAPER_HD float sinh(float x) {
-  const float low = x < -90.0f ? -90.0f : x;
-  return float(wide::sinh(low > 90.0f ? 90.0f : low));
-}
-TAPER_HD float cosh(float x) {
-  const float low = x < -90.0f ? -90.0f : x;
-  return float(wide::cosh(low > 90.0f ? 90.0f : low));
-}
-
-// Computes log(u) for u = 1 + x, rounded, and adds the effect of the rounding error to first order.
-TAPER_HD float log1p(float x) {
-  const float u = 1.0f + x;
-  const float ratio = (x - (u - 1.0f)) / u;
-  // At -1 and infinity the ratio is NaN, but 1 + x is exact there.
-  const float above = x > -1.0f ? ratio : 0.0f;
-  const float lost = x < std::numeric_limits<float>::infinity() ? above : 0.0f;
-  const float y = log(u) + lost;
-  return u == 1.0f ? x : y;
-}
-
-// Returns (exp(2x) - 1) / (exp(2x) + 1). From 10 on it rounds to 1.
-TAPER_HD float tanh(float x) {
-  const float a = abs(x);
-  const float e = expm1(2.0f * (a > 10.0f ? 10.0f : a));
-  return copysign(e / (e + 2.0f), x);
-}
-
-// Computes erf. Below 1, uses x plus x times a polynomial in x^2. From 1 to 4, where erf rounds to
-// 1, uses 1 - exp(q(x)), where q approximates log(erfc). Both are fitted at Chebyshev nodes, to
-// 2e-9 and 5e-10.
-TAPER_HD float erf(float x) {
-  const float a = abs(x);
-  const float z = a < 1.0f ? a * a : 1.0f;
-  constexpr float kP[] = {1.2837917e-01f, -3.7612627e-01f, 1.1283595e-01f, -2.6854212e-02f,
-                          5.1890874e-03f, -8.0168643e-04f, 7.8758751e-05f};
-  const float t = a > 4.0f ? 4.0f : a;
-  constexpr float kQ[] = {3.2013805e-04f,  -1.1302334e+00f, -6.3182605e-01f,
-                          -1.1008008e-01f, 2.6421136e-02f,  -4.7595963e-03f,
-                          5.9680563e-04f,  -4.6058043e-05f, 1.6371514e-06f};
-  const float far = copysign(1.0f - exp_of_negative(wide::polynomial(t, kQ)), x);
-  return a < 1.0f ? x + x * wide::polynomial(z, kP) : far;
-}
-
 // Returns log |gamma(x)|. The standard functions without _r would write the sign to a global
 // variable.
 TAPER_HD float lgamma(float x) {
@@ -307,6 +126,9 @@ TAPER_HD double lgamma(double x) {
 
 // Returns 1 / (1 + exp(-x)) without overflow. It is accurate in the far tail too.
 template <class T> TAPER_HD T sigmoid(T x) {
+#ifndef __CUDA_ARCH__
+  if constexpr (std::is_same_v<T, float>) return sigmoid_of_float(x);
+#endif
   const T e = exp(-abs(x));
   const T y = T(1) / (T(1) + e);
   return x < T(0) ? e * y : y;
@@ -338,8 +160,7 @@ TAPER_HD float erfinv_inside(float x) {
   constexpr float kFar[] = {2.83297683e+00f,  1.00167485e+00f,  9.44397879e-03f, -7.63541878e-03f,
                             5.69733670e-03f,  -3.60719002e-03f, 1.45906293e-03f, -3.50408632e-05f,
                             -2.89066016e-04f, 9.85021745e-05f};
-  const float near = wide::polynomial(w - 2.5f, kNear),
-              far = wide::polynomial(sqrt(w) - 3.0f, kFar);
+  const float near = polynomial(w - 2.5f, kNear), far = polynomial(sqrt(w) - 3.0f, kFar);
   return x * (w < 5.0f ? near : far);
 }
 TAPER_HD double erfinv_inside(double x) {

@@ -3,6 +3,7 @@
 
 #include "framework/host/parallel.h"
 #include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/simd_cpu.h"
 
 namespace taper::v0::kernels::cpu {
 
@@ -23,10 +24,17 @@ struct Backend {
   static Check check(const char* op, const Tensor&) { return {op}; }
 
   // Calls f(i) for every i in [0, n), in any order. Each call takes about `work` element
-  // operations.
+  // operations. A functor that uses math::fused()
+  // has kClones, and no call reads what another one writes.
   template <class F>
   static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
-    host::parallel_each(n, work, f);
+    if constexpr (requires { F::kClones; }) {
+      parallel_for(n, host::grain_of(work), [&](int64_t begin, int64_t end) {
+        vector_for(end - begin, [=](int64_t i) { f(begin + i); });
+      });
+    } else {
+      host::parallel_each(n, work, f);
+    }
   }
 };
 

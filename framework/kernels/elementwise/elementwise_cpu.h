@@ -26,22 +26,23 @@ void run_elementwise(const TensorIterator& iter, DType compute, SpanFn span, con
 // Computes y[i] = f(x[i], ...). A functor may have a branch-free member `fast`, which is used for
 // the floats for which `fits` is true. Whether it is used for an element does not depend on the
 // element's neighbors.
-template <class F, class T, class... X>
-TAPER_CLONES void apply_to(T* y, int64_t n, const F f, const X*... x) {
-  if constexpr (std::is_same_v<T, float> && requires { f.fast(*x...); }) {
-    int32_t outside = 0;
+template <class F, class T, class... X> void apply_to(T* y, int64_t n, const F f, const X*... x) {
+  in_clones([=] {
+    if constexpr (std::is_same_v<T, float> && requires { f.fast(*x...); }) {
+      int32_t outside = 0;
 #pragma omp simd reduction(| : outside)
-    for (int64_t i = 0; i < n; ++i) outside |= !f.fits(x[i]...);
-    if (outside) {
-      for (int64_t i = 0; i < n; ++i) y[i] = f.fits(x[i]...) ? f.fast(x[i]...) : f(x[i]...);
-    } else {
+      for (int64_t i = 0; i < n; ++i) outside |= !f.fits(x[i]...);
+      if (outside) {
+        for (int64_t i = 0; i < n; ++i) y[i] = f.fits(x[i]...) ? f.fast(x[i]...) : f(x[i]...);
+      } else {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = f.fast(x[i]...);
+        for (int64_t i = 0; i < n; ++i) y[i] = f.fast(x[i]...);
+      }
+      return;
     }
-    return;
-  }
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
+    for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
+  });
 }
 
 template <class F, class T, size_t... k>

@@ -78,6 +78,7 @@ template <class T, bool kFromEnd> struct CtcWays {
   T* sums;
   int64_t t;
 
+  static constexpr bool kClones = true;
   TAPER_HD void operator()(int64_t i) const {
     constexpr int64_t kBack = kFromEnd ? 1 : -1;
     const int64_t n = i / c.states, s = i % c.states, length = c.input_length(n);
@@ -100,6 +101,7 @@ template <class T, bool kFromEnd> struct CtcWays {
 template <class T> struct CtcLoss {
   CtcView<T> c;
 
+  static constexpr bool kClones = true;
   TAPER_HD void operator()(int64_t n) const {
     const int64_t length = c.input_length(n), last = c.last_state(n);
     if (length == 0) {
@@ -117,6 +119,7 @@ template <class T> struct CtcSums {
   T* sums;
   const T* beta;
 
+  static constexpr bool kClones = true;
   TAPER_HD void operator()(int64_t i) const {
     const int64_t n = i % c.rows, last = c.last_state(n);
     if (i / c.rows >= c.input_length(n)) return;
@@ -135,6 +138,7 @@ template <class T> struct CtcGradient {
   const T* dloss;
   bool zero_infinity;
 
+  static constexpr bool kClones = true;
   TAPER_HD void operator()(int64_t i) const {
     const int64_t n = i / c.classes % c.rows, t = i / c.classes / c.rows;
     const T loss = c.loss[n], lp = c.log_probs[i];

@@ -39,15 +39,10 @@ void backward_row(bool log, T* dx, const T* dy, const T* y, int64_t n, F sum_of)
   }
 }
 
-// The larger number in one instruction. It may lose a NaN, which the sum of exp(x - max) then has.
-struct LargerOf {
-  template <class T> static constexpr T identity() { return MaxOf::identity<T>(); }
-  template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
-};
-
 // The maximum of a row and the sum of exp(x - max). The terms of the sum are written to `exps`.
 template <class T> struct MaxSum { T max, sum; };
 template <class T> MaxSum<T> max_sum(const T* x, T* exps, int64_t n) {
+  // If the maximum loses a NaN, the sum of exp(x - max) has it.
   const T max = combine_run<LargerOf>(x, n);
   exp_row(exps, x, n, max);
   return {max, combine_run<SumOf>(exps, n)};
@@ -125,7 +120,11 @@ template <class T> void softmax_tiles(bool log, const Tensor& y, const Tensor& x
       const T* row = from.read(at, width, in);
       vector_for(width, [=](int64_t j) { sum[j] += math::exp(row[j] - max[j]); });
     });
-    for (int64_t j = 0; j < width; ++j) sum[j] = log ? math::log(sum[j]) : T(1) / sum[j];
+    if (log) {
+      vector_for(width, [=](int64_t j) { sum[j] = math::log(sum[j]); });
+    } else {
+      vector_for(width, [=](int64_t j) { sum[j] = T(1) / sum[j]; });
+    }
     for_rows([&](int64_t at) {
       const T* row = from.read(at, width, in);
       T* result = to.open(at, out);

@@ -304,7 +304,7 @@ template <class T> void logsumexp_as(const Tensor& out, const Tensor& x, ReduceS
   const Writer<T> to(out, dtype_of<T>);
   const auto each = [&](auto f) {
     parallel_for(count, host::grain_of(8), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) f(i);
+      vector_for(end - begin, [=](int64_t i) { f(begin + i); });
       to.write(begin, end - begin, sum + begin);
     });
   };

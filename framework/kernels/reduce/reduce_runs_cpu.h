@@ -26,28 +26,58 @@ struct ProdOf {
   template <class T> static constexpr T identity() { return T(1); }
   template <class T> T operator()(T a, T b) const { return times(a, b); }
 };
-struct MaxOf {
+// The larger or smaller number in one instruction. It may lose a NaN.
+struct LargerOf {
   template <class T> static constexpr T identity() {
     return std::is_integral_v<T> ? std::numeric_limits<T>::min()
                                  : -std::numeric_limits<T>::infinity();
   }
-  // Returns NaN if an operand is NaN.
-  template <class T> T operator()(T a, T b) const { return ((a > b) | is_nan(a)) ? a : b; }
+  template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
 };
-struct MinOf {
+struct SmallerOf {
   template <class T> static constexpr T identity() {
     return std::is_integral_v<T> ? std::numeric_limits<T>::max()
                                  : std::numeric_limits<T>::infinity();
   }
+  template <class T> T operator()(T a, T b) const { return a < b ? a : b; }
+};
+// The larger or smaller number, or NaN if an operand is NaN. WithoutNan gives the same result if
+// none is.
+struct MaxOf : LargerOf {
+  using WithoutNan = LargerOf;
+  template <class T> T operator()(T a, T b) const { return ((a > b) | is_nan(a)) ? a : b; }
+};
+struct MinOf : SmallerOf {
+  using WithoutNan = SmallerOf;
   template <class T> T operator()(T a, T b) const { return ((a < b) | is_nan(a)) ? a : b; }
 };
 
 // Combines adjacent lanes in a tree, in the same order for all vector widths.
-template <class F, class T, size_t kLanes> T joined(T (&lanes)[kLanes], F f) {
-  for (size_t half = kLanes / 2; half > 0; half /= 2) {
-    for (size_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
-  }
+// A recursion over the constant `half`, so that every level is a few vector instructions.
+template <class F, class T, size_t kLanes, size_t half = kLanes / 2>
+T joined(T (&lanes)[kLanes], F f) {
+  for (size_t l = 0; l < half; ++l) lanes[l] = f(lanes[l], lanes[l + half]);
+  if constexpr (half > 1) return joined<F, T, kLanes, half / 2>(lanes, f);
   return lanes[0];
+}
+
+// Combines the first `whole` elements of a run, a multiple of 64, with a function that may lose NaN.
+// Writes whether there may be a NaN: a NaN makes the sum of its lane NaN, as do two infinities.
+template <class F, class T> T combine_without_nan(const T* x, int64_t whole, bool* may_have_nan) {
+  constexpr int kLanes = 64;
+  T lanes[kLanes], sums[kLanes];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = sums[l] = x[l];
+  for (int64_t i = kLanes; i < whole; i += kLanes) {
+#pragma omp simd
+    for (int l = 0; l < kLanes; ++l) {
+      lanes[l] = F()(lanes[l], x[i + l]);
+      sums[l] += x[i + l];
+    }
+  }
+  int32_t found = 0;
+  for (int l = 0; l < kLanes; ++l) found |= is_nan(sums[l]);
+  *may_have_nan = found;
+  return joined(lanes, F());
 }
 
 // Combines a run in a fixed order: 64 lanes in parallel, then the lanes, then the remaining
@@ -58,7 +88,15 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
   T lanes[kLanes];
   const int64_t whole = n - n % kLanes;
   T total = F::template identity<T>();
-  if (whole > 0) {
+  bool is_done = false;
+  if constexpr (std::is_floating_point_v<T> && requires { typename F::WithoutNan; }) {
+    if (whole > 0) {
+      bool may_have_nan;
+      total = combine_without_nan<typename F::WithoutNan>(x, whole, &may_have_nan);
+      is_done = !may_have_nan;
+    }
+  }
+  if (whole > 0 && !is_done) {
     for (int l = 0; l < kLanes; ++l) lanes[l] = x[l];
     for (int64_t i = kLanes; i < whole; i += kLanes) {
 #pragma omp simd

@@ -88,28 +88,40 @@ template <class T> void sort_by_bytes(int64_t* order, const T* x, int64_t n, boo
   std::ranges::transform(from, order, &Entry::at);
 }
 
-// Combines the elements of each line along n from one end to the other. Adjacent lines are
-// processed together.
-template <class T, class Join>
-void run_along(T* y, const T* x, const T* added, ReduceSizes s, Running how, T none, Join join) {
-  const int64_t step = how.backwards ? -s.inner : s.inner;
-  const auto run = [&](int64_t first, auto width) {
+// The operands of run_lines().
+template <class T> struct Lines {
+  T* y;
+  const T *x, *added;
+  ReduceSizes sizes;
+  Running how;
+  T none;
+};
+// Combines the elements of `width` adjacent lines along n from one end to the other. The first line
+// starts at position `first`.
+template <class T, class Join, class Width>
+void run_lines(const Lines<T>& l, Join join, int64_t first, Width width) {
+  in_clones([=, &l] {
+    const int64_t step = l.how.backwards ? -l.sizes.inner : l.sizes.inner;
     T before[kTileColumns];
-    std::fill_n(before, width, none);
-    for (int64_t t = 0, at = first; t < s.n; ++t, at += step) {
-      const int64_t factor = added && how.backwards && t > 0 ? at - step : at;
-      const T* const terms = added ? added + at : x + at;
+    std::fill_n(before, width, l.none);
+    for (int64_t t = 0, at = first; t < l.sizes.n; ++t, at += step) {
+      const int64_t factor = l.added && l.how.backwards && t > 0 ? at - step : at;
+      const T* const terms = l.added ? l.added + at : l.x + at;
       for (int64_t j = 0; j < width; ++j) {
-        const T sum = join(before[j], x[factor + j], terms[j]);
-        y[at + j] = how.exclusive ? before[j] : sum;
+        const T sum = join(before[j], l.x[factor + j], terms[j]);
+        l.y[at + j] = l.how.exclusive ? before[j] : sum;
         before[j] = sum;
       }
     }
-  };
+  });
+}
+// Does this for all lines.
+template <class T, class Join> void run_along(const Lines<T>& l, Join join) {
+  const ReduceSizes s = l.sizes;
   each_column_task(s, 1, s.n, [&](ColumnTask task) {
-    const int64_t row = task.outer * s.n + (how.backwards ? s.n - 1 : 0);
-    if (s.inner == 1) return run(row, std::integral_constant<int64_t, 1>());
-    run(row * s.inner + task.column, task.width);
+    const int64_t row = task.outer * s.n + (l.how.backwards ? s.n - 1 : 0);
+    if (s.inner == 1) return run_lines(l, join, row, std::integral_constant<int64_t, 1>());
+    run_lines(l, join, row * s.inner + task.column, task.width);
   });
 }
 
@@ -156,8 +168,9 @@ void cumulate(ReductionOp op, const Tensor& y, const Tensor& x, const Tensor& ad
               ReduceSizes sizes, Running how) {
   visit_computed(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto run = [&](T none, auto join) {
-      run_along(pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how, none,
-                join);
+      const Lines<T> lines{pointer<T>(y), pointer<const T>(x), pointer<const T>(added), sizes, how,
+                           none};
+      run_along(lines, join);
     };
     if (added.defined())
       return run(T(0), [](T a, T f, T b) { return a == 0 ? b : plus(b, times(f, a)); });
