@@ -144,9 +144,9 @@ template <class T> TAPER_HD T normal_pdf(T x) {
 TAPER_HD float normal_pdf(float x) { return 0.398942280f * math::exp_of_negative(-0.5f * x * x); }
 // The probability of a value beyond |x| is exp(-x^2 / 2) times a quotient of polynomials in |x|,
 // which is fitted to 2e-9. This form keeps the precision in the far tail. The exponential, which
-// may be subnormal, is 2^32 times as large, and the numerator 2^-32 times.
+// may be subnormal, is 2^32 times as large, and the numerator 2^-32 times. At 14.5 the result is 0.
 TAPER_HD float normal_cdf(float x) {
-  const float far = math::abs(x), a = far > 14.0f ? 14.0f : far;
+  const float far = math::abs(x), a = far > 14.5f ? 14.5f : far;
   constexpr float kDown = 2.32830644e-10f;
   constexpr float kP[] = {0.5f * kDown, 4.234867053e-01f * kDown, 1.723954364e-01f * kDown,
                           3.701279428e-02f * kDown, 3.587068766e-03f * kDown};
