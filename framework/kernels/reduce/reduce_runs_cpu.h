@@ -61,8 +61,9 @@ T joined(T (&lanes)[kLanes], F f) {
   return lanes[0];
 }
 
-// Combines the first `whole` elements of a run, a multiple of 64, with a function that may lose NaN.
-// Writes whether there may be a NaN: a NaN makes the sum of its lane NaN, as do two infinities.
+// Combines the first `whole` elements of a run, a multiple of 64, with a function that may lose
+// NaN. Writes whether there may be a NaN: a NaN makes the sum of its lane NaN, as do two
+// infinities.
 template <class F, class T> T combine_without_nan(const T* x, int64_t whole, bool* may_have_nan) {
   constexpr int kLanes = 64;
   T lanes[kLanes], sums[kLanes];
