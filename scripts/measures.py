@@ -29,8 +29,8 @@ COMPILE_COST_GOAL = 1.5
 
 # The largest counts that --check accepts. The goal is 0: lower a limit when its count falls.
 LIMITS = {
-    "functions over 40 lines": 37,
-    "functions nested deeper than 3": 9,
+    "functions over 40 lines": 36,
+    "functions nested deeper than 3": 8,
     "files over 500 lines": 0,
     "folders over 25 sources": 0,
     "folders in include cycles": 0,
