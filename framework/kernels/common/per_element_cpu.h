@@ -24,8 +24,8 @@ struct Backend {
   static Check check(const char* op, const Tensor&) { return {op}; }
 
   // Calls f(i) for every i in [0, n), in any order. Each call takes about `work` element
-  // operations. A functor that uses math::fused()
-  // has kClones, and no call reads what another one writes.
+  // operations. A functor that uses math::fused() has kClones; its calls must not read what other
+  // calls write.
   template <class F>
   static void run(const char*, const Tensor&, int64_t n, int64_t work, const F& f) {
     if constexpr (requires { F::kClones; }) {
