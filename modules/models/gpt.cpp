@@ -30,14 +30,13 @@ Tensor dropped_onto(Dropout& dropout, const Tensor& x, const Tensor& residual) {
   return dropout_add(x, dropout.p, dropout.is_training(), residual);
 }
 
-// Returns whether a module below this one has hooks.
-bool has_hooks_below(const Module& module) {
+}  // namespace
+
+bool detail::has_hooks_below(const Module& module) {
   return std::ranges::any_of(module.children(), [](const auto& child) {
     return child.second->has_hooks() || has_hooks_below(*child.second);
   });
 }
-
-}  // namespace
 
 CausalSelfAttention::CausalSelfAttention(const GPTOptions& o)
     : n_head(checked(o.n_head, o.n_head > 0 && o.n_embd % o.n_head == 0,
@@ -97,7 +96,7 @@ GPTBlock::GPTBlock(const GPTOptions& o)
       mlp(*this, "mlp", o) {}
 
 Tensor GPTBlock::forward(const Tensor& x) {
-  if (!recompute || has_hooks_below(*this)) return compute(x);
+  if (!recompute || detail::has_hooks_below(*this)) return compute(x);
   return checkpoint([this](const std::vector<Tensor>& inputs) { return compute(inputs[0]); }, {x});
 }
 

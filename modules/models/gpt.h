@@ -11,6 +11,11 @@
 
 namespace taper::v0 {
 
+namespace detail {
+// Returns whether a module below this one has hooks.
+bool has_hooks_below(const Module& module);
+}  // namespace detail
+
 // Options of GPT. The defaults are those of GPT-2 124M, with the vocabulary rounded up to a
 // multiple of 64.
 struct GPTOptions {

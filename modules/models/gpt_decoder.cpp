@@ -12,12 +12,6 @@
 namespace taper::v0 {
 namespace {
 
-bool has_hooks_anywhere(const Module& module) {
-  return module.has_hooks() || std::ranges::any_of(module.children(), [](const auto& child) {
-           return has_hooks_anywhere(*child.second);
-         });
-}
-
 // Returns whether a module is exactly of class M, whose forward pass is known.
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
 
@@ -30,8 +24,8 @@ bool is_known(const Module& module) {
 }  // namespace
 
 std::string GPTDecoder::reason_against(const GPT& model) {
-  if (model.is_training()) return "the model is in training mode";
-  if (has_hooks_anywhere(model)) return "a module has hooks";
+  if (model.is_training()) return "the model is in training mode; call eval() first";
+  if (model.has_hooks() || detail::has_hooks_below(model)) return "a module has hooks";
   const bool all_known = is_exactly<GPT>(model) && is_exactly<GPTTransformer>(*model.transformer) &&
                          std::ranges::all_of(model.transformer->h->children(),
                                              [](const auto& c) { return is_known(*c.second); });
@@ -67,7 +61,8 @@ Tensor GPTDecoder::operator()(const Tensor& tokens) {
   const int64_t B = tokens.size(0), T = tokens.size(1), most = model_.options.block_size;
   require<ValueError>(T > 0, "GPTDecoder: expected at least one token");
   require<ValueError>(size_ + T <= most, "GPTDecoder: ", size_ + T,
-                      " tokens are more than the model's block_size, ", most);
+                      " tokens are more than the model's block_size, ", most,
+                      "; clear() begins other texts");
   require<ValueError>(size_ == 0 || B == batch_, "GPTDecoder: expected ", batch_,
                       " texts as before, got ", B);
   const NoGradGuard no_grad;

@@ -126,7 +126,8 @@ TEST(GPTDecoder, RefusesModelsWhosePassItDoesNotKnow) {
   const GPTOptions options{
       .vocab_size = 8, .block_size = 4, .n_layer = 2, .n_head = 1, .n_embd = 4};
   GPT training(options);
-  EXPECT_EQ(GPTDecoder::reason_against(training), "the model is in training mode");
+  EXPECT_EQ(GPTDecoder::reason_against(training),
+            "the model is in training mode; call eval() first");
   EXPECT_TRUE(refuses<ValueError>([&] { GPTDecoder decoder(training); },
                                   "GPTDecoder: the model is in training mode"));
   GPT hooked(options);

@@ -55,7 +55,7 @@ Tensor count_numbers(const Tensor& x, int64_t dim) {
   return sum(logical_not(isnan(x.detach())), {dim}, true);
 }
 
-// Returns the indices of the medians along dim. Keeps dim.
+// Returns the indices of the medians along dim by sorting. Keeps dim.
 Tensor place_of_median(const Tensor& x, int64_t dim) {
   const int64_t n = size_along(x, dim);
   const Tensor numbers = count_numbers(x, dim);

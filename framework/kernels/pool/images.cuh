@@ -14,10 +14,11 @@ namespace taper::v0::kernels::cuda {
 
 inline constexpr int kLanes = 4;
 
-// V results of one thread. kSpread means that they are in V images, whose channels count as images.
-template <int V, bool kSpread> struct Lanes {
+// V results of one thread: adjacent channels or, if `in_images`, one pixel of each of V images.
+// Each channel of row-major memory counts as an image.
+template <int V, bool in_images> struct Lanes {
   static constexpr int kCount = V;
-  static constexpr bool kInImages = kSpread;
+  static constexpr bool kInImages = in_images;
 };
 
 // A pixel of a result, or of V results.
