@@ -15,7 +15,7 @@ struct BenchOptions {
   // generate ops attention tiny_gpt tiny_resnet collectives tiny_collectives cpu_mlp cpu_cnn
   // cpu_gpt first_step. If empty, all that this machine can run within seconds.
   std::vector<std::string> names;
-  std::string only;  // of single operators, those whose name contains this
+  std::string only;  // of operators and variants of a step of ranks, those whose name contains this
   bool json = false;
   std::string mode;  // "eager" or "graph" for training steps; both if empty
   // A safetensors file with a model's parameters and a batch "x" (and "y"). Before anything is

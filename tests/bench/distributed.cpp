@@ -217,6 +217,9 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
     if (!flats.empty()) variants.push_back({"reduce", [&] { (void)reduce(batch); }});
   }
   for (Variant& v : variants) v.warm_up = options_.settle;
+  std::erase_if(variants, [this](const Variant& v) {
+    return v.name.find(options_.only) == std::string::npos;
+  });
   measure(fmt::format("{{\"ready\":\"{}\",\"ranks\":{},\"items\":{},\"peak_bytes\":{:.0f},"
                       "\"losses\":[{}],\"buckets\":[{}],\"no_graph\":\"{}\"}}",
                       name, size(), items, peak, list_of(losses), list_of(buckets),

@@ -6,7 +6,7 @@ alternately on the GPUs of this machine.
         [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
         [--python python3] [--json FILE] [NAME ...]
 
-Names: start gpt2 resnet gptchar collectives; by default all.
+Names: start gpt2 resnet gptchar collectives, by default all; gpt2_b64 (batches of 64).
 --tiny: runs tiny models through MPI on a machine without GPUs. This tests everything, but the times mean
 nothing. --ranks: by default 1, 2, 4 and 8, up to the number of GPUs (with --tiny 1 and 2). --reduce,
 --bucket-mb: dtype and size of the buckets of Taper's gradients. --shards: also times gradients that are
@@ -47,7 +47,7 @@ import time
 from sides import READY, Sides, problems
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODES = {"gpt2": ["compile"], "resnet": ["eager", "graph"], "gptchar": ["compile-ro", "graph"],
+MODES = {"gpt2": ["compile"], "gpt2_b64": ["compile"], "resnet": ["eager", "graph"], "gptchar": ["compile-ro", "graph"],
          "tiny_gpt": ["eager"], "tiny_resnet": ["eager"]}
 ALL_MODES = ["eager", "eager-copies", "compile", "compile-copies", "compile-ro", "graph"]
 START = 60  # seconds to wait for a first step
@@ -292,6 +292,8 @@ def parsed():
     args = parser.parse_args()
     models = ["tiny_gpt", "tiny_resnet"] if args.tiny else ["gpt2", "resnet", "gptchar"]
     args.names = args.names or ["start", *models, "collectives"]
+    if not args.tiny:
+        models.insert(0, "gpt2_b64")
     if unknown := set(args.names) - {"start", *models, "collectives"}:
         sys.exit(f"unknown names: {', '.join(sorted(unknown))}; known: start, {', '.join(models)}, collectives")
     gpus = len(output_of("nvidia-smi", "-L").splitlines())

@@ -12,7 +12,9 @@ int main(int argc, char** argv) try {
   app.add_option(
       "names", options.names,
       "workloads; all that the machine can run when none is named; a wrong one lists them");
-  app.add_option("--only", options.only, "of single operators, those whose name contains this");
+  app.add_option("--only", options.only,
+                 "of single operators, and of the parts of a step of several ranks, those "
+                 "whose name contains this");
   app.add_flag("--json", options.json, "a JSON object a line");
   app.add_option("--mode", options.mode, "of training steps: eager or graph; both without it");
   app.add_option("--inputs", options.inputs,
