@@ -52,11 +52,16 @@ Tensor newton_schulz(Tensor x, DType dtype, const MuonOptions& o) {
 // Matrices of one shape, whose rows and columns are in the order of memory. A transposed parameter
 // needs no copy, because the transpose of an orthogonalized matrix is the orthogonalized transpose.
 struct Bucket {
+  // On a GPU, the last bits of a batched product depend on the number of matrices. There a stack
+  // always has this many, so that the bits do not depend on which other parameters are on the
+  // device (Module::place).
+  static constexpr size_t kOnGpu = 4;
+
   int64_t rows, cols;
   DType dtype;   // of the gradients
   double ratio;  // factor of the learning rate
   std::vector<size_t> members;
-  Tensor stack;  // [members, rows, cols]
+  Tensor stack;  // [members, rows, cols]; on a GPU [kOnGpu, rows, cols], the rest zeros
 
   Tensor matrix(size_t i) const {
     return view_as(stack, {rows, cols}, {cols, 1},
@@ -74,8 +79,10 @@ std::vector<Bucket> buckets_of(const std::vector<Update>& updates, AdjustLr adju
                {},        {}};
     if (adjust == AdjustLr::kMatchRmsAdamw) own.ratio = 0.2 * std::sqrt(std::max(A, B));
     if (!p.is_contiguous()) std::swap(own.rows, own.cols);
+    const bool on_gpu = p.device().is_cuda();
     auto it = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& x) {
-      return x.rows == own.rows && x.cols == own.cols && x.dtype == own.dtype &&
+      const bool is_full = on_gpu && x.members.size() == Bucket::kOnGpu;
+      return !is_full && x.rows == own.rows && x.cols == own.cols && x.dtype == own.dtype &&
              x.ratio == own.ratio;
     });
     if (it == buckets.end()) it = buckets.insert(it, own);
@@ -107,8 +114,9 @@ void MuonOptions::update(const std::vector<Update>& updates,
   std::vector<Update> momenta, moves = updates;
   for (Bucket& b : buckets) {
     const Tensor& like = updates[b.members[0]].states[0];
-    b.stack =
-        Tensor::make({int64_t(b.members.size()), b.rows, b.cols}, like.dtype(), like.device());
+    const size_t used = b.members.size(), all = like.device().is_cuda() ? Bucket::kOnGpu : used;
+    b.stack = Tensor::make({int64_t(all), b.rows, b.cols}, like.dtype(), like.device());
+    if (used < all) kernels::fill(b.stack.narrow(0, int64_t(used), int64_t(all - used)), 0.0);
     for (size_t i = 0; i < b.members.size(); ++i) {
       const Update& u = updates[b.members[i]];
       momenta.push_back({b.matrix(i), u.grad, u.states, {}});

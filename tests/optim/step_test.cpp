@@ -132,6 +132,34 @@ TEST(OptimizerStep, MuonTrainsMasters) {
   }
 }
 
+// A placement of the model divides the parameters among devices, and must not change their bits.
+TEST(OptimizerStep, MuonUpdatesAMatrixWhateverElseIsOnTheDevice) {
+  for (const Device device : all_devices()) {
+    for (const auto& [rows, cols] : {std::pair(8, 24), std::pair(96, 768), std::pair(768, 96)}) {
+      const auto matrices = [&](int first, int count) {
+        std::vector<Tensor> params;
+        for (int i = first; i < first + count; ++i) {
+          params.push_back(wave({rows, cols}, i, kFloat32, device).requires_grad_());
+          params.back().set_grad(wave({rows, cols}, 20 + i, kFloat32, device));
+        }
+        return params;
+      };
+      const std::vector<Tensor> together = matrices(0, 7);
+      optim::Muon(together).step();
+      std::vector<Tensor> apart;
+      for (const auto& [first, count] : {std::pair(0, 1), std::pair(1, 4), std::pair(5, 2)}) {
+        const std::vector<Tensor> part = matrices(first, count);
+        optim::Muon(part).step();
+        apart.insert(apart.end(), part.begin(), part.end());
+      }
+      for (size_t i = 0; i < apart.size(); ++i) {
+        EXPECT_TRUE(same_bits(apart[i].detach(), together[i].detach()))
+            << to_string(device) << " " << i;
+      }
+    }
+  }
+}
+
 // The step also writes the low-precision copy of a float parameter, whatever the copy contained.
 TEST(OptimizerStep, WritesTheLowPrecisionCopyOfAParameter) {
   for (const Device device : all_devices()) {
