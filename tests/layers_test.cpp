@@ -307,6 +307,27 @@ TEST(Layers, NoTestHidesWhatAllTestsShare) {
   }
 }
 
+// A kernel may start before the one before it has ended (framework/kernels/common/kernel_launch.h).
+TEST(Layers, EveryKernelWaitsForTheOneBefore) {
+  const std::regex comment("\\s*//.*"), opens(".*\\{\\s*");
+  int kernels = 0;
+  for (const Source& source : sources()) {
+    if (!ends_with(source.path, ".cu") && !ends_with(source.path, ".cuh")) continue;
+    for (size_t i = 0; i < source.lines.size(); ++i) {
+      if (std::regex_match(source.lines[i], comment)) continue;
+      EXPECT_FALSE(source.lines[i].find("<<<") != std::string::npos)
+          << source.path << ":" << i + 1 << " launches a kernel without Launch::run()";
+      if (source.lines[i].find("__global__") == std::string::npos) continue;
+      ++kernels;
+      size_t body = i;
+      while (body + 1 < source.lines.size() && !std::regex_match(source.lines[body], opens)) ++body;
+      EXPECT_EQ(source.lines.at(body + 1), "  begin_kernel();")
+          << source.path << ":" << body + 2 << " must be the kernel's first statement";
+    }
+  }
+  EXPECT_GT(kernels, 30);
+}
+
 TEST(Layers, NoFileIsLongerThanCanBeRead) {
   for (const Source& source : sources()) {
     EXPECT_LE(source.lines.size(), size_t(kMostLines)) << source.path;

@@ -43,6 +43,23 @@ std::string advice_for(cudaError_t status) {
   return "";
 }
 
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+// A positive number for each device, 0 until it has been asked for.
+using Known = std::array<std::atomic<int>, kMaxDevices>;
+template <class F> int known_of(Known& known, int device, const F& find) {
+  std::atomic<int>& one = known[size_t(device)];
+  int value = one.load(std::memory_order_relaxed);
+  if (value > 0) return value;
+  value = find();
+  one.store(value, std::memory_order_relaxed);
+  return value;
+}
+
 struct BadIndexSlot {
   BadIndex* on_device;
   BadIndexReport* report;
@@ -99,12 +116,17 @@ bool is_capturing(cudaStream_t stream) {
 }
 
 int multi_processor_count(int device) {
-  static std::array<std::atomic<int>, kMaxDevices> known{};
-  int count = known[size_t(device)].load(std::memory_order_relaxed);
-  if (count > 0) return count;
-  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  known[size_t(device)].store(count, std::memory_order_relaxed);
-  return count;
+  static Known known{};
+  return known_of(known, device,
+                  [device] { return attribute(cudaDevAttrMultiProcessorCount, device); });
+}
+
+int compute_capability(int device) {
+  static Known known{};
+  return known_of(known, device, [device] {
+    return 100 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
+           10 * attribute(cudaDevAttrComputeCapabilityMinor, device);
+  });
 }
 
 BadIndex* bad_index_slot(int device) { return slot_of(device).on_device; }

@@ -40,6 +40,8 @@ class RelaxedCaptureGuard {
 };
 
 int multi_processor_count(int device);
+// Returns 900 for compute capability 9.0, as __CUDA_ARCH__ does.
+int compute_capability(int device);
 
 // The report of a kernel about an index out of range or a value that violates a rule. The first
 // report wins, and the next synchronizing call throws it. The report is stored in host memory that

@@ -283,9 +283,8 @@ bool takes(const Problem& p, const Tensor& v, const AttentionArgs& args, int dev
   if (p.forward) return true;
   // Determinism is documented up to Hopper. Before 9.15.1, captured graphs read beyond the keys if
   // these do not fill their tiles.
-  int major = 0;
-  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major < 10 && (p.S % 128 == 0 || cudnn().GetVersion() >= 91501);
+  return taper::cuda::compute_capability(device) < 1000 &&
+         (p.S % 128 == 0 || cudnn().GetVersion() >= 91501);
 }
 
 // Binds memory to the IDs of all tensors and runs the graph. `tensors` contains all but logsumexp,

@@ -88,8 +88,8 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
   if (!takes(q, k, v, args, {&q, &k, &v, &out.y})) return false;
   const taper::cuda::Launch on(q);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
-    forward_kernel<T, kD, kDrops><<<blocks_of(q), flash::kThreads, 0, on.stream>>>(
-        problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
+    on.run(forward_kernel<T, kD, kDrops>, {blocks_of(q), flash::kThreads},
+           problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
   });
   on.check("scaled_dot_product_attention");
   return true;
@@ -105,10 +105,9 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
     Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
     in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
     in.delta = delta.as<float>();
-    query_kernel<T, kD, kDrops>
-        <<<blocks_of(q), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dq));
-    key_kernel<T, kD, kDrops>
-        <<<blocks_of(k), flash::kThreads, 0, on.stream>>>(in, matrix<T>(out.dk), matrix<T>(out.dv));
+    on.run(query_kernel<T, kD, kDrops>, {blocks_of(q), flash::kThreads}, in, matrix<T>(out.dq));
+    on.run(key_kernel<T, kD, kDrops>, {blocks_of(k), flash::kThreads}, in, matrix<T>(out.dk),
+           matrix<T>(out.dv));
   });
   on.check("scaled_dot_product_attention_backward");
   return true;

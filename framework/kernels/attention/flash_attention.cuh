@@ -12,6 +12,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/kernels/attention/flash_parts.cuh"
+#include "framework/kernels/common/kernel_launch.h"
 
 namespace taper::v0::kernels::cuda::flash {
 
@@ -155,6 +156,7 @@ struct Place {
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
     forward_kernel(Problem<T> in, Matrix<T> y) {
+  begin_kernel();
   constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
   __shared__ Tile<T, kD, kStep> keys[2], values[2];
   const PhiloxKey key = resolved(in.key);
@@ -233,6 +235,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
     query_kernel(Problem<T> in, Matrix<T> dq) {
+  begin_kernel();
   constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
   __shared__ Tile<T, kD, kStep> keys[2], values[2];
   const PhiloxKey key = resolved(in.key);
@@ -298,6 +301,7 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kQueryBlocks)
 template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, Tuned<kD>::kKeyBlocks)
     key_kernel(Problem<T> in, Matrix<T> dk, Matrix<T> dv) {
+  begin_kernel();
   constexpr int kStep = Tuned<kD>::kStep, kTiles = kStep / 8;
   __shared__ Tile<T, kD, kStep> queries[2], dys[2];
   __shared__ float lses[2][kStep], deltas[2][kStep];

@@ -18,6 +18,27 @@ bool launches_block() {
 
 }  // namespace
 
+void Launch::enqueue(const void* kernel, const Blocks& blocks, void** args, bool overlaps) const {
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks.grid;
+  config.blockDim = blocks.block;
+  config.dynamicSmemBytes = blocks.shared;
+  config.stream = stream;
+  config.attrs = attributes;
+  if (overlaps) {
+    cudaLaunchAttribute& early = attributes[config.numAttrs++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (blocks.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {blocks.cluster, 1, 1};
+  }
+  (void)cudaLaunchKernelExC(&config, kernel, args);
+}
+
 void Launch::check(const char* op) const {
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess)

@@ -1,8 +1,15 @@
-// What a kernel launch needs on the host: the device, the stream, error checks and scratch memory.
-// Only CUDA sources include this header.
+// Launches of kernels: the device, the stream, error checks and scratch memory. Only CUDA sources
+// include this header.
+//
+// On GPUs of compute capability 9.0 and later, a kernel may start while the kernel before it in the
+// stream is still running ("programmatic dependent launch", section 4.5 of NVIDIA's CUDA
+// Programming Guide), which hides the time of a launch. Every kernel therefore begins with
+// begin_kernel(), which waits for the kernel before it, and is launched by Launch::run().
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -12,9 +19,46 @@
 
 namespace taper::v0::cuda {
 
+// The numbers of blocks and threads of a launch, its bytes of dynamic shared memory, and how many
+// blocks along x form a cluster.
+struct Blocks {
+  dim3 grid, block;
+  size_t shared = 0;
+  unsigned cluster = 1;
+};
+
+// The first statement of a kernel, in all its threads. It lets the next kernel start, and waits
+// until the kernel before has ended and its results are visible. The next kernel waits in the same
+// way, so it does nothing before this one has ended.
+#ifdef __CUDACC__
+__device__ inline void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+#endif
+}
+#endif
+
+// The compute capabilities for which the kernels were compiled, times 100.
+#ifdef __CUDA_ARCH_LIST__
+inline constexpr int kCapabilities[] = {__CUDA_ARCH_LIST__};
+#else
+inline constexpr int kCapabilities[] = {0};
+#endif
+// Returns whether begin_kernel() waits in the code that runs on the device: the newest that it can
+// run.
+inline bool kernels_wait(int device) {
+  const int own = compute_capability(device);
+  int newest = 0;
+  for (const int built : kCapabilities) {
+    if (built <= own && built > newest) newest = built;
+  }
+  return newest >= 900;
+}
+
 // Everything that a launch on a tensor's device needs:
 //   Launch on(x);
-//   kernel<<<grid, block, 0, on.stream>>>(...);
+//   on.run(kernel, {grid, block}, ...);
 //   on.check("softmax");
 struct Launch {
   explicit Launch(const Tensor& x) : Launch(x.device().index()) {}
@@ -24,6 +68,18 @@ struct Launch {
   int device;
   DeviceGuard scope;
   cudaStream_t stream;
+
+  // Launches a kernel that begins with begin_kernel(). An error is left to check().
+  template <class... Params>
+  void run(void (*kernel)(Params...), const Blocks& blocks,
+           const std::type_identity_t<Params>&... args) const {
+    void* pointers[] = {
+        const_cast<void*>(static_cast<const volatile void*>(std::addressof(args)))...};
+    enqueue(reinterpret_cast<const void*>(kernel), blocks, pointers, kernels_wait(device));
+  }
+  // The same, for a kernel whose type is not known and pointers to its arguments. overlaps:
+  // kernels_wait().
+  void enqueue(const void* kernel, const Blocks& blocks, void** args, bool overlaps) const;
 
   // Throws if the launch was refused. Waits for the kernel if CUDA_LAUNCH_BLOCKING=1.
   void check(const char* op) const;
@@ -41,3 +97,9 @@ class Scratch {
 };
 
 }  // namespace taper::v0::cuda
+
+namespace taper::v0::kernels::cuda {
+#ifdef __CUDACC__
+using taper::cuda::begin_kernel;
+#endif
+}  // namespace taper::v0::kernels::cuda

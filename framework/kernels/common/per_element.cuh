@@ -12,6 +12,7 @@
 namespace taper::v0::kernels::cuda {
 
 template <class F> __global__ void __launch_bounds__(256) each_kernel(int64_t n, F f) {
+  begin_kernel();
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }
@@ -49,7 +50,7 @@ struct Backend {
     if (n <= 0) return;
     const taper::cuda::Launch on(device);
     const unsigned blocks = unsigned(std::min<int64_t>((n + 255) / 256, 1 << 20));
-    each_kernel<<<blocks, 256, 0, on.stream>>>(n, f);
+    on.run(each_kernel<F>, {blocks, 256}, n, f);
     on.check(op);
   }
 };

@@ -54,7 +54,7 @@ template <class Tile, class Sizes>
 void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Launch& on) {
   TAPER_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
-  kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
+  on.run(kernel, {blocks, Tile::kThreads, Tile::kShared}, g);
 }
 
 template <int kTileN> void gather(const Gathered& g, bool is_3d, const Launch& on) {
@@ -88,7 +88,7 @@ bool few_channels(const Gathered& g, bool is_3d, const Launch& on) {
   if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
   const int64_t threads = ceil_div(g.pixels, kFewPixels) * (g.n / 4);
   const auto kernel = is_3d ? few_kernel<true> : few_kernel<false>;
-  kernel<<<unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, f.shared(), on.stream>>>(f);
+  on.run(kernel, {unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, size_t(f.shared())}, f);
   return true;
 }
 
@@ -124,15 +124,15 @@ bool weight_gradient(const ConvSizes& s, const ConvTensors& t, const Launch& on)
       return g.columns <= 9 ? few_weight_kernel<9, is_3d()> : few_weight_kernel<kMaxTaps, is_3d()>;
     };
     const auto kernel = s.is_3d() ? of_taps(std::true_type()) : of_taps(std::false_type());
-    kernel<<<blocks, 256, 0, on.stream>>>(g);
+    on.run(kernel, {blocks, 256}, g);
   } else if (narrow) {
     sum_weight<2, 3, 7>(g, splits, s.is_3d(), on);
   } else {
     sum_weight<3, 4, 5>(g, splits, s.is_3d(), on);
   }
   if (splits == 1) return true;
-  sum_parts_kernel<<<unsigned(ceil_div(n, 32)), 256, 0, on.stream>>>(pointer<float>(t.weight),
-                                                                     g.parts, int(n), splits);
+  on.run(sum_parts_kernel, {unsigned(ceil_div(n, 32)), 256}, pointer<float>(t.weight), g.parts,
+         int(n), splits);
   return true;
 }
 

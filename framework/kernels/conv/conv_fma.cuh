@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "framework/base/namespace.h"
+#include "framework/kernels/common/kernel_launch.h"
 
 namespace taper::v0::kernels::cuda {
 
@@ -127,6 +128,7 @@ template <int kTileN> struct GatherTile {
 
 template <int kTileN, bool k3d>
 __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel(const Gathered g) {
+  begin_kernel();
   using Tile = GatherTile<kTileN>;
   using Place = GatherPlace<k3d>;
   constexpr int kStages = Tile::kStages;
@@ -239,6 +241,7 @@ template <int kWarps, int kStages> struct WeightTile {
 
 template <int kWarps, int kStages, int kResident, bool k3d>
 __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const WeightSums sums) {
+  begin_kernel();
   using Place = GatherPlace<k3d>;
   const Gathered& g = sums.from;
   using Tile = WeightTile<kWarps, kStages>;
@@ -339,6 +342,7 @@ struct FewChannels {
 constexpr int kFewPixels = 4;
 
 template <bool k3d> __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
+  begin_kernel();
   const Gathered& g = f.g;
   extern __shared__ float4 shared[];
   float* const weight = reinterpret_cast<float*>(shared);  // [taps, n]
@@ -392,6 +396,7 @@ constexpr int kMaxTaps = 32;
 // over the pixels of its warp. For that, lane k loads the input of tap k.
 template <int kTaps, bool k3d>
 __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
+  begin_kernel();
   constexpr int kWarps = 8, kTogether = 4;
   const Gathered& g = s.from;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = blockIdx.y * 32 + lane;
@@ -431,6 +436,7 @@ __global__ void __launch_bounds__(256) few_weight_kernel(const WeightSums s) {
 // --- sums of parts: out[i] = sum over s of parts[s, i]; a block has 8 lanes for s ---
 __global__ void __launch_bounds__(256)
     sum_parts_kernel(float* out, const float* parts, int n, int splits) {
+  begin_kernel();
   __shared__ float lanes[8][32];
   const int i = blockIdx.x * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
   float sum = 0;

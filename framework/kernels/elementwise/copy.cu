@@ -3,6 +3,7 @@
 
 #include "framework/cuda/cuda.h"
 #include "framework/kernels/common/arithmetic.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/math.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/elementwise.cuh"
@@ -36,6 +37,7 @@ template <class U> struct TileArgs {
 template <class U>
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const __grid_constant__ TileArgs<U> args) {
+  begin_kernel();
   constexpr int kSide = kTile<U>;
   constexpr int kRows = kThreads / kSide;  // rows that a block moves at once
   __shared__ U tile[kSide][kSide + kTilePad<U>];
@@ -96,7 +98,7 @@ template <class U> void transpose(const TensorIterator& piece, const Launch& on)
   rest.sizes[a] = rest.sizes[b] = 1;
   args.rest = make_offsets<2, 1>(rest);
   const int64_t blocks = tiles_a * tiles_b * args.rest.groups;
-  transpose_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(args);
+  on.run(transpose_kernel<U>, {unsigned(blocks), kThreads}, args);
   on.check("copy");
 }
 
@@ -113,6 +115,7 @@ template <class U> struct BitsArgs {
 template <class U>
 __global__ void __launch_bounds__(kThreads)
     copy_bits_kernel(const __grid_constant__ BitsArgs<U> args) {
+  begin_kernel();
   const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
   if (group >= args.offsets.groups) return;
   const Place<2> place = args.offsets.at(group);
@@ -141,6 +144,7 @@ __global__ void __launch_bounds__(kThreads)
 // Writes one element everywhere. `out` is dense and aligned to 16 bytes.
 template <class U>
 __global__ void __launch_bounds__(kThreads) spread_kernel(U* out, const U* in, int64_t n) {
+  begin_kernel();
   constexpr int kVec = 16 / sizeof(U);
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kVec;
   Vec<U, kVec> v;
@@ -152,8 +156,8 @@ __global__ void __launch_bounds__(kThreads) spread_kernel(U* out, const U* in, i
 }
 template <class U> void spread(const TensorIterator& iter, const Launch& on) {
   const int64_t blocks = ceil_div(ceil_div(iter.numel, 16 / sizeof(U)), kThreads);
-  spread_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(
-      static_cast<U*>(iter.out.data), static_cast<const U*>(iter.in[0].data), iter.numel);
+  on.run(spread_kernel<U>, {unsigned(blocks), kThreads}, static_cast<U*>(iter.out.data),
+         static_cast<const U*>(iter.in[0].data), iter.numel);
   on.check("copy");
 }
 
@@ -168,7 +172,7 @@ void copy_bits(const char* op, const TensorIterator& piece, U value, const Launc
   args.out_vector = has_vectors(args.offsets, 0, piece.out);
   args.in_vector = has_vectors(args.offsets, 1, piece.in[0]);
   const int64_t blocks = ceil_div(args.offsets.groups, kThreads);
-  copy_bits_kernel<U><<<unsigned(blocks), kThreads, 0, on.stream>>>(args);
+  on.run(copy_bits_kernel<U>, {unsigned(blocks), kThreads}, args);
   on.check(op);
 }
 

@@ -34,7 +34,7 @@ inline void launch(const char* op, Kernel kernel, const void* f, void* args, int
                    const taper::cuda::Launch& on) {
   assert(blocks <= kMaxPiece);
   void* arguments[] = {const_cast<void*>(f), args};
-  (void)cudaLaunchKernel(kernel, dim3(unsigned(blocks)), dim3(kThreads), arguments, 0, on.stream);
+  on.enqueue(kernel, {unsigned(blocks), kThreads}, arguments, taper::cuda::kernels_wait(on.device));
   on.check(op);  // throws if the launch failed
 }
 
@@ -68,6 +68,7 @@ template <class T, int N> struct DenseTile {
 
 template <class F, class T, int N>
 __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> args) {
+  begin_kernel();
   using C = Compute<T>;
   using Tile = DenseTile<T, N>;
   constexpr std::make_integer_sequence<int, N> kInputs{};
@@ -200,6 +201,7 @@ __device__ void store(const MixedOperand& y, int64_t at, int count, const MixedG
 template <class F, class T, int N>
 __global__ void __launch_bounds__(kThreads)
     mixed_kernel(F f, const __grid_constant__ MixedArgs<N> args) {
+  begin_kernel();
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kMixedGroup;
   if (at >= args.numel) return;
   const int count = int(min(int64_t(kMixedGroup), args.numel - at));
@@ -345,6 +347,7 @@ __device__ inline void store(const Strided<C>& x, int64_t offset, int count, con
 template <class F, class C, int N>
 __global__ void __launch_bounds__(kThreads)
     strided_kernel(F f, const __grid_constant__ StridedArgs<C, N> args) {
+  begin_kernel();
   const uint32_t group = blockIdx.x * kThreads + threadIdx.x;
   if (group >= args.offsets.groups) return;
   const Place<N + 1> place = args.offsets.at(group);

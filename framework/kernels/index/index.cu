@@ -128,6 +128,7 @@ constexpr int64_t kSharedBytes = 48 * 1024;
 template <class T>
 __global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
                            int piece, int rows, int64_t width) {
+  begin_kernel();
   constexpr int kLoads = 8;
   extern __shared__ float sums[];  // [pieces, rows, kWarp]
   const int lane = int(threadIdx.x), size = rows * kWarp;
@@ -179,8 +180,8 @@ void add_to_few(const Launch& on, const Tensor& y, const T* src, const int64_t* 
   const int64_t blocks = ceil_div(count, piece * height);
   const Scratch parts(size_t(blocks * rows * width) * sizeof(float), on.device);
   const dim3 grid{unsigned(blocks), unsigned(ceil_div(width, kWarp))};
-  sum_pieces<<<grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4), on.stream>>>(
-      parts.as<float>(), src, keys, count, int(piece), int(rows), width);
+  on.run(sum_pieces<T>, {grid, dim3(kWarp, unsigned(height)), size_t(height * rows * kWarp * 4)},
+         parts.as<float>(), src, keys, count, int(piece), int(rows), width);
   on.check("fold_rows");
   Backend::run("fold_rows", y, rows * width, blocks,
                AddParts<T>{pointer<T>(y), parts.as<float>(), blocks, rows * width});
@@ -219,6 +220,7 @@ __device__ Vec<Compute<T>, kVec> folded_rows(Fold fold, const T* src, const int6
 template <class T, int kVec, class Fold>
 __global__ void __launch_bounds__(kColumns* kMaxParts)
     fold_runs(T* y, const T* src, Runs runs, int64_t width, Fold fold) {
+  begin_kernel();
   using C = Compute<T>;
   __shared__ C parts[kMaxParts][kColumns * kVec];
   const int64_t first = blockIdx.x;
@@ -258,9 +260,9 @@ void launch_fold_runs(const Launch& on, T* y, const T* src, const Runs& runs, in
   const auto launch = [&]<int kVec>(Int<kVec>) {
     const int64_t tiles = std::min<int64_t>(ceil_div(width, kColumns * kVec), 65535);
     const int parts = runs.count / runs.rows >= kLongRun ? kMaxParts : 8;
-    fold_runs<T, kVec>
-        <<<dim3(unsigned(runs.count), unsigned(tiles)), dim3(kColumns, parts), 0, on.stream>>>(
-            y, src, runs, width, fold);
+    on.run(fold_runs<T, kVec, Fold>,
+           {dim3(unsigned(runs.count), unsigned(tiles)), dim3(kColumns, parts)}, y, src, runs,
+           width, fold);
   };
   constexpr size_t kAlign = alignof(Vec<T, 4>);
   if (width % 4 == 0 && is_aligned(y, kAlign) && is_aligned(src, kAlign)) {

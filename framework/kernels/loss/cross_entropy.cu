@@ -95,6 +95,7 @@ template <int kLanes> inline constexpr int kForwardThreads = kLanes <= kWarp ? 1
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kForwardThreads<kLanes>)
     forward_kernel(const Problem<T> problem, const Outputs<Compute<T>> to) {
+  begin_kernel();
   using C = Compute<T>;
   const int64_t n = problem.targets.classes;
   constexpr bool kShares = kLanes < kWarp;  // a warp has several rows, which it reduces together
@@ -119,6 +120,7 @@ __global__ void __launch_bounds__(kForwardThreads<kLanes>)
 
 template <class C>
 __global__ void __launch_bounds__(1024) reduce_kernel(const Outputs<C> to, int64_t rows) {
+  begin_kernel();
   to.template reduce<1024>(rows);
 }
 
@@ -151,6 +153,7 @@ constexpr int kParts = 4;
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kLanes)
     gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
+  begin_kernel();
   using C = Compute<T>;
   constexpr int kVec = 16 / sizeof(T);
   extern __shared__ uint4 memory[];
@@ -234,6 +237,7 @@ template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     backward_kernel(T* dlogits, const Scales<Compute<T>> scales, const T* logits,
                     const Targets targets, int64_t rows, bool made) {
+  begin_kernel();
   using C = Compute<T>;
   constexpr int kLoads = 4;
   const int64_t n = targets.classes;
@@ -293,8 +297,8 @@ bool run_with_gradient(const Problem<T>& problem, const Outputs<Compute<T>>& to,
         attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, on.device) / (bytes + 2048);
     const int64_t blocks =
         std::clamp<int64_t>(fit, 1, 2048 / kLanes) * taper::cuda::multi_processor_count(on.device);
-    kernel<<<unsigned(std::min(blocks, problem.rows)), kLanes, size_t(bytes), on.stream>>>(
-        problem, to, dlogits);
+    on.run(kernel, {unsigned(std::min(blocks, problem.rows)), kLanes, size_t(bytes)}, problem, to,
+           dlogits);
   };
   bytes > 64 * 1024 ? launch(Int<1024>()) : launch(Int<256>());
   return true;
@@ -341,11 +345,11 @@ bool cross_entropy(const CrossEntropy& out, const Tensor& logits, const Tensor& 
             if (alone)
               block.y = unsigned(std::clamp<int64_t>(ceil_div(rows, 4) * 4, 4, 1024 / kLanes));
             const unsigned grid = alone ? 1 : row_grid<kLanes>(rows);
-            forward_kernel<T, kVec, kLanes><<<grid, block, 0, on.stream>>>(problem, to);
+            on.run(forward_kernel<T, kVec, kLanes>, {grid, block}, problem, to);
           },
           problem.logits);
     }
-    if (reduces && !alone) reduce_kernel<C><<<1, 1024, 0, on.stream>>>(to, rows);
+    if (reduces && !alone) on.run(reduce_kernel<C>, {1, 1024}, to, rows);
   });
   on.check("cross_entropy");
   return made;
@@ -374,8 +378,8 @@ void cross_entropy_backward(const Tensor& dlogits, const Tensor& dloss, const Cr
           if (made) {
             grid = std::min(grid, 4u * unsigned(taper::cuda::multi_processor_count(on.device)));
           }
-          backward_kernel<T, kVec, kLanes><<<grid, row_block<kLanes>(), 0, on.stream>>>(
-              dx, scales, x, targets_of(logits, target, options), rows, made);
+          on.run(backward_kernel<T, kVec, kLanes>, {grid, row_block<kLanes>()}, dx, scales, x,
+                 targets_of(logits, target, options), rows, made);
         },
         x, dx);
   });

@@ -54,6 +54,7 @@ template <class T, int kVec, int kLanes> struct HeldRow {
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     held_forward(bool log, T* y, const T* x, int64_t rows, int n) {
+  begin_kernel();
   using C = Compute<T>;
   using Row = HeldRow<T, kVec, kLanes>;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
@@ -84,6 +85,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     long_forward(bool log, T* y, const T* x, int64_t rows, int64_t n) {
+  begin_kernel();
   using C = Compute<T>;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
     const auto total = max_sum_of_row<T, kVec, kLanes>(x + r * n, n);
@@ -113,6 +115,7 @@ template <class C> __device__ C gradient(bool log, C dy, C y, C sum) {
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     held_backward(bool log, T* dx, const T* dy, const T* y, int64_t rows, int n) {
+  begin_kernel();
   using C = Compute<T>;
   using Row = HeldRow<T, kVec, kLanes>;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
@@ -132,6 +135,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>)
 template <class T, int kVec, int kLanes>
 __global__ void __launch_bounds__(kRowThreads<kLanes>)
     long_backward(bool log, T* dx, const T* dy, const T* y, int64_t rows, int64_t n) {
+  begin_kernel();
   using C = Compute<T>;
   for (int64_t r = first_row(); r < rows; r += row_step()) {
     C sum = 0;
@@ -185,6 +189,7 @@ template <class Rule, class T, int V>
 __global__ void __launch_bounds__(kTileThreads, 2)
     columns_kernel(Rule rule, T* out, const T* a, const T* b, ReduceSizes sizes,
                    ColumnBlock block) {
+  begin_kernel();
   using C = Compute<T>;
   constexpr int kInputs = Rule::kInputs;
   constexpr int kLoads = V > 4 || kInputs > 1 ? 2 : 4;  // rows that a thread loads at once
@@ -259,8 +264,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class T, class F, class... P>
 void along_rows(const Launch& on, ReduceSizes s, F kernel, bool log, P*... pointers) {
   const auto launch = [&]<int kLanes>(auto vec, Int<kLanes> lanes, auto held) {
-    kernel(vec, lanes, held)<<<row_grid<kLanes>(s.outer), row_block<kLanes>(), 0, on.stream>>>(
-        log, pointers..., s.outer, s.n);
+    on.run(kernel(vec, lanes, held), {row_grid<kLanes>(s.outer), row_block<kLanes>()}, log,
+           pointers..., s.outer, s.n);
   };
   with_row_vectors<T>(
       s.n,
@@ -276,8 +281,8 @@ void along_rows(const Launch& on, ReduceSizes s, F kernel, bool log, P*... point
 template <class T, class Rule>
 void along_columns(const Launch& on, Rule rule, T* out, const T* a, const T* b, ReduceSizes s) {
   const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
-    columns_kernel<Rule, T, V>
-        <<<grid, block.width * block.height, 0, on.stream>>>(rule, out, a, b, s, block);
+    on.run(columns_kernel<Rule, T, V>, {grid, block.width * block.height}, rule, out, a, b, s,
+           block);
   };
   for_tiles<T>(s, 4, launch, out, a, b);
 }

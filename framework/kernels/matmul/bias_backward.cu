@@ -3,6 +3,7 @@
 // several such blocks along the rows, a second launch combines their sums. The order depends only
 // on sizes and dtype.
 #include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/activation_functors.h"
 #include "framework/kernels/matmul/matmul.h"
 #include "framework/kernels/reduce/reduce.cuh"
@@ -30,6 +31,7 @@ template <class F, class G, class T> struct BiasArgs {
 template <class F, class G, class T>
 __global__ void __launch_bounds__(kThreads, 3)
     bias_backward_kernel(const __grid_constant__ BiasArgs<F, G, T> args, ColumnBlock block) {
+  begin_kernel();
   using C = Compute<T>;
   constexpr int V = kVec<T>, kLoads = 2;
   const int x = int(threadIdx.x) % block.width, y = int(threadIdx.x) / block.width;
@@ -114,8 +116,8 @@ void bias_backward(Activation activation, const BiasGradients& out, const Tensor
                                                        aligned,
                                                        parts.data_ptr(),
                                                        chunks == 1};
-      bias_backward_kernel<<<unsigned(chunks * block.tiles), block.width * block.height, 0,
-                             on.stream>>>(args, block);
+      on.run(bias_backward_kernel<decltype(f), decltype(g), T>,
+             {unsigned(chunks * block.tiles), block.width * block.height}, args, block);
     };
     visit_backward(activation, [&]<class F>(F) {
       using G = typename ForwardOf<F>::type;

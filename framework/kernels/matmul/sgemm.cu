@@ -43,9 +43,7 @@ bool suits(const Gemm& g) {
   // finer splits.
   constexpr int64_t kMostTiles = 264, kMostSteps = 512;
   if (tiles_of(g) > kMostTiles || g.k > kMostSteps * blocks_for(g)) return false;
-  int major = 0;  // clusters require 9.0
-  TAPER_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, g.device));
-  return major >= 9;
+  return taper::cuda::compute_capability(g.device) >= 900;  // clusters require 9.0
 }
 
 // Allows the kernel to use more than 48 KiB of shared memory, once per device.
@@ -65,19 +63,10 @@ void launch(const taper::cuda::Launch& on, SgemmArgs args, int blocks) {
   const auto kernel = sgemm_kernel<Tile, kAlongA, kAlongB>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel),
                       Tile::shared_bytes(1 << 20, kMaxBlocks), allowed, on.device);
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = unsigned(blocks);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(blocks), unsigned(ceil_div(args.n, Tile::kN)),
-                        unsigned(ceil_div(args.m, Tile::kM)));
-  config.blockDim = Tile::kThreads;
-  config.dynamicSmemBytes = size_t(Tile::shared_bytes(args.k_of_warp, blocks));
-  config.stream = on.stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  TAPER_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args));
+  const dim3 grid(unsigned(blocks), unsigned(ceil_div(args.n, Tile::kN)),
+                  unsigned(ceil_div(args.m, Tile::kM)));
+  const size_t shared = size_t(Tile::shared_bytes(args.k_of_warp, blocks));
+  on.run(kernel, {grid, Tile::kThreads, shared, unsigned(blocks)}, args);
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ struct Cut {
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
+  begin_kernel();
   using C = Compute<T>;
   __shared__ C joined[2][kVec][kThreads];
   const NormSizes& s = args.sizes;
@@ -167,7 +168,7 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
         here.tiles = ceil_div(s.channels, here.width * kVec);
       }
       const unsigned grid = unsigned(std::min(here.chunks * here.tiles, kMaxPiece));
-      sums_kernel<T, kVec><<<grid, kThreads, 0, on.stream>>>(args, here, pointer<C>(parts));
+      on.run(sums_kernel<T, kVec>, {grid, kThreads}, args, here, pointer<C>(parts));
     });
   });
   on.check("channel_sums");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/norm/norm.cuh"
 
 namespace taper::v0::kernels::cuda {
@@ -77,6 +78,7 @@ template <int kLanes, class C> __device__ void row_sums(C& a, C& b) {
 
 template <class T, class G, int kVec, int kLanes, int kItems>
 __global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const NormArgs<T, G> args) {
+  begin_kernel();
   using C = Compute<T>;
   using Inputs = Row<T, G, kVec, kLanes, kItems, false>;
   using Vectors = typename Inputs::Vectors;
@@ -132,6 +134,7 @@ template <> inline constexpr int kFusedBlocks<kWarp> = 2;
 template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
+  begin_kernel();
   using C = Compute<T>;
   using Inputs = Row<T, G, kVec, kLanes, kItems, true>;
   using Vectors = typename Inputs::Vectors;
@@ -206,6 +209,7 @@ constexpr int kJoinThreads = 1024;
 template <class C>
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
+  begin_kernel();
   __shared__ C joined[kWarp][kJoinColumns + 1];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t first = int64_t(blockIdx.x) * kJoinColumns, k = blockIdx.y;
@@ -265,11 +269,11 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
         const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
         const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
-        backward_kernel<T, G, kVec, kLanes, kItems, true>
-            <<<unsigned(blocks), row_block<kLanes>(), 0, on.stream>>>(args, parts.as<C>());
+        on.run(backward_kernel<T, G, kVec, kLanes, kItems, true>,
+               {unsigned(blocks), row_block<kLanes>()}, args, parts.as<C>());
         const dim3 grid{unsigned(ceil_div(n, kJoinColumns)), 2};
-        join_kernel<<<grid, kJoinThreads, 0, on.stream>>>(pointer<C>(sums), parts.as<const C>(),
-                                                          blocks, n);
+        on.run(join_kernel<C>, {grid, kJoinThreads}, pointer<C>(sums), parts.as<const C>(), blocks,
+               n);
         done = true;
       };
       if (n <= kWarp * 8) return launch(Int<kWarp>(), Int<8>());
@@ -291,10 +295,9 @@ void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
       const unsigned grid = row_grid<kLanes>(args.sizes.rows());
       const dim3 block = row_block<kLanes>();
       if (!dy.defined()) {
-        forward_kernel<T, G, kVec, kLanes, kItems><<<grid, block, 0, on.stream>>>(args);
+        on.run(forward_kernel<T, G, kVec, kLanes, kItems>, {grid, block}, args);
       } else if constexpr (std::is_same_v<T, G>) {
-        backward_kernel<T, G, kVec, kLanes, kItems, false>
-            <<<grid, block, 0, on.stream>>>(args, nullptr);
+        on.run(backward_kernel<T, G, kVec, kLanes, kItems, false>, {grid, block}, args, nullptr);
       }
     });
   });

@@ -2,6 +2,7 @@
 // reduces the results of the chunks, in double.
 #include "framework/kernels/optim/foreach.h"
 
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/optim/tensor_list.cuh"
 #include "framework/kernels/reduce/row_reduce.cuh"
 
@@ -37,6 +38,7 @@ template <class R> struct ChunkJob {
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     join_kernel(const double* parts, int64_t n, F join, Root root) {
+  begin_kernel();
   double total = 0;
   for (int64_t i = threadIdx.x; i < n; i += kThreads) total = join(total, parts[i]);
   total = row_reduce<kThreads>(total, 0.0, join);
@@ -63,7 +65,7 @@ void join_values(const char* op, int device, const double* values, int64_t n,
   const auto join = [&](const auto& rule) {
     using R = std::decay_t<decltype(rule)>;
     if constexpr (R::kJoin != Join::kNone) {
-      join_kernel<<<1, kThreads, 0, on.stream>>>(values, n, Joiner<R::kJoin>(), root);
+      on.run(join_kernel<Joiner<R::kJoin>>, {1, kThreads}, values, n, Joiner<R::kJoin>(), root);
       on.check(op);
     }
   };

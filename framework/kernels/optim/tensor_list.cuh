@@ -52,6 +52,7 @@ __device__ ListChunk<kRoles> chunk_of_block(const TensorList<kRoles, kMax>& list
 template <int kRoles, int kMax, class F>
 __global__ void __launch_bounds__(kThreads)
     list_kernel(const __grid_constant__ TensorList<kRoles, kMax> list, const F f) {
+  begin_kernel();
   f(chunk_of_block(list));
 }
 
@@ -89,7 +90,7 @@ size_t launch_list(const char* op, const taper::cuda::Launch& on,
   }
   list.first_chunk[list.count] = uint32_t(chunks);
   assert(chunks <= kMaxPiece);
-  if (chunks > 0) list_kernel<<<unsigned(chunks), kThreads, 0, on.stream>>>(list, f);
+  if (chunks > 0) on.run(list_kernel<kRoles, kMax, F>, {unsigned(chunks), kThreads}, list, f);
   on.check(op);
   number += chunks;
   return i;

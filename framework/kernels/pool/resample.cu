@@ -2,6 +2,7 @@
 // table has the weights of all results along each axis (images.cuh says how threads share them).
 // Means of large windows are sums of whole warps instead. Everything else uses pool_kernels.h, with
 // the same order of sums as the tables.
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/pool/images.cuh"
 #include "framework/kernels/pool/pool_kernels.h"
 #include "framework/kernels/reduce/row_reduce.cuh"
@@ -138,6 +139,7 @@ template <class T> struct WindowMeans {
 
 // A warp sums a window: each lane every 32nd element of each slab, in the order of rows.
 template <class T> __global__ void __launch_bounds__(kThreads) mean_windows(WindowMeans<T> of) {
+  begin_kernel();
   using C = Compute<T>;
   constexpr int kInFlight = 4;  // loads of a lane
   const Axis &d = of.axes.d, &h = of.axes.h, &w = of.axes.w;
@@ -181,8 +183,8 @@ bool has_large_windows(const Axes& axes) {
 void mean_large_windows(const Tensor& y, const Tensor& x, const Axes& axes) {
   const Launch on(y);
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
-    mean_windows<<<unsigned(ceil_div(y.numel() * kWarp, kThreads)), kThreads, 0, on.stream>>>(
-        WindowMeans<T>{pointer<T>(y), pointer<const T>(x), axes, y.numel()});
+    on.run(mean_windows<T>, {unsigned(ceil_div(y.numel() * kWarp, kThreads)), kThreads},
+           WindowMeans<T>{pointer<T>(y), pointer<const T>(x), axes, y.numel()});
   });
   on.check("resample");
 }

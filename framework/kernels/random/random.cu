@@ -76,6 +76,7 @@ template <class X, class T, class Y> struct Dropout {
 template <class D>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(const __grid_constant__ D d, PhiloxKey key) {
+  begin_kernel();
   constexpr int kVec = D::kVec;
   key = resolved(key);
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
@@ -159,7 +160,7 @@ void dropout(const Tensor& y, const Tensor& x, double p, PhiloxKey key, uint64_t
                        false};
     d.aligned = is_aligned(d.y, 16) && is_aligned(d.x, 16) && is_aligned(d.residual, 16);
     const int64_t blocks = std::min(ceil_div(numel, d.kVec * kThreads), kMaxPiece);
-    dropout_kernel<<<unsigned(blocks), kThreads, 0, on.stream>>>(d, key);
+    on.run(dropout_kernel<Dropout<X, T, Y>>, {unsigned(blocks), kThreads}, d, key);
   };
   if (x.dtype() == y.dtype()) {
     visit_floating(y.dtype(), [&](auto tag) { run(tag, tag, tag); });

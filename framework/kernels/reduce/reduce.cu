@@ -7,6 +7,7 @@
 #include <cassert>
 
 #include "framework/kernels/common/dispatch.h"
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/reduce/reduce.h"
 
@@ -26,13 +27,13 @@ void launch(const char* name, ReduceArgs<Op, T> args, const Launch& on) {
   if (args.inner == 1 && short_rows) {
     const int lanes = power_of_two_from(ceil_div(args.n, V), kWarp);
     const int64_t jobs = ceil_div(args.outer, kThreads / lanes);
-    reduce_rows_kernel<<<grid(jobs), kThreads, 0, on.stream>>>(args, lanes);
+    on.run(reduce_rows_kernel<Op, T>, {grid(jobs), kThreads}, args, lanes);
   } else if (args.inner == 1) {
-    reduce_long_rows_kernel<<<grid(args.outer * args.chunks), kThreads, 0, on.stream>>>(args);
+    on.run(reduce_long_rows_kernel<Op, T>, {grid(args.outer * args.chunks), kThreads}, args);
   } else {
     const ColumnBlock block = column_block({args.outer, args.n, args.inner}, V);
     const int64_t jobs = args.outer * args.chunks * block.tiles;
-    reduce_columns_kernel<<<grid(jobs), block.width * block.height, 0, on.stream>>>(args, block);
+    on.run(reduce_columns_kernel<Op, T>, {grid(jobs), block.width * block.height}, args, block);
   }
   on.check(name);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
 #include "framework/kernels/reduce/reduce.h"
 #include "framework/kernels/reduce/reduce_functors.cuh"
@@ -183,6 +184,7 @@ __device__ typename Op::Acc reduce_run(const ReduceArgs<Op, T>& args, const T* x
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args, int lanes) {
+  begin_kernel();
   const int rows = kThreads / lanes, lane = int(threadIdx.x) % lanes;
   for (int64_t first = int64_t(blockIdx.x) * rows; first < args.outer;
        first += int64_t(gridDim.x) * rows) {
@@ -198,6 +200,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_long_rows_kernel(const __grid_constant__ ReduceArgs<Op, T> args) {
+  begin_kernel();
   constexpr int kWarps = kThreads / kWarp;
   __shared__ typename Op::Acc of_warp[kWarps];
   const int tid = int(threadIdx.x), lane = tid % kWarp;
@@ -244,6 +247,7 @@ __device__ void join_rows(const Op& op, typename Op::Acc (&acc)[V], ColumnBlock 
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns_kernel(const __grid_constant__ ReduceArgs<Op, T> args, ColumnBlock block) {
+  begin_kernel();
   using Acc = typename Op::Acc;
   constexpr int V = kVec<T>, kLoads = kLoadsOf<Op, V>;
   // Wide vectors already provide enough independent sums.

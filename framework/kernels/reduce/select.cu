@@ -130,6 +130,7 @@ template <class Key> __device__ int rank_among(const Key* keys, const int* place
 template <class T, int kItems>
 __global__ void __launch_bounds__(kThreads)
     select_rows(int64_t* order, T* values, const T* x, int64_t rows, SortRows how) {
+  begin_kernel();
   using Row = BlockRow<T, kItems>;
   using Key = typename Row::Key;
   static_assert(kMaxSelected <= kThreads);
@@ -163,6 +164,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int kItems>
 __global__ void __launch_bounds__(kThreads)
     find_medians(int64_t* place, T* values, const T* x, int64_t rows, int n) {
+  begin_kernel();
   using Row = BlockRow<T, kItems>;
   using Key = typename Row::Key;
   Row elements;
@@ -197,8 +199,8 @@ void select_first(const Tensor& order, const Tensor& values, const Tensor& x, So
   visit_sorted(x.dtype(), [&]<class T>(TypeTag<T>) {
     const bool is_short = how.n <= kThreads * kFewItems;
     const auto kernel = is_short ? select_rows<T, kFewItems> : select_rows<T, kItems>;
-    kernel<<<grid_of(rows), kThreads, 0, on.stream>>>(pointer<int64_t>(order), pointer<T>(values),
-                                                      pointer<const T>(x), rows, how);
+    on.run(kernel, {grid_of(rows), kThreads}, pointer<int64_t>(order), pointer<T>(values),
+           pointer<const T>(x), rows, how);
   });
   on.check("sort");
 }
@@ -209,8 +211,8 @@ void place_of_median(const Tensor& place, const Tensor& values, const Tensor& x)
   visit_sorted(x.dtype(), [&]<class T>(TypeTag<T>) {
     const bool is_short = n <= kThreads * kFewItems;
     const auto kernel = is_short ? find_medians<T, kFewItems> : find_medians<T, kItems>;
-    kernel<<<grid_of(rows), kThreads, 0, on.stream>>>(pointer<int64_t>(place), pointer<T>(values),
-                                                      pointer<const T>(x), rows, int(n));
+    on.run(kernel, {grid_of(rows), kThreads}, pointer<int64_t>(place), pointer<T>(values),
+           pointer<const T>(x), rows, int(n));
   });
   on.check("median");
 }

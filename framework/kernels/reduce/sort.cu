@@ -10,6 +10,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <utility>
 
+#include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/elementwise/copy.h"
 #include "framework/kernels/elementwise/elementwise.cuh"
@@ -28,6 +29,7 @@ using taper::cuda::Scratch;
 template <class T, int kItems>
 __global__ void __launch_bounds__(kThreads)
     sort_rows(int64_t* order, T* values, const T* x, int64_t rows, SortRows how) {
+  begin_kernel();
   using Key = SortKey<T>;
   using Sort = cub::BlockRadixSort<Key, kThreads, kItems, uint16_t>;
   __shared__ typename Sort::TempStorage storage;
@@ -168,6 +170,7 @@ template <class Acc> struct Pieces {
 template <int kStep, class F, class T>
 __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
     scan_rows(Scan<F, T> scan, const Pieces<typename F::Acc> pieces) {
+  begin_kernel();
   scan.step = kStep;
   using Acc = typename F::Acc;
   const auto join = [](Acc a, Acc b) { return Scan<F, T>::join(a, b); };
@@ -202,6 +205,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename F::Acc) > 4 ? 4 : 8)
 // Computes the result before each of at most kThreads * kItems pieces of a row.
 template <class F, class Acc>
 __global__ void __launch_bounds__(kThreads) carry(Acc* totals, int n) {
+  begin_kernel();
   const auto join = [](Acc a, Acc b) { return F().join(a, b); };
   using Blocks = cub::BlockScan<Acc, kThreads>;
   __shared__ typename Blocks::TempStorage storage;
@@ -227,6 +231,7 @@ template <class F, class T> constexpr int kRun = sizeof(typename F::Acc) > sizeo
 template <class F, class T, int V>
 __global__ void __launch_bounds__(kTileThreads, 2)
     scan_columns(const __grid_constant__ Scan<F, T> scan, ColumnBlock block) {
+  begin_kernel();
   using Acc = typename F::Acc;
   constexpr int kRows = kRun<F, T>;
   __shared__ Acc part[2][V][kTileThreads];
@@ -293,14 +298,14 @@ template <class F, class T> void run(const Scan<F, T>& scan, const Launch& on) {
     const Scratch totals(cut ? size_t(s.outer * pieces.count) * sizeof(Acc) : 0, on.device);
     if (cut) {
       pieces.totals = totals.as<Acc>();
-      kernel<<<grid, kThreads, 0, on.stream>>>(scan, pieces);
-      carry<F><<<unsigned(s.outer), kThreads, 0, on.stream>>>(pieces.totals, int(pieces.count));
+      on.run(kernel, {grid, kThreads}, scan, pieces);
+      on.run(carry<F, Acc>, {unsigned(s.outer), kThreads}, pieces.totals, int(pieces.count));
       pieces.carried = std::exchange(pieces.totals, nullptr);
     }
-    kernel<<<grid, kThreads, 0, on.stream>>>(scan, pieces);
+    on.run(kernel, {grid, kThreads}, scan, pieces);
   } else {
     const auto launch = [&]<int V>(Int<V>, ColumnBlock block, unsigned grid) {
-      scan_columns<F, T, V><<<grid, block.width * block.height, 0, on.stream>>>(scan, block);
+      on.run(scan_columns<F, T, V>, {grid, block.width * block.height}, scan, block);
     };
     for_tiles<T>(s, kRun<F, T>, launch, scan.y, scan.x, scan.added);
   }
@@ -331,8 +336,8 @@ void argsort(const Tensor& order, const Tensor& values, const Tensor& x, SortRow
     const Launch on(x);
     visit_sorted(x.dtype(), [&]<class T>(TypeTag<T>) {
       const auto kernel = n <= kThreads * 4 ? sort_rows<T, 4> : sort_rows<T, kSortItems>;
-      kernel<<<unsigned(std::min(rows, kMaxPiece)), kThreads, 0, on.stream>>>(
-          pointer<int64_t>(order), pointer<T>(values), pointer<const T>(x), rows, how);
+      on.run(kernel, {unsigned(std::min(rows, kMaxPiece)), kThreads}, pointer<int64_t>(order),
+             pointer<T>(values), pointer<const T>(x), rows, how);
     });
     return on.check("sort");
   }
