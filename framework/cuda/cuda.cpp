@@ -175,7 +175,11 @@ void set_device(int index) {
   if constexpr (kHasCuda) driver::set_device(index);
 }
 
-std::string get_device_name(int index) { return get_device_properties(index).name; }
+std::string get_device_name(int index) {
+  const int device = driver::checked(index);
+  if constexpr (kHasCuda) return driver::name(device);
+  throw_unavailable();
+}
 
 DeviceProperties get_device_properties(int index) {
   const int device = driver::checked(index);

@@ -97,6 +97,20 @@ void restore_device(int index) noexcept {
   if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
 }
 
+void initialize(int index) noexcept {
+  cublasLtHandle_t handle = nullptr;
+  const bool has_context = cudaSetDevice(index) == cudaSuccess && cudaFree(nullptr) == cudaSuccess;
+  if (!has_context) cudaGetLastError();
+  if (!has_context || !cublaslt_library().problem().empty()) return;
+  if (cublaslt().Create(&handle) == CUBLAS_STATUS_SUCCESS) cublaslt().Destroy(handle);
+}
+
+std::string name(int index) {
+  cudaDeviceProp found;
+  TAPER_CUDA_CHECK(cudaGetDeviceProperties(&found, index));
+  return found.name;
+}
+
 DeviceProperties properties(int index) {
   const DeviceGuard guard(index);
   cudaDeviceProp found;

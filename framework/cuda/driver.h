@@ -37,6 +37,10 @@ int current_device();
 void set_device(int index);
 // Makes a device current and ignores errors, for destructors.
 void restore_device(int index) noexcept;
+// Creates the context of a device and loads cuBLASLt, which the first operations would do
+// otherwise. Takes tenths of a second. Errors are left to the first operation.
+void initialize(int index) noexcept;
+std::string name(int index);  // needs no context
 DeviceProperties properties(int index);
 void synchronize(int device);
 // Returns the version as cuDNN writes it: 91400 is 9.14.0. Returns 0 if Taper was built without

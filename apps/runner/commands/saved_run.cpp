@@ -1,5 +1,6 @@
 // Opens the model of a run from its directory.
 #include <algorithm>
+#include <thread>
 
 #include "apps/runner/base/string_utils.h"
 #include "apps/runner/commands/commands.h"
@@ -163,6 +164,7 @@ SavedRun open_run(const fs::path& given, const std::vector<std::string>& overrid
   run.info = data_info_from_json(read_file(data, "description of data", kMaxJsonBytes), data);
   run.info.thresholds = thresholds_of(dir, run.config, run.info);
   run.device = set_up(run.config);
+  const std::jthread device_start = start_device(run.device);
   const auto [weights, step] = weights_of(request);
   run.step = step;
   const std::vector<NamedTensor> state = tensors_of(weights);

@@ -50,6 +50,13 @@ Device set_up(const RunConfig& config) {
   return choose_device(config.device);
 }
 
+std::jthread start_device(Device device) {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return std::jthread(cuda::driver::initialize, device.index());
+  }
+  return {};
+}
+
 void report_device(const RunConfig& config, Device device) {
   if (config.device != "auto") return;
   log_info(concat_to_string("device: ", to_string(device), " (auto: ",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <thread>
 
 #include "apps/runner/settings/run_config.h"
 #include "autograd/autocast.h"
@@ -20,6 +21,9 @@ namespace taper::v0::runner {
 Device set_up(const RunConfig& config);
 // Sets only the threads and the precision.
 void apply_settings(const RunConfig& config);
+// Starts a GPU on a thread, while the caller reads its data. The first operation would wait for
+// that otherwise. Does nothing on the CPU. The thread is joined when the result is destroyed.
+[[nodiscard]] std::jthread start_device(Device device);
 // Logs in one line which device "auto" has chosen and why.
 void report_device(const RunConfig& config, Device device);
 

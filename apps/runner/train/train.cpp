@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -117,6 +118,7 @@ class TrainingRun {
   const Communicator& ranks_;
   const bool is_first_;
   RunLog log_;
+  std::jthread device_start_;
   fs::path dir_;
   std::optional<RunLock> lock_;
   std::optional<Resumed> from_;  // on the first rank, until the run has begun
@@ -131,7 +133,8 @@ TrainingRun::TrainingRun(RunConfig& config, const fs::path& dir, const TrainOpti
       options_(options),
       ranks_(ranks),
       is_first_(ranks.rank() == 0),
-      log_(config.log, ranks.rank()) {
+      log_(config.log, ranks.rank()),
+      device_start_(start_device(ranks.device())) {
   report_device(config, ranks.device());
   require_equal_ranks(config, ranks);
   dir_ = from_first(ranks, dir.string());
