@@ -57,11 +57,20 @@ void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Laun
   kernel<<<blocks, Tile::kThreads, Tile::kShared, on.stream>>>(g);
 }
 
-template <int kTileN> void gather(const Gathered& g, bool is_3d, const Launch& on) {
-  using Tile = GatherTile<kTileN>;
+template <int kTileN, int kSplits> void gather(const Gathered& g, bool is_3d, const Launch& on) {
+  using Tile = GatherTile<kTileN, kSplits>;
   const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
-  const auto kernel = is_3d ? gather_kernel<kTileN, true> : gather_kernel<kTileN, false>;
+  const auto kernel =
+      is_3d ? gather_kernel<kTileN, kSplits, true> : gather_kernel<kTileN, kSplits, false>;
   launch_tiles<Tile>(kernel, g, blocks, on);
+}
+
+// Returns whether tiles of half as many rows shorten the time of the busiest multiprocessor of a
+// large GPU by more than a tenth, which is about what their second halves cost.
+bool wants_splits(int64_t blocks) {
+  constexpr int64_t kMultiprocessors = kBlocks / 4;
+  const int64_t halves = ceil_div(2 * blocks, kMultiprocessors);
+  return halves * 10 < ceil_div(blocks, kMultiprocessors) * 2 * 9;
 }
 
 // Computes a convolution by gather_kernel. Returns false without computing it if the numbers of
@@ -77,7 +86,13 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   };
   const Tensor weight = backward ? t.weight : transposed();
   g.weight = pointer<float>(weight);
-  g.n > 32 ? gather<64>(g, s.is_3d(), on) : gather<32>(g, s.is_3d(), on);
+  if (g.n <= 32) {
+    gather<32, 1>(g, s.is_3d(), on);
+  } else if (wants_splits(blocks)) {
+    gather<64, 2>(g, s.is_3d(), on);
+  } else {
+    gather<64, 1>(g, s.is_3d(), on);
+  }
   return true;
 }
 
