@@ -153,6 +153,10 @@ Tensor prod(const Tensor& x, IntArg dim, BoolArg keepdim, std::optional<DType> d
   if (autocasts(x)) return in_float32(again, x);
   Tensor y = kernels::reduce(ReductionOp::kProd, x, {dim}, keepdim);
   return differentiable("ProdBackward1", x, y, [dim](auto& dy, auto& z) {
+    // One pass on a GPU. Where products of parts overflow, only its gradients are exact.
+    if (z.is_cuda() && dy.numel() == 1 && !needs_grad({dy, z})) {
+      return kernels::product_gradient(dy, z);
+    }
     return multiplied(product_of_others(z, dim), reshape(dy, kept_shape(z, {dim})));
   });
 }

@@ -157,6 +157,33 @@ TEST(Conv, BatchesOfVolumesAgreeWithDouble) {
   }
 }
 
+// A GPU has tiles of 128 or 64 pixels for more than 32 channels. The sizes decide which.
+TEST(Conv, ManyChannelsAgreeWithDouble) {
+  const struct {
+    Shape x, kernel;
+    Conv2dOptions options;
+  } kCases[] = {{{2, 20, 7, 6}, {40, 20, 3, 3}, {}},
+                {{3, 48, 11, 10}, {64, 48, 3, 3}, {.padding = 1}},
+                {{5, 24, 9, 8}, {68, 24, 2, 3}, {.stride = 2, .padding = 1, .dilation = 2}},
+                {{4, 16, 67, 66}, {64, 16, 3, 3}, {}}};  // 130 tiles of 128 pixels
+  for (const auto& [x, kernel, options] : kCases) {
+    for (const Device device : all_devices()) {
+      SCOPED_TRACE(concat_to_string(x, " and ", kernel, " on ", device));
+      const Results narrow = run(x, kernel, kFloat32, device, options);
+      const Results wide = run(x, kernel, kFloat64, device, options);
+      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
+      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
+      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
+      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+    }
+  }
+  for (const Device device : all_devices()) {
+    const Shape x = {2, 20, 4, 6, 5}, kernel = {40, 20, 2, 3, 3};
+    const Results narrow = run(x, kernel, kFloat32, device, Conv3dOptions{});
+    EXPECT_TRUE(close(narrow.y, run(x, kernel, kFloat64, device, Conv3dOptions{}).y, 1e-5));
+  }
+}
+
 // The planes of a few large volumes are computed by several tasks, of which the gradients of
 // neighbors overlap.
 TEST(Conv, PlanesOfLargeVolumesAgreeWithDouble) {

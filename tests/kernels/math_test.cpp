@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/kernels/common/math_gamma.h"
 #include "framework/kernels/elementwise/binary_functors.h"
 #include "framework/kernels/elementwise/unary.h"
 #include "framework/kernels/elementwise/unary_functors.h"
@@ -72,6 +73,8 @@ const MathCase kPartCases[] = {
     {"cos", kernels::Cos::fast, std::cos, -kMostAngle, kMostAngle, 1.5},
     {"tan", kernels::Tan::fast, std::tan, -kMostAngle, kMostAngle, 2.5},
     {"lgamma", kernels::LogGamma::fast, std::lgamma, kLeast, kMax, 1.0},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, std::lgamma, kLeast, kMax,
+     6.0},
     {"digamma", kernels::Digamma::fast, math::digamma<double>, kLeast, kMax, 1.0},
 };
 
@@ -203,6 +206,19 @@ const Edge kEdges[] = {
     {"sin", kernels::Sin::fast, kTiny, kTiny},
     {"cos", kernels::Cos::fast, -0.0f, 1},
     {"tan", kernels::Tan::fast, -0.0f, -0.0f},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, 1, 0},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, 2, 0},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, -0.0f, kInf},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, -3, kInf},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, kInf, kInf},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, -kInf, kInf},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, kNan, kNan},
+    {"lgamma of a GPU", math::gamma::log_gamma<math::gamma::ForFloat>, kTiny, 103.278931f},
+    {"lgamma for half types", math::gamma::log_gamma<math::gamma::ForHalf>, 1, 0},
+    {"lgamma for half types", math::gamma::log_gamma<math::gamma::ForHalf>, 2, 0},
+    {"lgamma for half types", math::gamma::log_gamma<math::gamma::ForHalf>, kInf, kInf},
+    {"lgamma for half types", math::gamma::log_gamma<math::gamma::ForHalf>, -kInf, kInf},
+    {"lgamma for half types", math::gamma::log_gamma<math::gamma::ForHalf>, kNan, kNan},
     {"sinh", math::sinh, -kInf, -kInf},
     {"sinh", math::sinh, -0.0f, -0.0f},
     {"cosh", math::cosh, -kInf, kInf},
@@ -219,6 +235,24 @@ TEST(Math, EdgesAreExact) {
     EXPECT_EQ(std::signbit(y), std::signbit(e.y)) << e.name << "(" << e.x << ")";
   }
   for (const MathCase& c : kCases) EXPECT_TRUE(std::isnan(c.function(kNan))) << c.name;
+}
+
+// The formulas for a GPU, whose instruction for reciprocals rounds differently.
+TEST(Math, LgammaOfAGpuFollowsTheExactOne) {
+  double of_half = 0, below_zero = 0;
+  sweep(kLeast, 3e38f, [&](float x) {
+    const double exact = std::lgamma(double(x));
+    const float y = math::gamma::log_gamma<math::gamma::ForHalf>(x);
+    if (std::abs(exact) < kMax) of_half = std::max(of_half, std::abs(y - exact) / std::abs(exact));
+  });
+  sweep(-1e7f, -kTiny, [&](float x) {
+    const double exact = std::lgamma(double(x));
+    const float y = math::gamma::log_gamma<math::gamma::ForFloat>(x);
+    if (std::isinf(exact) && y == kInf) return;
+    below_zero = std::max(below_zero, std::abs(y - exact) / (1 + std::abs(exact)));
+  });
+  EXPECT_LE(of_half, 4e-5);
+  EXPECT_LE(below_zero, 1e-6);
 }
 
 // Functions that are computed by polynomials.

@@ -10,6 +10,7 @@
 #include "framework/base/half.h"
 #include "framework/base/host_device.h"
 #include "framework/kernels/common/math_float.h"
+#include "framework/kernels/common/math_gamma.h"
 #include "framework/kernels/common/math_periodic.h"
 #include "framework/kernels/common/math_wide.h"
 
@@ -89,8 +90,10 @@ TAPER_HD double log_of_normal(double x) {
 #ifdef __CUDA_ARCH__
 
 using std::acos, std::asin, std::atan, std::atan2, std::cosh, std::erf, std::erfc, std::exp,
-    std::exp2, std::expm1, std::lgamma, std::log, std::log10, std::log1p, std::log2, std::sinh,
-    std::tanh;
+    std::exp2, std::expm1, std::log, std::log10, std::log1p, std::log2, std::sinh, std::tanh;
+
+TAPER_HD float lgamma(float x) { return gamma::log_gamma<gamma::ForFloat>(x); }
+TAPER_HD double lgamma(double x) { return std::lgamma(x); }
 
 #else
 

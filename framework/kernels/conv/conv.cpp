@@ -56,11 +56,12 @@ ConvSizes as_2d_if_equal(ConvSizes s) {
   return s;
 }
 
-// Converts a logical [N, C, ...] to a dense [N, ..., C].
-Tensor to_channels_last(const Tensor& x) {
-  return dense(view_as(x, with_channels_last(x.shape()), with_channels_last(x.strides()),
-                       x.storage_offset()));
+// Returns a view of a logical [N, C, ...] as [N, ..., C], and a dense tensor with its elements.
+Tensor channels_last_view(const Tensor& x) {
+  return view_as(x, with_channels_last(x.shape()), with_channels_last(x.strides()),
+                 x.storage_offset());
 }
+Tensor to_channels_last(const Tensor& x) { return dense(channels_last_view(x)); }
 
 Tensor make_channels_last(const Shape& shape, const Tensor& like) {
   return Tensor::make(with_channels_last(shape), like.dtype(), like.device());
@@ -137,6 +138,11 @@ void compute_by_products(ConvPass pass, const ConvSizes& s, const ConvTensors& t
   apply_relu(t);
 }
 
+ConvTensors with_dense_weight(ConvTensors t) {
+  t.weight = dense(t.weight);
+  return t;
+}
+
 bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   bool done = false;
   dispatch(
@@ -147,7 +153,7 @@ bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t)
       },
       [&] {
         done = cuda::conv_fma(pass, s, t);
-        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, t);
+        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, with_dense_weight(t));
       },
       pass == ConvPass::kY ? "convolution" : "convolution_backward");
   return done;
@@ -161,7 +167,7 @@ void compute_in_its_type(ConvPass pass, const ConvSizes& s, const ConvTensors& t
     return apply_relu(t);
   }
   if (compute_by_library(pass, s, t)) return;
-  if (!is_half(t.x.dtype())) return compute_by_products(pass, s, t);
+  if (!is_half(t.x.dtype())) return compute_by_products(pass, s, with_dense_weight(t));
   const auto widened = [&](const Tensor& x) {
     return &x == &out ? Tensor::make(x.shape(), kFloat32, x.device()) : packed(x, kFloat32);
   };
@@ -282,9 +288,10 @@ Tensor conv(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
   check_windows(s, x);
   Shape shape = {s.n, s.o, s.d.out, s.h.out, s.w.out};
   while (shape.size() > x.dim()) shape.erase(2);
-  const Tensor y = make_channels_last(shape, x);
+  const Tensor y = make_channels_last(shape, x), filter = channels_last_view(weight);
+  const bool is_cuda = x.is_cuda();
   compute(ConvPass::kY, s,
-          {to_channels_last(x), to_channels_last(weight), y,
+          {to_channels_last(x), is_cuda ? filter : dense(filter), y,
            bias.defined() ? dense(bias) : Tensor(), relu});
   return from_channels_last(y, shape);
 }

@@ -29,6 +29,7 @@ constexpr int64_t kMaxParts = int64_t(1) << 25;
 // Minimum number of pixels in each of these partial sums.
 constexpr int64_t kLeastPixels = 64;
 constexpr int64_t kMaxFewShared = 48 << 10;
+constexpr int64_t kFewWeights = 128 << 10;
 
 // Describes the computation of y from x, or of dx from dy if `backward`. In that case x and y
 // exchange roles, and the steps are negative.
@@ -57,11 +58,20 @@ void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Laun
   on.run(kernel, {blocks, Tile::kThreads, Tile::kShared}, g);
 }
 
-template <int kTileN> void gather(const Gathered& g, bool is_3d, const Launch& on) {
-  using Tile = GatherTile<kTileN>;
+template <int kTileN, int kSplits> void gather(const Gathered& g, bool is_3d, const Launch& on) {
+  using Tile = GatherTile<kTileN, kSplits>;
   const dim3 blocks{unsigned(ceil_div(g.pixels, Tile::kRows)), unsigned(ceil_div(g.n, kTileN))};
-  const auto kernel = is_3d ? gather_kernel<kTileN, true> : gather_kernel<kTileN, false>;
+  const auto kernel =
+      is_3d ? gather_kernel<kTileN, kSplits, true> : gather_kernel<kTileN, kSplits, false>;
   launch_tiles<Tile>(kernel, g, blocks, on);
+}
+
+// Returns whether tiles of half as many rows shorten the time of the busiest multiprocessor of a
+// large GPU by more than a tenth, which is about what their second halves cost.
+bool wants_splits(int64_t blocks) {
+  constexpr int64_t kMultiprocessors = kBlocks / 4;
+  const int64_t halves = ceil_div(2 * blocks, kMultiprocessors);
+  return halves * 10 < ceil_div(blocks, kMultiprocessors) * 2 * 9;
 }
 
 // Computes a convolution by gather_kernel. Returns false without computing it if the numbers of
@@ -73,19 +83,33 @@ bool gather(Gathered g, const ConvSizes& s, const ConvTensors& t, bool backward,
   g.weight_kernel = int(backward ? s.c : s.c * s.o);
   g.weight_channel = int(backward ? s.depth() : s.o);
   const auto transposed = [&] {  // [kh, kw, c, o]
-    return dense(view_as(t.weight, {s.depth(), s.o}, {1, s.depth()}, t.weight.storage_offset()));
+    const auto moved = [](Shape sizes) {
+      std::rotate(sizes.begin(), sizes.begin() + 1, sizes.end());
+      return sizes;
+    };
+    // Two copies of a large weight take less time than one that reads with large strides only.
+    const Tensor from = t.weight.numel() > kFewWeights ? dense(t.weight) : t.weight;
+    return dense(view_as(from, moved(from.shape()), moved(from.strides()), from.storage_offset()));
   };
   const Tensor weight = backward ? t.weight : transposed();
   g.weight = pointer<float>(weight);
-  g.n > 32 ? gather<64>(g, s.is_3d(), on) : gather<32>(g, s.is_3d(), on);
+  if (g.n <= 32) {
+    gather<32, 1>(g, s.is_3d(), on);
+  } else if (wants_splits(blocks)) {
+    gather<64, 2>(g, s.is_3d(), on);
+  } else {
+    gather<64, 1>(g, s.is_3d(), on);
+  }
   return true;
 }
 
 // Computes a convolution by few_kernel. Returns false without computing it if the weight is too
 // large, or if n is not a multiple of four.
-bool few_channels(const Gathered& g, bool is_3d, const Launch& on) {
-  const FewChannels f{g, g.d.kernel * g.h.kernel * g.w.kernel * g.channels};
+bool few_channels(const Gathered& g, const ConvTensors& t, bool is_3d, const Launch& on) {
+  FewChannels f{g, g.d.kernel * g.h.kernel * g.w.kernel * g.channels};
   if (g.n % 4 != 0 || f.shared() > kMaxFewShared) return false;
+  const Tensor weight = dense(t.weight);
+  f.g.weight = pointer<float>(weight);
   const int64_t threads = ceil_div(g.pixels, kFewPixels) * (g.n / 4);
   const auto kernel = is_3d ? few_kernel<true> : few_kernel<false>;
   on.run(kernel, {unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, size_t(f.shared())}, f);
@@ -143,7 +167,8 @@ bool fits(const ConvSizes& s, const ConvTensors& t) {
   }
   for (const Tensor* x : {&t.x, &t.weight, &t.y, &t.bias}) {
     if (!x->defined()) continue;
-    if (x->numel() > 1 << 30 || !is_aligned(x->data_ptr(), 16)) return false;
+    const bool is_copied = !x->is_contiguous();  // a weight
+    if (x->numel() > 1 << 30 || !(is_copied || is_aligned(x->data_ptr(), 16))) return false;
   }
   // Offsets of kernel positions beyond the first and last plane are computed, too.
   const int64_t planes = std::max(s.d.padding, s.d.kernel * s.d.dilation);
@@ -177,10 +202,10 @@ bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   const bool dx = pass == ConvPass::kDx;
   if (dx && std::max({s.d.stride, s.h.stride, s.w.stride}) > 1) return false;
   const Gathered g = gathered(s, t, dx);
-  const bool done =
-      pass == ConvPass::kDWeight
-          ? weight_gradient(s, t, on)
-          : gather(g, s, t, dx, on) || (!dx && g.channels < 16 && few_channels(g, s.is_3d(), on));
+  const bool done = pass == ConvPass::kDWeight
+                        ? weight_gradient(s, t, on)
+                        : gather(g, s, t, dx, on) ||
+                              (!dx && g.channels < 16 && few_channels(g, t, s.is_3d(), on));
   on.check("conv");
   return done;
 }

@@ -69,6 +69,7 @@ enum class ConvPass : uint8_t { kY, kDx, kDWeight };
 // The dense tensors of a convolution: x [N, D, H, W, C], weight [O, kd, kh, kw, C / groups], y [N,
 // out d, out h, out w, O]. Spatial dimensions of size 1 may be missing or merged. When y is
 // computed, bias [O] is added if it is defined, and then negative elements are set to 0 if relu.
+// On a GPU, the weight from which y is computed may have any strides; conv_fma() accepts them.
 struct ConvTensors {
   Tensor x, weight, y, bias = {};
   bool relu = false;

@@ -114,22 +114,42 @@ template <int kBits> __device__ inline int down_of(int lane) {
 
 constexpr int kDepth = 16;  // terms of a sum in shared memory at a time
 
-template <int kTileN> struct GatherTile {
+// With kSplits = 2, the first half of the warps sums the first half of the terms of each chunk, and
+// the second half of the warps the others. The tile then has half as many rows.
+template <int kTileN, int kSplits> struct GatherTile {
   static constexpr int kWarps = 4, kThreads = 32 * kWarps, kStages = 3;
   static constexpr int kBits = kTileN == 64 ? 3 : 2;
   static constexpr int kAcross = 1 << kBits, kDown = 32 / kAcross;  // threads of a warp
-  static constexpr int kRows = kWarps * kDown * 8;
+  static constexpr int kRows = kWarps / kSplits * kDown * 8;
   static constexpr int kSizeA = kRows * kDepth, kSizeB = kDepth * kTileN;
   static constexpr int kShared = 4 * (kStages * (kSizeA + kSizeB) + 4 * kRows);
-  static_assert(kTileN == 8 * kAcross);
+  static_assert(kTileN == 8 * kAcross && kSplits <= 2);
+  static_assert(kSplits == 1 || kRows * kTileN <= kStages * (kSizeA + kSizeB));
   // Returns the position of quad q of a row's 4 quads. They are rotated to avoid bank conflicts.
   __device__ static int at(int row, int q) { return row * kDepth + (q ^ row / 2 % 4) * 4; }
 };
 
-template <int kTileN, bool k3d>
-__global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel(const Gathered g) {
+// Adds the sums of the second half of a block's threads to those of the first half. Returns whether
+// this thread has a result. `parts` may be the memory of the tiles.
+__device__ inline bool join_splits(float (&sum)[8][8], float* parts) {
+  const int half = int(blockDim.x) / 2, t = int(threadIdx.x);
+  __syncthreads();  // the tiles have been read
+  if (t >= half) {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) parts[i * half + t - half] = sum[i / 8][i % 8];
+  }
+  __syncthreads();
+  if (t >= half) return false;
+#pragma unroll
+  for (int i = 0; i < 64; ++i) sum[i / 8][i % 8] += parts[i * half + t];
+  return true;
+}
+
+template <int kTileN, int kSplits, bool k3d>
+__global__ void __launch_bounds__(GatherTile<kTileN, kSplits>::kThreads, 3)
+    gather_kernel(const Gathered g) {
   begin_kernel();
-  using Tile = GatherTile<kTileN>;
+  using Tile = GatherTile<kTileN, kSplits>;
   using Place = GatherPlace<k3d>;
   constexpr int kStages = Tile::kStages;
   extern __shared__ float4 shared[];
@@ -183,10 +203,12 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
 
   float sum[8][8] = {};
   const int n = across_of<Tile::kBits>(lane) * 4;
-  const int row = warp * Tile::kDown * 8 + down_of<Tile::kBits>(lane);
-  int quads[4];  // of the thread's first row
+  constexpr int kWarps = Tile::kWarps / kSplits, kTerms = kDepth / kSplits;
+  const int split = warp / kWarps;
+  const int row = warp % kWarps * Tile::kDown * 8 + down_of<Tile::kBits>(lane);
+  int quads[4];  // of the thread's first row; those of its split come first
 #pragma unroll
-  for (int q = 0; q < 4; ++q) quads[q] = Tile::at(row, q);
+  for (int q = 0; q < 4; ++q) quads[q] = Tile::at(row, q ^ split * (kTerms / 4));
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (s < chunks) fetch_next(s);
@@ -198,9 +220,9 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
     if (i + kStages - 1 < chunks) fetch_next((i + kStages - 1) % kStages);
     __pipeline_commit();
     const float* const a = tiles + i % kStages * (Tile::kSizeA + Tile::kSizeB);
-    const float* const b = a + Tile::kSizeA;
+    const float* const b = a + Tile::kSizeA + split * kTerms * kTileN;
 #pragma unroll
-    for (int k = 0; k < kDepth; k += 4) {
+    for (int k = 0; k < kTerms; k += 4) {
       float4 x[8];
 #pragma unroll
       for (int r = 0; r < 8; ++r) {
@@ -214,6 +236,9 @@ __global__ void __launch_bounds__(GatherTile<kTileN>::kThreads, 3) gather_kernel
         for (int r = 0; r < 8; ++r) multiply_add(sum[r], part(x[r], j), low, high);
       }
     }
+  }
+  if constexpr (kSplits == 2) {
+    if (!join_splits(sum, tiles)) return;
   }
 
 #pragma unroll

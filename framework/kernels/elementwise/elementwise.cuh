@@ -136,12 +136,12 @@ void run_dense(const char* op, Kernel kernel, const void* f, const TensorIterato
 
 // --- dense operands of dtype T, float and bool, computed in float ---
 
-// A tensor, one element for all, or a number if data is null.
+// A tensor, one element for all unless `full`, or a number if data is null.
 struct MixedOperand {
   char* data;
   float number;
   DType dtype;
-  bool single;
+  bool full;
 };
 template <int N> struct MixedArgs {
   MixedOperand operand[N + 1];
@@ -158,43 +158,58 @@ template <class T, class F> __device__ inline decltype(auto) visit_mixed(DType d
   return f(TypeTag<float>{});
 }
 
-// Load and store elements [at, at + count) of a group.
-template <class T> __device__ MixedGroup load(const MixedOperand& x, int64_t at, int count) {
-  const bool is_one = !x.data || x.single;
-  if (!is_one && count == kMixedGroup) {
-    return visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
-      const auto v = load_vec<U, kMixedGroup>(reinterpret_cast<const U*>(x.data) + at);
-      MixedGroup g;
-#pragma unroll
-      for (int j = 0; j < kMixedGroup; ++j) g.at[j] = convert<float>(v.at[j]);
-      return g;
-    });
-  }
-  MixedGroup g{};
-#pragma unroll
-  for (int j = 0; j < kMixedGroup; ++j) {
-    if (!x.data) {
-      g.at[j] = x.number;
-    } else if (j < count) {
-      g.at[j] = visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
-        return convert<float>(reinterpret_cast<const U*>(x.data)[x.single ? 0 : at + j]);
-      });
-    }
-  }
-  return g;
-}
+// The bytes of a group: 8 for bool, 16 for a half type, and 32 for float.
+struct GroupBytes {
+  uint4 low, high;
+};
+
+// Loads a group, unless all its elements are equal. The elements are converted by another function,
+// so that the loads of all operands are issued before the first one is waited for.
 template <class T>
-__device__ void store(const MixedOperand& y, int64_t at, int count, const MixedGroup& g) {
+__device__ void load_bytes(const MixedOperand& x, int64_t at, GroupBytes& bytes) {
+  if (!x.full) return;
+  if (x.dtype == DType::kBool) {
+    const uint2 v = *reinterpret_cast<const uint2*>(x.data + at);
+    bytes.low.x = v.x;
+    bytes.low.y = v.y;
+    return;
+  }
+  const bool is_half = sizeof(T) == 2 && x.dtype == dtype_of<T>;
+  const auto* p = reinterpret_cast<const uint4*>(x.data + at * (is_half ? 2 : 4));
+  bytes.low = p[0];
+  if (!is_half) bytes.high = p[1];
+}
+
+// Return element `at`, also where all are equal, and the elements of a loaded group.
+template <class T> __device__ float element(const MixedOperand& x, int64_t at) {
+  if (!x.data) return x.number;
+  return visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
+    return convert<float>(reinterpret_cast<const U*>(x.data)[x.full ? at : 0]);
+  });
+}
+template <class T> __device__ MixedGroup elements(const MixedOperand& x, const GroupBytes& bytes) {
+  MixedGroup g;
+  if (!x.full) {
+    const float one = element<T>(x, 0);
+#pragma unroll
+    for (int j = 0; j < kMixedGroup; ++j) g.at[j] = one;
+    return g;
+  }
+  return visit_mixed<T>(x.dtype, [&]<class U>(TypeTag<U>) {
+    Vec<U, kMixedGroup> v;
+    memcpy(&v, &bytes, sizeof v);
+#pragma unroll
+    for (int j = 0; j < kMixedGroup; ++j) g.at[j] = convert<float>(v.at[j]);
+    return g;
+  });
+}
+
+template <class T> __device__ void store(const MixedOperand& y, int64_t at, const MixedGroup& g) {
   visit_mixed<T>(y.dtype, [&]<class U>(TypeTag<U>) {
     Vec<U, kMixedGroup> v;
 #pragma unroll
     for (int j = 0; j < kMixedGroup; ++j) v.at[j] = convert<U>(g.at[j]);
-    U* const out = reinterpret_cast<U*>(y.data) + at;
-    if (count == kMixedGroup) return store_vec(out, v);
-#pragma unroll
-    for (int j = 0; j < kMixedGroup; ++j) {
-      if (j < count) out[j] = v.at[j];
-    }
+    store_vec(reinterpret_cast<U*>(y.data) + at, v);
   });
 }
 
@@ -202,21 +217,35 @@ template <class F, class T, int N>
 __global__ void __launch_bounds__(kThreads)
     mixed_kernel(F f, const __grid_constant__ MixedArgs<N> args) {
   begin_kernel();
+  constexpr std::make_integer_sequence<int, N> kInputs{};
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kMixedGroup;
-  if (at >= args.numel) return;
-  const int count = int(min(int64_t(kMixedGroup), args.numel - at));
-  MixedGroup x[N];
+  if (at + kMixedGroup > args.numel) {
+#pragma unroll 1
+    for (int64_t i = at; i < args.numel; ++i) {
+      float x[N];
 #pragma unroll
-  for (int n = 0; n < N; ++n) x[n] = load<T>(args.operand[n + 1], at, count);
-  MixedGroup y;
+      for (int n = 0; n < N; ++n) x[n] = element<T>(args.operand[n + 1], i);
+      const float y = apply(f, x, kInputs);
+      visit_mixed<T>(args.operand[0].dtype, [&]<class U>(TypeTag<U>) {
+        reinterpret_cast<U*>(args.operand[0].data)[i] = convert<U>(y);
+      });
+    }
+    return;
+  }
+  GroupBytes bytes[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) load_bytes<T>(args.operand[n + 1], at, bytes[n]);
+  MixedGroup x[N], y;
+#pragma unroll
+  for (int n = 0; n < N; ++n) x[n] = elements<T>(args.operand[n + 1], bytes[n]);
 #pragma unroll
   for (int j = 0; j < kMixedGroup; ++j) {
-    float element[N];
+    float one[N];
 #pragma unroll
-    for (int n = 0; n < N; ++n) element[n] = x[n].at[j];
-    y.at[j] = apply(f, element, std::make_integer_sequence<int, N>{});
+    for (int n = 0; n < N; ++n) one[n] = x[n].at[j];
+    y.at[j] = apply(f, one, kInputs);
   }
-  store<T>(args.operand[0], at, count, y);
+  store<T>(args.operand[0], at, y);
 }
 
 inline bool is_single(const Operand& x) { return x.data && x.strides[0] == 0; }
@@ -228,7 +257,8 @@ void run_mixed(const char* op, Kernel kernel, const void* f, const TensorIterato
   args.numel = iter.numel;
   for (int k = 0; k <= N; ++k) {
     const Operand& x = operand_of(iter, k);
-    args.operand[k] = {static_cast<char*>(x.data), float(x.number), x.dtype, is_single(x)};
+    const bool full = x.data && !is_single(x);
+    args.operand[k] = {static_cast<char*>(x.data), float(x.number), x.dtype, full};
   }
   launch(op, kernel, f, &args, ceil_div(ceil_div(iter.numel, kMixedGroup), kThreads), on);
 }

@@ -37,6 +37,11 @@ struct SinhForHalf : Floats {
     return z < 1 ? near : far;
   }
 };
+struct LogGammaForHalf : Floats {
+  TAPER_HD float operator()(float x) const {
+    return math::gamma::log_gamma<math::gamma::ForHalf>(x);
+  }
+};
 struct HardSigmoidForHalf : Floats {
   TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
 };

@@ -194,6 +194,7 @@ TAPER_FUNCTOR(Cosh, Floats, (T x), math::cosh(x));
 TAPER_FUNCTOR(Trunc, Numbers, (T x), math::trunc(x));
 TAPER_FUNCTOR(Frac, Floats, (T x), x - math::trunc(x));
 struct LogGamma : Floats {
+  using ForHalf = LogGammaForHalf;
   template <class T> TAPER_HD T operator()(T x) const { return math::lgamma(x); }
   static TAPER_HD bool fits(float x) { return math::is_normal(x); }
   static TAPER_HD float fast(float x) { return float(math::wide::lgamma(x)); }

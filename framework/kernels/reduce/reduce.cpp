@@ -133,6 +133,14 @@ Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction
   return out;
 }
 
+Tensor product_gradient(const Tensor& dy, const Tensor& x) {
+  const Tensor dx = Tensor::make(x.shape(), x.dtype(), x.device());
+  if (x.numel() == 0) return dx;
+  dispatch(
+      x.device(), [] {}, [&] { cuda::product_gradient(dx, dense(x), dy); }, "prod_backward");
+  return dx;
+}
+
 Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim, Tensor* values) {
   const char* name = largest ? "argmax" : "argmin";
   const Plan plan = make_plan(x, {wrap_dim(dim, x.dim())}, keepdim);

@@ -25,6 +25,10 @@ Tensor arg_reduce(bool largest, const Tensor& x, int64_t dim, bool keepdim = fal
 // Returns the variance over `dims` (all if empty), or its square root if `root`. The divisor is n -
 // correction. The result has x's dtype, which must be floating; sums are double.
 Tensor variance(bool root, const Tensor& x, const Shape& dims, double correction, bool keepdim);
+// Returns the gradient of prod(x), whose gradient is dy (one element): dy times the product of all
+// other elements of x, in any layout, as a dense tensor. No product of a part of the elements
+// overflows or underflows. GPU only.
+Tensor product_gradient(const Tensor& dy, const Tensor& x);
 const char* name_of(ReductionOp op);
 // The arguments recorded in traces of all reductions.
 struct ReduceTrace {
@@ -52,6 +56,7 @@ void arg_reduce(bool largest, const Tensor& out, const Tensor& values, const Ten
 void variance(bool root, const Tensor& out, const Tensor& x, ReduceSizes sizes, double freedom);
 }  // namespace cpu
 namespace cuda {
+void product_gradient(const Tensor& dx, const Tensor& x, const Tensor& dy);
 void reduce(ReductionOp op, const Tensor& out, const Tensor& x, ReduceSizes sizes,
             ReduceMap map = ReduceMap::kNone);
 void logsumexp(const Tensor& out, const Tensor& x, ReduceSizes sizes);
