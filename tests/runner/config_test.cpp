@@ -713,7 +713,7 @@ TEST_F(ConfigTest, ResolvedTextIsReadable) {
             "  precision: fp32\n  ema:\n    decay: 0.999\n  log_every: 1\n  eval_every: 0\n"
             "  eval_batches: 0\n  sample_every: 0\n"
             "  on_nan: stop\n  graph: auto\n  recompute: none\n  tensorboard: false\n"
-            "checkpoint:\n  interval: \"10m\"\n  keep: 2\n"
+            "checkpoint:\n  interval: \"10m\"\n  keep: 2\n  background: auto\n"
             "log:\n  level: info\n  console: true\n  file: log.txt\n  format: text\n"
             "distributed:\n  timeout: 600\n  bucket_mb: 25\n  reduce: fp32\n"
             "  shard_optimizer: false\n  sync_batch_norm: false\n");

@@ -1,9 +1,11 @@
 // Lets each call of a run that writes, syncs or renames a file fail in turn. The run must end with
 // the documented code and a message that names the path, and must continue from there without
-// losing anything. With TAPER_FAULTS_ALL=1 every call fails in both ways (once, and permanently as
-// on a full disk), in resumed runs, too.
+// losing anything. So must a run that is killed in such a call. With TAPER_FAULTS_ALL=1 every call
+// fails in each way, in resumed runs, too.
 #include <algorithm>
+#include <csignal>
 #include <functional>
+#include <iterator>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -26,6 +28,16 @@ constexpr const char* kFaulty =
     "optimizer: {type: sgd, lr: 0.01}\n"
     "train: {epochs: 1, batch_size: 8}\n"
     "checkpoint: {every: 1, keep: 1}\n";
+
+// How a call fails: once, like all later ones, or by the end of the process.
+struct Failure {
+  const char* name;
+  const char* setting;
+  int code;
+};
+constexpr Failure kFailures[] = {{"an error of", "", 74},
+                                 {"a full disk from", " TAPER_FAULT_FULL=1", 74},
+                                 {"a kill in", " TAPER_FAULT_KILL=1", 128 + SIGKILL}};
 
 class Faults : public ::testing::Test {
  protected:
@@ -64,6 +76,24 @@ class Faults : public ::testing::Test {
     EXPECT_EQ(read_bytes(run_ / "model.safetensors"), model_);
     EXPECT_NO_THROW(verify(run_));
   }
+  // Lets a call fail. Returns whether that ended the run, which then continues.
+  bool fail_call(size_t number, const Failure& failure, const std::vector<std::string>& words) {
+    const RunDirectory::Outcome end =
+        train(concat_to_string("TAPER_FAULT_AT=", number, failure.setting), words);
+    const std::vector<std::string> seen = calls();
+    SCOPED_TRACE(concat_to_string(
+        failure.name, " ", number <= seen.size() ? seen[number - 1] : "nothing", " on: ", end.err));
+    EXPECT_TRUE(end.code == 0 || end.code == failure.code) << end.code;
+    if (end.code == 0) return expect_whole(), false;
+    if (failure.code == 74) {
+      EXPECT_NE(end.err.find(run_.string()), std::string::npos) << "the message names no path";
+    }
+    const RunDirectory::Outcome again =
+        at_.taper({"train", "tiny.yaml", "--out", run_.string(), "--resume", "auto"});
+    EXPECT_EQ(again.code, 0) << again.err;
+    expect_whole();
+    return true;
+  }
   // Lets each call fail in turn. `prepare` creates the state from which each run begins.
   void fail_each(const std::vector<std::string>& words, const std::function<void()>& prepare) {
     prepare();
@@ -71,29 +101,12 @@ class Faults : public ::testing::Test {
     const size_t count = calls().size();
     EXPECT_GT(count, 60u) << "the calls were not intercepted";
     int refused = 0;
-    for (size_t i = 1; i <= count; ++i) {
-      for (const bool is_full : {false, true}) {
-        // Neighboring calls behave similarly, so only every second one fails, in the two ways
-        // alternately.
-        if (!all_ && (i % 2 == 0 || is_full != (i % 4 == 1))) continue;
+    for (size_t i = 1; i <= count && !HasFailure(); ++i) {
+      for (size_t way = 0; way < std::size(kFailures); ++way) {
+        // Neighboring calls behave similarly, so only every second one fails, in one of the ways.
+        if (!all_ && (i % 2 == 0 || way != i / 2 % std::size(kFailures))) continue;
         prepare();
-        const RunDirectory::Outcome end = train(
-            concat_to_string("TAPER_FAULT_AT=", i, is_full ? " TAPER_FAULT_FULL=1" : ""), words);
-        const std::vector<std::string> seen = calls();
-        SCOPED_TRACE(concat_to_string(is_full ? "a full disk from " : "an error of ",
-                                      i <= seen.size() ? seen[i - 1] : "nothing",
-                                      " on: ", end.err));
-        EXPECT_TRUE(end.code == 0 || end.code == 74) << end.code;
-        if (end.code == 0) expect_whole();
-        if (end.code != 0) {
-          ++refused;
-          EXPECT_NE(end.err.find(run_.string()), std::string::npos) << "the message names no path";
-          const RunDirectory::Outcome again =
-              at_.taper({"train", "tiny.yaml", "--out", run_.string(), "--resume", "auto"});
-          EXPECT_EQ(again.code, 0) << again.err;
-          expect_whole();
-        }
-        if (HasFailure()) return;
+        refused += fail_call(i, kFailures[way], words);
       }
     }
     EXPECT_GT(refused, int(count) / 3);
@@ -111,7 +124,10 @@ TEST_F(Faults, OfEveryWriteLeaveARunThatGoesOn) {
   metrics_ = read_bytes(run_ / "metrics.jsonl");
   model_ = read_bytes(run_ / "model.safetensors");
   ASSERT_NE(model_, "");
-  fail_each({}, [&] { remove_runs(); });
+  for (const char* setting : {"checkpoint.background=off", "checkpoint.background=on"}) {
+    SCOPED_TRACE(setting);
+    fail_each({setting}, [&] { remove_runs(); });
+  }
   if (!all_ || HasFailure()) return;
   // Creates a run that ended after its first checkpoint, to be resumed.
   remove_runs();

@@ -1,9 +1,11 @@
 // Loaded before libc (LD_PRELOAD) into a program that writes files below $TAPER_FAULT_DIR. Counts
 // the program's calls that write, sync or rename files there, and logs them to $TAPER_FAULT_LOG ("7
 // fsync PATH"). The call of number $TAPER_FAULT_AT fails with EIO. With $TAPER_FAULT_FULL, this
-// call and later ones fail with ENOSPC instead, as on a full disk.
+// call and later ones fail with ENOSPC instead, as on a full disk. With $TAPER_FAULT_KILL, SIGKILL
+// ends the process in this call. Each call for a checkpoint takes $TAPER_FAULT_SLOW milliseconds.
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +45,9 @@ std::string path_of(int file) {
 // Returns whether the call must fail. takes_room: whether the call fails on a full disk.
 bool fails(const char* call, const std::string& path, bool takes_room = true) {
   if (!is_below(path)) return false;
+  if (path.find("/.writing") != std::string::npos) {
+    ::usleep(useconds_t(1000 * std::atoi(setting("TAPER_FAULT_SLOW"))));
+  }
   const std::lock_guard lock(mutex);
   const std::string line = std::to_string(++count) + " " + call + " " + path + "\n";
   const int log = int(::syscall(SYS_openat, AT_FDCWD, setting("TAPER_FAULT_LOG"),
@@ -52,6 +57,7 @@ bool fails(const char* call, const std::string& path, bool takes_room = true) {
   const int at = std::atoi(setting("TAPER_FAULT_AT"));
   const bool is_full = *setting("TAPER_FAULT_FULL") != '\0';
   if (at == 0 || count < at || (count > at && !(is_full && takes_room))) return false;
+  if (*setting("TAPER_FAULT_KILL") != '\0') ::raise(SIGKILL);
   errno = is_full ? ENOSPC : EIO;
   return true;
 }

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/run/checkpoint.h"
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/unary_ops.h"
@@ -130,6 +131,17 @@ TEST_F(Ranks, ShardedStateChangesNothingButMemory) {
       {"digits.yaml", "--ranks", "2", "distributed.shard_optimizer=true", "--out", "sharded"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_TRUE(bytes_of("whole") == bytes_of("sharded"));
+  ASSERT_EQ(train({"digits.yaml", "--ranks", "2", "distributed.shard_optimizer=true",
+                   "checkpoint.background=on", "--out", "background"})
+                .code,
+            0);
+  EXPECT_TRUE(bytes_of("whole") == bytes_of("background"));
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const auto newest = [&](const char* run) {
+      return read_bytes(*newest_checkpoint(dir_ / run) / file);
+    };
+    EXPECT_TRUE(newest("sharded") == newest("background")) << file;
+  }
   // The log and the summary are printed once.
   EXPECT_EQ(done.out.find("run:"), done.out.rfind("run:"));
   EXPECT_EQ(done.err.find("model:"), done.err.rfind("model:"));
@@ -336,24 +348,26 @@ TEST_F(RanksApart, ABadConfigOfOneEndsAllWithItsMessage) {
 TEST_F(Ranks, AFullDiskEndsAllWithItsMessage) {
   const SmallDisk disk(dir_ / "disk");
   if (!disk.mounted) GTEST_SKIP() << "needs permission to mount a small file system";
-  const Words words = {"digits.yaml", "train.shards=4", "--ranks", "4"};
-  const auto into = [&](const std::string& run) {
-    Words all = words;
-    all.insert(all.end(), {"--out", run, "--resume", "auto"});
-    return train(all);
+  const auto into = [&](const std::string& run, const char* setting) {
+    return train({"digits.yaml", "train.shards=4", "--ranks", "4", "--out", run, "--resume", "auto",
+                  setting});
   };
-  const auto full = into("disk/run");  // there is room for one checkpoint, but not for two
-  EXPECT_EQ(full.code, kExitDisk) << full.err;
-  const size_t rank = full.err.find("rank 0 (");
-  EXPECT_NE(rank, std::string::npos) << full.err;
-  EXPECT_NE(full.err.find("No space left on device", rank), std::string::npos) << full.err;
-  EXPECT_EQ(full.err.find("has ended"), std::string::npos) << full.err;
+  // There is room for one checkpoint, but not for two.
+  for (const char* setting : {"checkpoint.background=off", "checkpoint.background=on"}) {
+    fs::remove_all(dir_ / "disk/run");
+    const auto full = into("disk/run", setting);
+    EXPECT_EQ(full.code, kExitDisk) << full.err;
+    const size_t rank = full.err.find("rank 0 (");
+    EXPECT_NE(rank, std::string::npos) << full.err;
+    EXPECT_NE(full.err.find("No space left on device", rank), std::string::npos) << full.err;
+    EXPECT_EQ(full.err.find("has ended"), std::string::npos) << full.err;
+  }
   fs::copy(dir_ / "disk/run", dir_ / "run",
            fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-  const auto resumed = into("run");
+  const auto resumed = into("run", "checkpoint.background=on");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find("resum"), std::string::npos) << resumed.err;
-  ASSERT_EQ(into("whole").code, 0);
+  ASSERT_EQ(into("whole", "checkpoint.background=off").code, 0);
   EXPECT_TRUE(bytes_of("run") == bytes_of("whole"));
 }
 

@@ -119,6 +119,14 @@ const Cause kCauses[] = {
      {"schedule={type: plateau, warmup: 2, patience: 0}", "callbacks=[fail: {on: eval, step: 9}]"},
      kExitBug,
      9},
+    {"a callback while a checkpoint is written",
+     {"checkpoint={every: 5, background: on}", "callbacks=[fail: {on: step, step: 6}]"},
+     kExitBug,
+     6},
+    {"memory in the step after a checkpoint",
+     {"checkpoint={every: 5, background: on}", "model.layers.4.failing={call: 14, kind: memory}"},
+     kExitMemory,
+     5},
     {"several parts of a batch",
      {"train.accumulate=1", "train.shards=4", "model.layers.4.failing={call: 30}"},
      kExitBug,
@@ -159,17 +167,20 @@ TEST_F(Rescue, AnExceptionOfNoKnownTypeSavesToo) {
 
 TEST_F(Rescue, WhereSavingFailsTooBothAreSaid) {
   write_bytes(at_ / "fault", "");
-  const RunDirectory::Outcome end =
-      at_.taper({"train", "run.yaml", "--out", "r", "train.eval_every=1000",
-                 "model.layers.4.failing={call: 14}"},
-                "trap '' XFSZ; ulimit -f 8;");
-  EXPECT_EQ(end.code, kExitBug) << end.err;
-  const size_t cause = end.err.find("the run failed after step 5"),
-               failure = end.err.find("that step is not saved: cannot save the checkpoint");
-  EXPECT_NE(cause, std::string::npos) << end.err;
-  EXPECT_NE(failure, std::string::npos) << end.err;
-  EXPECT_TRUE(contains(end.err.substr(cause, failure - cause), "no such rows")) << end.err;
-  EXPECT_TRUE(contains(end.err, "there is no checkpoint")) << end.err;
+  for (const char* setting : {"checkpoint.every=1000", "checkpoint={every: 5, background: on}"}) {
+    fs::remove_all(at_ / "r");
+    const RunDirectory::Outcome end =
+        at_.taper({"train", "run.yaml", "--out", "r", "train.eval_every=1000",
+                   "model.layers.4.failing={call: 14}", setting},
+                  "trap '' XFSZ; ulimit -f 8;");
+    EXPECT_EQ(end.code, kExitBug) << end.err;
+    const size_t cause = end.err.find("the run failed after step 5"),
+                 failure = end.err.find("that step is not saved: cannot save the checkpoint");
+    EXPECT_NE(cause, std::string::npos) << end.err;
+    EXPECT_NE(failure, std::string::npos) << end.err;
+    EXPECT_TRUE(contains(end.err.substr(cause, failure - cause), "no such rows")) << end.err;
+    EXPECT_TRUE(contains(end.err, "there is no checkpoint")) << end.err;
+  }
 }
 
 // The optimizer may have changed only some of the weights.

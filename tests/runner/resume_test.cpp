@@ -16,7 +16,7 @@
 #include "data/images/images.h"
 #include "data/tables/csv.h"
 #include "framework/base/cancel.h"
-#include "tests/runner/run_process.h"
+#include "tests/runner/resume_cases.h"
 #include "tests/text.h"
 
 namespace taper::v0::runner {
@@ -25,72 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 using Words = std::vector<std::string>;
-
-struct ResumeCase {
-  const char* name;
-  const char* yaml;
-};
-
-// Covers every kind of state of a run: workers, accumulation, dropout, batch norm, a loss scale,
-// averages, a schedule; text with a plateau schedule; rows with momentum and rollbacks.
-constexpr ResumeCase kResumeCases[] = {
-    {"digits",
-     "device: cpu\n"
-     "threads: 1\n"
-     "data: {type: digits, train_size: 500, test_size: 50, workers: 2}\n"
-     "model: {type: sequential, layers: [conv2d: {out_channels: 4, kernel_size: 3}, batch_norm2d,\n"
-     "        relu, flatten, dropout: 0.2, linear: 10]}\n"
-     "optimizer: {type: adamw, lr: 0.003}\n"
-     "schedule: {type: cosine, warmup: 5}\n"
-     "train: {epochs: 3, batch_size: 32, accumulate: 3, clip_norm: 1, precision: fp16,\n"
-     "        ema: {decay: 0.9}, eval_every: 7}\n"
-     "checkpoint: {every: 3, keep: 2}\n"},
-    {"text",
-     "device: cpu\n"
-     "threads: 1\n"
-     "data: {type: text, path: text.txt, block_size: 16, workers: 1}\n"
-     "model: {type: gpt, n_layer: 1, n_head: 2, n_embd: 16, dropout: 0.1}\n"
-     "optimizer: {type: adamw, lr: 0.01}\n"
-     "schedule: {type: plateau, patience: 0, warmup: 3}\n"
-     "train: {steps: 40, batch_size: 8, eval_every: 9, eval_batches: 2, precision: bf16,\n"
-     "        best: {metric: loss}, log_every: 2}\n"
-     "checkpoint: {every: 4, keep: 1}\n"},
-    {"rows",
-     "device: cpu\n"
-     "threads: 1\n"
-     "data: {type: csv, path: rows.csv, task: regression}\n"
-     "model: {type: mlp, hidden: [64], dropout: 0.1}\n"
-     "optimizer: {type: sgd, lr: 0.02, momentum: 0.9}\n"
-     "schedule: {type: step, per: epoch, step_size: 2, gamma: 0.5}\n"
-     "train: {epochs: 8, batch_size: 8, on_nan: rollback,\n"
-     "        early_stopping: {metric: mae, patience: 20}}\n"
-     "checkpoint: {every: 0, keep: 3}\n"},
-};
-// For a program that registers the optimizer. The loss scale is so high at first that steps
-// overflow.
-constexpr ResumeCase kOwn = {
-    "own",
-    "device: cpu\n"
-    "threads: 1\n"
-    "data: {type: digits, train_size: 200, test_size: 50}\n"
-    "model: {type: mlp, hidden: [16]}\n"
-    "optimizer: {type: lookahead, lr: 0.1, alpha: 0.3, k: 4}\n"
-    "schedule: {type: step, per: epoch, step_size: 1, gamma: 0.7}\n"
-    "train: {epochs: 4, batch_size: 20, precision: fp16, ema: {decay: 0.9}}\n"
-    "checkpoint: {every: 3, keep: 2}\n"};
-
-void write_inputs(const RunDirectory& at) {
-  std::string text, rows = "a,b,y\n";
-  for (int i = 0; i < 400; ++i) {
-    text += concat_to_string("line ", i * i % 97, " of a text\n");
-    rows += concat_to_string(i % 13, ",", i % 7 - 3, ",", (i % 13) * 2 - (i % 7) + 5, "\n");
-  }
-  write_bytes(at / "text.txt", text);
-  write_bytes(at / "rows.csv", rows);
-  for (const ResumeCase& c : kResumeCases)
-    write_bytes(at / concat_to_string(c.name, ".yaml"), c.yaml);
-  write_bytes(at / concat_to_string(kOwn.name, ".yaml"), kOwn.yaml);
-}
 
 class Resume : public ::testing::Test {
  protected:
@@ -125,11 +59,13 @@ class Killer {
  public:
   Killer(const RunDirectory& at, uint64_t seed) : at_(at), random_(seed) {}
 
-  int run(const std::string& name, const std::string& out, double seconds, int most) {
+  int run(const std::string& name, const std::string& out, double seconds, int most,
+          const std::string& setting = "checkpoint.background=auto") {
     std::uniform_real_distribution<double> moment(0, seconds);
     int kills = 0;
     while (true) {
-      const pid_t child = at_.start({"train", name + ".yaml", "--out", out, "--resume", "auto"});
+      const pid_t child =
+          at_.start({"train", name + ".yaml", "--out", out, "--resume", "auto", setting});
       const int signal = kSignals[random_() % 5];
       if (kills < most) {
         std::this_thread::sleep_for(Seconds(moment(random_)));
@@ -176,8 +112,11 @@ TEST_F(Resume, KilledAtAnyMomentARunEndsWithTheSameBytes) {
   for (; kills < wanted && !HasFailure(); ++runs) {
     const size_t i = size_t(runs) % std::size(kResumeCases);
     const std::string name = kResumeCases[i].name, out = concat_to_string("run", runs);
-    SCOPED_TRACE(concat_to_string(name, " in ", out));
-    kills += killer.run(name, out, seconds[i], wanted - kills);
+    const bool in_background = runs / std::size(kResumeCases) % 2 == 0;
+    const std::string setting =
+        concat_to_string("checkpoint.background=", in_background ? "on" : "off");
+    SCOPED_TRACE(concat_to_string(name, " in ", out, " with ", setting));
+    kills += killer.run(name, out, seconds[i], wanted - kills, setting);
     expect_same("whole_" + name, out);
     fs::remove_all(at_ / out);
   }
@@ -425,16 +364,18 @@ TEST_F(Resume, ShortenedMetricsAreNamed) {
 TEST_F(Resume, ARunWithoutRoomEndsWith74) {
   ASSERT_EQ(train("digits", "run", {"train.epochs=1"}).code, 0);
   const fs::path newest = *newest_checkpoint(at_ / "run");
-  // Files are limited to 16 KiB; the model is larger.
-  const RunDirectory::Outcome full =
-      train("digits", "run", {"--resume", "auto"}, "trap '' XFSZ; ulimit -f 32;");
-  EXPECT_EQ(full.code, 74) << full.err;
-  for (const char* part : {"cannot save the checkpoint", "bytes", "are free", "--resume auto"}) {
-    EXPECT_TRUE(contains(full.err, part)) << full.err;
+  for (const char* setting : {"checkpoint.background=off", "checkpoint.background=on"}) {
+    // Files are limited to 16 KiB; the model is larger.
+    const RunDirectory::Outcome full =
+        train("digits", "run", {"--resume", "auto", setting}, "trap '' XFSZ; ulimit -f 32;");
+    EXPECT_EQ(full.code, 74) << full.err;
+    for (const char* part : {"cannot save the checkpoint", "bytes", "are free", "--resume auto"}) {
+      EXPECT_TRUE(contains(full.err, part)) << full.err;
+    }
+    EXPECT_TRUE(contains(exit_of("run"), "\"code\": 74"));
+    EXPECT_EQ(newest_checkpoint(at_ / "run"), newest);
+    EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
   }
-  EXPECT_TRUE(contains(exit_of("run"), "\"code\": 74"));
-  EXPECT_EQ(newest_checkpoint(at_ / "run"), newest);
-  EXPECT_FALSE(fs::exists(at_ / "run/checkpoints/.writing"));
 }
 
 // When a file next to a run, or stdout, cannot be written, the message names it, and no partial
@@ -470,15 +411,18 @@ TEST_F(Resume, NoRoomForWhatIsExportedOrPrintedEndsWith74) {
 TEST_F(Resume, AFullDiskLeavesTheOlderCheckpointsWhole) {
   const SmallDisk disk(at_ / "disk");
   if (!disk.mounted) GTEST_SKIP() << "needs permission to mount a small file system";
-  // A checkpoint has about 440 KB, so one fits and two do not.
-  const RunDirectory::Outcome full = train("digits", "disk/run");
-  EXPECT_EQ(full.code, 74) << full.err;
-  EXPECT_TRUE(contains(full.err, "No space left on device")) << full.err;
-  const auto newest = newest_checkpoint(at_ / "disk/run");
-  ASSERT_TRUE(newest);
-  EXPECT_EQ(step_of(*newest), 3);
-  EXPECT_EQ(list_checkpoints(at_ / "disk/run").size(), 1u);
-  EXPECT_FALSE(fs::exists(at_ / "disk/run/checkpoints/.writing"));
+  for (const char* setting : {"checkpoint.background=off", "checkpoint.background=on"}) {
+    fs::remove_all(at_ / "disk/run");
+    // A checkpoint has about 440 KB, so one fits and two do not.
+    const RunDirectory::Outcome full = train("digits", "disk/run", {setting});
+    EXPECT_EQ(full.code, 74) << full.err;
+    EXPECT_TRUE(contains(full.err, "No space left on device")) << full.err;
+    const auto newest = newest_checkpoint(at_ / "disk/run");
+    ASSERT_TRUE(newest);
+    EXPECT_EQ(step_of(*newest), 3);
+    EXPECT_EQ(list_checkpoints(at_ / "disk/run").size(), 1u);
+    EXPECT_FALSE(fs::exists(at_ / "disk/run/checkpoints/.writing"));
+  }
 }
 
 }  // namespace

@@ -195,8 +195,9 @@ int64_t fitting_eval_batch_size(const RunConfig& config, const DataInfo& info, M
   MemoryProbe probe(config, info, model, 1);
   const int64_t one = probe.peak(1, false, on_gpu).total();
   const int64_t two = probe.peak(2, false, on_gpu).total();
+  const Device device = on_gpu ? Device(DeviceType::kCuda, 0) : Device();
   const int64_t fixed =
-      estimate_state(config, model, state_bytes(config.optimizer, model, 1), 1, {Device()})
+      estimate_state(config, model, state_bytes(config.optimizer, model, 1), 1, {device})
           .sum.total();
   const auto needed = [&](int64_t samples) { return fixed + one + (samples - 1) * (two - one); };
   if (needed(kMost) <= kAlwaysFree) return kMost;

@@ -60,8 +60,10 @@ Activations estimate_activations(MemoryProbe& probe, const RunConfig& config,
   out.step = probe.peak(out.trained, true, site.on_gpu);
   if (c.accumulate == 1) out.step = out.step - gradients;
   out.evaluation = probe.peak(out.evaluated, false, site.on_gpu) + averages;
-  // While a checkpoint is written, averages and weights are swapped, and copies of both are held.
-  const DeviceBytes saved = averages * 3;
+  // For a checkpoint, averages and weights are swapped, and copies of both are held. Copies that
+  // are written in the background are a part of estimate_state().
+  const bool holds_copies = !config.checkpoint.is_in_background(site.on_gpu);
+  const DeviceBytes saved = averages * (holds_copies ? 3 : 1);
   out.most = largest(largest(out.step, out.evaluation), largest(saved, nothing_on(devices)));
   return out;
 }
@@ -82,6 +84,7 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model,
   const size_t n = devices.size();
   const int64_t parts = c.shards.value_or(ranks);
   const DeviceBytes parameters = tensor_bytes(n, model.named_parameters()),
+                    buffers = tensor_bytes(n, model.named_buffers()),
                     gradients = tensor_bytes(n, trainable_parameters(model));
   int64_t buckets = parts > 1 ? 1 : 0;  // in units of all gradients
   // Each level of the tree of shards keeps one sum until its neighbor's sum is computed. With more
@@ -91,13 +94,18 @@ MemoryEstimate estimate_state(const RunConfig& config, Module& model,
     if (ranks > 2) ++buckets;
   }
   MemoryEstimate out{devices};
-  out.add("parameters", parameters + tensor_bytes(n, model.named_buffers()));
+  out.add("parameters", parameters + buffers);
   out.add("gradients", gradients);
   out.add("optimizer state",
           config.distributed.shard_optimizer ? optimizer_state / ranks : optimizer_state);
   if (c.ema) out.add("averages", parameters);
   if (buckets > 0)
     out.add("buckets", gradients * buckets, "  for reducing gradients over ranks or shards");
+  // Copies of a GPU's tensors are in page-locked memory, which is not a part of the estimate.
+  if (!config.checkpoint.is_in_background(has_gpu(devices))) return out;
+  DeviceBytes copies = parameters + buffers + optimizer_state + parameters * (c.ema ? 2 : 0);
+  for (size_t i = 0; i < n; ++i) copies.each[i] *= devices[i].is_cpu() ? 1 : 0;
+  if (copies.total() > 0) out.add("checkpoint", copies, "  copy that is written in the background");
   return out;
 }
 

@@ -32,6 +32,15 @@ struct GraphValues {
 };
 using Graph = TextEnum<GraphValues>;
 
+// Whether checkpoints are written while training goes on. kAuto: in runs on a GPU.
+struct BackgroundValues {
+  enum class Value : uint8_t { kAuto, kOn, kOff };
+  static constexpr Value kAuto = Value::kAuto, kOn = Value::kOn, kOff = Value::kOff;
+  static constexpr const char* kOption = "background";
+  static constexpr const char* kWords[] = {"auto", "on", "off"};
+};
+using Background = TextEnum<BackgroundValues>;
+
 // What the backward pass computes again instead of keeping it from the forward pass.
 struct RecomputeValues {
   enum class Value : uint8_t { kNone, kBlock };

@@ -244,11 +244,12 @@ struct DistributedConfig {
   }
 };
 
-// When checkpoints are saved, by steps or by time, and how many are kept.
+// When checkpoints are saved, by steps or by time, how many are kept, and how they are written.
 struct CheckpointConfig {
   std::optional<int64_t> every;
   std::string interval = "10m";  // in the form that seconds_of() reads; unused if `every` is given
   int64_t keep = 2;
+  Background background = Background::kAuto;
 
   template <class V> void describe(V& v) {
     v("every", every, kCountOrNone,
@@ -259,6 +260,13 @@ struct CheckpointConfig {
         .of_form(kTime, is_time)
         .idle_when("every is given", [this] { return every.has_value(); });
     v("keep", keep, {1, 100'000}, "number of recent checkpoints to keep");
+    v("background", background,
+      "write checkpoints while training goes on, from a copy of the state in host memory; auto: "
+      "on a GPU");
+  }
+  // on_gpu: whether a device of the run is a GPU.
+  bool is_in_background(bool on_gpu) const {
+    return background == Background::kAuto ? on_gpu : background == Background::kOn;
   }
 };
 

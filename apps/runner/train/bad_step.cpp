@@ -56,7 +56,10 @@ void Trainer::on_bad_step(const Pending& p, int64_t step, float loss, float norm
 
 void Trainer::roll_back() {
   std::optional<Checkpoint> target;
-  on_first([&] { target = target_of_rollback(dir_); });
+  on_first([&] {
+    finish_saving();
+    target = target_of_rollback(dir_);
+  });
   target = from_first(ranks_, std::move(target));
   const int64_t rollbacks = state_.rollbacks + 1;
   load(*target, state_.lr_scale / 2);

@@ -118,9 +118,8 @@ void Log::note_position(RunState& state) const {
   state.metrics_crc = metrics_.crc();
 }
 
-void Log::sync(RunState& state) const {
+void Log::sync() const {
   if (!is_mute_) metrics_.sync();
-  note_position(state);
 }
 
 }  // namespace taper::v0::runner

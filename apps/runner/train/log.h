@@ -57,10 +57,10 @@ class Log {
   void show(const RunState& state, int64_t total, int64_t evaluations, double lr);
   void end_bar() { progress_.clear(); }
 
-  // Records the size and checksum of metrics.jsonl in the state. sync() first waits until the file
-  // is on the disk.
+  // Records the size and checksum of metrics.jsonl in the state.
   void note_position(RunState& state) const;
-  void sync(RunState& state) const;
+  // Waits until the lines of metrics.jsonl are on the disk. Another thread may log meanwhile.
+  void sync() const;
 
   Timings timings;
 

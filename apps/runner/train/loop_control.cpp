@@ -1,6 +1,8 @@
 // Requests from outside the training loop: signals, the caller's stop token and options, the time
 // limit, and the interval of checkpoints. With several ranks, all ranks act on a request after the
 // same step.
+#include "apps/runner/train/loop_control.h"
+
 #include <algorithm>
 #include <cmath>
 #include <locale>
@@ -71,14 +73,16 @@ LoopControl Trainer::loop_control() {
       .signal = own_signal(),
       .is_late = limit && seconds_since(log_.timings.start) > seconds_of(*limit).value_or(INFINITY),
       .saves = interval_is_over(),
-      .reads = since_read > kReadSeconds};
+      .reads = since_read > kReadSeconds,
+      .is_saved = writer_.is_due()};
   if (ranks_.size() == 1) return own;
   const int64_t next = count_until_exchange(std::ssize(pending_), since_read, double(kWindow));
   const auto signals = ranks_.all_gather_text(own.signal);
-  std::istringstream first(from_first(
-      ranks_, concat_to_string(int(own.is_late), " ", int(own.saves), " ", state_.step + next)));
+  std::istringstream first(
+      from_first(ranks_, concat_to_string(int(own.is_late), " ", int(own.saves), " ",
+                                          int(own.is_saved), " ", state_.step + next)));
   first.imbue(std::locale::classic());  // other locales may separate thousands by a blank
-  first >> own.is_late >> own.saves >> exchange_at_;
+  first >> own.is_late >> own.saves >> own.is_saved >> exchange_at_;
   own.reads = true;
   own.signal = signal_of(signals, ranks_);
   return own;

@@ -50,17 +50,30 @@ void Trainer::log_epoch_of_failure() noexcept try { log_epoch(); } catch (...) {
   return;  // the cause of the failure reaches the caller
 }
 
+std::string Trainer::failure_of_checkpoint() try {
+  finish_saving();
+  return "";
+} catch (const std::exception& error) {
+  is_saving_ = false;
+  return error.what();
+}
+
 void Trainer::rescue(const std::exception_ptr& cause) noexcept try {
   log_.end_bar();
   log_epoch_of_failure();
+  std::string why = failure_of_checkpoint();
   const bool is_signal = is_one_of<Interrupted>(cause);
-  if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) return;
+  if (state_.step == 0 || is_one_of<Diverged, distributed::RankError>(cause)) {
+    if (!why.empty()) warn(why);
+    return;
+  }
   if (is_signal ? saved_step_ == state_.step : !is_first_) return;
   // The error already names the checkpoints that remain on the full disk.
   if (is_saving_ && is_one_of<DiskError>(cause)) return;
-  std::string why;
+  // After an error of a checkpoint the last step is not saved either, because its state may name
+  // that checkpoint as the best one.
   try {
-    if (saved_step_ != state_.step) why = why_lost(cause);
+    if (saved_step_ != state_.step && why.empty()) why = why_lost(cause);
     if (saved_step_ != state_.step && why.empty()) save_last_step(is_signal);
   } catch (const std::exception& error) {
     why = error.what();
@@ -119,10 +132,10 @@ bool Trainer::undo() {
 // If other ranks may have failed, the first rank saves its own state. That is enough, because all
 // ranks have the same weights, and checkpoints store the first rank's buffers.
 void Trainer::save_last_step(bool is_on_all_ranks) {
-  if (is_on_all_ranks) return save(false, true);
+  const SaveOptions options{.is_extra = true, .ends_run = true};
+  if (is_on_all_ranks) return save(options);
   state_.is_extra = true;
-  SignalGuard::set_newest(
-      save_checkpoint(dir_, state_.step, checkpoint_of_rank(), config_.checkpoint.keep + 1));
+  write(checkpoint_of_rank(false), options);
   saved_step_ = state_.step;
 }
 

@@ -41,7 +41,12 @@ NamedTensors part_of(const NamedTensors& all, const std::string& prefix) {
 }
 
 // Returns a copy on the host, because a run may have to be saved after the GPU ran out of memory.
-Tensor copy_on_host(const Tensor& x) { return x.is_cuda() ? x.cpu() : x.clone(); }
+Tensor copy_on_host(const Tensor& x, bool non_blocking) {
+  return x.is_cuda() ? x.to(DeviceType::kCpu, {.non_blocking = non_blocking}) : x.clone();
+}
+void copy_on_host(NamedTensors& all, bool non_blocking) {
+  for (auto& [name, x] : all) x = copy_on_host(x, non_blocking);
+}
 
 // Calls f(prefix, object) for each object that has a state dict. The prefix precedes its names in
 // the file.
@@ -145,17 +150,22 @@ void TrainingState::load_init(const RunConfig& config) {
   add_ema(config.train);
 }
 
-void TrainingState::save(Checkpoint& out, bool has_begun) {
+void TrainingState::save(Checkpoint& out, bool has_begun, bool is_snapshot) {
+  const bool has_averages = ema && has_begun;
   NamedTensors& rest = out.tensors[kOptimizer];
   each_part(*this, [&](const char* prefix, auto& part) { add(rest, prefix, part.state_dict()); });
+  if (has_averages) add(rest, "ema.", ema->state_dict());
+  if (is_snapshot) copy_on_host(rest, true);
   NamedTensors& weights = out.tensors[kModel];
   weights = model->state_dict();
-  if (!ema || !has_begun) return;
+  if (!has_averages) {
+    if (is_snapshot) copy_on_host(weights, true);
+    return;
+  }
   // model.safetensors contains the weights that evaluations use, which are the averages.
-  add(rest, "ema.", ema->state_dict());
-  for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x)});
+  for (auto& [name, x] : weights) rest.push_back({"weights." + name, copy_on_host(x, is_snapshot)});
   const optim::EMA::Guard averaged(*ema);
-  for (auto& [name, x] : weights) x = copy_on_host(x);
+  copy_on_host(weights, is_snapshot);
 }
 
 // Sets the rates of the schedule. A plateau schedule changes the rates itself once the warmup is

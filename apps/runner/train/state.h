@@ -47,8 +47,10 @@ struct TrainingState {
   void return_schedule_to(int64_t epoch);
 
   // Adds model.safetensors and optimizer.safetensors to a checkpoint. has_begun: a step was taken,
-  // so that averages exist. If the optimizer's state is sharded, every rank calls it.
-  void save(Checkpoint& out, bool has_begun);
+  // so that averages exist. is_snapshot: the tensors are copies on the host, so that later steps do
+  // not change them. Copies of a GPU's tensors are asynchronous, in page-locked memory; the first
+  // access to one waits for it. If the optimizer's state is sharded, every rank calls it.
+  void save(Checkpoint& out, bool has_begun, bool is_snapshot = false);
   // Restores the state that save() has added. With a plateau schedule, the loaded learning rates
   // are multiplied by `lr_factor`.
   void load(const Checkpoint& checkpoint, bool has_begun, double lr_factor);

@@ -89,7 +89,8 @@ struct TrainResult {
 // directory belongs to another program or the data have changed. Throws DeviceUnavailable, Diverged
 // and DiskError. Throws Interrupted once the run is saved after a signal or `stop`. Whatever ends a
 // run that has begun, its last whole step is saved first if memory and disk allow. A warning names
-// the checkpoint, or the reason why there is none.
+// the checkpoint, or the reason why there is none. Threads that write checkpoints
+// (checkpoint.background) or read data end before train() does.
 //
 // At the end the settings of the host are restored. These are the number of threads and the
 // precision of float32 products, which the run sets for the whole process; gradient mode and

@@ -15,6 +15,7 @@
 #include "apps/runner/settings/placement.h"
 #include "data/series/series_dataset.h"
 #include "framework/base/log.h"
+#include "framework/cuda/cuda.h"
 #include "framework/factory/factories.h"
 
 namespace taper::v0::runner {
@@ -39,7 +40,9 @@ Trainer::Trainer(const RunConfig& config, const data::Splits& data, const Commun
                 state_.lr_scale),
       step_(config, data, loader_, training_, ranks_, observer != nullptr),
       log_(config, dir_, !is_first_),
-      window_(zeros({kWindow, 2}, {.device = ranks.device()})) {
+      window_(zeros({kWindow, 2}, {.device = ranks.device()})),
+      saves_in_background_(
+          config.checkpoint.is_in_background(uses_gpu(*training_.model, ranks.device()))) {
   // Created only to throw here if a metric cannot be computed.
   const Evaluator measurable(config, data, ranks.device());
 }
@@ -87,7 +90,7 @@ void Trainer::begin() {
     if (state_.best.step > 0) mark_best(dir_, state_.best.step);
   });
   // The first steps need a checkpoint to which they can be rolled back.
-  if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save();
+  if (state_.step == 0 && config_.train.on_nan == OnNan::kRollback) save({});
   for (const Device device : distinct_memories(devices())) reset_peak_memory(device);
   log_.timings.start = read_ = saved_ = Clock::now();
 }
@@ -206,6 +209,8 @@ static void log_sample(TrainingState& training, const RunConfig& config, const D
 }
 
 void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
+  // A full disk is reported long before the next checkpoint.
+  if (control.is_saved) on_first([&] { finish_saving(); });
   if (!read_losses()) return;  // rolled back
   if (has_ended()) return save_ended_by_observer();
   if (plan.epoch_ends) log_epoch();
@@ -217,9 +222,10 @@ void Trainer::finish_step(const Plan& plan, const LoopControl& control) {
   }
   state_.is_unfinished = false;
   const bool is_regular = plan.saves || control.saves;
-  const bool ends = control.ends_run() || plan.stops || plan.pauses || has_ended();
-  const bool saves = is_regular || ends || is_best;
-  if (saves) save(is_best, !is_regular && !is_best);
+  const bool ends = plan.run_ends || control.ends_run() || plan.stops || plan.pauses || has_ended();
+  if (is_regular || ends || is_best) {
+    save({.is_best = is_best, .is_extra = !is_regular && !is_best, .ends_run = ends});
+  }
   end_if_requested(plan, control);
 }
 
@@ -323,43 +329,60 @@ bool Trainer::save_is_due(bool epoch_ends) const {
   return (c.every || config_.train.on_nan == OnNan::kRollback) && epoch_ends;
 }
 
-void Trainer::save(bool is_best, bool is_extra) {
+void Trainer::save(const SaveOptions& options) {
   const Clock::time_point start = Clock::now();
-  state_.is_extra = is_extra;
-  is_saving_ = true;
-  if (saved_step_ != state_.step || is_best) {
-    const Checkpoint whole = checkpoint();
-    on_first([&] {
-      const fs::path saved =
-          save_checkpoint(dir_, state_.step, whole, config_.checkpoint.keep + is_extra, is_best);
-      log_message(LogLevel::kDebug,
-                  concat_to_string("saved ", saved.string(), is_best ? ", the best so far" : ""));
-      SignalGuard::set_newest(saved);
-    });
+  on_first([&] { finish_saving(); });
+  state_.is_extra = options.is_extra;
+  if (saved_step_ != state_.step || options.is_best) {
+    const bool in_background = saves_in_background_ && !options.ends_run;
+    Checkpoint whole = checkpoint(in_background && is_first_);
+    on_first([&] { write(std::move(whole), options, in_background); });
   }
-  is_saving_ = false;
   saved_step_ = state_.step;
   saved_ = Clock::now();
   log_.timings.saving += seconds_since(start);
+}
+
+void Trainer::write(Checkpoint checkpoint, const SaveOptions& options, bool in_background) {
+  const auto write_now = [this, whole = std::move(checkpoint), step = state_.step, options] {
+    std::optional<cuda::DeviceGuard> guard;  // page-locked memory belongs to a device's context
+    if (ranks_.device().is_cuda()) guard.emplace(ranks_.device());
+    log_.sync();
+    const fs::path saved = save_checkpoint(
+        dir_, step, whole, config_.checkpoint.keep + options.is_extra, options.is_best);
+    SignalGuard::set_newest(saved);
+    return concat_to_string("saved ", saved.string(), options.is_best ? ", the best so far" : "");
+  };
+  writer_.start(write_now, in_background);
+  if (!in_background) finish_saving();
+}
+
+void Trainer::finish_saving() {
+  if (!writer_.is_busy()) return;
+  is_saving_ = true;
+  const int64_t step = std::exchange(saved_step_, -1);
+  log_message(LogLevel::kDebug, writer_.wait());
+  saved_step_ = step;
+  is_saving_ = false;
 }
 
 // Saves a checkpoint. It stores no reason for the end, because a run that is resumed from it
 // continues.
 void Trainer::save_ended_by_observer() {
   const std::string reason = std::exchange(state_.reason, "");
-  save(false, true);
+  save({.is_extra = true, .ends_run = true});
   state_.reason = reason;
 }
 
-Checkpoint Trainer::checkpoint() {
+Checkpoint Trainer::checkpoint(bool is_snapshot) {
   step_.share_buffers();
-  return checkpoint_of_rank();
+  return checkpoint_of_rank(is_snapshot);
 }
 
-Checkpoint Trainer::checkpoint_of_rank() {
+Checkpoint Trainer::checkpoint_of_rank(bool is_snapshot) {
   Checkpoint out;
-  training_.save(out, state_.step > 0);
-  log_.sync(state_);
+  training_.save(out, state_.step > 0, is_snapshot);
+  log_.note_position(state_);
   state_.random = default_generator().state();
   out.texts = {{kState, to_json(state_)},
                {"config.yaml", to_yaml(config_) + "\n"},

@@ -11,7 +11,7 @@
 //                                                 accumulation)
 //       log                                       log.cpp
 //       evaluate                                  run/evaluate.cpp
-//       checkpoint                                run/checkpoint.cpp, state.cpp
+//       checkpoint                                state.cpp, checkpoint_writer.cpp
 //       end, if anything requests it              loop_control.cpp
 //     seal: model, exit.json, checksums           saved_model.cpp, train.cpp
 //
@@ -31,7 +31,9 @@
 #include <vector>
 
 #include "apps/runner/base/errors.h"
+#include "apps/runner/train/checkpoint_writer.h"
 #include "apps/runner/train/log.h"
+#include "apps/runner/train/loop_control.h"
 #include "apps/runner/train/step.h"
 #include "apps/runner/train/train.h"
 #include "framework/profiler/profiler.h"
@@ -42,18 +44,6 @@ namespace taper::v0::runner {
 // comes first.
 inline constexpr int64_t kWindow = 64;
 inline constexpr double kReadSeconds = 0.5;
-
-// The requests of clocks and signals after a step.
-struct LoopControl {
-  std::string signal{};  // the signal that was received, or "its program" for the stop token;
-                         // empty: none
-  bool is_late = false;  // train.time_limit has passed
-  bool saves = false;    // checkpoint.interval has passed
-  bool reads = false;    // it is time to read losses
-
-  bool ends_run() const { return !signal.empty() || is_late; }
-  bool requests_anything() const { return ends_run() || saves || reads; }
-};
 
 // The training loop of a run, on one rank.
 class Trainer {
@@ -87,8 +77,9 @@ class Trainer {
   // not finite and the run was rolled back.
   bool read_losses();
   Metrics evaluate();
-  // Returns a checkpoint of the current state. Every rank calls it.
-  Checkpoint checkpoint();
+  // Returns a checkpoint of the current state. Every rank calls it. is_snapshot: see
+  // TrainingState::save().
+  Checkpoint checkpoint(bool is_snapshot = false);
   // Restores the state of a checkpoint, from which run() then continues. lr_scale: if given,
   // replaces the checkpoint's factor on the schedule's learning rates.
   void load(const Checkpoint& checkpoint, std::optional<double> lr_scale = {});
@@ -169,12 +160,17 @@ class Trainer {
   // --- checkpoints ---
 
   bool save_is_due(bool epoch_ends) const;
-  // Saves a checkpoint. Extra checkpoints (signal, time limit) are rollback targets only if there
-  // are no others, because an uninterrupted run would not have written them.
-  void save(bool is_best = false, bool is_extra = false);
+  // Saves a checkpoint of the current state. If it is written in the background, which it never is
+  // when the run ends, finish_saving() throws the errors. Otherwise it is complete when this
+  // returns. Older checkpoints are complete in either case.
+  void save(const SaveOptions& options);
+  // Waits for the checkpoint that is being written, if there is one, and throws its error.
+  void finish_saving();
   void save_ended_by_observer();
   // Returns a checkpoint of this rank's state alone. Not for a sharded optimizer's state.
-  Checkpoint checkpoint_of_rank();
+  Checkpoint checkpoint_of_rank(bool is_snapshot);
+  // Writes the checkpoint of the current step, and before it the lines of metrics.jsonl.
+  void write(Checkpoint checkpoint, const SaveOptions& options, bool in_background = false);
 
   // --- saved_model.cpp ---
 
@@ -199,6 +195,8 @@ class Trainer {
   // Saves the last whole step, unless it is saved already. Called before the error that ended the
   // run reaches the caller. Never throws.
   void rescue(const std::exception_ptr& cause) noexcept;
+  // Calls finish_saving(). Returns the message of its error, or an empty string.
+  std::string failure_of_checkpoint();
   void log_epoch_of_failure() noexcept;
   // Returns the reason why the last step cannot be saved after that error, or an empty string if it
   // can be saved.
@@ -230,8 +228,9 @@ class Trainer {
   std::vector<Pending> pending_;  // steps since read_losses()
   std::optional<Begun> begun_;
   int64_t missing_lines_ = 0;  // of metrics.jsonl, for steps that were taken
-  bool is_saving_ = false;
-  int64_t saved_step_ = -1;  // the step of the newest checkpoint
+  const bool saves_in_background_;
+  bool is_saving_ = false;   // within finish_saving()
+  int64_t saved_step_ = -1;  // the step of the newest checkpoint, which writer_ may be writing
   int64_t exchange_at_ = 0;  // the step after which the ranks exchange their requests again
   int64_t stop_at_ = -1, pause_at_ = -1;  // the steps of Plan::stops and Plan::pauses; -1: none
   std::stop_token stop_;
@@ -242,6 +241,7 @@ class Trainer {
   bool is_last_evaluation_ = false;  // details are then collected
   int64_t details_step_ = -1;        // the step of the last evaluation with details; -1: none
   std::optional<Profiler> profiler_;
+  CheckpointWriter writer_;  // the last member: its thread uses log_
 };
 
 }  // namespace taper::v0::runner
