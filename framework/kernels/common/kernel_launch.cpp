@@ -26,7 +26,7 @@ void Launch::enqueue(const void* kernel, const Blocks& blocks, void** args, bool
   config.dynamicSmemBytes = blocks.shared;
   config.stream = stream;
   config.attrs = attributes;
-  if (overlaps) {
+  if (overlaps && !blocks.in_order) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

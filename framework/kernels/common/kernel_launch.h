@@ -4,7 +4,8 @@
 // On GPUs of compute capability 9.0 and later, a kernel may start while the kernel before it in the
 // stream is still running ("programmatic dependent launch", section 4.5 of NVIDIA's CUDA
 // Programming Guide), which hides the time of a launch. Every kernel therefore begins with
-// begin_kernel(), which waits for the kernel before it, and is launched by Launch::run().
+// begin_kernel() or begin_long_kernel(), which wait for the kernel before it, and is launched by
+// Launch::run().
 #pragma once
 
 #include <cstddef>
@@ -25,17 +26,28 @@ struct Blocks {
   dim3 grid, block;
   size_t shared = 0;
   unsigned cluster = 1;
+  // Whether the kernel starts only when the one before has ended. Blocks that start early crowd on
+  // the multiprocessors that become free first, which slows down a kernel of few long blocks: a
+  // convolution by a quarter.
+  bool in_order = false;
 };
 
-// The first statement of a kernel, in all its threads. It lets the next kernel start, and waits
-// until the kernel before has ended and its results are visible. The next kernel waits in the same
-// way, so it does nothing before this one has ended.
+// One of these is the first statement of a kernel, in all its threads. It waits until the kernel
+// before has ended and its results are visible. begin_kernel() also lets the next kernel start at
+// once; it waits in the same way, so it does nothing before this one has ended. After
+// begin_long_kernel() the next kernel starts when blocks of this one end. It is for kernels whose
+// blocks run for long, where waiting blocks of the next kernel would be in the way.
 #ifdef __CUDACC__
+__device__ inline void begin_long_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
 __device__ inline void begin_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
 #endif
+  begin_long_kernel();
 }
 #endif
 
@@ -45,8 +57,8 @@ inline constexpr int kCapabilities[] = {__CUDA_ARCH_LIST__};
 #else
 inline constexpr int kCapabilities[] = {0};
 #endif
-// Returns whether begin_kernel() waits in the code that runs on the device: the newest that it can
-// run.
+// Returns whether kernels wait for the one before in the code that runs on the device: the newest
+// that it can run.
 inline bool kernels_wait(int device) {
   const int own = compute_capability(device);
   int newest = 0;
@@ -69,7 +81,8 @@ struct Launch {
   DeviceGuard scope;
   cudaStream_t stream;
 
-  // Launches a kernel that begins with begin_kernel(). An error is left to check().
+  // Launches a kernel that begins with begin_kernel() or begin_long_kernel(). An error is left to
+  // check().
   template <class... Params>
   void run(void (*kernel)(Params...), const Blocks& blocks,
            const std::type_identity_t<Params>&... args) const {
@@ -101,5 +114,6 @@ class Scratch {
 namespace taper::v0::kernels::cuda {
 #ifdef __CUDACC__
 using taper::cuda::begin_kernel;
+using taper::cuda::begin_long_kernel;
 #endif
 }  // namespace taper::v0::kernels::cuda

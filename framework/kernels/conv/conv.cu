@@ -55,7 +55,8 @@ template <class Tile, class Sizes>
 void launch_tiles(void (*kernel)(Sizes), const Sizes& g, dim3 blocks, const Launch& on) {
   TAPER_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared));
-  on.run(kernel, {blocks, Tile::kThreads, Tile::kShared}, g);
+  on.run(kernel,
+         {.grid = blocks, .block = Tile::kThreads, .shared = Tile::kShared, .in_order = true}, g);
 }
 
 template <int kTileN, int kSplits> void gather(const Gathered& g, bool is_3d, const Launch& on) {
@@ -112,7 +113,8 @@ bool few_channels(const Gathered& g, const ConvTensors& t, bool is_3d, const Lau
   f.g.weight = pointer<float>(weight);
   const int64_t threads = ceil_div(g.pixels, kFewPixels) * (g.n / 4);
   const auto kernel = is_3d ? few_kernel<true> : few_kernel<false>;
-  on.run(kernel, {unsigned(std::min(ceil_div(threads, 256), kBlocks)), 256, size_t(f.shared())}, f);
+  const dim3 blocks(unsigned(std::min(ceil_div(threads, 256), kBlocks)));
+  on.run(kernel, {.grid = blocks, .block = 256, .shared = size_t(f.shared()), .in_order = true}, f);
   return true;
 }
 

@@ -148,7 +148,7 @@ __device__ inline bool join_splits(float (&sum)[8][8], float* parts) {
 template <int kTileN, int kSplits, bool k3d>
 __global__ void __launch_bounds__(GatherTile<kTileN, kSplits>::kThreads, 3)
     gather_kernel(const Gathered g) {
-  begin_kernel();
+  begin_long_kernel();
   using Tile = GatherTile<kTileN, kSplits>;
   using Place = GatherPlace<k3d>;
   constexpr int kStages = Tile::kStages;
@@ -266,7 +266,7 @@ template <int kWarps, int kStages> struct WeightTile {
 
 template <int kWarps, int kStages, int kResident, bool k3d>
 __global__ void __launch_bounds__(32 * kWarps, kResident) weight_kernel(const WeightSums sums) {
-  begin_kernel();
+  begin_long_kernel();
   using Place = GatherPlace<k3d>;
   const Gathered& g = sums.from;
   using Tile = WeightTile<kWarps, kStages>;
@@ -367,7 +367,7 @@ struct FewChannels {
 constexpr int kFewPixels = 4;
 
 template <bool k3d> __global__ void __launch_bounds__(256) few_kernel(const FewChannels f) {
-  begin_kernel();
+  begin_long_kernel();
   const Gathered& g = f.g;
   extern __shared__ float4 shared[];
   float* const weight = reinterpret_cast<float*>(shared);  // [taps, n]

@@ -128,7 +128,7 @@ constexpr int64_t kSharedBytes = 48 * 1024;
 template <class T>
 __global__ void sum_pieces(float* parts, const T* src, const int64_t* keys, int64_t count,
                            int piece, int rows, int64_t width) {
-  begin_kernel();
+  begin_long_kernel();
   constexpr int kLoads = 8;
   extern __shared__ float sums[];  // [pieces, rows, kWarp]
   const int lane = int(threadIdx.x), size = rows * kWarp;

@@ -153,7 +153,7 @@ constexpr int kParts = 4;
 template <class T, int kLanes>
 __global__ void __launch_bounds__(kLanes)
     gradient_kernel(const Problem<T> problem, const Outputs<Compute<T>> to, T* dlogits) {
-  begin_kernel();
+  begin_long_kernel();
   using C = Compute<T>;
   constexpr int kVec = 16 / sizeof(T);
   extern __shared__ uint4 memory[];

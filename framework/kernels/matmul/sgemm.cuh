@@ -148,7 +148,7 @@ __device__ inline void sgemm_store(const SgemmArgs& args, int row, int column, f
 template <class Tile, bool kAlongA, bool kAlongB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
     sgemm_kernel(const __grid_constant__ SgemmArgs args) {
-  begin_kernel();
+  begin_long_kernel();
 #if __CUDA_ARCH__ >= 900
   namespace cg = cooperative_groups;
   constexpr int kTm = Tile::kTm, kTn = Tile::kTn, kK = Tile::kK, kStages = Tile::kStages;
