@@ -309,7 +309,7 @@ TEST(Layers, NoTestHidesWhatAllTestsShare) {
 
 // A kernel may start before the one before it has ended (framework/kernels/common/kernel_launch.h).
 TEST(Layers, EveryKernelWaitsForTheOneBefore) {
-  const std::regex comment("\\s*//.*"), opens(".*\\{\\s*");
+  const std::regex comment("\\s*//.*"), opens(".*\\{"), begins("  begin_(long_)?kernel\\(\\);");
   int kernels = 0;
   for (const Source& source : sources()) {
     if (!ends_with(source.path, ".cu") && !ends_with(source.path, ".cuh")) continue;
@@ -321,8 +321,7 @@ TEST(Layers, EveryKernelWaitsForTheOneBefore) {
       ++kernels;
       size_t body = i;
       while (body + 1 < source.lines.size() && !std::regex_match(source.lines[body], opens)) ++body;
-      const std::string& first = source.lines.at(body + 1);
-      EXPECT_TRUE(first == "  begin_kernel();" || first == "  begin_long_kernel();")
+      EXPECT_TRUE(std::regex_match(source.lines.at(body + 1), begins))
           << source.path << ":" << body + 2 << ": a kernel must begin with begin_kernel()";
     }
   }

@@ -80,7 +80,6 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(F f, DenseArgs<T, N> ar
     one[n] = args.in[n].single ? convert<C>(*args.in[n].data) : args.in[n].number;
   }
   const int64_t start = int64_t(blockIdx.x) * Tile::kSize;
-
   if (!args.aligned || start + Tile::kSize > args.numel) {
     const int64_t end = start + Tile::kSize < args.numel ? start + Tile::kSize : args.numel;
 #pragma unroll 1
