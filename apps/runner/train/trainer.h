@@ -77,8 +77,7 @@ class Trainer {
   // not finite and the run was rolled back.
   bool read_losses();
   Metrics evaluate();
-  // Returns a checkpoint of the current state. Every rank calls it. is_snapshot: see
-  // TrainingState::save().
+  // Returns a checkpoint of the current state, as TrainingState::save(). Every rank calls it.
   Checkpoint checkpoint(bool is_snapshot = false);
   // Restores the state of a checkpoint, from which run() then continues. lr_scale: if given,
   // replaces the checkpoint's factor on the schedule's learning rates.
