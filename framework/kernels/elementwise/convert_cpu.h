@@ -53,6 +53,10 @@ template <class T> struct Writer : Elements {
   void write(int64_t at, int64_t n, const T* row) const {
     convert(row, 1, data + at * element, 1, n);
   }
+  void write_one(int64_t at, T value) const {
+    *open(at, &value) = value;
+    store(at, 1, &value);
+  }
 };
 
 }  // namespace taper::v0::kernels::cpu

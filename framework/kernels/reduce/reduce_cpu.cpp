@@ -61,18 +61,15 @@ void reduce_rows(const R& x, const Results<T>& out, ReduceSizes sizes) {
   };
   const int64_t tasks = sizes.outer * blocks, work = std::min(kBlock, n);
   if (blocks == 1) {
-    return host::parallel_each(tasks, work, [&](int64_t i) {
-      const T value = out.finish(combine_block(i));
-      out.write(i, 1, &value);
-    });
+    return host::parallel_each(tasks, work,
+                               [&](int64_t i) { out.write_one(i, out.finish(combine_block(i))); });
   }
   const auto partial = std::make_unique_for_overwrite<Wide<T>[]>(size_t(tasks));
   host::parallel_each(tasks, work, [&](int64_t i) { partial[size_t(i)] = combine_block(i); });
   host::parallel_each(sizes.outer, blocks, [&](int64_t row) {
     Wide<T> total = F::template identity<Wide<T>>();
     for (int64_t b = 0; b < blocks; ++b) total = f(total, partial[size_t(row * blocks + b)]);
-    const T value = out.finish(total);
-    out.write(row, 1, &value);
+    out.write_one(row, out.finish(total));
   });
 }
 
