@@ -75,14 +75,12 @@ void backward_rows(bool log, const Tensor& dx, const Tensor& dy, const Tensor& y
   const Reader<T> from_dy(dy, dtype_of<T>), from_y(y, dtype_of<T>);
   const Writer<T> to(dx, dtype_of<T>);
   parallel_for(rows, host::grain_of(n * kExpWork), [&](int64_t begin, int64_t end) {
-    std::vector<T> a(static_cast<size_t>(n)), b(a), terms(a);
+    std::vector<T> a(static_cast<size_t>(n)), b(a), out(a);
     for (int64_t r = begin; r < end; ++r) {
       const T* g = from_dy.read(r * n, n, a.data());
       const T* p = from_y.read(r * n, n, b.data());
-      T* products = terms.data();
-      if (!log) vector_for(n, [=](int64_t i) { products[i] = g[i] * p[i]; });
-      const T sum = combine_run<SumOf>(log ? g : products, n);
-      T* result = to.open(r * n, terms.data());
+      const T sum = log ? combine_run<SumOf>(g, n) : sum_of_products(g, p, n);
+      T* result = to.open(r * n, out.data());
       backward_row(log, result, g, p, n, [=](int64_t) { return sum; });
       to.store(r * n, n, result);
     }

@@ -62,21 +62,21 @@ T joined(T (&lanes)[kLanes], F f) {
 }
 
 // Combines the first `whole` elements of a run, a multiple of 64, with a function that may lose
-// NaN. Writes whether there may be a NaN: a NaN makes the sum of its lane NaN, as do two
+// NaN. Writes whether there may be a NaN: a NaN makes a sum in which it is NaN, as do two
 // infinities.
 template <class F, class T> T combine_without_nan(const T* x, int64_t whole, bool* may_have_nan) {
-  constexpr int kLanes = 64;
-  T lanes[kLanes], sums[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = sums[l] = x[l];
+  constexpr int kLanes = 64, kHalf = kLanes / 2;
+  T lanes[kLanes], sums[kHalf];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = x[l];
+  for (int l = 0; l < kHalf; ++l) sums[l] = x[l] + x[l + kHalf];
   for (int64_t i = kLanes; i < whole; i += kLanes) {
 #pragma omp simd
-    for (int l = 0; l < kLanes; ++l) {
-      lanes[l] = F()(lanes[l], x[i + l]);
-      sums[l] += x[i + l];
-    }
+    for (int l = 0; l < kLanes; ++l) lanes[l] = F()(lanes[l], x[i + l]);
+#pragma omp simd
+    for (int l = 0; l < kHalf; ++l) sums[l] += x[i + l] + x[i + l + kHalf];
   }
   int32_t found = 0;
-  for (int l = 0; l < kLanes; ++l) found |= is_nan(sums[l]);
+  for (int l = 0; l < kHalf; ++l) found |= is_nan(sums[l]);
   *may_have_nan = found;
   return joined(lanes, F());
 }
@@ -106,6 +106,23 @@ template <class F, class T> TAPER_CLONES T combine_run(const T* x, int64_t n) {
     total = joined(lanes, f);
   }
   for (int64_t i = whole; i < n; ++i) total = f(total, x[i]);
+  return total;
+}
+
+// Returns the sum of a[i] * b[i], with the bits of combine_run<SumOf> over the rounded products.
+template <class T> TAPER_CLONES T sum_of_products(const T* a, const T* b, int64_t n) {
+  constexpr int kLanes = 64;
+  T lanes[kLanes], total = 0;
+  const int64_t whole = n - n % kLanes;
+  if (whole > 0) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] = a[l] * b[l];
+    for (int64_t i = kLanes; i < whole; i += kLanes) {
+#pragma omp simd
+      for (int l = 0; l < kLanes; ++l) lanes[l] += a[i + l] * b[i + l];
+    }
+    total = joined(lanes, SumOf());
+  }
+  for (int64_t i = whole; i < n; ++i) total += a[i] * b[i];
   return total;
 }
 
