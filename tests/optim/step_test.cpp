@@ -135,12 +135,12 @@ TEST(OptimizerStep, MuonTrainsMasters) {
 // A placement of the model divides the parameters among devices, and must not change their bits.
 TEST(OptimizerStep, MuonUpdatesAMatrixWhateverElseIsOnTheDevice) {
   for (const Device device : all_devices()) {
-    for (const auto& [rows, cols] : {std::pair(8, 24), std::pair(96, 768), std::pair(768, 96)}) {
+    for (const Shape& shape : {Shape{8, 24}, Shape{96, 768}, Shape{768, 96}}) {
       const auto matrices = [&](int first, int count) {
         std::vector<Tensor> params;
         for (int i = first; i < first + count; ++i) {
-          params.push_back(wave({rows, cols}, i, kFloat32, device).requires_grad_());
-          params.back().set_grad(wave({rows, cols}, 20 + i, kFloat32, device));
+          params.push_back(wave(shape, i, kFloat32, device).requires_grad_());
+          params.back().set_grad(wave(shape, 20 + i, kFloat32, device));
         }
         return params;
       };
