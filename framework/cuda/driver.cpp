@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 
 #include <nvtx3/nvToolsExt.h>
@@ -97,12 +98,14 @@ void restore_device(int index) noexcept {
   if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
 }
 
-void initialize(int index) noexcept {
+void initialize(int index) noexcept try {
   cublasLtHandle_t handle = nullptr;
   const bool has_context = cudaSetDevice(index) == cudaSuccess && cudaFree(nullptr) == cudaSuccess;
   if (!has_context) cudaGetLastError();
   if (!has_context || !cublaslt_library().problem().empty()) return;
   if (cublaslt().Create(&handle) == CUBLAS_STATUS_SUCCESS) cublaslt().Destroy(handle);
+} catch (const std::exception&) {
+  return;  // for example an old cuBLASLt, which lacks a function
 }
 
 std::string name(int index) {

@@ -48,6 +48,14 @@ Results run(const Shape& shape, const Shape& kernel, DType dtype, Device device,
   return {y.detach(), x.grad(), weight.grad(), bias.grad()};
 }
 
+// Compares results in float32 with those in double.
+void expect_close(const Results& narrow, const Results& wide) {
+  EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
+  EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
+  EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
+  EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+}
+
 TEST(Conv, ResultsLieInChannelsLastAndTheGradientOfTheWeightIsRowMajor) {
   for (const Device device : all_devices()) {
     const Results r = run({2, 3, 5, 7}, {4, 3, 2, 3}, kFloat32, device, {});
@@ -134,10 +142,7 @@ TEST(Conv, BatchesOfSeveralSlicesAgreeWithDouble) {
       const Conv2dOptions options{.stride = 2, .padding = 1, .groups = groups};
       const Results narrow = run({67, 6, 9, 8}, {9, 6 / groups, 3, 3}, kFloat32, device, options);
       const Results wide = run({67, 6, 9, 8}, {9, 6 / groups, 3, 3}, kFloat64, device, options);
-      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
-      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
-      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
-      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+      expect_close(narrow, wide);
     }
   }
 }
@@ -149,10 +154,7 @@ TEST(Conv, BatchesOfVolumesAgreeWithDouble) {
       const Shape x = {35, 6, 5, 6, 7}, kernel = {9, 6 / groups, 3, 3, 2};
       const Results narrow = run(x, kernel, kFloat32, device, options);
       const Results wide = run(x, kernel, kFloat64, device, options);
-      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
-      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
-      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
-      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+      expect_close(narrow, wide);
     }
   }
 }
@@ -171,10 +173,7 @@ TEST(Conv, ManyChannelsAgreeWithDouble) {
       SCOPED_TRACE(concat_to_string(x, " and ", kernel, " on ", device));
       const Results narrow = run(x, kernel, kFloat32, device, options);
       const Results wide = run(x, kernel, kFloat64, device, options);
-      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
-      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
-      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
-      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+      expect_close(narrow, wide);
     }
   }
   for (const Device device : all_devices()) {
@@ -204,10 +203,7 @@ TEST(Conv, PlanesOfLargeVolumesAgreeWithDouble) {
       const Results narrow = run(x, kernel, kFloat32, device, c.options);
       const Results wide = run(x, kernel, kFloat64, device, c.options);
       SCOPED_TRACE(concat_to_string(x, " and ", kernel));
-      EXPECT_TRUE(close(narrow.y, wide.y, 1e-5));
-      EXPECT_TRUE(close(narrow.dx, wide.dx, 1e-5));
-      EXPECT_TRUE(close(narrow.dweight, wide.dweight, 1e-4));
-      EXPECT_TRUE(close(narrow.dbias, wide.dbias, 1e-4));
+      expect_close(narrow, wide);
     }
   }
 }

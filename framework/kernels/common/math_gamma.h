@@ -1,5 +1,5 @@
 // log |gamma(x)| of a float for the GPU. Positive numbers take no branch, so that the numbers of a
-// warp, which may lie in different intervals, cost no more than equal ones. The CPU has
+// warp, which may be in different intervals, cost no more than equal ones. The CPU has
 // wide::lgamma.
 #pragma once
 
