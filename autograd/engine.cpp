@@ -51,7 +51,7 @@ class Run {
 
 // One backward pass. It visits nodes in descending order of their sequence numbers, so every node
 // runs after all nodes that send gradients to it.
-class Pass {
+class Pass : public GradientSums {
  public:
   Pass(bool keep_graph, bool into_leaves) : keep_graph_(keep_graph), into_leaves_(into_leaves) {
     static std::atomic<uint64_t> passes{0};
@@ -69,6 +69,14 @@ class Pass {
     if (edge.node->is_move && !is_observed(*edge.node)) return move_on(*edge.node, dy);
     Tensor& sum = gradients_of(edge.node)[edge.output];
     sum = sum.defined() ? sum.add(dy) : std::move(dy);
+  }
+
+  // Not while the pass is recorded, since kernels that add are not on the tape, nor in anomaly mode,
+  // which would blame the closure for a NaN that it was given.
+  Tensor take(const Edge& edge) override {
+    if (!edge.node || edge.node->is_move || is_grad_enabled() || is_anomaly_enabled()) return {};
+    const std::span<Tensor> sums = known_gradients_of(*edge.node);
+    return sums.empty() ? Tensor() : std::exchange(sums[edge.output], {});
   }
 
   // Stores the gradient that reaches this edge as element `slot` of the results.
@@ -128,11 +136,7 @@ class Pass {
   // one.
   std::span<Tensor> gradients_of(const NodePtr& node) {
     Node& n = *node;
-    if (n.visit.load(std::memory_order_relaxed) == visit_) return {n.pending, n.num_outputs};
-    if (!elsewhere_.empty()) {
-      const auto known = elsewhere_.find(&n);
-      if (known != elsewhere_.end()) return known->second;
-    }
+    if (const std::span<Tensor> known = known_gradients_of(n); !known.empty()) return known;
     ready_.push_back(node);
     std::push_heap(ready_.begin(), ready_.end(), is_earlier);
     uint64_t nobody = 0;
@@ -140,6 +144,14 @@ class Pass {
       return {n.pending, n.num_outputs};
     }
     return elsewhere_[&n] = std::vector<Tensor>(n.num_outputs);
+  }
+
+  // Returns an empty span if no gradient has reached the node.
+  std::span<Tensor> known_gradients_of(Node& n) {
+    if (n.visit.load(std::memory_order_relaxed) == visit_) return {n.pending, n.num_outputs};
+    if (elsewhere_.empty()) return {};
+    const auto known = elsewhere_.find(&n);
+    return known == elsewhere_.end() ? std::span<Tensor>() : known->second;
   }
 
   // Returns whether something needs the sum of the gradients that reach a node.
@@ -193,7 +205,7 @@ class Pass {
     std::vector<Tensor> many_dx(node.num_inputs > kFew ? node.num_inputs : 0);
     const std::span<Tensor> dx =
         many_dx.empty() ? std::span(few_dx, node.num_inputs) : std::span(many_dx);
-    Gradients g(node, dy, dx);
+    Gradients g(node, dy, dx, this);
     try {
       apply(node, g);
       if (is_anomaly_enabled()) check_no_nan(node.name, dx);

@@ -5,8 +5,10 @@
 #include <typeinfo>
 
 #include "autograd/anomaly.h"
+#include "autograd/ops/binary_ops.h"
 #include "modules/layers/conv_layers.h"
 #include "modules/layers/linear.h"
+#include "modules/layers/norm_layers.h"
 #include "modules/layers/stateless.h"
 
 namespace taper::v0 {
@@ -14,15 +16,23 @@ namespace {
 
 template <class M> bool is_exactly(const Module& module) { return typeid(module) == typeid(M); }
 
-// Returns the activation that `layer` can apply itself, or none. `layer` must be exactly a Linear
-// or a Conv2d or Conv3d, and `activation` a ReLU or a GELU. Neither may have hooks, because these
-// would see the value in between.
-Activation fusible(const Module& layer, const Module& activation) {
-  const bool applies =
-      is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer) || is_exactly<Conv3d>(layer);
+// Returns the layer if it is exactly a batch norm, otherwise null.
+BatchNormBase* batch_norm_of(Module& layer) {
+  const bool is_norm = is_exactly<BatchNorm1d>(layer) || is_exactly<BatchNorm2d>(layer) ||
+                       is_exactly<BatchNorm3d>(layer);
+  return is_norm ? &static_cast<BatchNormBase&>(layer) : nullptr;
+}
+
+// Returns the activation that `layer` can apply itself, or none. `layer` must be exactly a Linear,
+// a Conv2d or Conv3d, or a batch norm, and `activation` a ReLU or, except for a batch norm, a GELU.
+// Neither may have hooks, because these would see the value in between.
+Activation fusible(Module& layer, const Module& activation) {
+  const bool is_norm = batch_norm_of(layer);
+  const bool applies = is_norm || is_exactly<Linear>(layer) || is_exactly<Conv2d>(layer) ||
+                       is_exactly<Conv3d>(layer);
   if (!applies || layer.has_hooks() || activation.has_hooks()) return Activation::kNone;
   if (is_exactly<ReLU>(activation)) return Activation::kRelu;
-  if (!is_exactly<GELU>(activation)) return Activation::kNone;
+  if (is_norm || !is_exactly<GELU>(activation)) return Activation::kNone;
   const bool by_tanh = static_cast<const GELU&>(activation).approximate == "tanh";
   return by_tanh ? Activation::kGeluTanh : Activation::kGelu;
 }
@@ -105,8 +115,11 @@ std::string ParameterList::extra_repr() const {
   return text;
 }
 
-Tensor activated(Module& layer, Module& activation, const Tensor& x) {
+Tensor activated(Module& layer, Module& activation, const Tensor& x, const Tensor& residual) {
   const Activation fused = fusible(layer, activation);
+  BatchNormBase* const norm = batch_norm_of(layer);
+  if (norm && fused != Activation::kNone) return (*norm)(x, fused, residual);
+  if (residual.defined()) return activation(layer(x) + residual);
   if (fused == Activation::kNone) return activation(layer(x));
   if (is_exactly<Conv2d>(layer)) return static_cast<Conv2d&>(layer)(x, fused);
   if (is_exactly<Conv3d>(layer)) return static_cast<Conv3d&>(layer)(x, fused);

@@ -217,9 +217,10 @@ class Sequential : public Cloneable<Sequential, ModuleList> {
   std::string type_name() const override { return "Sequential"; }
 };
 
-// Returns activation(layer(x)). For a Linear, Conv2d or Conv3d followed by a ReLU or GELU without
-// hooks it needs only one pass over the result. Sequential computes such pairs with this function.
-Tensor activated(Module& layer, Module& activation, const Tensor& x);
+// Returns activation(layer(x) + residual), where the residual may be undefined. Without hooks,
+// these pairs need only one pass over the result: a Linear, Conv2d or Conv3d without a residual and
+// a ReLU or GELU, and a BatchNorm and a ReLU. Sequential computes such pairs with this function.
+Tensor activated(Module& layer, Module& activation, const Tensor& x, const Tensor& residual = {});
 
 class ModuleDict : public Cloneable<ModuleDict, ModuleContainer> {
  public:

@@ -70,34 +70,43 @@ void BatchNormBase::set_ranks(const distributed::Communicator* ranks) {
   if (ranks) ranks_ = std::make_shared<distributed::Communicator>(*ranks);
 }
 
-Tensor BatchNormBase::forward(const Tensor& x) {
+Tensor BatchNormBase::operator()(const Tensor& x, Activation activation, const Tensor& residual) {
+  return call_with_hooks([this](const auto&... a) { return applied(a...); }, x, activation,
+                         residual);
+}
+
+Tensor BatchNormBase::applied(const Tensor& x, Activation activation, const Tensor& residual) {
+  const Then then{activation, residual};
   const bool fits = x.dim() == dims_ + 2 || (dims_ == 1 && x.dim() == 2);
   require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or " : "", dims_ + 2, "D input (got ",
                       x.dim(), "D input)");
-  if (tracks() && !momentum) return with_cumulative_average(x);
-  const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0));
+  if (tracks() && !momentum) return with_cumulative_average(x, then);
+  const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0), then);
   if (tracks()) num_batches_tracked->add_(1);
   return y;
 }
 
 Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
-                                 double share) const {
+                                 double share, const Then& then) const {
   if (ranks_ && is_training() && by_batch()) {
-    return sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
+    const Tensor y = sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
+    return activated(y, then.activation, then.residual);
   }
   return batch_norm(x, mean, var,
                     {.weight = weight,
                      .bias = bias,
                      .training = by_batch(),
                      .momentum = share,
-                     .eps = options.eps});
+                     .eps = options.eps,
+                     .residual = then.residual,
+                     .activation = then.activation});
 }
 
 // Updates the running statistics by a cumulative average: the weight of the batch is 1 / number of
 // batches. The number stays on the device.
-Tensor BatchNormBase::with_cumulative_average(const Tensor& x) {
+Tensor BatchNormBase::with_cumulative_average(const Tensor& x, const Then& then) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
-  const Tensor y = normalised(x, mean, var, 1);
+  const Tensor y = normalised(x, mean, var, 1, then);
   const NoGradGuard no_grad;
   num_batches_tracked->add_(1);
   const Tensor share = reciprocal(num_batches_tracked->to(mean.dtype()));

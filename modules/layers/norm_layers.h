@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "framework/base/describe.h"
+#include "framework/kernels/elementwise/activation.h"
 #include "modules/members.h"
 
 namespace taper::v0::distributed {
@@ -49,7 +50,11 @@ template <class LayerOptions> class RunningNorm : public Module {
 
 class BatchNormBase : public RunningNorm<BatchNormOptions> {
  public:
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return applied(x, Activation::kNone, {}); }
+  using Module::operator();
+  // Returns activation(y + residual), in one pass if batch_norm() can. The residual may be
+  // undefined.
+  Tensor operator()(const Tensor& x, Activation activation, const Tensor& residual = {});
   // In training mode, the statistics are computed over the batches of all of these ranks together.
   // If `ranks` is null, they are computed over this process's batch only.
   void set_ranks(const distributed::Communicator* ranks);
@@ -58,8 +63,15 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
   BatchNormBase(int dims, IntArg num_features, const BatchNormOptions& options);
 
  private:
-  Tensor with_cumulative_average(const Tensor& x);
-  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share) const;
+  // What follows the normalization.
+  struct Then {
+    Activation activation;
+    const Tensor& residual;
+  };
+  Tensor applied(const Tensor& x, Activation activation, const Tensor& residual);
+  Tensor with_cumulative_average(const Tensor& x, const Then& then);
+  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share,
+                    const Then& then) const;
 
   int dims_;
   std::shared_ptr<distributed::Communicator> ranks_;

@@ -57,8 +57,8 @@ BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, Device device)
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
-  const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-  return relu(y + (downsample ? (*downsample)(x) : x));
+  const Tensor y = conv2(activated(*bn1, *relu, conv1(x)));
+  return activated(*bn2, *relu, y, downsample ? (*downsample)(x) : x);
 }
 
 Bottleneck::Bottleneck(int64_t in, int64_t width, int64_t stride, Device device)
@@ -75,8 +75,9 @@ Bottleneck::Bottleneck(int64_t in, int64_t width, int64_t stride, Device device)
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
-  const Tensor y = bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x))))))));
-  return relu(y + (downsample ? (*downsample)(x) : x));
+  const Tensor first = activated(*bn1, *relu, conv1(x));
+  const Tensor y = conv3(activated(*bn2, *relu, conv2(first)));
+  return activated(*bn3, *relu, y, downsample ? (*downsample)(x) : x);
 }
 
 ResNet::ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions o, ResNetBlock block)
@@ -98,7 +99,7 @@ ResNet::ResNet(const std::array<int64_t, 4>& blocks, ResNetOptions o, ResNetBloc
 }
 
 Tensor ResNet::forward(const Tensor& x) {
-  const Tensor stem = maxpool(relu(bn1(conv1(x))));
+  const Tensor stem = maxpool(activated(*bn1, *relu, conv1(x)));
   return fc(avgpool(layer4(layer3(layer2(layer1(stem))))).flatten(1));
 }
 

@@ -10,6 +10,7 @@
 namespace taper::v0 {
 namespace {
 
+using kernels::BinaryOp;
 using kernels::Norm;
 using kernels::NormSizes;
 
@@ -26,8 +27,8 @@ void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorR
 
 // Computes the backward pass with public functions, so that its gradients can be differentiated
 // again.
-void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const Tensor& w,
-                        DType bias_dtype) {
+void composite_backward(Gradients& g, const Norm& norm, const Tensor& given_dy, const Tensor& x,
+                        const Tensor& w, DType bias_dtype) {
   const NormSizes& s = norm.sizes;
   const DType wide = accumulate_type(x.dtype());
   // The layout is [outer, groups, channels of a group, inner]. Batch norm has one channel per
@@ -36,7 +37,7 @@ void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const T
   const Shape parts{s.outer, groups, s.per_group(), s.inner};
   const Shape dims = s.groups > 0 ? Shape{2, 3} : Shape{0, 2, 3};
   const Shape of_group = {groups, 1, 1}, of_channel = {groups, s.per_group(), 1};
-  const Tensor z = x.to(wide).reshape(parts), dy = g.dy().to(wide).reshape(parts);
+  const Tensor z = x.to(wide).reshape(parts), dy = given_dy.to(wide).reshape(parts);
   const auto mean_of = [&](const Tensor& t) { return mean(t, dims, true); };
   const Tensor centred = norm.given ? z - norm.mean.view(of_group) : norm.rms ? z : z - mean_of(z);
   const Tensor rstd =
@@ -52,6 +53,25 @@ void composite_backward(Gradients& g, const Norm& norm, const Tensor& x, const T
   if (g.needs(2)) g.dx(2) = sum_to(dy, of_channel).to(bias_dtype);
 }
 
+// Sets the gradients of x, weight and bias from dy, the gradient of norm's result. `norm` has no
+// bias, unless its ReLU needs one.
+void put_gradients(Gradients& g, const Norm& norm, const Tensor& dy, const Tensor& x,
+                   const TensorMeta& bias) {
+  const Tensor& w = norm.weight;
+  if (is_grad_enabled()) {
+    composite_backward(g, norm, dy, x, w, bias.dtype);
+  } else {
+    // A residual connection has sent its gradient already.
+    const Tensor added = kernels::can_add(norm, x) ? g.take_sum(0) : Tensor();
+    const auto [dx, sums] =
+        kernels::norm_backward(norm, dy, x, added, g.needs(0), g.needs(1) || g.needs(2));
+    g.dx(0) = dx;
+    if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
+    if (g.needs(2)) g.dx(2) = sums[1].to(bias.dtype);
+  }
+  if (g.needs(2)) g.dx(2) = g.dx(2).reshape(bias.shape);
+}
+
 Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
                   const Tensor& bias, DType result, const Tensor& running_mean = {},
                   const Tensor& running_var = {}, double momentum = 0) {
@@ -63,19 +83,9 @@ Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& we
   return record(
       name, std::move(y), {x, weight, bias},
       [norm, x = SavedTensor(x), weight = SavedTensor(weight), b = TensorMeta(bias)](Gradients& g) {
-        const Tensor z = x.get(g), w = weight.get(g);
-        if (is_grad_enabled()) {
-          composite_backward(g, norm, z, w, b.dtype);
-        } else {
-          Norm full = norm;
-          full.weight = w;
-          const auto [dx, sums] =
-              kernels::norm_backward(full, g.dy(), z, g.needs(0), g.needs(1) || g.needs(2));
-          g.dx(0) = dx;
-          if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
-          if (g.needs(2)) g.dx(2) = sums[1].to(b.dtype);
-        }
-        if (g.needs(2)) g.dx(2) = g.dx(2).reshape(b.shape);
+        Norm full = norm;
+        full.weight = weight.get(g);
+        put_gradients(g, full, g.dy(), x.get(g), b);
       });
 }
 
@@ -121,7 +131,64 @@ void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& r
   check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
 }
 
+// --- batch norm ---
+
+// The statistics that a batch updates.
+struct Running {
+  const Tensor &mean, &var;
+  double momentum;
+};
+
+// Returns relu(y + residual), where y is the normalized x, in one pass each way. The residual may
+// be undefined.
+Tensor normalised_relu(Norm norm, const Tensor& x, const BatchNormFunctionOptions& o,
+                       const Running& running) {
+  norm.weight = o.weight;
+  norm.bias = o.bias;
+  norm.residual = o.residual;
+  norm.relu = true;
+  Tensor y = kernels::norm(norm, x, x.dtype(), running.mean, running.var, running.momentum);
+  if (!needs_grad({x, o.weight, o.bias, o.residual})) return y;
+  norm.weight = norm.bias = norm.residual = {};
+  return record("BatchNormReluBackward", y, {x, o.weight, o.bias, o.residual},
+                [norm, x = SavedTensor(x), weight = SavedTensor(o.weight),
+                 bias = SavedTensor(o.bias), b = TensorMeta(o.bias), y = SavedTensor::output(y),
+                 is_alone = !o.residual.defined()](Gradients& g) {
+                  Norm full = norm;
+                  full.weight = weight.get(g);
+                  full.relu = is_alone && !is_grad_enabled();
+                  if (full.relu) {
+                    full.bias = bias.get(g);
+                    return put_gradients(g, full, g.dy(), x.get(g), b);
+                  }
+                  const Tensor z = y.get(g);
+                  const Tensor dz = is_grad_enabled()
+                                        ? activation_gradient(Activation::kRelu, g.dy(), z)
+                                        : kernels::binary(BinaryOp::kReluBackward, g.dy(), z);
+                  put_gradients(g, full, dz, x.get(g), b);
+                  if (g.needs(3)) g.dx(3) = dz;
+                });
+}
+
+// Returns whether normalised_relu() computes batch_norm() with these options. A trace must contain
+// the separate ops.
+bool fuses(const Tensor& x, const BatchNormFunctionOptions& o) {
+  const Tensor& r = o.residual;
+  const bool fits = !r.defined() || (r.shape() == x.shape() && r.dtype() == x.dtype());
+  return x.is_cuda() && o.training && o.activation == Activation::kRelu && fits && !is_tracing();
+}
+
 }  // namespace
+
+Tensor activated(const Tensor& x, Activation activation, const Tensor& residual) {
+  const Tensor z = residual.defined() ? x + residual : x;
+  switch (activation) {
+    case Activation::kRelu: return relu(z);
+    case Activation::kGelu: return gelu(z);
+    case Activation::kGeluTanh: return gelu(z, GeluApproximate::kTanh);
+    default: return z;
+  }
+}
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, RealArg eps, std::optional<DType> result) {
@@ -191,8 +258,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const Tensor &weight = options.weight, &bias = options.bias;
   const bool training = options.training;
   const double eps = options.eps;
-  kernels::same_device("batch_norm", {&x, &running_mean, &running_var, &weight, &bias},
-                       {"input", "running_mean", "running_var", "weight", "bias"});
+  kernels::same_device("batch_norm",
+                       {&x, &running_mean, &running_var, &weight, &bias, &options.residual},
+                       {"input", "running_mean", "running_var", "weight", "bias", "residual"});
   require(x.dim() >= 2, "batch_norm expects an input [N, C, ...], got shape ", x.shape());
   require<ValueError>(!(eps <= 0), "batch_norm eps must be positive, but got ", eps);
   const int64_t channels = x.shape()[1];
@@ -206,8 +274,11 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   check_channels(x, running_mean, running_var, weight, bias);
   const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
-  Tensor y = normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running_mean,
-                        running_var, options.momentum);
+  const bool is_fused = fuses(x, options);
+  Tensor y = is_fused
+                 ? normalised_relu(norm, x, options, {running_mean, running_var, options.momentum})
+                 : normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(),
+                              running_mean, running_var, options.momentum);
   if (!training) {
     trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
   }
@@ -216,7 +287,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
       t.storage()->version.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  return y;
+  return is_fused ? y : activated(y, options.activation, options.residual);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,

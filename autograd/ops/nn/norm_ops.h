@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "framework/kernels/elementwise/activation.h"
 #include "framework/tensor/tensor.h"
 
 namespace taper::v0 {
@@ -33,11 +34,16 @@ struct BatchNormFunctionOptions {
   Tensor weight = {}, bias = {};
   bool training = false;
   double momentum = 0.1, eps = 1e-5;
+  // The result is activation(y + residual), where y is the normalized x. A residual that is
+  // undefined counts as 0.
+  Tensor residual = {};
+  Activation activation = Activation::kNone;
 };
 // Normalizes each channel of x [N, C, ...], which is row-major or channels-last; the result has the
 // same memory format. The other tensors are [C]. In training, uses the mean and variance of each
 // channel. They also update the running statistics in place, outside the tape, by momentum, with
-// the unbiased variance. Otherwise uses the running statistics.
+// the unbiased variance. Otherwise uses the running statistics. In training on a GPU, a residual
+// and ReLU need no further pass.
 //
 //   batch_norm(x, running_mean, running_var, {.weight = w, .bias = b, .training = true});
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
@@ -47,9 +53,12 @@ template <class = void>
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias = {}, BoolArg training = false,
                   RealArg momentum = 0.1, RealArg eps = 1e-5) {
-  return batch_norm(x, running_mean, running_var,
-                    BatchNormFunctionOptions{weight, bias, training, momentum, eps});
+  return batch_norm(
+      x, running_mean, running_var,
+      {.weight = weight, .bias = bias, .training = training, .momentum = momentum, .eps = eps});
 }
+// Returns activation(x + residual). The residual may be undefined.
+Tensor activated(const Tensor& x, Activation activation, const Tensor& residual = {});
 struct InstanceNormFunctionOptions {
   Tensor weight = {}, bias = {};
   bool use_input_stats = true;

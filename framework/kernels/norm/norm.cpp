@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "framework/kernels/elementwise/binary.h"
 #include "framework/kernels/elementwise/copy.h"
 
 namespace taper::v0::kernels {
@@ -73,6 +74,7 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
   here.weight = widened(norm.weight, wide);
   here.bias = widened(norm.bias, wide);
   const Tensor from = laid_out(x, here.sizes);
+  if (norm.residual.defined()) here.residual = laid_out_as(from, norm.residual);
   const Tensor y = empty_like_layout(from, x.is_cpu() ? x.dtype() : result);
   if (batch && x.numel() > 0) {
     compute_statistics(here, from, running_mean, running_var, momentum);
@@ -90,20 +92,26 @@ void batch_statistics(Norm& norm, const Tensor& x) {
   compute_statistics(here, from, {}, {}, 0);
 }
 
-NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
-                            bool needs_sums,
+bool can_add(const Norm& norm, const Tensor& x) {
+  return x.is_cuda() && norm.sizes.groups == 1 && norm.sizes.inner == 1;
+}
+
+NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const Tensor& added,
+                            bool needs_dx, bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined) {
   const bool means_move = norm.sizes.groups == 0 && !norm.given;  // whether the mean depends on x
   norm.weight = widened(norm.weight, accumulate_type(x.dtype()));
+  norm.bias = widened(norm.bias, accumulate_type(x.dtype()));
   const Tensor z = laid_out(x, norm.sizes);
   Tensor d = laid_out_as(z, dy);
+  const Tensor more = added.defined() ? dense(added) : added;
   NormGradients out;
   if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
     out.dx = empty_like_layout(z, x.dtype());
     out.sums = Tensor::make({2, norm.sizes.channels}, accumulate_type(x.dtype()), x.device());
     bool done = false;
     dispatch(
-        x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out.dx, out.sums, d, z); });
+        x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out, d, z, more); });
     if (done) return out;
   }
   if (d.dtype() != x.dtype()) d = packed(d, x.dtype());
@@ -112,6 +120,7 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool n
   out.dx = empty_like_layout(z, x.dtype());
   const Tensor sums = means_move && joined ? joined(out.sums) : out.sums;
   run(norm, out.dx, d, z, means_move ? sums : Tensor());
+  if (more.defined()) binary_into(BinaryOp::kAdd, out.dx, more, out.dx);
   return out;
 }
 

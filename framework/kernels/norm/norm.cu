@@ -15,39 +15,146 @@ namespace {
 
 using taper::cuda::Launch;
 
-// --- batch norm, element-wise: one vector per index ---
+// Return a * b, and a * b + c rounded once. They are spelled out, so that all kernels compute the
+// same bits.
+__device__ float multiplied(float a, float b) { return __fmul_rn(a, b); }
+__device__ double multiplied(double a, double b) { return __dmul_rn(a, b); }
+__device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-template <class T, int kVec> struct Apply {
+// Rounds to T, as a separate op would store it.
+template <class T> __device__ Compute<T> rounded(Compute<T> x) { return Compute<T>(convert<T>(x)); }
+
+// Returns the gradient of relu's argument, which is y before it is rounded.
+template <class T> __device__ Compute<T> relu_backward(Compute<T> dy, Compute<T> y) {
+  return rounded<T>(y) <= Compute<T>(0) ? Compute<T>(0) : dy;
+}
+
+// --- batch norm, element-wise ---
+
+enum class Pass { kForward, kBackward, kReluBackward };
+
+template <class T> Pass pass_of(const NormArgs<T>& args) {
+  if (!args.dy) return Pass::kForward;
+  return args.relu ? Pass::kReluBackward : Pass::kBackward;
+}
+
+// The numbers of the channels of a vector's elements.
+template <class T, int kVec, Pass kPass> struct Channels {
   using C = Compute<T>;
+  C mean[kVec], rstd[kVec], weight[kVec], bias[kVec], dots[kVec], sums[kVec], share;
+
+  // own: each element has its own channel, otherwise all have channel c. given_share: 1 / number of
+  // elements of a channel.
+  __device__ Channels(const NormArgs<T>& args, int64_t c, bool own, C given_share)
+      : share(given_share) {
+    load_numbers(mean, args.mean, c, own, C(0));
+    load_numbers(rstd, args.rstd, c, own, C(1));
+    load_numbers(weight, args.weight, c, own, C(1));
+    if constexpr (kPass != Pass::kBackward) load_numbers(bias, args.bias, c, own, C(0));
+    if constexpr (kPass != Pass::kForward) {
+      const C* const of_dy = args.sums ? args.sums + args.sizes.channels : nullptr;
+      load_numbers(dots, args.sums, c, own, C(0));
+      load_numbers(sums, of_dy, c, own, C(0));
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) dots[j] *= share;
+    }
+  }
+
+  // Stores y of x and, if there is one, the residual `other`; or dx of x and the gradient `other`.
+  __device__ void store(const NormArgs<T>& args, int64_t at, const Vec<T, kVec>& x,
+                        const Vec<T, kVec>& other) const {
+    C out[kVec];
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      const C xhat = multiplied(C(x.at[j]) - mean[j], rstd[j]);
+      if constexpr (kPass == Pass::kForward) {
+        out[j] = fused(xhat, weight[j], bias[j]);
+        if (args.residual) out[j] = rounded<T>(out[j]) + C(other.at[j]);
+        if (args.relu) out[j] = rounded<T>(out[j]) < C(0) ? C(0) : out[j];
+      } else {
+        C dy = C(other.at[j]);
+        if constexpr (kPass == Pass::kReluBackward) {
+          dy = relu_backward<T>(dy, fused(xhat, weight[j], bias[j]));
+        }
+        const C rest = fused(-xhat, dots[j], fused(-sums[j], share, dy));
+        out[j] = multiplied(rstd[j], weight[j]) * rest;
+      }
+    }
+    store_row<T, kVec>((kPass == Pass::kForward ? args.y : args.dx) + at, out);
+  }
+};
+
+// Computes one vector per index.
+template <class T, int kVec, Pass kPass> struct Apply {
   NormArgs<T> args;
-  C share;  // 1 / number of elements of a channel
+  Compute<T> share;
 
   __device__ void operator()(int64_t i) const {
     const NormSizes& s = args.sizes;
-    const int64_t at = i * kVec, c = at / s.inner % s.channels;
-    const bool own = s.inner == 1;
-    C v[kVec], g[kVec], mean[kVec], rstd[kVec], w[kVec], a[kVec], b[kVec];
-    load_row<T, kVec>(v, args.x + at);
-    load_numbers(mean, args.mean, c, own, C(0));
-    load_numbers(rstd, args.rstd, c, own, C(1));
-    load_numbers(w, args.weight, c, own, C(1));
-    if (!args.dy) {
-      load_numbers(b, args.bias, c, own, C(0));
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) b[j] += (v[j] - mean[j]) * rstd[j] * w[j];
-    } else {
-      load_row<T, kVec>(g, args.dy + at);
-      load_numbers(a, args.sums, c, own, C(0));
-      load_numbers(b, args.sums ? args.sums + s.channels : nullptr, c, own, C(0));
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        const C xhat = (v[j] - mean[j]) * rstd[j];
-        b[j] = rstd[j] * w[j] * (g[j] - b[j] * share - xhat * (a[j] * share));
-      }
-    }
-    store_row<T, kVec>((args.dy ? args.dx : args.y) + at, b);
+    const int64_t at = i * kVec;
+    const Channels<T, kVec, kPass> channels(args, at / s.inner % s.channels, s.inner == 1, share);
+    const T* const other = kPass == Pass::kForward ? args.residual : args.dy;
+    Vec<T, kVec> more{};
+    if (other) more = load_vec<T, kVec>(other + at);
+    channels.store(args, at, load_vec<T, kVec>(args.x + at), more);
   }
 };
+
+// The same if inner is 1. A thread keeps the numbers of its channels for many rows, since they are
+// more bytes than the elements of a row. `width` threads, a power of two, are beside each other
+// along the channels.
+constexpr int kRowsInFlight = 4;
+template <class T, int kVec, Pass kPass>
+__global__ void __launch_bounds__(kThreads, 2)
+    apply_columns_kernel(const NormArgs<T> args, const int width, const Compute<T> share) {
+  begin_kernel();
+  const NormSizes& s = args.sizes;
+  const int height = kThreads / width, x = int(threadIdx.x) % width, y = int(threadIdx.x) / width;
+  const int64_t c = (int64_t(blockIdx.y) * width + x) * kVec;
+  if (c >= s.channels) return;
+  const Channels<T, kVec, kPass> channels(args, c, true, share);
+  const T* const other = kPass == Pass::kForward ? args.residual : args.dy;
+  const int64_t rows = int64_t(height) * kRowsInFlight;
+  for (int64_t first = blockIdx.x * rows; first < s.outer; first += gridDim.x * rows) {
+    Vec<T, kVec> from[kRowsInFlight], more[kRowsInFlight];
+#pragma unroll
+    for (int k = 0; k < kRowsInFlight; ++k) {
+      const int64_t r = first + k * height + y;
+      if (r >= s.outer) continue;
+      from[k] = load_vec<T, kVec>(args.x + r * s.channels + c);
+      if (other) more[k] = load_vec<T, kVec>(other + r * s.channels + c);
+    }
+#pragma unroll
+    for (int k = 0; k < kRowsInFlight; ++k) {
+      const int64_t r = first + k * height + y;
+      if (r < s.outer) channels.store(args, r * s.channels + c, from[k], more[k]);
+    }
+  }
+}
+
+// Returns how many threads are beside each other along the channels.
+int width_of(const NormSizes& s, int vec) {
+  int width = 1;
+  while (width < kWarp && width * vec < s.channels) width *= 2;
+  return width;
+}
+
+template <class T, int kVec, Pass kPass> void apply(const Launch& on, const NormArgs<T>& args) {
+  constexpr int64_t kMost = 2112;  // blocks, which fill any current GPU and have several turns each
+  const NormSizes& s = args.sizes;
+  const Compute<T> share = Compute<T>(1) / Compute<T>(s.outer * s.inner);
+  if (s.inner > 1) {
+    const int64_t numel = s.outer * s.channels * s.inner;
+    return Backend::run("batch_norm", on.device, numel / kVec, Apply<T, kVec, kPass>{args, share});
+  }
+  const int width = width_of(s, kVec);
+  const int64_t tiles = ceil_div(s.channels, int64_t(width) * kVec);
+  const int64_t turns = ceil_div(s.outer, int64_t(kThreads / width) * kRowsInFlight);
+  const int64_t blocks = std::min(turns, std::max<int64_t>(1, kMost / tiles));
+  on.run(apply_columns_kernel<T, kVec, kPass>, {dim3(unsigned(blocks), unsigned(tiles)), kThreads},
+         args, width, share);
+}
 
 // --- sums over channels ---
 
@@ -58,9 +165,27 @@ struct Cut {
   int width = 1;  // threads along channels, a power of two, if inner is 1
 };
 
-// Computes the sums of chunks. If inner is 1, a thread processes kVec channels; otherwise a block
-// processes one channel. parts is [2, chunks, channels].
+// Loads the pivots of a vector's channels.
 template <class T, int kVec>
+__device__ void load_pivots(Compute<T> (&pivots)[kVec], const T* x, const NormSizes& s, int64_t c) {
+  if (s.inner > 1) {
+    const Compute<T> one = pivot_of(x, s, c);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) pivots[j] = one;
+    return;
+  }
+  const int64_t rows[] = {0, s.outer / 2, s.outer - 1};
+  Compute<T> v[3][kVec];
+#pragma unroll
+  for (int k = 0; k < 3; ++k) load_row<T, kVec>(v[k], x + rows[k] * s.channels + c);
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) pivots[j] = median_of(v[0][j], v[1][j], v[2][j]);
+}
+
+// Computes the sums of chunks, in a pass through ReLU those of the gradient of its argument. If
+// inner is 1, a thread processes kVec channels; otherwise a block processes one channel. parts is
+// [2, chunks, channels].
+template <class T, int kVec, Pass kPass>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
   begin_kernel();
@@ -77,27 +202,46 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t end = !exists ? 0 : first + cut.chunk < size ? first + cut.chunk : size;
     const int64_t group = c / s.per_group();
     C sums[2][kVec] = {}, shift[kVec] = {};
-#pragma unroll
-    for (int j = 0; j < kVec; ++j) {
-      if (exists && !args.dy) shift[j] = pivot_of(args.x, s, columns ? c + j : c);
+    if (exists && kPass == Pass::kForward) load_pivots(shift, args.x, s, c);
+    // The numbers of a channel, unless they are those of a row's group.
+    C mean[kVec], rstd[kVec], w[kVec], b[kVec];
+    const bool by_channel = s.groups == 0;
+    if (exists && by_channel && kPass != Pass::kForward) {
+      load_numbers(mean, args.mean, c, columns, C(0));
+      load_numbers(rstd, args.rstd, c, columns, C(1));
+      if constexpr (kPass == Pass::kReluBackward) {
+        load_numbers(w, args.weight, c, columns, C(1));
+        load_numbers(b, args.bias, c, columns, C(0));
+      }
     }
 #pragma unroll 4
     for (int64_t e = first + y * step; e < end; e += height * step) {
       const int64_t o = columns ? e : e / s.inner;
       const int64_t at = (o * (s.channels - 1) + c) * s.inner + e;
-      C x[kVec], g[kVec], mean[kVec], rstd[kVec];
+      C x[kVec], g[kVec];
       load_row<T, kVec>(x, args.x + at);
-      if (args.dy) {
+      if constexpr (kPass != Pass::kForward) load_row<T, kVec>(g, args.dy + at);
+      if (!by_channel && kPass != Pass::kForward) {
         const int64_t k = o * s.groups + group;
-        load_row<T, kVec>(g, args.dy + at);
-        load_numbers(mean, args.mean, k, columns && s.groups == 0, C(0));
-        load_numbers(rstd, args.rstd, k, columns && s.groups == 0, C(1));
+        load_numbers(mean, args.mean, k, false, C(0));
+        load_numbers(rstd, args.rstd, k, false, C(1));
+      }
+      if constexpr (kPass == Pass::kReluBackward) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          g[j] = relu_backward<T>(g[j], fused(multiplied(x[j] - mean[j], rstd[j]), w[j], b[j]));
+        }
       }
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
-        const C a = args.dy ? g[j] : x[j] - shift[j];
-        sums[0][j] += a * (args.dy ? (x[j] - mean[j]) * rstd[j] : a);
-        sums[1][j] += a;
+        if constexpr (kPass == Pass::kForward) {
+          const C a = x[j] - shift[j];
+          sums[0][j] += a * a;
+          sums[1][j] += a;
+        } else {
+          sums[0][j] += g[j] * ((x[j] - mean[j]) * rstd[j]);
+          sums[1][j] += g[j];
+        }
       }
     }
 #pragma unroll
@@ -143,10 +287,12 @@ void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x
   const Launch on(x);
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     const NormArgs<T> args(norm, out, dy, x, sums);
-    const NormSizes& s = args.sizes;
     with_vectors(args, [&]<int kVec>(Int<kVec>) {
-      const Compute<T> share = Compute<T>(1) / Compute<T>(s.outer * s.inner);
-      Backend::run("batch_norm", x, x.numel() / kVec, kVec, Apply<T, kVec>{args, share});
+      switch (pass_of(args)) {
+        case Pass::kForward: return apply<T, kVec, Pass::kForward>(on, args);
+        case Pass::kBackward: return apply<T, kVec, Pass::kBackward>(on, args);
+        default: return apply<T, kVec, Pass::kReluBackward>(on, args);
+      }
     });
   });
   on.check("norm");
@@ -164,11 +310,18 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
     with_vectors(args, [&]<int kVec>(Int<kVec>) {
       Cut here = cut;
       if (s.inner == 1) {
-        while (here.width < kWarp && here.width * kVec < s.channels) here.width *= 2;
+        here.width = width_of(s, kVec);
         here.tiles = ceil_div(s.channels, here.width * kVec);
       }
       const unsigned grid = unsigned(std::min(here.chunks * here.tiles, kMaxPiece));
-      on.run(sums_kernel<T, kVec>, {grid, kThreads}, args, here, pointer<C>(parts));
+      const auto kernel = [&] {
+        switch (pass_of(args)) {
+          case Pass::kForward: return sums_kernel<T, kVec, Pass::kForward>;
+          case Pass::kBackward: return sums_kernel<T, kVec, Pass::kBackward>;
+          default: return sums_kernel<T, kVec, Pass::kReluBackward>;
+        }
+      }();
+      on.run(kernel, {grid, kThreads}, args, here, pointer<C>(parts));
     });
   });
   on.check("channel_sums");

@@ -19,6 +19,9 @@ template <class T, class G = T> struct NormArgs {
   T* dx;
   const G* dy;
   const T* x;
+  const T* residual;
+  bool relu;
+  const T* added = nullptr;  // null: nothing is added to dx
 
   NormArgs(const Norm& n, const Tensor& out, const Tensor& gradient, const Tensor& input,
            const Tensor& total)
@@ -32,6 +35,8 @@ template <class T, class G = T> struct NormArgs {
     dx = gradient.defined() ? pointer<T>(out) : nullptr;
     dy = pointer<G>(gradient);
     x = pointer<T>(input);
+    residual = pointer<T>(n.residual);
+    relu = n.relu;
   }
 };
 
@@ -40,7 +45,8 @@ template <class T, class G = T> struct NormArgs {
 template <class T, class G, class F> void with_vectors(const NormArgs<T, G>& a, F f) {
   const NormSizes& s = a.sizes;
   const int64_t run = s.inner > 1 ? s.inner : s.groups > 0 ? s.per_group() : s.channels;
-  with_row_vectors<T>(run, f, a.mean, a.rstd, a.weight, a.bias, a.sums, a.y, a.dx, a.dy, a.x);
+  with_row_vectors<T>(run, f, a.mean, a.rstd, a.weight, a.bias, a.sums, a.y, a.dx, a.dy, a.x,
+                      a.residual, a.added);
 }
 
 // Loads the parameters of a vector's elements: one for each element if `own`, otherwise one for

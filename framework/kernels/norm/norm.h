@@ -31,6 +31,11 @@ struct Norm {
   // reads them.
   Tensor mean = {}, rstd = {};
   Tensor weight = {}, bias = {};  // `channels` elements; undefined: 1 and 0
+  // Batch norm on a GPU only: y = relu(xhat * weight + bias + residual), where the residual, if it
+  // is defined, has x's shape and dtype. The backward pass, without a residual, then takes dy for
+  // the gradient of relu's result.
+  bool relu = false;
+  Tensor residual = {};
 };
 
 struct NormGradients {
@@ -46,12 +51,16 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
             const Tensor& running_var = {}, double momentum = 0);
 // Computes batch norm's mean and rstd only.
 void batch_statistics(Norm& norm, const Tensor& x);
-// Returns the gradients. Those that are not needed may stay undefined. Batch norm's dx depends on
-// the channels' sums. If the batch is spread over several ranks, `joined` converts this rank's sums
-// to the sums over all ranks.
-NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, bool needs_dx,
-                            bool needs_sums,
+// Returns the gradients. Those that are not needed may stay undefined. If `added` is defined, it
+// has x's shape and dtype and is added to dx. Batch norm's dx depends on the channels' sums. If the
+// batch is spread over several ranks, `joined` converts this rank's sums to the sums over all
+// ranks.
+NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const Tensor& added,
+                            bool needs_dx, bool needs_sums,
                             const std::function<Tensor(const Tensor& sums)>& joined = {});
+// Returns whether norm_backward() adds to dx at the cost of one more operand: on a GPU, to rows of
+// one group.
+bool can_add(const Norm& norm, const Tensor& x);
 
 // Functions of batch norm with one formula for both backends. They compute mean and rstd [channels]
 // from sums [2, channels] around the channels' pivots.
@@ -66,8 +75,9 @@ template <class Backend> struct BatchNormKernels {
 // norm: computes y from x, or dx if dy is defined. Batch norm's dx needs `sums`, unless the
 // statistics are `given`.
 //
-// norm_backward: computes dx and the channel sums in one pass over rows, or returns false if that
-// does not fit. Here and in norm, on the GPU, y and dy may have a half type if x is float32.
+// norm_backward: computes dx + added and the channel sums in one pass over rows, or returns false
+// if that does not fit. Here and in norm, on the GPU, y and dy may have a half type if x is
+// float32.
 //
 // channel_sums: returns [2, channels], the sums of dy * xhat and of dy. If dy is undefined, returns
 // the sums of d^2 and of d, where d = x - pivot.
@@ -79,8 +89,8 @@ Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 namespace cuda {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
           const Tensor& sums);
-bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const Tensor& dy,
-                   const Tensor& x);
+bool norm_backward(const Norm& norm, const NormGradients& out, const Tensor& dy, const Tensor& x,
+                   const Tensor& added);
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 }  // namespace cuda
 

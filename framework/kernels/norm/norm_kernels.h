@@ -6,16 +6,19 @@
 
 namespace taper::v0::kernels {
 
+template <class C> TAPER_HD C median_of(C a, C b, C d) {
+  const C low = a < b ? a : b, high = a < b ? b : a;
+  return d < low ? low : d > high ? high : d;
+}
+
 // Returns the median of a channel's first, middle and last element. Sums of (x - pivot) and its
 // square then lose little to cancellation, whatever the mean is, and a single outlier does not
 // matter.
 template <class T> TAPER_HD AccumulateType<T> pivot_of(const T* x, const NormSizes& s, int64_t c) {
   using C = AccumulateType<T>;
   const int64_t image = s.channels * s.inner, at = c * s.inner;
-  const C a = C(x[at]), b = C(x[at + s.outer / 2 * image + s.inner / 2]);
-  const C d = C(x[at + (s.outer - 1) * image + s.inner - 1]);
-  const C low = a < b ? a : b, high = a < b ? b : a;
-  return d < low ? low : d > high ? high : d;
+  return median_of(C(x[at]), C(x[at + s.outer / 2 * image + s.inner / 2]),
+                   C(x[at + (s.outer - 1) * image + s.inner - 1]));
 }
 
 template <class T> struct BatchStatistics {

@@ -128,9 +128,17 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>) forward_kernel(const Norm
 template <int kLanes> inline constexpr int kFusedBlocks = 1024 / kRowThreads<kLanes>;
 template <> inline constexpr int kFusedBlocks<kWarp> = 2;
 
+// Returns the bits that adding dx, rounded to T, to another tensor would give.
+template <class T> __device__ Compute<T> added_to(T other, Compute<T> dx) {
+  using C = Compute<T>;
+  if constexpr (std::is_same_v<T, float>) return __fadd_rn(other, dx);
+  return C(other) + C(convert<T>(dx));
+}
+
 // Computes y or, with g = dy * weight, dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). kSums is
 // for rows of one group with inner 1 that are held in registers. Then a block processes every
-// gridDim.x-th row and stores its sums of dy * xhat and of dy in `parts` [2, blocks, n].
+// gridDim.x-th row and stores its sums of dy * xhat and of dy in `parts` [2, blocks, n], and adds
+// args.added to dx.
 template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
@@ -148,6 +156,16 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
       load_numbers(w, args.weight, first + (s.inner > 1 ? i / s.inner : i), s.inner == 1, C(1));
     };
     const C mean = args.rms ? C(0) : args.mean[r], rstd = args.rstd[r];
+    Vec<T, kVec> more[Inputs::kPacks];
+    if constexpr (kSums) {
+      if (args.added) {
+#pragma unroll
+        for (int p = 0; p < Inputs::kPacks; ++p) {
+          const int64_t i = Inputs::place(p);
+          if (i < n) more[p] = load_vec<T, kVec>(args.added + r * n + i);
+        }
+      }
+    }
     C sum = 0, dot = 0;
     row.each([&](int64_t i, const Vectors& v, int p) {
       C w[kVec];
@@ -166,12 +184,13 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
     row_sums<kLanes>(sum, dot);
     sum = args.rms ? C(0) : sum / C(n);
     dot /= C(n);
-    row.each([&](int64_t i, const Vectors& v, int) {
+    row.each([&](int64_t i, const Vectors& v, int p) {
       C w[kVec];
       weights(w, i);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         w[j] = rstd * (v.dy[j] * w[j] - sum - (v.x[j] - mean) * rstd * dot);
+        if (kSums && args.added) w[j] = added_to(more[p].at[j], w[j]);
       }
       store_row<T, kVec>(args.dx + r * n + i, w);
     });
@@ -304,13 +323,16 @@ void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   on.check("norm");
 }
 
-bool norm_backward(const Norm& norm, const Tensor& dx, const Tensor& sums, const Tensor& dy,
-                   const Tensor& x) {
+bool norm_backward(const Norm& norm, const NormGradients& out, const Tensor& dy, const Tensor& x,
+                   const Tensor& added) {
   const NormSizes& s = norm.sizes;
   if (s.groups != 1 || s.inner != 1) return false;
   const Launch on(x);
   bool done = false;
-  with_args(norm, dx, dy, x, [&](const auto& args) { done = run_fused(args, sums, on); });
+  with_args(norm, out.dx, dy, x, [&]<class T, class G>(NormArgs<T, G> args) {
+    args.added = pointer<T>(added);
+    done = run_fused(args, out.sums, on);
+  });
   on.check("norm_backward");
   return done;
 }
