@@ -10,7 +10,6 @@
 namespace taper::v0 {
 namespace {
 
-using kernels::BinaryOp;
 using kernels::Norm;
 using kernels::NormSizes;
 
@@ -54,22 +53,25 @@ void composite_backward(Gradients& g, const Norm& norm, const Tensor& given_dy, 
 }
 
 // Sets the gradients of x, weight and bias from dy, the gradient of norm's result. `norm` has no
-// bias, unless its ReLU needs one.
-void put_gradients(Gradients& g, const Norm& norm, const Tensor& dy, const Tensor& x,
-                   const TensorMeta& bias) {
+// bias, unless its ReLU needs one. Returns the gradient of the residual, if the pass computes it.
+Tensor put_gradients(Gradients& g, const Norm& norm, const Tensor& dy, const Tensor& x,
+                     const TensorMeta& bias) {
   const Tensor& w = norm.weight;
+  Tensor of_residual;
   if (is_grad_enabled()) {
     composite_backward(g, norm, dy, x, w, bias.dtype);
   } else {
     // A residual connection has sent its gradient already.
     const Tensor added = kernels::can_add(norm, x) ? g.take_sum(0) : Tensor();
-    const auto [dx, sums] =
+    const auto [dx, sums, dz] =
         kernels::norm_backward(norm, dy, x, added, g.needs(0), g.needs(1) || g.needs(2));
+    of_residual = dz;
     g.dx(0) = dx;
     if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
     if (g.needs(2)) g.dx(2) = sums[1].to(bias.dtype);
   }
   if (g.needs(2)) g.dx(2) = g.dx(2).reshape(bias.shape);
+  return of_residual;
 }
 
 Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
@@ -156,16 +158,16 @@ Tensor normalised_relu(Norm norm, const Tensor& x, const BatchNormFunctionOption
                  is_alone = !o.residual.defined()](Gradients& g) {
                   Norm full = norm;
                   full.weight = weight.get(g);
-                  full.relu = is_alone && !is_grad_enabled();
-                  if (full.relu) {
-                    full.bias = bias.get(g);
-                    return put_gradients(g, full, g.dy(), x.get(g), b);
+                  if (is_grad_enabled()) {
+                    full.relu = false;
+                    const Tensor dz = activation_gradient(Activation::kRelu, g.dy(), y.get(g));
+                    put_gradients(g, full, dz, x.get(g), b);
+                    if (g.needs(3)) g.dx(3) = dz;
+                    return;
                   }
-                  const Tensor z = y.get(g);
-                  const Tensor dz = is_grad_enabled()
-                                        ? activation_gradient(Activation::kRelu, g.dy(), z)
-                                        : kernels::binary(BinaryOp::kReluBackward, g.dy(), z);
-                  put_gradients(g, full, dz, x.get(g), b);
+                  if (is_alone) full.bias = bias.get(g);
+                  if (!is_alone) full.result = y.get(g);
+                  const Tensor dz = put_gradients(g, full, g.dy(), x.get(g), b);
                   if (g.needs(3)) g.dx(3) = dz;
                 });
 }

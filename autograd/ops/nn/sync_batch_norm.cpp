@@ -72,11 +72,11 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                     ranks.all_reduce(all).wait();
                     return all * share;
                   };
-                  const auto [dx, sums] =
+                  const kernels::NormGradients d =
                       kernels::norm_backward(full, g.dy(), x.get(g), {}, g.needs(0), true, join);
-                  g.dx(0) = dx;
-                  if (g.needs(1)) g.dx(1) = sums[0].to(full.weight.dtype());
-                  if (g.needs(2)) g.dx(2) = sums[1].to(bias_meta.dtype);
+                  g.dx(0) = d.dx;
+                  if (g.needs(1)) g.dx(1) = d.sums[0].to(full.weight.dtype());
+                  if (g.needs(2)) g.dx(2) = d.sums[1].to(bias_meta.dtype);
                 });
 }
 

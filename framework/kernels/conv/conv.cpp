@@ -153,7 +153,10 @@ bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t)
       },
       [&] {
         done = cuda::conv_fma(pass, s, t);
-        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, with_dense_weight(t));
+        if (done) return;
+        const ConvTensors dense_ones = with_dense_weight(t);
+        done = cuda::conv_by_rows(pass, s, dense_ones);
+        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, dense_ones);
       },
       pass == ConvPass::kY ? "convolution" : "convolution_backward");
   return done;

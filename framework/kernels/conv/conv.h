@@ -86,6 +86,8 @@ bool conv(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Uses Taper's own float32 kernels, without TF32. Returns false without writing anything if TF32 is
 // allowed, for groups, and for sizes that the kernels do not support.
 bool conv_fma(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
+// Uses matrix products, for half types and sizes for which cuDNN has no fast algorithm.
+bool conv_by_rows(ConvPass pass, const ConvSizes& s, const ConvTensors& t);
 // Adds t.bias if it is defined and applies t.relu, in place in t.y.
 void add_bias(const ConvTensors& t);
 }  // namespace cuda

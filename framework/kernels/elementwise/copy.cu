@@ -102,6 +102,83 @@ template <class U> void transpose(const TensorIterator& piece, const Launch& on)
   on.check("copy");
 }
 
+// --- copies that move a short dimension, such as the kernel positions of a convolution's weight
+// ---
+
+constexpr int kMostShort = 16;  // elements of the short dimension
+constexpr int kLong = 256;      // elements of the long dimension that a block copies
+
+// On one side, the short dimension is innermost and the long one around it, both dense. On the
+// other side, the long dimension is innermost.
+template <class U> struct ShortArgs {
+  U* out;
+  const U* in;
+  int size_long, size_short;
+  int64_t stride;     // of the short dimension on the other side
+  bool out_is_dense;  // whether the short dimension is innermost in out; otherwise in x
+  FastDivisor parts;
+  OffsetCalculator<2, 1> rest;  // the other dimensions
+};
+
+// Both sides are read and written in their order, through shared memory.
+template <class U>
+__global__ void __launch_bounds__(kThreads)
+    move_short_kernel(const __grid_constant__ ShortArgs<U> args) {
+  begin_kernel();
+  __shared__ U tile[kLong * kMostShort];
+  const uint32_t above = args.parts.divide(blockIdx.x);
+  const int first = int(blockIdx.x - above * args.parts.divisor) * kLong;
+  const Place<2> place = args.rest.at(above);
+  const int left = args.size_long - first, count = left < kLong ? left : kLong;
+  const int size = args.size_short, tid = int(threadIdx.x);
+  U* const out = args.out + place.offset[0];
+  const U* const in = args.in + place.offset[1];
+  if (args.out_is_dense) {
+    for (int s = 0; s < size; ++s) {
+      if (tid < count) tile[tid * size + s] = in[s * args.stride + first + tid];
+    }
+  } else {
+    for (int i = tid; i < count * size; i += kThreads) tile[i] = in[int64_t(first) * size + i];
+  }
+  __syncthreads();
+  if (args.out_is_dense) {
+    for (int i = tid; i < count * size; i += kThreads) out[int64_t(first) * size + i] = tile[i];
+  } else {
+    for (int s = 0; s < size; ++s) {
+      if (tid < count) out[s * args.stride + first + tid] = tile[tid * size + s];
+    }
+  }
+}
+
+// Copies by move_short_kernel() if it applies, and returns whether it does.
+template <class U> bool move_short(const TensorIterator& piece, const Launch& on) {
+  static_assert(kLong <= kThreads);
+  constexpr int64_t kLeastLong = 32;
+  const int a = innermost(piece, piece.out), b = innermost(piece, piece.in[0]);
+  if (a < 0 || b < 0 || a == b) return false;
+  const bool out_is_dense = piece.sizes[a] <= piece.sizes[b];
+  const int inner = out_is_dense ? a : b, outer = out_is_dense ? b : a;
+  const Operand &dense = out_is_dense ? piece.out : piece.in[0],
+                &other = out_is_dense ? piece.in[0] : piece.out;
+  const int64_t shorter = piece.sizes[inner], longer = piece.sizes[outer];
+  if (shorter > kMostShort || longer < kLeastLong || dense.strides[outer] != shorter) return false;
+  ShortArgs<U> args;
+  args.out = static_cast<U*>(piece.out.data);
+  args.in = static_cast<const U*>(piece.in[0].data);
+  args.size_long = int(longer);
+  args.size_short = int(shorter);
+  args.stride = other.strides[inner];
+  args.out_is_dense = out_is_dense;
+  const int64_t parts = ceil_div(longer, kLong);
+  args.parts = FastDivisor(uint32_t(parts));
+  TensorIterator rest = piece;
+  rest.sizes[a] = rest.sizes[b] = 1;
+  args.rest = make_offsets<2, 1>(rest);
+  on.run(move_short_kernel<U>, {unsigned(parts * args.rest.groups), kThreads}, args);
+  on.check("copy");
+  return true;
+}
+
 // --- copies of one dtype with any strides; fill ---
 
 template <class U> struct BitsArgs {
@@ -243,6 +320,7 @@ void copy(const TensorIterator& iter) {
     if (spreads) return spread<U>(iter, on);
     for_each_piece(iter, [&](const TensorIterator& piece) {
       if (is_transposed(piece)) return transpose<U>(piece, on);
+      if (move_short<U>(piece, on)) return;
       copy_bits<U>("copy", piece, 0, on);
     });
   });

@@ -52,10 +52,15 @@ void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
 void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
                         const Tensor& running_var, double momentum) {
   const DType wide = accumulate_type(x.dtype());
-  const Tensor sums = norm.given ? Tensor() : channel_sums(norm, {}, x);
   const Tensor mean = widened(running_mean, wide), var = widened(running_var, wide);
-  on_device<BatchNormKernels>(x.device(),
-                              [&](auto k) { k.statistics(norm, x, sums, mean, var, momentum); });
+  if (x.is_cuda() && x.numel() > 0 && !norm.given) {
+    dispatch(
+        x.device(), [] {}, [&] { cuda::batch_statistics(norm, x, mean, var, momentum); });
+  } else {
+    const Tensor sums = norm.given ? Tensor() : channel_sums(norm, {}, x);
+    on_device<BatchNormKernels>(x.device(),
+                                [&](auto k) { k.statistics(norm, x, sums, mean, var, momentum); });
+  }
   if (norm.given || !mean.defined()) return;
   if (mean.data_ptr() != running_mean.data_ptr()) copy_into(running_mean, mean);
   if (var.data_ptr() != running_var.data_ptr()) copy_into(running_var, var);
@@ -115,7 +120,15 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const 
     if (done) return out;
   }
   if (d.dtype() != x.dtype()) d = packed(d, x.dtype());
+  if (norm.result.defined()) {
+    norm.result = laid_out_as(z, norm.result);
+    out.dz = norm.dz = empty_like_layout(z, x.dtype());
+  }
   if (needs_sums || means_move) out.sums = channel_sums(norm, d, z);
+  if (norm.result.defined()) {  // from here on, dy has passed through ReLU
+    norm.relu = false;
+    d = out.dz;
+  }
   if (!needs_dx) return out;
   out.dx = empty_like_layout(z, x.dtype());
   const Tensor sums = means_move && joined ? joined(out.sums) : out.sums;

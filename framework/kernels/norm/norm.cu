@@ -7,7 +7,6 @@
 #include "framework/kernels/common/kernel_launch.h"
 #include "framework/kernels/common/per_element.cuh"
 #include "framework/kernels/norm/norm_kernels.h"
-#include "framework/kernels/reduce/reduce.h"
 
 namespace taper::v0::kernels {
 namespace cuda {
@@ -32,11 +31,14 @@ template <class T> __device__ Compute<T> relu_backward(Compute<T> dy, Compute<T>
 
 // --- batch norm, element-wise ---
 
-enum class Pass { kForward, kBackward, kReluBackward };
+// kReluBackward: dy is the gradient of ReLU's result, which is computed again. kResidualBackward:
+// the same, and the result is given, since a residual was added to its argument.
+enum class Pass { kForward, kBackward, kReluBackward, kResidualBackward };
 
 template <class T> Pass pass_of(const NormArgs<T>& args) {
   if (!args.dy) return Pass::kForward;
-  return args.relu ? Pass::kReluBackward : Pass::kBackward;
+  if (!args.relu) return Pass::kBackward;
+  return args.result ? Pass::kResidualBackward : Pass::kReluBackward;
 }
 
 // The numbers of the channels of a vector's elements.
@@ -231,6 +233,12 @@ __global__ void __launch_bounds__(kThreads)
         for (int j = 0; j < kVec; ++j) {
           g[j] = relu_backward<T>(g[j], fused(multiplied(x[j] - mean[j], rstd[j]), w[j], b[j]));
         }
+      } else if constexpr (kPass == Pass::kResidualBackward) {
+        C result[kVec];
+        load_row<T, kVec>(result, args.result + at);
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) g[j] = relu_backward<T>(g[j], result[j]);
+        store_row<T, kVec>(args.dz + at, g);
       }
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
@@ -279,6 +287,51 @@ Cut cut_of(const NormSizes& s) {
   return {chunk, ceil_div(size, chunk), s.channels};
 }
 
+// Returns [2, chunks, channels].
+Tensor sums_of_chunks(const Norm& norm, const Tensor& dy, const Tensor& x, const Launch& on) {
+  const NormSizes& s = norm.sizes;
+  const Cut cut = cut_of(s);
+  const Tensor parts =
+      Tensor::make({2, cut.chunks, s.channels}, accumulate_type(x.dtype()), x.device());
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const NormArgs<T> args(norm, {}, dy, x, {});
+    with_vectors(args, [&]<int kVec>(Int<kVec>) {
+      Cut here = cut;
+      if (s.inner == 1) {
+        here.width = width_of(s, kVec);
+        here.tiles = ceil_div(s.channels, here.width * kVec);
+      }
+      const auto kernel = [&] {
+        switch (pass_of(args)) {
+          case Pass::kForward: return sums_kernel<T, kVec, Pass::kForward>;
+          case Pass::kBackward: return sums_kernel<T, kVec, Pass::kBackward>;
+          case Pass::kReluBackward: return sums_kernel<T, kVec, Pass::kReluBackward>;
+          default: return sums_kernel<T, kVec, Pass::kResidualBackward>;
+        }
+      }();
+      const unsigned grid = unsigned(std::min(here.chunks * here.tiles, kMaxPiece));
+      on.run(kernel, {grid, kThreads}, args, here, pointer<Compute<T>>(parts));
+    });
+  });
+  return parts;
+}
+
+// Sums the chunks and computes the statistics of the channels from these sums.
+template <class T>
+__global__ void __launch_bounds__(kJoinThreads)
+    statistics_kernel(const BatchStatistics<T> statistics, Compute<T>* sums,
+                      const Compute<T>* parts, int64_t count) {
+  begin_kernel();
+  const int64_t n = statistics.s.channels, first = int64_t(blockIdx.x) * kJoinColumns;
+  const int64_t c = first + threadIdx.x / kWarp;
+  const bool writes = threadIdx.x % kWarp == 0 && threadIdx.x / kWarp < kJoinColumns && c < n;
+  for (int k = 0; k < 2; ++k) {
+    const Compute<T> sum = join_columns(parts + k * count * n, count, n, first);
+    if (writes) sums[k * n + c] = sum;
+  }
+  if (writes) statistics(c);
+}
+
 }  // namespace
 
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
@@ -300,32 +353,29 @@ void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x
 
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   const Launch on(x);
-  const NormSizes& s = norm.sizes;
-  const Cut cut = cut_of(s);
-  const Tensor parts =
-      Tensor::make({2, cut.chunks, s.channels}, accumulate_type(x.dtype()), x.device());
+  const Tensor parts = sums_of_chunks(norm, dy, x, on);
+  const Tensor sums = Tensor::make({2, norm.sizes.channels}, parts.dtype(), x.device());
+  const auto sum = [&]<class C>(TypeTag<C>) {
+    join(on, sums, pointer<const C>(parts), parts.size(1), norm.sizes.channels);
+  };
+  parts.dtype() == kFloat64 ? sum(TypeTag<double>{}) : sum(TypeTag<float>{});
+  on.check("channel_sums");
+  return sums;
+}
+
+void batch_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
+                      const Tensor& running_var, double momentum) {
+  const Launch on(x);
+  const Tensor parts = sums_of_chunks(norm, {}, x, on);
+  const int64_t n = norm.sizes.channels;
+  const Tensor sums = Tensor::make({2, n}, parts.dtype(), x.device());
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
-    const NormArgs<T> args(norm, {}, dy, x, {});
-    with_vectors(args, [&]<int kVec>(Int<kVec>) {
-      Cut here = cut;
-      if (s.inner == 1) {
-        here.width = width_of(s, kVec);
-        here.tiles = ceil_div(s.channels, here.width * kVec);
-      }
-      const unsigned grid = unsigned(std::min(here.chunks * here.tiles, kMaxPiece));
-      const auto kernel = [&] {
-        switch (pass_of(args)) {
-          case Pass::kForward: return sums_kernel<T, kVec, Pass::kForward>;
-          case Pass::kBackward: return sums_kernel<T, kVec, Pass::kBackward>;
-          default: return sums_kernel<T, kVec, Pass::kReluBackward>;
-        }
-      }();
-      on.run(kernel, {grid, kThreads}, args, here, pointer<C>(parts));
-    });
+    on.run(statistics_kernel<T>, {unsigned(ceil_div(n, kJoinColumns)), kJoinThreads},
+           statistics_of<T>(norm, x, sums, running_mean, running_var, momentum), pointer<C>(sums),
+           pointer<const C>(parts), parts.size(1));
   });
-  on.check("channel_sums");
-  return reduce(ReductionOp::kSum, parts, {1});
+  on.check("batch_norm");
 }
 
 }  // namespace cuda

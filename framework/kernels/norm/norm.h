@@ -32,15 +32,17 @@ struct Norm {
   Tensor mean = {}, rstd = {};
   Tensor weight = {}, bias = {};  // `channels` elements; undefined: 1 and 0
   // Batch norm on a GPU only: y = relu(xhat * weight + bias + residual), where the residual, if it
-  // is defined, has x's shape and dtype. The backward pass, without a residual, then takes dy for
-  // the gradient of relu's result.
+  // is defined, has x's shape and dtype. The backward pass then takes dy for the gradient of y. It
+  // needs y if there was a residual, and the bias otherwise.
   bool relu = false;
-  Tensor residual = {};
+  Tensor residual = {}, result = {};
+  Tensor dz = {};  // written by the backward pass if `result` is defined
 };
 
 struct NormGradients {
   Tensor dx;
-  Tensor sums;  // [2, channels], dtype of rstd: sums of dy * xhat (dweight) and of dy (dbias)
+  Tensor sums;     // [2, channels], dtype of rstd: sums of dy * xhat (dweight) and of dy (dbias)
+  Tensor dz = {};  // the gradient of the residual, if Norm::result is defined
 };
 
 // Returns y with dtype `result`: x's dtype, or a half type for layer, RMS and group norm of a
@@ -92,6 +94,10 @@ void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x
 bool norm_backward(const Norm& norm, const NormGradients& out, const Tensor& dy, const Tensor& x,
                    const Tensor& added);
 Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
+// Computes batch norm's mean and rstd from x and updates the running statistics, if they are
+// defined.
+void batch_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
+                      const Tensor& running_var, double momentum);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

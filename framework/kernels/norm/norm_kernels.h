@@ -50,22 +50,29 @@ template <class T> struct BatchStatistics {
   }
 };
 
+template <class T>
+BatchStatistics<T> statistics_of(const Norm& norm, const Tensor& x, const Tensor& sums,
+                                 const Tensor& running_mean, const Tensor& running_var,
+                                 double momentum) {
+  using C = AccumulateType<T>;
+  return {pointer<C>(norm.mean),
+          pointer<C>(norm.rstd),
+          pointer<C>(running_mean),
+          pointer<C>(running_var),
+          pointer<const C>(sums),
+          pointer<const T>(x),
+          norm.sizes,
+          C(norm.eps),
+          C(momentum),
+          norm.given};
+}
+
 template <class Backend>
 void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
                                            const Tensor& running_mean, const Tensor& running_var,
                                            double momentum) {
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    using C = AccumulateType<T>;
-    const BatchStatistics<T> f{pointer<C>(norm.mean),
-                               pointer<C>(norm.rstd),
-                               pointer<C>(running_mean),
-                               pointer<C>(running_var),
-                               pointer<const C>(sums),
-                               pointer<const T>(x),
-                               norm.sizes,
-                               C(norm.eps),
-                               C(momentum),
-                               norm.given};
+    const auto f = statistics_of<T>(norm, x, sums, running_mean, running_var, momentum);
     Backend::run("batch_norm", x, norm.sizes.channels, 32, f);
   });
 }

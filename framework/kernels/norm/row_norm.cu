@@ -221,32 +221,6 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
   }
 }
 
-constexpr int kJoinColumns = 8;  // a sector of memory
-constexpr int kJoinThreads = 1024;
-
-// Computes sums[k][c], the sum over all blocks of parts[k][...][c], where k is blockIdx.y.
-template <class C>
-__global__ void __launch_bounds__(kJoinThreads)
-    join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
-  begin_kernel();
-  __shared__ C joined[kWarp][kJoinColumns + 1];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int64_t first = int64_t(blockIdx.x) * kJoinColumns, k = blockIdx.y;
-  const int64_t c = first + threadIdx.x % kJoinColumns;
-  C sum = 0;
-#pragma unroll 4
-  for (int64_t p = threadIdx.x / kJoinColumns; p < count; p += kJoinThreads / kJoinColumns) {
-    if (c < n) sum += parts[(k * count + p) * n + c];
-  }
-#pragma unroll
-  for (int step = kJoinColumns; step < kWarp; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
-  if (lane < kJoinColumns) joined[warp][lane] = sum;
-  __syncthreads();
-  if (warp >= kJoinColumns) return;
-  sum = warp_reduce(joined[lane][warp], Plus{});
-  if (lane == 0 && first + warp < n) sums[k * n + first + warp] = sum;
-}
-
 // Calls f(kVec, kLanes, kItems), all integral constants, for rows of n elements.
 template <class T, class G, class F> void with_rows(const NormArgs<T, G>& args, F f) {
   const int64_t n = args.sizes.row_size();
@@ -290,9 +264,7 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
         on.run(backward_kernel<T, G, kVec, kLanes, kItems, true>,
                {unsigned(blocks), row_block<kLanes>()}, args, parts.as<C>());
-        const dim3 grid{unsigned(ceil_div(n, kJoinColumns)), 2};
-        on.run(join_kernel<C>, {grid, kJoinThreads}, pointer<C>(sums), parts.as<const C>(), blocks,
-               n);
+        join(on, sums, parts.as<const C>(), blocks, n);
         done = true;
       };
       if (n <= kWarp * 8) return launch(Int<kWarp>(), Int<8>());
