@@ -105,8 +105,8 @@ bool is_strided_pixel(const ConvAxis& a) { return a.kernel == 1 && a.padding == 
 // Returns whether products are faster than cuDNN.
 bool is_faster(ConvPass pass, const ConvSizes& s, DType dtype) {
   if (!is_half(dtype) || s.groups != 1 || s.is_3d() || s.o % kVec != 0) return false;
-  if (s.pixels() * kMaxDepth > kMaxRows) return false;
-  const bool few_channels = s.c < kVec && s.depth() <= kMaxDepth && pass != ConvPass::kDx;
+  if (s.depth() > kMaxDepth || s.pixels() * kMaxDepth > kMaxRows) return false;
+  const bool few_channels = s.c < kVec && pass != ConvPass::kDx;
   const bool is_strided = s.h.stride > 1 || s.w.stride > 1;
   return few_channels || (pass == ConvPass::kY && is_strided && s.c % kVec == 0 &&
                           is_strided_pixel(s.h) && is_strided_pixel(s.w));

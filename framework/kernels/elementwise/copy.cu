@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kThreads)
 // Copies by move_short_kernel() if it applies, and returns whether it does.
 template <class U> bool move_short(const TensorIterator& piece, const Launch& on) {
   static_assert(kLong <= kThreads);
-  constexpr int64_t kLeastLong = 32;
+  constexpr int64_t kLeastLong = 128;
   const int a = innermost(piece, piece.out), b = innermost(piece, piece.in[0]);
   if (a < 0 || b < 0 || a == b) return false;
   const bool out_is_dense = piece.sizes[a] <= piece.sizes[b];

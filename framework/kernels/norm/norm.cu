@@ -184,15 +184,114 @@ __device__ void load_pivots(Compute<T> (&pivots)[kVec], const T* x, const NormSi
   for (int j = 0; j < kVec; ++j) pivots[j] = median_of(v[0][j], v[1][j], v[2][j]);
 }
 
-// Computes the sums of chunks, in a pass through ReLU those of the gradient of its argument. If
-// inner is 1, a thread processes kVec channels; otherwise a block processes one channel. parts is
-// [2, chunks, channels].
+// Sums over the rows of threads of the block, as a tree, and stores the sums of a chunk of the
+// first `own` of kVec channels from c on. All threads of the block must call it.
+template <class C, int kVec>
+__device__ void store_sums(const C (&sums)[2][kVec], const Cut& cut, int64_t channels,
+                           int64_t chunk, int64_t c, int own, C* parts) {
+  __shared__ C joined[2][kVec][kThreads];
+  const int tid = int(threadIdx.x), y = tid / cut.width;
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) joined[k][j][tid] = sums[k][j];
+  }
+  for (int half = kThreads / cut.width / 2; half > 0; half /= 2) {
+    __syncthreads();
+    for (int k = 0; k < 2 * own && y < half; ++k) {
+      joined[k % 2][k / 2][tid] += joined[k % 2][k / 2][tid + half * cut.width];
+    }
+  }
+  for (int k = 0; k < 2 * own && y == 0 && c < channels; ++k) {
+    const int64_t at = (k % 2 * cut.chunks + chunk) * channels + c + k / 2;
+    parts[at] = joined[k % 2][k / 2][tid];
+  }
+  __syncthreads();  // before the sums of the next chunk are stored
+}
+
+// Computes the sums of chunks of batch norm's channels if inner is 1, in a pass through ReLU those
+// of the gradient of its argument. A thread processes kVec channels. parts is [2, chunks,
+// channels].
+template <class T, int kVec, Pass kPass>
+__global__ void __launch_bounds__(kThreads, 2)
+    column_sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
+  begin_kernel();
+  using C = Compute<T>;
+  using V = Vec<T, kVec>;
+  constexpr bool kForward = kPass == Pass::kForward;
+  const NormSizes& s = args.sizes;
+  const int x = int(threadIdx.x) % cut.width, y = int(threadIdx.x) / cut.width;
+  const int height = kThreads / cut.width;
+  for (int64_t job = blockIdx.x; job < cut.chunks * cut.tiles; job += gridDim.x) {
+    const int64_t chunk = job / cut.tiles, first = chunk * cut.chunk;
+    const int64_t c = (job % cut.tiles * cut.width + x) * kVec;
+    const int64_t all = first + cut.chunk < s.outer ? first + cut.chunk : s.outer;
+    const int64_t end = c < s.channels ? all : 0;
+    C sums[2][kVec] = {}, shift[kVec], mean[kVec], rstd[kVec], w[kVec], b[kVec];
+    if (end > 0) {
+      if constexpr (kForward) {
+        load_pivots(shift, args.x, s, c);
+      } else {
+        load_numbers(mean, args.mean, c, true, C(0));
+        load_numbers(rstd, args.rstd, c, true, C(1));
+      }
+      if constexpr (kPass == Pass::kReluBackward) {
+        load_numbers(w, args.weight, c, true, C(1));
+        load_numbers(b, args.bias, c, true, C(0));
+      }
+    }
+    const auto add = [&](int64_t at, const V& from, const V& dy, const V& result) {
+      V dz;
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        if constexpr (kForward) {
+          const C a = C(from.at[j]) - shift[j];
+          sums[0][j] += a * a;
+          sums[1][j] += a;
+          continue;
+        }
+        C g = C(dy.at[j]);
+        const C xhat = multiplied(C(from.at[j]) - mean[j], rstd[j]);
+        if constexpr (kPass == Pass::kReluBackward) {
+          g = relu_backward<T>(g, fused(xhat, w[j], b[j]));
+        } else if constexpr (kPass == Pass::kResidualBackward) {
+          g = relu_backward<T>(g, C(result.at[j]));
+          dz.at[j] = convert<T>(g);
+        }
+        sums[0][j] += g * xhat;
+        sums[1][j] += g;
+      }
+      if constexpr (kPass == Pass::kResidualBackward) store_vec(args.dz + at, dz);
+    };
+    for (int64_t row = first + y; row < end; row += height * kRowsInFlight) {
+      V from[kRowsInFlight], dy[kRowsInFlight], result[kRowsInFlight];
+#pragma unroll
+      for (int k = 0; k < kRowsInFlight; ++k) {
+        const int64_t r = row + k * height, at = r * s.channels + c;
+        if (r >= end) continue;
+        from[k] = load_vec<T, kVec>(args.x + at);
+        if constexpr (!kForward) dy[k] = load_vec<T, kVec>(args.dy + at);
+        if constexpr (kPass == Pass::kResidualBackward) {
+          result[k] = load_vec<T, kVec>(args.result + at);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kRowsInFlight; ++k) {
+        const int64_t r = row + k * height;
+        if (r < end) add(r * s.channels + c, from[k], dy[k], result[k]);
+      }
+    }
+    store_sums(sums, cut, s.channels, chunk, c, kVec, parts);
+  }
+}
+
+// The same for everything else. If inner is 1, a thread processes kVec channels; otherwise a block
+// processes one channel.
 template <class T, int kVec, Pass kPass>
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const NormArgs<T> args, const Cut cut, Compute<T>* parts) {
   begin_kernel();
   using C = Compute<T>;
-  __shared__ C joined[2][kVec][kThreads];
   const NormSizes& s = args.sizes;
   const bool columns = s.inner == 1;
   const int own = columns ? kVec : 1, step = columns ? 1 : kVec;
@@ -253,32 +352,19 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        if (j > 0 && !columns) sums[k][0] += sums[k][j];
-        joined[k][j][tid] = sums[k][j];
-      }
-      joined[k][0][tid] = sums[k][0];
+    for (int j = 1; j < kVec; ++j) {
+      if (columns) continue;
+      sums[0][0] += sums[0][j];
+      sums[1][0] += sums[1][j];
     }
-    for (int half = height / 2; half > 0; half /= 2) {
-      __syncthreads();
-      for (int k = 0; k < 2 * own && y < half; ++k) {
-        joined[k % 2][k / 2][tid] += joined[k % 2][k / 2][tid + half * cut.width];
-      }
-    }
-    for (int k = 0; k < 2 * own && y == 0 && exists; ++k) {
-      const int64_t at = (k % 2 * cut.chunks + chunk) * s.channels + c + k / 2;
-      parts[at] = joined[k % 2][k / 2][tid];
-    }
-    __syncthreads();  // before the sums of the next job are stored
+    store_sums(sums, cut, s.channels, chunk, c, own, parts);
   }
 }
 
 // Returns the chunks. They consist of whole vectors, are enough to occupy a GPU, and each has
 // enough work.
 Cut cut_of(const NormSizes& s) {
-  constexpr int64_t kJobs = 1024, kColumns = 128, kWork = 8192, kRound = 16;
+  constexpr int64_t kJobs = 512, kColumns = 128, kWork = 8192, kRound = 16;
   const int64_t size = s.outer * s.inner;
   const int64_t jobs = s.inner > 1 ? s.channels : ceil_div(s.channels, kColumns);
   const int64_t least = s.inner > 1 ? kWork : std::max<int64_t>(64, kWork / s.channels);
@@ -301,12 +387,16 @@ Tensor sums_of_chunks(const Norm& norm, const Tensor& dy, const Tensor& x, const
         here.width = width_of(s, kVec);
         here.tiles = ceil_div(s.channels, here.width * kVec);
       }
+      const auto kernel_for = [&]<Pass kPass>() {
+        return s.inner == 1 && s.groups == 0 ? column_sums_kernel<T, kVec, kPass>
+                                             : sums_kernel<T, kVec, kPass>;
+      };
       const auto kernel = [&] {
         switch (pass_of(args)) {
-          case Pass::kForward: return sums_kernel<T, kVec, Pass::kForward>;
-          case Pass::kBackward: return sums_kernel<T, kVec, Pass::kBackward>;
-          case Pass::kReluBackward: return sums_kernel<T, kVec, Pass::kReluBackward>;
-          default: return sums_kernel<T, kVec, Pass::kResidualBackward>;
+          case Pass::kForward: return kernel_for.template operator()<Pass::kForward>();
+          case Pass::kBackward: return kernel_for.template operator()<Pass::kBackward>();
+          case Pass::kReluBackward: return kernel_for.template operator()<Pass::kReluBackward>();
+          default: return kernel_for.template operator()<Pass::kResidualBackward>();
         }
       }();
       const unsigned grid = unsigned(std::min(here.chunks * here.tiles, kMaxPiece));
