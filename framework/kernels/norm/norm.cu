@@ -109,16 +109,18 @@ template <class T, int kVec, Pass kPass> struct Apply {
 constexpr int kRowsInFlight = 4;
 template <class T, int kVec, Pass kPass>
 __global__ void __launch_bounds__(kThreads, 2)
-    apply_columns_kernel(const NormArgs<T> args, const int width, const Compute<T> share) {
+    apply_columns_kernel(const NormArgs<T> args, const int width, const int64_t tiles,
+                         const Compute<T> share) {
   begin_kernel();
   const NormSizes& s = args.sizes;
   const int height = kThreads / width, x = int(threadIdx.x) % width, y = int(threadIdx.x) / width;
-  const int64_t c = (int64_t(blockIdx.y) * width + x) * kVec;
+  const int64_t c = (blockIdx.x % tiles * width + x) * kVec;
   if (c >= s.channels) return;
   const Channels<T, kVec, kPass> channels(args, c, true, share);
   const T* const other = kPass == Pass::kForward ? args.residual : args.dy;
   const int64_t rows = int64_t(height) * kRowsInFlight;
-  for (int64_t first = blockIdx.x * rows; first < s.outer; first += gridDim.x * rows) {
+  for (int64_t first = blockIdx.x / tiles * rows; first < s.outer;
+       first += gridDim.x / tiles * rows) {
     Vec<T, kVec> from[kRowsInFlight], more[kRowsInFlight];
 #pragma unroll
     for (int k = 0; k < kRowsInFlight; ++k) {
@@ -154,8 +156,8 @@ template <class T, int kVec, Pass kPass> void apply(const Launch& on, const Norm
   const int64_t tiles = ceil_div(s.channels, int64_t(width) * kVec);
   const int64_t turns = ceil_div(s.outer, int64_t(kThreads / width) * kRowsInFlight);
   const int64_t blocks = std::min(turns, std::max<int64_t>(1, kMost / tiles));
-  on.run(apply_columns_kernel<T, kVec, kPass>, {dim3(unsigned(blocks), unsigned(tiles)), kThreads},
-         args, width, share);
+  on.run(apply_columns_kernel<T, kVec, kPass>, {unsigned(blocks * tiles), kThreads}, args, width,
+         tiles, share);
 }
 
 // --- sums over channels ---
