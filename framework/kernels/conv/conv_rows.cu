@@ -39,16 +39,6 @@ struct GatherArgs {
   int channels, depth;
   uint32_t count;  // vectors in all rows
   FastDivisor vectors, out_w, out_h, by_channels, kernel_w;
-
-  // Returns element k of the row of a pixel, or 0 outside of the picture.
-  __device__ const uint16_t* place(int image, int oh, int ow, int k) const {
-    const int position = int(by_channels.divide(uint32_t(k))), c = k - position * channels;
-    const int kh = int(kernel_w.divide(uint32_t(position)));
-    const int kw = position - kh * int(kernel_w.divisor);
-    const int y = h.at(oh, kh), x_at = w.at(ow, kw);
-    if (y < 0 || y >= h.in || x_at < 0 || x_at >= w.in) return nullptr;
-    return x + ((int64_t(image) * h.in + y) * w.in + x_at) * channels + c;
-  }
 };
 
 // kWhole: the channels are whole vectors.
@@ -63,16 +53,30 @@ __global__ void __launch_bounds__(kBlock)
   const int first = int(i - pixel * args.vectors.divisor) * kVec;
   const int ow = int(pixel - line * args.out_w.divisor);
   const int oh = int(line - image * args.out_h.divisor);
+  const uint16_t* const picture = args.x + int64_t(image) * args.h.in * args.w.in * args.channels;
+  const int position = int(args.by_channels.divide(uint32_t(first)));
+  int c = first - position * args.channels;
+  int kh = int(args.kernel_w.divide(uint32_t(position)));
+  int kw = position - kh * int(args.kernel_w.divisor);
+  // Returns the place of the current element, or null outside of the picture.
+  const auto place = [&]() -> const uint16_t* {
+    const int y = args.h.at(oh, kh), x = args.w.at(ow, kw);
+    if (y < 0 || y >= args.h.in || x < 0 || x >= args.w.in) return nullptr;
+    return picture + (int64_t(y) * args.w.in + x) * args.channels + c;
+  };
   Bits v{};
   if constexpr (kWhole) {
-    const uint16_t* from = args.place(int(image), oh, ow, first);
-    if (from) v = load_vec<uint16_t, kVec>(from);
+    if (const uint16_t* from = place()) v = load_vec<uint16_t, kVec>(from);
   } else {
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
-      const uint16_t* from =
-          first + j < args.depth ? args.place(int(image), oh, ow, first + j) : nullptr;
+      const uint16_t* from = first + j < args.depth ? place() : nullptr;
       if (from) v.at[j] = *from;
+      if (++c < args.channels) continue;
+      c = 0;
+      if (++kw < int(args.kernel_w.divisor)) continue;
+      kw = 0;
+      ++kh;
     }
   }
   store_vec(args.rows + int64_t(i) * kVec, v);
@@ -159,7 +163,7 @@ bool conv_by_rows(ConvPass pass, const ConvSizes& s, const ConvTensors& t) {
   if (is_y && (t.bias.defined() || t.relu)) add_bias(t);
   if (!is_y) {
     kernels::copy_into(view_as(t.weight, {s.o, depth}, {depth, 1}, t.weight.storage_offset()),
-              view_as(weight, {s.o, depth}, {row, 1}, 0));
+                       view_as(weight, {s.o, depth}, {row, 1}, 0));
   }
   return true;
 }
