@@ -5,6 +5,15 @@ namespace taper::v0 {
 
 using kernels::BinaryOp;
 
+Tensor activated(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::kRelu: return relu(x);
+    case Activation::kGelu: return gelu(x);
+    case Activation::kGeluTanh: return gelu(x, GeluApproximate::kTanh);
+    default: return x;
+  }
+}
+
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x) {
   if (activation == Activation::kNone) return dy;
   if (activation == Activation::kRelu) return where(x <= 0, 0, dy);

@@ -58,6 +58,8 @@ Tensor differentiable(const char* name, kernels::BinaryOp op, const Tensor& a, c
   });
 }
 
+// Returns activation(x), by the public functions.
+Tensor activated(const Tensor& x, Activation activation);
 // Returns the gradient of y = activation(x), for the activations that ops fuse, in terms of
 // differentiable ops.
 Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& x);

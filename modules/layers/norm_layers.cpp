@@ -7,6 +7,7 @@
 #include "autograd/ops/binary_ops.h"
 #include "autograd/ops/nn/norm_ops.h"
 #include "autograd/ops/nn/sync_batch_norm.h"
+#include "autograd/ops/op_helpers.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/unary_ops.h"
 #include "framework/distributed/communicator.h"
@@ -90,7 +91,7 @@ Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tens
                                  double share, const Then& then) const {
   if (ranks_ && is_training() && by_batch()) {
     const Tensor y = sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
-    return activated(y, then.activation, then.residual);
+    return activated(then.residual.defined() ? y + then.residual : y, then.activation);
   }
   return batch_norm(x, mean, var,
                     {.weight = weight,

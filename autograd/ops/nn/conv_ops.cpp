@@ -157,12 +157,6 @@ Tensor conv_transpose(const char* op, int dims, const Tensor& x, const Tensor& w
   });
 }
 
-// Applies an activation that no kernel of a convolution computes. `convolved` is the result of the
-// convolution without it.
-Tensor gelu_of(const Tensor& convolved, Activation activation) {
-  return gelu(convolved, activation == Activation::kGeluTanh ? GeluApproximate::kTanh
-                                                             : GeluApproximate::kNone);
-}
 bool is_gelu(Activation a) { return a == Activation::kGelu || a == Activation::kGeluTanh; }
 
 }  // namespace
@@ -178,14 +172,14 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o,
               Activation activation) {
   if (autocasts(x)) return in_half(conv2d, x, weight, bias, o, activation);
-  if (is_gelu(activation)) return gelu_of(conv2d(x, weight, bias, o), activation);
+  if (is_gelu(activation)) return activated(conv2d(x, weight, bias, o), activation);
   return conv("conv2d", 2, x, weight, bias, in_3d(o), activation);
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv3dOptions& o,
               Activation activation) {
   if (autocasts(x)) return in_half(conv3d, x, weight, bias, o, activation);
-  if (is_gelu(activation)) return gelu_of(conv3d(x, weight, bias, o), activation);
+  if (is_gelu(activation)) return activated(conv3d(x, weight, bias, o), activation);
   return conv("conv3d", 3, x, weight, bias, o, activation);
 }
 

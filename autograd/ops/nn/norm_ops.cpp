@@ -182,16 +182,6 @@ bool fuses(const Tensor& x, const BatchNormFunctionOptions& o) {
 
 }  // namespace
 
-Tensor activated(const Tensor& x, Activation activation, const Tensor& residual) {
-  const Tensor z = residual.defined() ? x + residual : x;
-  switch (activation) {
-    case Activation::kRelu: return relu(z);
-    case Activation::kGelu: return gelu(z);
-    case Activation::kGeluTanh: return gelu(z, GeluApproximate::kTanh);
-    default: return z;
-  }
-}
-
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, RealArg eps, std::optional<DType> result) {
   const bool rounds_half = is_half(x.dtype()) && result == x.dtype();
@@ -289,7 +279,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
       t.storage()->version.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  return is_fused ? y : activated(y, options.activation, options.residual);
+  if (is_fused) return y;
+  return activated(options.residual.defined() ? y + options.residual : y, options.activation);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,

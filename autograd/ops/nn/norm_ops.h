@@ -57,8 +57,6 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
       x, running_mean, running_var,
       {.weight = weight, .bias = bias, .training = training, .momentum = momentum, .eps = eps});
 }
-// Returns activation(x + residual). The residual may be undefined.
-Tensor activated(const Tensor& x, Activation activation, const Tensor& residual = {});
 struct InstanceNormFunctionOptions {
   Tensor weight = {}, bias = {};
   bool use_input_stats = true;
