@@ -68,8 +68,25 @@ template <class T> void activate(const Gemm& part, T* c, const Epilogue& then, i
   });
 }
 
-// Adds a[i, p] * b[p, :] to the row c[i, :] in the order of p, four at a time. B is not transposed
-// here.
+// Adds x[p] * b[p, :] to `sums`, of `width` elements, in the order of p, four at a time. The
+// elements of x are `step` apart.
+[[gnu::always_inline]] inline void add_products(const Gemm& g, const double* x, int64_t step,
+                                                const double* row, int64_t width, double* sums) {
+  int64_t p = 0;
+  for (; p + 4 <= g.k; p += 4, x += 4 * step, row += 4 * g.ldb) {
+    const double x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
+    const double *r1 = row + g.ldb, *r2 = r1 + g.ldb, *r3 = r2 + g.ldb;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) {
+      sums[j] = sums[j] + x0 * row[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j];
+    }
+  }
+  for (; p < g.k; ++p, x += step, row += g.ldb) {
+    for (int64_t j = 0; j < width; ++j) sums[j] += *x * row[j];
+  }
+}
+
+// Computes a tile of C. B is not transposed here.
 TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b, double* c) {
   constexpr int64_t kWidth = 256;
   double sums[kWidth];
@@ -78,20 +95,7 @@ TAPER_CLONES void multiply_tile(const Gemm& g, const double* a, const double* b,
     const int64_t width = std::min(kWidth, g.n - j0);
     for (int64_t i = 0; i < g.m; ++i) {
       std::fill_n(sums, width, 0.0);
-      const double* x = a + (g.transpose_a ? i : i * g.lda);
-      const double* row = b + j0;
-      int64_t p = 0;
-      for (; p + 4 <= g.k; p += 4, x += 4 * step, row += 4 * g.ldb) {
-        const double x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
-        const double *r1 = row + g.ldb, *r2 = r1 + g.ldb, *r3 = r2 + g.ldb;
-#pragma omp simd
-        for (int64_t j = 0; j < width; ++j) {
-          sums[j] = sums[j] + x0 * row[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j];
-        }
-      }
-      for (; p < g.k; ++p, x += step, row += g.ldb) {
-        for (int64_t j = 0; j < width; ++j) sums[j] += *x * row[j];
-      }
+      add_products(g, a + (g.transpose_a ? i : i * g.lda), step, b + j0, width, sums);
       double* out = c + i * g.ldc + j0;
       for (int64_t j = 0; j < width; ++j) {
         out[j] = double(g.alpha) * sums[j] + (g.beta == 0 ? 0.0 : double(g.beta) * out[j]);

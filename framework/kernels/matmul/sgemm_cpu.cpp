@@ -169,13 +169,41 @@ template <int R, class F> [[gnu::always_inline]] inline void with_rows(int64_t r
   f(std::integral_constant<int, R>());
 }
 
+// A part of B, depth x width from row p and column j0 on, which lies in panels.
+struct Part {
+  int64_t p, depth, j0, width;
+};
+
+// Multiplies R rows of A, from row i on, by a part of B.
+template <int W, int R>
+[[gnu::always_inline]] inline void multiply_rows(const Gemm& g, const Part& part, int64_t i,
+                                                 const float* a, Scratch& scratch, float* c,
+                                                 const float* bias) {
+  constexpr int64_t kFull = kPanel * W;
+  const float* x = a + (g.transpose_a ? part.p * g.lda + i : i * g.lda + part.p);
+  if (g.transpose_a) gather<R>(scratch.strip, x, g.lda, part.depth);
+  const float* from = g.transpose_a ? scratch.strip : x;
+  const int64_t across = g.transpose_a ? 1 : g.lda, along = g.transpose_a ? R : 1;
+  for (int64_t j = 0; j < part.width; j += kFull) {
+    const int64_t n = std::min(kFull, part.width - j), at = part.j0 + j;
+    const Finish finish{g.alpha, part.p == 0 ? g.beta : 1,
+                        part.p == 0 && bias ? bias + at : nullptr};
+    float* out = c + i * g.ldc + at;
+    const float* panel = scratch.panels + j * part.depth;
+    if (n > W) {
+      multiply<W, R, kPanel>(finish, out, g.ldc, n, from, across, along, panel, part.depth);
+    } else {
+      multiply<W, R, 1>(finish, out, g.ldc, n, from, across, along, panel, part.depth);
+    }
+  }
+}
+
 // kRows is the number of rows that fit in the registers next to a panel.
 template <int W, int kRows>
 [[gnu::always_inline]] inline void run(const Gemm& g, const float* a, const float* b, float* c,
                                        const float* bias) {
   thread_local const auto scratch = std::make_unique_for_overwrite<Scratch>();
   constexpr int64_t kFull = kPanel * W;
-  float *const panels = scratch->panels, *const strip = scratch->strip;
   const int64_t parts = (g.k + kDepth - 1) / kDepth, step = (g.k + parts - 1) / parts;
   const int64_t row_tiles = (g.m + kRows - 1) / kRows, height = (g.m + row_tiles - 1) / row_tiles;
   for (int64_t p = 0; p < g.k; p += step) {
@@ -184,30 +212,15 @@ template <int W, int kRows>
       const int64_t width = std::min(kWidth, g.n - j0);
       for (int64_t j = 0; j < width; j += kFull) {
         const int64_t n = std::min(kFull, width - j), at = j0 + j;
-        pack<W>(panels + j * depth, g, b + (g.transpose_b ? at * g.ldb + p : p * g.ldb + at), depth,
-                n, n > W ? kFull : W);
+        pack<W>(scratch->panels + j * depth, g,
+                b + (g.transpose_b ? at * g.ldb + p : p * g.ldb + at), depth, n, n > W ? kFull : W);
       }
       for (int64_t i = 0; i < g.m; i += height) {
         const int64_t rows = std::min(height, g.m - i);
-        const float* x = a + (g.transpose_a ? p * g.lda + i : i * g.lda + p);
         with_rows<kRows>(
             rows, [&](auto r) __attribute__((always_inline)) {
-              constexpr int R = decltype(r)::value;
-              if (g.transpose_a) gather<R>(strip, x, g.lda, depth);
-              const float* from = g.transpose_a ? strip : x;
-              const int64_t across = g.transpose_a ? 1 : g.lda, along = g.transpose_a ? R : 1;
-              for (int64_t j = 0; j < width; j += kFull) {
-                const int64_t n = std::min(kFull, width - j), at = j0 + j;
-                const Finish finish{g.alpha, p == 0 ? g.beta : 1,
-                                    p == 0 && bias ? bias + at : nullptr};
-                float* out = c + i * g.ldc + at;
-                const float* panel = panels + j * depth;
-                if (n > W) {
-                  multiply<W, R, kPanel>(finish, out, g.ldc, n, from, across, along, panel, depth);
-                } else {
-                  multiply<W, R, 1>(finish, out, g.ldc, n, from, across, along, panel, depth);
-                }
-              }
+              multiply_rows<W, decltype(r)::value>(g, {p, depth, j0, width}, i, a, *scratch, c,
+                                                   bias);
             });
       }
     }
