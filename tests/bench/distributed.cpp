@@ -11,6 +11,7 @@
 
 #include "apps/runner/base/errors.h"
 #include "framework/memory/cpu_allocator.h"
+#include "framework/memory/cuda_memory.h"
 #include "framework/memory/storage.h"
 #include "taper.h"
 #include "tests/bench/nccl.h"
@@ -183,6 +184,8 @@ void Ranks::training(const std::string& name, Module& net, optim::Optimizer& opt
   StepGraph graph(whole);
   std::vector<Variant> variants{{"step", [&] { (void)graph(batch); }}};
   (void)seconds_of(5, device_, variants[0].call);
+  // The calls before the capture used memory of their own, which other programs on this GPU need.
+  if (device_.is_cuda()) cuda::empty_cache();
   const double peak = largest(double(peak_bytes(device_)));
   const std::vector<Tensor> params = optimizer.parameters();
   const std::vector<int64_t> buckets = step.bucket_bytes();

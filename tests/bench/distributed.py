@@ -2,7 +2,7 @@
 alternately on the GPUs of this machine.
 
     python3 tests/bench/distributed.py [--bench build/tests/taper_bench] [--ranks 1,2,4,8]
-        [--rounds 5] [--modes best|all|none] [--settle 4]
+        [--rounds 5] [--modes best|all|none] [--settle 4] [--parts all|step]
         [--reduce bfloat16] [--bucket-mb 25] [--shards 8] [--tiny]
         [--python python3] [--json FILE] [NAME ...]
 
@@ -13,7 +13,8 @@ nothing. --ranks: by default 1, 2, 4 and 8, up to the number of GPUs (with --tin
 added in a fixed tree of this many parts (0: does not).
 
 An idle GPU runs at a higher clock than its power limit allows under load, and for about a second after
-the load begins at a lower one. Therefore each training runs for four seconds (--settle) before it is timed.
+the load begins at a lower one. Therefore each training, and each part of its step, runs for four seconds
+(--settle) before it is timed. --parts step times whole steps only, which takes a third of the time.
 
 The ranks of each side are processes with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in
 their environment (on the CPU, mpirun starts Taper's). All sides for some numbers of ranks are warmed up
@@ -106,7 +107,8 @@ class Bench:
         for name in names:
             group[name] = sides = Sides()
             settle = ["--settle", str(self.args.settle)]
-            file = [*settle, "--inputs", f"{directory}/{name}.safetensors"]
+            only = ["--only", "step"] if self.args.parts == "step" else []
+            file = [*settle, *only, "--inputs", f"{directory}/{name}.safetensors"]
             for n in counts:
                 reduce = []
                 if n > 1 and self.args.reduce:
@@ -283,6 +285,7 @@ def parsed():
     parser.add_argument("--ranks", type=numbers)
     parser.add_argument("--modes", choices=["best", "all", "none"], default="best")
     parser.add_argument("--settle", type=float, default=4)
+    parser.add_argument("--parts", choices=["all", "step"], default="all")
     parser.add_argument("--reduce", choices=["float32", "bfloat16"])
     parser.add_argument("--bucket-mb", type=int)
     parser.add_argument("--shards", type=int)
@@ -371,7 +374,8 @@ def main():
     print(json.dumps(result["machine"]))
     if result["trainings"]:
         print_trainings(result["trainings"])
-        print_breakdown(result["trainings"])
+        if args.parts == "all":
+            print_breakdown(result["trainings"])
     for n, found in result["collectives"].items():
         if "taper" in found:
             print_collectives(n, found)
