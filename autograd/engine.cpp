@@ -71,8 +71,8 @@ class Pass : public GradientSums {
     sum = sum.defined() ? sum.add(dy) : std::move(dy);
   }
 
-  // Not while the pass is recorded, since kernels that add are not on the tape, nor in anomaly mode,
-  // which would blame the closure for a NaN that it was given.
+  // Not while the pass is recorded, since kernels that add are not on the tape, nor in anomaly
+  // mode, which would blame the closure for a NaN that it was given.
   Tensor take(const Edge& edge) override {
     if (!edge.node || edge.node->is_move || is_grad_enabled() || is_anomaly_enabled()) return {};
     const std::span<Tensor> sums = known_gradients_of(*edge.node);
