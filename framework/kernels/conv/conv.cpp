@@ -154,9 +154,9 @@ bool compute_by_library(ConvPass pass, const ConvSizes& s, const ConvTensors& t)
       [&] {
         done = cuda::conv_fma(pass, s, t);
         if (done) return;
-        const ConvTensors dense_ones = with_dense_weight(t);
-        done = cuda::conv_by_rows(pass, s, dense_ones);
-        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, dense_ones);
+        const ConvTensors laid_out = with_dense_weight(t);
+        done = cuda::conv_by_rows(pass, s, laid_out);
+        if constexpr (kHasCudnn) done = done || cuda::conv(pass, s, laid_out);
       },
       pass == ConvPass::kY ? "convolution" : "convolution_backward");
   return done;

@@ -104,11 +104,18 @@ void gather_rows(const Tensor& rows, const Tensor& x, const ConvSizes& s, int64_
   on.check("conv");
 }
 
+// Returns whether places in the picture, which the kernel computes as int, cannot overflow.
+bool fits(const ConvAxis& a) {
+  constexpr int64_t most = int64_t(1) << 28;
+  return std::max({a.in, a.stride, a.padding, a.dilation}) <= most;
+}
+
 bool is_strided_pixel(const ConvAxis& a) { return a.kernel == 1 && a.padding == 0; }
 
 // Returns whether products are faster than cuDNN.
 bool is_faster(ConvPass pass, const ConvSizes& s, DType dtype) {
   if (!is_half(dtype) || s.groups != 1 || s.is_3d() || s.o % kVec != 0) return false;
+  if (!fits(s.h) || !fits(s.w)) return false;
   if (s.depth() > kMaxDepth || s.pixels() * kMaxDepth > kMaxRows) return false;
   const bool few_channels = s.c < kVec && pass != ConvPass::kDx;
   const bool is_strided = s.h.stride > 1 || s.w.stride > 1;

@@ -102,8 +102,7 @@ template <class U> void transpose(const TensorIterator& piece, const Launch& on)
   on.check("copy");
 }
 
-// --- copies that move a short dimension, such as the kernel positions of a convolution's weight
-// ---
+// --- copies that move a short dimension, for example that of a kernel's positions ---
 
 constexpr int kMostShort = 16;  // elements of the short dimension
 constexpr int kLong = 256;      // elements of the long dimension that a block copies

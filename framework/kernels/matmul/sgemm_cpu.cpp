@@ -169,7 +169,7 @@ template <int R, class F> [[gnu::always_inline]] inline void with_rows(int64_t r
   f(std::integral_constant<int, R>());
 }
 
-// A part of B, depth x width from row p and column j0 on, which lies in panels.
+// A part of B, packed in panels: depth x width elements from row p and column j0 on.
 struct Part {
   int64_t p, depth, j0, width;
 };

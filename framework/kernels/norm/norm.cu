@@ -464,8 +464,8 @@ void batch_statistics(const Norm& norm, const Tensor& x, const Tensor& running_m
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     on.run(statistics_kernel<T>, {unsigned(ceil_div(n, kJoinColumns)), kJoinThreads},
-           statistics_of<T>(norm, x, sums, running_mean, running_var, momentum), pointer<C>(sums),
-           pointer<const C>(parts), parts.size(1));
+           batch_statistics_of<T>(norm, x, sums, running_mean, running_var, momentum),
+           pointer<C>(sums), pointer<const C>(parts), parts.size(1));
   });
   on.check("batch_norm");
 }

@@ -6,6 +6,7 @@
 
 namespace taper::v0::kernels {
 
+// Returns the median of three numbers.
 template <class C> TAPER_HD C median_of(C a, C b, C d) {
   const C low = a < b ? a : b, high = a < b ? b : a;
   return d < low ? low : d > high ? high : d;
@@ -51,9 +52,9 @@ template <class T> struct BatchStatistics {
 };
 
 template <class T>
-BatchStatistics<T> statistics_of(const Norm& norm, const Tensor& x, const Tensor& sums,
-                                 const Tensor& running_mean, const Tensor& running_var,
-                                 double momentum) {
+BatchStatistics<T> batch_statistics_of(const Norm& norm, const Tensor& x, const Tensor& sums,
+                                       const Tensor& running_mean, const Tensor& running_var,
+                                       double momentum) {
   using C = AccumulateType<T>;
   return {pointer<C>(norm.mean),
           pointer<C>(norm.rstd),
@@ -72,7 +73,7 @@ void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, co
                                            const Tensor& running_mean, const Tensor& running_var,
                                            double momentum) {
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto f = statistics_of<T>(norm, x, sums, running_mean, running_var, momentum);
+    const auto f = batch_statistics_of<T>(norm, x, sums, running_mean, running_var, momentum);
     Backend::run("batch_norm", x, norm.sizes.channels, 32, f);
   });
 }
