@@ -82,15 +82,15 @@ Tensor BatchNormBase::applied(const Tensor& x, Activation activation, const Tens
   require<ValueError>(fits, "expected ", dims_ == 1 ? "2D or " : "", dims_ + 2, "D input (got ",
                       x.dim(), "D input)");
   if (tracks() && !momentum) return with_cumulative_average(x, then);
-  const Tensor y = normalised(x, running_mean, running_var, momentum.value_or(0), then);
-  if (tracks()) num_batches_tracked->add_(1);
-  return y;
+  const Tensor batches = tracks() ? Tensor(num_batches_tracked) : Tensor();
+  return normalised(x, {running_mean, running_var, batches, momentum.value_or(0)}, then);
 }
 
-Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tensor& var,
-                                 double share, const Then& then) const {
+Tensor BatchNormBase::normalised(const Tensor& x, const Running& running, const Then& then) const {
+  const auto& [mean, var, batches, share] = running;
   if (ranks_ && is_training() && by_batch()) {
     const Tensor y = sync_batch_norm(x, mean, var, weight, bias, *ranks_, share, options.eps);
+    if (batches.defined()) batches.add_(1);
     return activated(then.residual.defined() ? y + then.residual : y, then.activation);
   }
   return batch_norm(x, mean, var,
@@ -100,14 +100,15 @@ Tensor BatchNormBase::normalised(const Tensor& x, const Tensor& mean, const Tens
                      .momentum = share,
                      .eps = options.eps,
                      .residual = then.residual,
-                     .activation = then.activation});
+                     .activation = then.activation,
+                     .num_batches_tracked = batches});
 }
 
 // Updates the running statistics by a cumulative average: the weight of the batch is 1 / number of
 // batches. The number stays on the device.
 Tensor BatchNormBase::with_cumulative_average(const Tensor& x, const Then& then) {
   const Tensor mean = zeros_like(running_mean), var = zeros_like(running_var);
-  const Tensor y = normalised(x, mean, var, 1, then);
+  const Tensor y = normalised(x, {mean, var, {}, 1}, then);
   const NoGradGuard no_grad;
   num_batches_tracked->add_(1);
   const Tensor share = reciprocal(num_batches_tracked->to(mean.dtype()));

@@ -68,10 +68,15 @@ class BatchNormBase : public RunningNorm<BatchNormOptions> {
     Activation activation;
     const Tensor& residual;
   };
+  // The statistics that a batch updates, by this weight. `batches` is undefined if they are not
+  // counted.
+  struct Running {
+    Tensor mean, var, batches;
+    double weight;
+  };
   Tensor applied(const Tensor& x, Activation activation, const Tensor& residual);
   Tensor with_cumulative_average(const Tensor& x, const Then& then);
-  Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& var, double share,
-                    const Then& then) const;
+  Tensor normalised(const Tensor& x, const Running& running, const Then& then) const;
 
   int dims_;
   std::shared_ptr<distributed::Communicator> ranks_;

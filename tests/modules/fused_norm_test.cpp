@@ -249,6 +249,58 @@ TEST(BatchNormRelu, HasTheBitsOfSeparateOps) {
   }
 }
 
+TEST(BatchNormCount, TrainingAddsOne) {
+  for (const Device device : all_devices()) {
+    for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+      const Tensor count = tensor(41, {.dtype = kInt64, .device = device});
+      const Tensor x = randn({6, 3, 4}, {.device = device}), mean = zeros({3}, {.device = device});
+      BatchNormFunctionOptions o{.training = true, .activation = activation};
+      o.num_batches_tracked = count;
+      const uint32_t version = count.version();
+      (void)batch_norm(x, mean, ones_like(mean), o);
+      (void)batch_norm(x, {}, {}, o);
+      EXPECT_EQ(count.item<int64_t>(), 43);
+      EXPECT_GT(count.version(), version);
+      (void)batch_norm(empty({0, 3, 4}, {.device = device}), {}, {}, o);
+      EXPECT_EQ(count.item<int64_t>(), 44);
+      o.training = false;
+      (void)batch_norm(x, mean, ones_like(mean), o);
+      EXPECT_EQ(count.item<int64_t>(), 44);
+    }
+    const Tensor x = randn({6, 3}, {.device = device});
+    const auto with = [&](const Tensor& count) {
+      return batch_norm(x, {}, {}, {.training = true, .num_batches_tracked = count});
+    };
+    EXPECT_TRUE(refuses<Error>([&] { (void)with(zeros({}, {.device = device})); },
+                               "num_batches_tracked should be int64 without dimensions, got "
+                               "float32 of shape []"));
+    EXPECT_TRUE(refuses<Error>(
+        [&] { (void)with(zeros({1}, {.dtype = kInt64, .device = device})); },
+        "num_batches_tracked should be int64 without dimensions, got int64 of shape [1]"));
+  }
+}
+
+// A gradient that shares memory with another one is copied when it is stored.
+TEST(NormGradients, OfWeightAndBiasDoNotShareMemory) {
+  for (const Device device : all_devices()) {
+    for (const std::string name : {"layer", "group", "batch"}) {
+      SCOPED_TRACE(concat_to_string(name, " norm on ", device));
+      const Tensor x = randn({6, 4, 5}, {.device = device}).requires_grad_();
+      const bool is_layer = name == "layer";
+      const Shape shape = is_layer ? Shape{5} : Shape{4};
+      const Tensor weight = ones(shape, {.device = device, .requires_grad = true});
+      const Tensor bias = zeros(shape, {.device = device, .requires_grad = true});
+      const Tensor y =
+          is_layer ? layer_norm(x, shape, weight, bias)
+          : name == "group"
+              ? group_norm(x, 2, weight, bias)
+              : batch_norm(x, {}, {}, {.weight = weight, .bias = bias, .training = true});
+      (y * y).sum().backward();
+      EXPECT_NE(weight.grad().storage().get(), bias.grad().storage().get());
+    }
+  }
+}
+
 // NaN and the two zeros pass through ReLU as through the separate op, and so do their gradients.
 TEST(BatchNormRelu, KeepsNaNAndZeros) {
   for (const Device device : all_devices()) {

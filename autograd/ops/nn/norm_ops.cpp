@@ -12,6 +12,7 @@ namespace {
 
 using kernels::Norm;
 using kernels::NormSizes;
+using kernels::RunningStatistics;
 
 void check_dtypes(const char* op, const Tensor& x, std::initializer_list<TensorRef> parameters) {
   kernels::check_floating(op, x);
@@ -63,23 +64,22 @@ Tensor put_gradients(Gradients& g, const Norm& norm, const Tensor& dy, const Ten
   } else {
     // A residual connection has sent its gradient already.
     const Tensor added = kernels::can_add(norm, x) ? g.take_sum(0) : Tensor();
-    const auto [dx, sums, dz] =
+    const auto [dx, of_channels, dz] =
         kernels::norm_backward(norm, dy, x, added, g.needs(0), g.needs(1) || g.needs(2));
     of_residual = dz;
     g.dx(0) = dx;
-    if (g.needs(1)) g.dx(1) = sums[0].reshape(w.shape()).to(w.dtype());
-    if (g.needs(2)) g.dx(2) = sums[1].to(bias.dtype);
+    if (g.needs(1)) g.dx(1) = of_channels.dots.reshape(w.shape()).to(w.dtype());
+    if (g.needs(2)) g.dx(2) = of_channels.sums.to(bias.dtype);
   }
   if (g.needs(2)) g.dx(2) = g.dx(2).reshape(bias.shape);
   return of_residual;
 }
 
 Tensor normalised(const char* name, Norm norm, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, DType result, const Tensor& running_mean = {},
-                  const Tensor& running_var = {}, double momentum = 0) {
+                  const Tensor& bias, DType result, const RunningStatistics& running = {}) {
   norm.weight = weight;
   norm.bias = bias;
-  Tensor y = kernels::norm(norm, x, result, running_mean, running_var, momentum);
+  Tensor y = kernels::norm(norm, x, result, running);
   if (!needs_grad({x, weight, bias})) return y;
   norm.weight = norm.bias = {};
   return record(
@@ -133,23 +133,25 @@ void check_channels(const Tensor& x, const Tensor& running_mean, const Tensor& r
   check_dtypes("batch_norm", x, {running_mean, running_var, weight, bias});
 }
 
-// --- batch norm ---
+void check_count(const Tensor& x, const Tensor& batches) {
+  if (!batches.defined()) return;
+  kernels::same_device("batch_norm", {&x, &batches}, {"input", "num_batches_tracked"});
+  require(batches.dtype() == kInt64 && batches.dim() == 0,
+          "num_batches_tracked should be int64 without dimensions, got ", batches.dtype(),
+          " of shape ", batches.shape());
+}
 
-// The statistics that a batch updates.
-struct Running {
-  const Tensor &mean, &var;
-  double momentum;
-};
+// --- batch norm ---
 
 // Returns relu(y + residual), where y is the normalized x, in one pass each way. The residual may
 // be undefined.
 Tensor normalised_relu(Norm norm, const Tensor& x, const BatchNormFunctionOptions& o,
-                       const Running& running) {
+                       const RunningStatistics& running) {
   norm.weight = o.weight;
   norm.bias = o.bias;
   norm.residual = o.residual;
   norm.relu = true;
-  Tensor y = kernels::norm(norm, x, x.dtype(), running.mean, running.var, running.momentum);
+  Tensor y = kernels::norm(norm, x, x.dtype(), running);
   if (!needs_grad({x, o.weight, o.bias, o.residual})) return y;
   norm.weight = norm.bias = norm.residual = {};
   return record("BatchNormReluBackward", y, {x, o.weight, o.bias, o.residual},
@@ -264,20 +266,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
             mean ? "running_mean" : "running_var", " must be defined in evaluation mode");
   }
   check_channels(x, running_mean, running_var, weight, bias);
+  check_count(x, options.num_batches_tracked);
   const int64_t inner = x.numel() / std::max<int64_t>(1, x.shape()[0] * channels);
   const Norm norm{{x.shape()[0], channels, inner, 0}, eps, false, !training};
   const bool is_fused = fuses(x, options);
-  Tensor y = is_fused
-                 ? normalised_relu(norm, x, options, {running_mean, running_var, options.momentum})
-                 : normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(),
-                              running_mean, running_var, options.momentum);
+  const RunningStatistics running{running_mean, running_var, options.num_batches_tracked,
+                                  options.momentum};
+  Tensor y =
+      is_fused ? normalised_relu(norm, x, options, running)
+               : normalised("NativeBatchNormBackward0", norm, x, weight, bias, x.dtype(), running);
   if (!training) {
     trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
   }
-  if (training && running_mean.defined() && x.numel() > 0) {
-    for (const Tensor& t : {running_mean, running_var}) {
-      t.storage()->version.fetch_add(1, std::memory_order_relaxed);
-    }
+  for (const Tensor& t : {running_mean, running_var, options.num_batches_tracked}) {
+    const bool is_updated = training && t.defined() && x.numel() > 0;
+    if (is_updated) t.storage()->version.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Without elements, no kernel runs.
+  if (training && x.numel() == 0 && options.num_batches_tracked.defined()) {
+    options.num_batches_tracked.add_(1);
   }
   if (is_fused) return y;
   return activated(options.residual.defined() ? y + options.residual : y, options.activation);

@@ -38,6 +38,9 @@ struct BatchNormFunctionOptions {
   // undefined counts as 0.
   Tensor residual = {};
   Activation activation = Activation::kNone;
+  // int64, no dimensions. Training adds 1 to it, on a GPU in the kernel that updates the running
+  // statistics.
+  Tensor num_batches_tracked = {};
 };
 // Normalizes each channel of x [N, C, ...], which is row-major or channels-last; the result has the
 // same memory format. The other tensors are [C]. In training, uses the mean and variance of each

@@ -50,7 +50,7 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
     norm.given = true;
     norm.weight = weight;
     norm.bias = bias;
-    y = kernels::norm(norm, x, x.dtype(), mean, var);
+    y = kernels::norm(norm, x, x.dtype(), {.mean = mean, .var = var});
     if (running_mean.defined()) {
       running_mean.add_((mean - running_mean) * momentum);
       running_var.add_((var * (total / (total - 1)) - running_var) * momentum);
@@ -67,16 +67,16 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor
                   full.weight = weight.get(g);
                   // The kernel divides by this rank's count; `share` corrects that to the count of
                   // all ranks.
-                  const auto join = [&](const Tensor& sums) {
-                    const Tensor all = sums.clone();
-                    ranks.all_reduce(all).wait();
-                    return all * share;
+                  const auto join = [&](const kernels::ChannelSums& own) {
+                    const Tensor dots = own.dots.clone(), sums = own.sums.clone();
+                    ranks.all_reduce(std::vector{dots, sums}).wait();
+                    return kernels::ChannelSums{dots * share, sums * share};
                   };
                   const kernels::NormGradients d =
                       kernels::norm_backward(full, g.dy(), x.get(g), {}, g.needs(0), true, join);
                   g.dx(0) = d.dx;
-                  if (g.needs(1)) g.dx(1) = d.sums[0].to(full.weight.dtype());
-                  if (g.needs(2)) g.dx(2) = d.sums[1].to(bias_meta.dtype);
+                  if (g.needs(1)) g.dx(1) = d.of_channels.dots.to(full.weight.dtype());
+                  if (g.needs(2)) g.dx(2) = d.of_channels.sums.to(bias_meta.dtype);
                 });
 }
 

@@ -28,14 +28,24 @@ Tensor laid_out_as(const Tensor& x, const Tensor& dy) {
   return copy;
 }
 
-Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
-  Tensor sums = Tensor::make({2, norm.sizes.channels}, accumulate_type(x.dtype()), x.device());
-  if (x.numel() == 0) fill(sums, 0);
-  if (x.numel() == 0) return sums;
+ChannelSums make_sums(const Norm& norm, const Tensor& x) {
+  const DType wide = accumulate_type(x.dtype());
+  return {Tensor::make({norm.sizes.channels}, wide, x.device()),
+          Tensor::make({norm.sizes.channels}, wide, x.device())};
+}
+
+ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+  ChannelSums own;
+  if (x.numel() == 0) {
+    own = make_sums(norm, x);
+    fill(own.dots, 0);
+    fill(own.sums, 0);
+    return own;
+  }
   dispatch(
-      x.device(), [&] { sums = cpu::channel_sums(norm, dy, x); },
-      [&] { sums = cuda::channel_sums(norm, dy, x); });
-  return sums;
+      x.device(), [&] { own = cpu::channel_sums(norm, dy, x); },
+      [&] { own = cuda::channel_sums(norm, dy, x); });
+  return own;
 }
 
 const char* name_of(const Norm& norm) {
@@ -44,32 +54,31 @@ const char* name_of(const Norm& norm) {
 }
 
 void run(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-         const Tensor& sums) {
+         const ChannelSums& of_channels) {
   if (x.numel() == 0) return;
-  dispatch<cpu::norm, cuda::norm>({x.device(), name_of(norm)}, norm, out, dy, x, sums);
+  dispatch<cpu::norm, cuda::norm>({x.device(), name_of(norm)}, norm, out, dy, x, of_channels);
 }
 
-void compute_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
-                        const Tensor& running_var, double momentum) {
+void compute_statistics(const Norm& norm, const Tensor& x, const RunningStatistics& running) {
   const DType wide = accumulate_type(x.dtype());
-  const Tensor mean = widened(running_mean, wide), var = widened(running_var, wide);
+  RunningStatistics here = running;
+  here.mean = widened(running.mean, wide);
+  here.var = widened(running.var, wide);
   if (x.is_cuda() && x.numel() > 0 && !norm.given) {
     dispatch(
-        x.device(), [] {}, [&] { cuda::batch_statistics(norm, x, mean, var, momentum); });
+        x.device(), [] {}, [&] { cuda::batch_statistics(norm, x, here); });
   } else {
-    const Tensor sums = norm.given ? Tensor() : channel_sums(norm, {}, x);
-    on_device<BatchNormKernels>(x.device(),
-                                [&](auto k) { k.statistics(norm, x, sums, mean, var, momentum); });
+    const ChannelSums own = norm.given ? ChannelSums() : channel_sums(norm, {}, x);
+    on_device<BatchNormKernels>(x.device(), [&](auto k) { k.statistics(norm, x, own, here); });
   }
-  if (norm.given || !mean.defined()) return;
-  if (mean.data_ptr() != running_mean.data_ptr()) copy_into(running_mean, mean);
-  if (var.data_ptr() != running_var.data_ptr()) copy_into(running_var, var);
+  if (norm.given || !running.mean.defined()) return;
+  if (here.mean.data_ptr() != running.mean.data_ptr()) copy_into(running.mean, here.mean);
+  if (here.var.data_ptr() != running.var.data_ptr()) copy_into(running.var, here.var);
 }
 
 }  // namespace
 
-Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean,
-            const Tensor& running_var, double momentum) {
+Tensor norm(Norm& norm, const Tensor& x, DType result, const RunningStatistics& running) {
   const DType wide = accumulate_type(x.dtype());
   const bool batch = norm.sizes.groups == 0;
   const int64_t count = batch ? norm.sizes.channels : norm.sizes.rows();
@@ -81,9 +90,7 @@ Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mea
   const Tensor from = laid_out(x, here.sizes);
   if (norm.residual.defined()) here.residual = laid_out_as(from, norm.residual);
   const Tensor y = empty_like_layout(from, x.is_cpu() ? x.dtype() : result);
-  if (batch && x.numel() > 0) {
-    compute_statistics(here, from, running_mean, running_var, momentum);
-  }
+  if (batch && x.numel() > 0) compute_statistics(here, from, running);
   run(here, y, {}, from, {});
   return y.dtype() == result ? y : packed(y, result);
 }
@@ -94,7 +101,7 @@ void batch_statistics(Norm& norm, const Tensor& x) {
   norm.rstd = Tensor::make({norm.sizes.channels}, wide, x.device());
   Norm here = norm;
   const Tensor from = laid_out(x, here.sizes);
-  compute_statistics(here, from, {}, {}, 0);
+  compute_statistics(here, from, {});
 }
 
 bool can_add(const Norm& norm, const Tensor& x) {
@@ -103,7 +110,7 @@ bool can_add(const Norm& norm, const Tensor& x) {
 
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const Tensor& added,
                             bool needs_dx, bool needs_sums,
-                            const std::function<Tensor(const Tensor& sums)>& joined) {
+                            const std::function<ChannelSums(const ChannelSums& own)>& joined) {
   const bool means_move = norm.sizes.groups == 0 && !norm.given;  // whether the mean depends on x
   norm.weight = widened(norm.weight, accumulate_type(x.dtype()));
   norm.bias = widened(norm.bias, accumulate_type(x.dtype()));
@@ -113,7 +120,7 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const 
   NormGradients out;
   if (needs_dx && needs_sums && x.is_cuda() && x.numel() > 0) {
     out.dx = empty_like_layout(z, x.dtype());
-    out.sums = Tensor::make({2, norm.sizes.channels}, accumulate_type(x.dtype()), x.device());
+    out.of_channels = make_sums(norm, x);
     bool done = false;
     dispatch(
         x.device(), [] {}, [&] { done = cuda::norm_backward(norm, out, d, z, more); });
@@ -124,15 +131,15 @@ NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const 
     norm.result = laid_out_as(z, norm.result);
     out.dz = norm.dz = empty_like_layout(z, x.dtype());
   }
-  if (needs_sums || means_move) out.sums = channel_sums(norm, d, z);
+  if (needs_sums || means_move) out.of_channels = channel_sums(norm, d, z);
   if (norm.result.defined()) {  // from here on, dy has passed through ReLU
     norm.relu = false;
     d = out.dz;
   }
   if (!needs_dx) return out;
   out.dx = empty_like_layout(z, x.dtype());
-  const Tensor sums = means_move && joined ? joined(out.sums) : out.sums;
-  run(norm, out.dx, d, z, means_move ? sums : Tensor());
+  const ChannelSums all = means_move && joined ? joined(out.of_channels) : out.of_channels;
+  run(norm, out.dx, d, z, means_move ? all : ChannelSums());
   if (more.defined()) binary_into(BinaryOp::kAdd, out.dx, more, out.dx);
   return out;
 }

@@ -55,9 +55,8 @@ template <class T, int kVec, Pass kPass> struct Channels {
     load_numbers(weight, args.weight, c, own, C(1));
     if constexpr (kPass != Pass::kBackward) load_numbers(bias, args.bias, c, own, C(0));
     if constexpr (kPass != Pass::kForward) {
-      const C* const of_dy = args.sums ? args.sums + args.sizes.channels : nullptr;
-      load_numbers(dots, args.sums, c, own, C(0));
-      load_numbers(sums, of_dy, c, own, C(0));
+      load_numbers(dots, args.dots, c, own, C(0));
+      load_numbers(sums, args.sums, c, own, C(0));
 #pragma unroll
       for (int j = 0; j < kVec; ++j) dots[j] *= share;
     }
@@ -408,10 +407,17 @@ Tensor sums_of_chunks(const Norm& norm, const Tensor& dy, const Tensor& x, const
   return parts;
 }
 
-// Sums the chunks and computes the statistics of the channels from these sums.
+// Returns memory for the sums of parts [2, chunks, channels].
+ChannelSums sums_like(const Tensor& parts) {
+  const auto make = [&] { return Tensor::make({parts.size(2)}, parts.dtype(), parts.device()); };
+  return {make(), make()};
+}
+
+// Sums the chunks into statistics.squares and sums, and computes the statistics of the channels
+// from these sums.
 template <class T>
 __global__ void __launch_bounds__(kJoinThreads)
-    statistics_kernel(const BatchStatistics<T> statistics, Compute<T>* sums,
+    statistics_kernel(const BatchStatistics<T> statistics, Compute<T>* squares, Compute<T>* sums,
                       const Compute<T>* parts, int64_t count) {
   begin_kernel();
   const int64_t n = statistics.s.channels, first = int64_t(blockIdx.x) * kJoinColumns;
@@ -419,7 +425,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   const bool writes = threadIdx.x % kWarp == 0 && threadIdx.x / kWarp < kJoinColumns && c < n;
   for (int k = 0; k < 2; ++k) {
     const Compute<T> sum = join_columns(parts + k * count * n, count, n, first);
-    if (writes) sums[k * n + c] = sum;
+    if (writes) (k == 0 ? squares : sums)[c] = sum;
   }
   if (writes) statistics(c);
 }
@@ -427,11 +433,11 @@ __global__ void __launch_bounds__(kJoinThreads)
 }  // namespace
 
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-          const Tensor& sums) {
+          const ChannelSums& of_channels) {
   if (norm.sizes.groups > 0) return norm_rows(norm, out, dy, x);
   const Launch on(x);
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const NormArgs<T> args(norm, out, dy, x, sums);
+    const NormArgs<T> args(norm, out, dy, x, of_channels);
     with_vectors(args, [&]<int kVec>(Int<kVec>) {
       switch (pass_of(args)) {
         case Pass::kForward: return apply<T, kVec, Pass::kForward>(on, args);
@@ -443,29 +449,28 @@ void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x
   on.check("norm");
 }
 
-Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   const Launch on(x);
   const Tensor parts = sums_of_chunks(norm, dy, x, on);
-  const Tensor sums = Tensor::make({2, norm.sizes.channels}, parts.dtype(), x.device());
+  const ChannelSums own = sums_like(parts);
   const auto sum = [&]<class C>(TypeTag<C>) {
-    join(on, sums, pointer<const C>(parts), parts.size(1), norm.sizes.channels);
+    join(on, own, pointer<const C>(parts), parts.size(1), norm.sizes.channels);
   };
   parts.dtype() == kFloat64 ? sum(TypeTag<double>{}) : sum(TypeTag<float>{});
   on.check("channel_sums");
-  return sums;
+  return own;
 }
 
-void batch_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
-                      const Tensor& running_var, double momentum) {
+void batch_statistics(const Norm& norm, const Tensor& x, const RunningStatistics& running) {
   const Launch on(x);
   const Tensor parts = sums_of_chunks(norm, {}, x, on);
-  const int64_t n = norm.sizes.channels;
-  const Tensor sums = Tensor::make({2, n}, parts.dtype(), x.device());
+  const ChannelSums own = sums_like(parts);
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
-    on.run(statistics_kernel<T>, {unsigned(ceil_div(n, kJoinColumns)), kJoinThreads},
-           batch_statistics_of<T>(norm, x, sums, running_mean, running_var, momentum),
-           pointer<C>(sums), pointer<const C>(parts), parts.size(1));
+    const int64_t blocks = ceil_div(norm.sizes.channels, int64_t(kJoinColumns));
+    on.run(statistics_kernel<T>, {unsigned(blocks), kJoinThreads},
+           batch_statistics_of<T>(norm, x, own, running), pointer<C>(own.dots),
+           pointer<C>(own.sums), pointer<const C>(parts), parts.size(1));
   });
   on.check("batch_norm");
 }

@@ -15,7 +15,7 @@ template <class T, class G = T> struct NormArgs {
   C eps;
   bool rms;
   C *mean, *rstd;
-  const C *weight, *bias, *sums;
+  const C *weight, *bias, *dots, *sums;
   G* y;
   T* dx;
   const G* dy;
@@ -26,13 +26,14 @@ template <class T, class G = T> struct NormArgs {
   const T* added = nullptr;  // null: nothing is added to dx
 
   NormArgs(const Norm& n, const Tensor& out, const Tensor& gradient, const Tensor& input,
-           const Tensor& total)
+           const ChannelSums& of_channels)
       : sizes(n.sizes), eps(C(n.eps)), rms(n.rms) {
     mean = pointer<C>(n.mean);
     rstd = pointer<C>(n.rstd);
     weight = pointer<C>(n.weight);
     bias = pointer<C>(n.bias);
-    sums = pointer<C>(total);
+    dots = pointer<C>(of_channels.dots);
+    sums = pointer<C>(of_channels.sums);
     y = gradient.defined() ? nullptr : pointer<G>(out);
     dx = gradient.defined() ? pointer<T>(out) : nullptr;
     dy = pointer<G>(gradient);
@@ -49,8 +50,8 @@ template <class T, class G = T> struct NormArgs {
 template <class T, class G, class F> void with_vectors(const NormArgs<T, G>& a, F f) {
   const NormSizes& s = a.sizes;
   const int64_t run = s.inner > 1 ? s.inner : s.groups > 0 ? s.per_group() : s.channels;
-  with_row_vectors<T>(run, f, a.mean, a.rstd, a.weight, a.bias, a.sums, a.y, a.dx, a.dy, a.x,
-                      a.residual, a.result, a.dz, a.added);
+  with_row_vectors<T>(run, f, a.mean, a.rstd, a.weight, a.bias, a.dots, a.sums, a.y, a.dx, a.dy,
+                      a.x, a.residual, a.result, a.dz, a.added);
 }
 
 // Loads the parameters of a vector's elements: one for each element if `own`, otherwise one for
@@ -88,24 +89,26 @@ __device__ C join_columns(const C* parts, int64_t count, int64_t n, int64_t firs
   return warp < kJoinColumns ? warp_reduce(joined[lane][warp], Plus{}) : C(0);
 }
 
-// Computes sums[k][c], the sum of parts[k][...][c], where k is blockIdx.y.
+// Computes dots[c], the sum of parts[0][...][c], if blockIdx.y is 0, and sums[c], that of
+// parts[1][...][c], if it is 1.
 template <class C>
 __global__ void __launch_bounds__(kJoinThreads)
-    join_kernel(C* sums, const C* parts, int64_t count, int64_t n) {
+    join_kernel(C* dots, C* sums, const C* parts, int64_t count, int64_t n) {
   begin_kernel();
   const int64_t first = int64_t(blockIdx.x) * kJoinColumns, k = blockIdx.y;
   const int64_t c = first + threadIdx.x / kWarp;
   const C sum = join_columns(parts + k * count * n, count, n, first);
-  if (threadIdx.x % kWarp == 0 && threadIdx.x / kWarp < kJoinColumns && c < n)
-    sums[k * n + c] = sum;
+  if (threadIdx.x % kWarp == 0 && threadIdx.x / kWarp < kJoinColumns && c < n) {
+    (k == 0 ? dots : sums)[c] = sum;
+  }
 }
 
-// Sums parts [2, count, n] into sums [2, n].
+// Sums parts [2, count, n] into `own`.
 template <class C>
-void join(const taper::cuda::Launch& on, const Tensor& sums, const C* parts, int64_t count,
+void join(const taper::cuda::Launch& on, const ChannelSums& own, const C* parts, int64_t count,
           int64_t n) {
   on.run(join_kernel<C>, {dim3(unsigned(ceil_div(n, kJoinColumns)), 2), kJoinThreads},
-         pointer<C>(sums), parts, count, n);
+         pointer<C>(own.dots), pointer<C>(own.sums), parts, count, n);
 }
 
 // Normalizes rows (Norm::sizes.groups > 0).

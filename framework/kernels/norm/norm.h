@@ -39,18 +39,31 @@ struct Norm {
   Tensor dz = {};  // written by the backward pass if `result` is defined
 };
 
+// Sums over each channel, [channels] in the dtype of rstd: of dy * xhat, which is the gradient of
+// the weight, and of dy, which is that of the bias. On a GPU, they do not share memory, so that
+// they can be kept as gradients without a copy.
+struct ChannelSums {
+  Tensor dots = {}, sums = {};
+};
+
 struct NormGradients {
   Tensor dx;
-  Tensor sums;     // [2, channels], dtype of rstd: sums of dy * xhat (dweight) and of dy (dbias)
+  ChannelSums of_channels;
   Tensor dz = {};  // the gradient of the residual, if Norm::result is defined
+};
+
+// What a batch updates, if it is defined: the running statistics by momentum, and the number of
+// batches (int64, no dimensions).
+struct RunningStatistics {
+  Tensor mean = {}, var = {}, batches = {};
+  double momentum = 0;
 };
 
 // Returns y with dtype `result`: x's dtype, or a half type for layer, RMS and group norm of a
 // float32 x. Batch norm keeps channels-last memory format; all other results are row-major. Batch
-// norm also updates the running statistics by momentum, if they are defined and `norm.given` is
-// false.
-Tensor norm(Norm& norm, const Tensor& x, DType result, const Tensor& running_mean = {},
-            const Tensor& running_var = {}, double momentum = 0);
+// norm also updates `running`, unless x is empty. If `norm.given` is true, it reads mean and var
+// instead.
+Tensor norm(Norm& norm, const Tensor& x, DType result, const RunningStatistics& running = {});
 // Computes batch norm's mean and rstd only.
 void batch_statistics(Norm& norm, const Tensor& x);
 // Returns the gradients. Those that are not needed may stay undefined. If `added` is defined, it
@@ -59,45 +72,43 @@ void batch_statistics(Norm& norm, const Tensor& x);
 // ranks.
 NormGradients norm_backward(Norm norm, const Tensor& dy, const Tensor& x, const Tensor& added,
                             bool needs_dx, bool needs_sums,
-                            const std::function<Tensor(const Tensor& sums)>& joined = {});
+                            const std::function<ChannelSums(const ChannelSums& own)>& joined = {});
 // Returns whether norm_backward() adds to dx at the cost of one more operand: on a GPU, to rows of
 // one group.
 bool can_add(const Norm& norm, const Tensor& x);
 
 // Functions of batch norm with one formula for both backends. They compute mean and rstd [channels]
-// from sums [2, channels] around the channels' pivots.
+// from channel_sums() without dy, and update `running`.
 template <class Backend> struct BatchNormKernels {
-  static void statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
-                         const Tensor& running_mean, const Tensor& running_var, double momentum);
+  static void statistics(const Norm& norm, const Tensor& x, const ChannelSums& own,
+                         const RunningStatistics& running);
 };
 
 // Operands are dense, have the same layout and are not empty. weight and bias have the dtype of
 // rstd.
 //
-// norm: computes y from x, or dx if dy is defined. Batch norm's dx needs `sums`, unless the
-// statistics are `given`.
+// norm: computes y from x, or dx if dy is defined. Batch norm's dx needs the sums of the channels,
+// unless the statistics are `given`.
 //
 // norm_backward: computes dx + added and the channel sums in one pass over rows, or returns false
 // if that does not fit. Here and in norm, on the GPU, y and dy may have a half type if x is
 // float32.
 //
-// channel_sums: returns [2, channels], the sums of dy * xhat and of dy. If dy is undefined, returns
-// the sums of d^2 and of d, where d = x - pivot.
+// channel_sums: if dy is undefined, `dots` are the sums of d^2 and `sums` those of d, where d = x -
+// pivot.
 namespace cpu {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-          const Tensor& sums);
-Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
+          const ChannelSums& of_channels);
+ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
 }  // namespace cpu
 namespace cuda {
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-          const Tensor& sums);
+          const ChannelSums& of_channels);
 bool norm_backward(const Norm& norm, const NormGradients& out, const Tensor& dy, const Tensor& x,
                    const Tensor& added);
-Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
-// Computes batch norm's mean and rstd from x and updates the running statistics, if they are
-// defined.
-void batch_statistics(const Norm& norm, const Tensor& x, const Tensor& running_mean,
-                      const Tensor& running_var, double momentum);
+ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x);
+// Computes batch norm's mean and rstd from x and updates `running`.
+void batch_statistics(const Norm& norm, const Tensor& x, const RunningStatistics& running);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

@@ -91,7 +91,7 @@ template <class T> Statistics<T> statistics_of(const T* z, int64_t n, const Norm
 
 template <class T>
 void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-               const Tensor& totals) {
+               const ChannelSums& totals) {
   const NormSizes& s = norm.sizes;
   // A row is a contiguous run of elements. For batch norm it is one channel of an image, or all
   // channels of a pixel.
@@ -105,10 +105,10 @@ void normalise(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
   const T* const weight = norm.weight.defined() ? pointer<T>(norm.weight) : ones.data();
   const T* const bias = norm.bias.defined() ? pointer<T>(norm.bias) : zeros.data();
   std::vector<T> sums(batch ? channels : 0), dots(sums);
-  for (size_t c = 0; totals.defined() && c < channels; ++c) {
+  for (size_t c = 0; totals.dots.defined() && c < channels; ++c) {
     const T share = weight[c] / T(s.outer * s.inner);
-    dots[c] = pointer<T>(totals)[c] * share;
-    sums[c] = pointer<T>(totals)[channels + c] * share;
+    dots[c] = pointer<T>(totals.dots)[c] * share;
+    sums[c] = pointer<T>(totals.sums)[c] * share;
   }
   T *means = pointer<T>(norm.mean), *rstds = pointer<T>(norm.rstd);
   const Writer<T> to(out, dtype_of<T>);
@@ -187,7 +187,7 @@ void sum_columns(const Norm& norm, T* dots, T* sums, const T* pivot, const Tenso
   }
 }
 
-template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+template <class T> ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   constexpr int64_t kRows = 128;
   const NormSizes& s = norm.sizes;
   const bool columns = s.inner == 1;
@@ -224,17 +224,18 @@ template <class T> Tensor channel_sums(const Norm& norm, const Tensor& dy, const
       }
     });
   }
-  return reduce(ReductionOp::kSum, parts, {1});
+  const Tensor both = reduce(ReductionOp::kSum, parts, {1});
+  return {both.select(0, 0), both.select(0, 1)};
 }
 
 }  // namespace
 
 void norm(const Norm& norm, const Tensor& out, const Tensor& dy, const Tensor& x,
-          const Tensor& sums) {
-  (x.dtype() == kFloat64 ? normalise<double> : normalise<float>)(norm, out, dy, x, sums);
+          const ChannelSums& of_channels) {
+  (x.dtype() == kFloat64 ? normalise<double> : normalise<float>)(norm, out, dy, x, of_channels);
 }
 
-Tensor channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
+ChannelSums channel_sums(const Norm& norm, const Tensor& dy, const Tensor& x) {
   return (x.dtype() == kFloat64 ? channel_sums<double> : channel_sums<float>)(norm, dy, x);
 }
 

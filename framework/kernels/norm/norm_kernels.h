@@ -25,7 +25,8 @@ template <class T> TAPER_HD AccumulateType<T> pivot_of(const T* x, const NormSiz
 template <class T> struct BatchStatistics {
   using C = AccumulateType<T>;
   C *mean, *rstd, *running_mean, *running_var;
-  const C* sums;
+  int64_t* batches;  // null: not counted
+  const C *squares, *sums;
   const T* x;
   NormSizes s;
   C eps, momentum;
@@ -37,14 +38,15 @@ template <class T> struct BatchStatistics {
       m = running_mean[c];
       variance = running_var[c];
     } else {
-      const C count = C(s.outer * s.inner), off = sums[s.channels + c] / count;
+      const C count = C(s.outer * s.inner), off = sums[c] / count;
       m = pivot_of(x, s, c) + off;
-      variance = sums[c] / count - off * off;
+      variance = squares[c] / count - off * off;
       if (variance < C(0)) variance = 0;
       if (running_mean) {
         running_mean[c] += momentum * (m - running_mean[c]);
         running_var[c] += momentum * (variance * (count / (count - C(1))) - running_var[c]);
       }
+      if (batches && c == 0) ++*batches;
     }
     mean[c] = m;
     rstd[c] = C(1) / math::sqrt(variance + eps);
@@ -52,28 +54,29 @@ template <class T> struct BatchStatistics {
 };
 
 template <class T>
-BatchStatistics<T> batch_statistics_of(const Norm& norm, const Tensor& x, const Tensor& sums,
-                                       const Tensor& running_mean, const Tensor& running_var,
-                                       double momentum) {
+BatchStatistics<T> batch_statistics_of(const Norm& norm, const Tensor& x, const ChannelSums& own,
+                                       const RunningStatistics& running) {
   using C = AccumulateType<T>;
   return {pointer<C>(norm.mean),
           pointer<C>(norm.rstd),
-          pointer<C>(running_mean),
-          pointer<C>(running_var),
-          pointer<const C>(sums),
+          pointer<C>(running.mean),
+          pointer<C>(running.var),
+          pointer<int64_t>(running.batches),
+          pointer<const C>(own.dots),
+          pointer<const C>(own.sums),
           pointer<const T>(x),
           norm.sizes,
           C(norm.eps),
-          C(momentum),
+          C(running.momentum),
           norm.given};
 }
 
 template <class Backend>
-void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x, const Tensor& sums,
-                                           const Tensor& running_mean, const Tensor& running_var,
-                                           double momentum) {
+void BatchNormKernels<Backend>::statistics(const Norm& norm, const Tensor& x,
+                                           const ChannelSums& own,
+                                           const RunningStatistics& running) {
   visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto f = batch_statistics_of<T>(norm, x, sums, running_mean, running_var, momentum);
+    const auto f = batch_statistics_of<T>(norm, x, own, running);
     Backend::run("batch_norm", x, norm.sizes.channels, 32, f);
   });
 }

@@ -249,7 +249,7 @@ void with_args(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
 // Computes dx and the sums in one pass, and returns whether it did. Requires vector accesses, and
 // does not support double, which is rarely a bottleneck.
 template <class T, class G>
-bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on) {
+bool run_fused(const NormArgs<T, G>& args, const ChannelSums& own, const Launch& on) {
   using C = Compute<T>;
   const int64_t n = args.sizes.row_size(), rows = args.sizes.rows();
   bool done = false;
@@ -264,7 +264,7 @@ bool run_fused(const NormArgs<T, G>& args, const Tensor& sums, const Launch& on)
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
         on.run(backward_kernel<T, G, kVec, kLanes, kItems, true>,
                {unsigned(blocks), row_block<kLanes>()}, args, parts.as<C>());
-        join(on, sums, parts.as<const C>(), blocks, n);
+        join(on, own, parts.as<const C>(), blocks, n);
         done = true;
       };
       if (n <= kWarp * 8) return launch(Int<kWarp>(), Int<8>());
@@ -303,7 +303,7 @@ bool norm_backward(const Norm& norm, const NormGradients& out, const Tensor& dy,
   bool done = false;
   with_args(norm, out.dx, dy, x, [&]<class T, class G>(NormArgs<T, G> args) {
     args.added = pointer<T>(added);
-    done = run_fused(args, out.sums, on);
+    done = run_fused(args, out.of_channels, on);
   });
   on.check("norm_backward");
   return done;
