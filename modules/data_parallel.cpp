@@ -132,21 +132,14 @@ void DataParallel::broadcast_buffers() {
 // Orders parameters from the last to the first, because the backward pass computes their gradients
 // in this order. A bucket has one dtype.
 void DataParallel::make_buckets() {
-  const int64_t few = options_.bucket_bytes / 25;
-  // The last bucket consists of the first `num_last` parameters.
-  size_t num_last = 0;
-  for (int64_t sum = 0; num_last < slots_.size(); ++num_last) {
-    sum += int64_t(slots_[num_last].param.tensor.nbytes());
-    if (sum > few) break;
-  }
   std::vector<size_t> slots;
   size_t bytes = 0;
   for (size_t i = slots_.size(); i-- > 0;) {
     const Tensor& p = slots_[i].param.tensor;
-    const int64_t most = buckets_.empty() ? few : options_.bucket_bytes;
+    const int64_t most = options_.bucket_bytes / (buckets_.empty() ? 25 : 1);
     const bool fits = slots.empty() || (slots_[slots[0]].param.tensor.dtype() == p.dtype() &&
                                         int64_t(bytes + p.nbytes()) <= most);
-    if (!fits || (i + 1 == num_last && !slots.empty())) {
+    if (!fits) {
       add_bucket(slots);
       slots.clear();
       bytes = 0;

@@ -45,8 +45,7 @@ using ReduceOrder = TextEnum<ReduceOrderValues>;
 
 struct DataParallelOptions {
   // The number of bytes of gradients that are reduced together. The first bucket has a 25th of
-  // that, so that reductions begin early, and so has the last one, which the backward pass cannot
-  // hide. Gradients of 1 MiB or more are reduced in place, except in a tree or with another dtype.
+  // that. Gradients of 1 MiB or more are reduced in place, except in a tree or with another dtype.
   int64_t bucket_bytes = 25 << 20;
   // Dtype in which gradients are exchanged: float32 or bfloat16. If it is std::nullopt, and for all
   // float64 gradients, it is the gradient's own dtype. Averages of bfloat16 are computed in
