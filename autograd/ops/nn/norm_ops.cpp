@@ -143,6 +143,16 @@ void check_count(const Tensor& x, const Tensor& batches) {
 
 // --- batch norm ---
 
+// Completes an update by x, which the kernels have computed unless x is empty. An empty batch
+// counts, too.
+void note_update(const Tensor& x, const RunningStatistics& running) {
+  if (x.numel() == 0 && running.batches.defined()) running.batches.add_(1);
+  if (x.numel() == 0) return;
+  for (const Tensor& t : {running.mean, running.var, running.batches}) {
+    if (t.defined()) t.storage()->version.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
 // Returns relu(y + residual), where y is the normalized x, in one pass each way. The residual may
 // be undefined.
 Tensor normalised_relu(Norm norm, const Tensor& x, const BatchNormFunctionOptions& o,
@@ -278,14 +288,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   if (!training) {
     trace("batch_norm", y, {x, weight, bias, running_mean, running_var}, NormTrace{eps});
   }
-  for (const Tensor& t : {running_mean, running_var, options.num_batches_tracked}) {
-    const bool is_updated = training && t.defined() && x.numel() > 0;
-    if (is_updated) t.storage()->version.fetch_add(1, std::memory_order_relaxed);
-  }
-  // Without elements, no kernel runs.
-  if (training && x.numel() == 0 && options.num_batches_tracked.defined()) {
-    options.num_batches_tracked.add_(1);
-  }
+  if (training) note_update(x, running);
   if (is_fused) return y;
   return activated(options.residual.defined() ? y + options.residual : y, options.activation);
 }

@@ -225,7 +225,7 @@ template <class T> ChannelSums channel_sums(const Norm& norm, const Tensor& dy, 
     });
   }
   const Tensor both = reduce(ReductionOp::kSum, parts, {1});
-  return {both.select(0, 0), both.select(0, 1)};
+  return {view_as(both, {s.channels}, {1}, 0), view_as(both, {s.channels}, {1}, s.channels)};
 }
 
 }  // namespace
