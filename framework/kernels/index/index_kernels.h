@@ -80,18 +80,32 @@ template <class Check> struct AllHold {
   TAPER_HD void operator()(int64_t i) const { check.require(holds[i]); }
 };
 
-// Keeps one side of a diagonal of matrices [rows, columns]. T is an unsigned integer with the size
-// of an element.
-template <class T> struct Band {
-  T* y;
-  const T* x;
-  int64_t rows, columns, diagonal;
+// Keeps one side of a diagonal of matrices [rows, columns]. Each index is a run of kRun elements of
+// a row. T is an unsigned integer with the size of an element, and Index counts all elements.
+template <class T, int kRun, class Index> struct Band {
+  struct alignas(sizeof(T) * kRun) Run {
+    T at[kRun];
+  };
+  Run* y;
+  const Run* x;
+  Index rows, columns;
+  int64_t diagonal;
   bool lower;
 
+  TAPER_HD bool is_kept(int64_t right) const {
+    return lower ? right <= diagonal : right >= diagonal;
+  }
   TAPER_HD void operator()(int64_t i) const {
-    const int64_t right = i % columns - i / columns % rows;
-    const bool is_kept = lower ? right <= diagonal : right >= diagonal;
-    y[i] = is_kept ? x[i] : T(0);
+    const Index first = Index(i) * kRun, row = first / columns;
+    const int64_t right = int64_t(first - row * columns) - int64_t(row % rows);
+    Run run{};
+    if (is_kept(lower ? right : right + kRun - 1)) {
+      run = x[i];
+      for (int j = 0; j < kRun; ++j) {
+        if (!is_kept(right + j)) run.at[j] = 0;
+      }
+    }
+    y[i] = run;
   }
 };
 
@@ -145,11 +159,26 @@ void IndexKernels<Backend>::require_all(const char* sentence, const Tensor& hold
 
 template <class Backend>
 void IndexKernels<Backend>::band(const Tensor& y, const Tensor& x, int64_t diagonal, bool lower) {
+  constexpr int kBytes = 16;  // the widest access of a GPU
+  const auto is_aligned = [](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % kBytes == 0;
+  };
   visit_size(x.element_size(), [&]<class Word>(TypeTag<Word>) {
-    Backend::run(
-        "band", y, y.numel(), 4,
-        Band<Word>{static_cast<Word*>(y.data_ptr()), static_cast<const Word*>(x.data_ptr()),
-                   x.size(-2), x.size(-1), diagonal, lower});
+    constexpr int kWide = kBytes / sizeof(Word);
+    const auto run = [&]<int kRun, class Index>(Band<Word, kRun, Index> f) {
+      using Run = typename Band<Word, kRun, Index>::Run;
+      f.y = static_cast<Run*>(y.data_ptr());
+      f.x = static_cast<const Run*>(x.data_ptr());
+      f.rows = Index(x.size(-2));
+      f.columns = Index(x.size(-1));
+      f.diagonal = diagonal;
+      f.lower = lower;
+      Backend::run("band", y, y.numel() / kRun, 4, f);
+    };
+    const bool is_wide = x.size(-1) % kWide == 0 && is_aligned(y.data_ptr()) &&
+                         is_aligned(x.data_ptr()) &&
+                         y.numel() <= std::numeric_limits<int32_t>::max();
+    is_wide ? run(Band<Word, kWide, uint32_t>()) : run(Band<Word, 1, int64_t>());
   });
 }
 
