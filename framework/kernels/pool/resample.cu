@@ -173,18 +173,59 @@ template <class T> __global__ void __launch_bounds__(kThreads) mean_windows(Wind
       convert<T>(sum / (divisor<C>(d, slab) * divisor<C>(h, row) * divisor<C>(w, column)));
 }
 
-// Returns whether the means are of windows in row-major memory that occupy a warp.
-bool has_large_windows(const Axes& axes) {
-  constexpr int64_t kLarge = 64;
-  return averages(axes.h) && !axes.channels_last &&
-         axes.d.kernel * axes.h.kernel * axes.w.kernel >= kLarge;
+// The same in channels-last memory. A block sums kWarp channels of a window: each of its kWarp
+// warps adds every 32nd position of a slab, and then the sums of the warps are added.
+template <class T>
+__global__ void __launch_bounds__(kWarp* kWarp)
+    mean_windows_of_channels(WindowMeans<T> of, int64_t channels) {
+  begin_kernel();
+  using C = Compute<T>;
+  __shared__ C joined[kWarp][kWarp + 1];
+  const Axis &d = of.axes.d, &h = of.axes.h, &w = of.axes.w;
+  const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp;
+  const int64_t window = blockIdx.x, column = window % w.out, row = window / w.out % h.out,
+                slab = window / (w.out * h.out) % d.out, image = window / (w.out * h.out * d.out);
+  const Span slabs = inputs_of<C>(d, slab), rows = inputs_of<C>(h, row),
+             columns = inputs_of<C>(w, column);
+  const int height = int(rows.end - rows.begin), width = int(columns.end - columns.begin);
+  const int64_t first = int64_t(blockIdx.y) * kWarp, c = first + lane;
+  C sum = 0;
+  for (int64_t at = slabs.begin; at < slabs.end && c < channels; ++at) {
+    const int64_t corner = ((image * d.in + at) * h.in + rows.begin) * w.in + columns.begin;
+    const T* from = of.x + corner * channels + c;
+#pragma unroll 4
+    for (int i = warp; i < height * width; i += kWarp) {
+      sum += C(from[(i / width * w.in + i % width) * channels]);
+    }
+  }
+  joined[warp][lane] = sum;
+  __syncthreads();
+  const C total = warp_reduce(joined[lane][warp], Plus{});
+  if (lane > 0 || first + warp >= channels) return;
+  of.y[window * channels + first + warp] =
+      convert<T>(total / (divisor<C>(d, slab) * divisor<C>(h, row) * divisor<C>(w, column)));
+}
+
+// Returns whether the windows are large enough for a warp, or in channels-last memory for a block,
+// where a thread for each mean is faster if there are many of them.
+bool has_large_windows(const Axes& axes, int64_t means) {
+  constexpr int64_t kOfWarp = 64, kOfBlock = 1024, kMany = 1 << 16;
+  const int64_t size = axes.d.kernel * axes.h.kernel * axes.w.kernel;
+  if (!averages(axes.h)) return false;
+  return axes.channels_last ? size >= kOfBlock && means < kMany : size >= kOfWarp;
 }
 
 void mean_large_windows(const Tensor& y, const Tensor& x, const Axes& axes) {
   const Launch on(y);
+  const int64_t channels = axes.channels_last ? y.size(1) : 1, windows = y.numel() / channels;
   visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
-    on.run(mean_windows<T>, {unsigned(ceil_div(y.numel() * kWarp, kThreads)), kThreads},
-           WindowMeans<T>{pointer<T>(y), pointer<const T>(x), axes, y.numel()});
+    const WindowMeans<T> of{pointer<T>(y), pointer<const T>(x), axes, windows};
+    if (axes.channels_last) {
+      const dim3 grid{unsigned(windows), unsigned(ceil_div(channels, int64_t(kWarp)))};
+      on.run(mean_windows_of_channels<T>, {grid, kWarp * kWarp}, of, channels);
+    } else {
+      on.run(mean_windows<T>, {unsigned(ceil_div(windows * kWarp, kThreads)), kThreads}, of);
+    }
   });
   on.check("resample");
 }
@@ -197,7 +238,7 @@ void PoolKernels<cuda::Backend>::resample(const Tensor& y, const Tensor& x, cons
                                           bool transposed) {
   constexpr int64_t kFew = 1 << 14;  // too small for a second launch
   const bool counts = cuda::countable(x, y);
-  if (!transposed && counts && cuda::has_large_windows(axes)) {
+  if (!transposed && counts && cuda::has_large_windows(axes, y.numel())) {
     return cuda::mean_large_windows(y, in_format(x, axes), axes);
   }
   if (y.numel() < kFew || !counts || !have_room<float>(y, x, axes, transposed)) {
