@@ -396,8 +396,23 @@ TEST(Edges, PoolsAndResizesOfManyResultsInVolumes) {
       resized("trilinear", {.size = Triple{20, 19, 36}, .mode = kTrilinear}),
       resized("corners", {.size = Triple{9, 30, 40}, .mode = kTrilinear, .align_corners = true}),
   };
-  for (const Shape& shape : {Shape{2, 8, 16, 24, 24}, {2, 3, 16, 24, 24}}) {
+  for (const Shape& shape : {Shape{2, 8, 16, 24, 24}, {2, 3, 16, 24, 24}, {1, 41, 16, 12, 12}}) {
     check_many_results(functions, shape);
+  }
+}
+
+// A GPU divides by 6 without a division, with the same bits.
+TEST(Edges, HardFunctionsDivideExactly) {
+  const Tensor many = linspace(-4, 4, 100001);
+  const Tensor extreme =
+      tensor({-0.0f, 0.0f, 1e-45f, -3e-42f, 1e-38f, 2e-30f, -1e-20f, 1e37f, 6e37f, 3e38f, -3e38f,
+              float(INFINITY), -float(INFINITY), float(NAN)});
+  for (const Tensor& x : {many, extreme}) {
+    const Tensor swish = x * clamp(x + 3, 0, 6) / 6, sigmoid = clamp(x + 3, 0, 6) / 6;
+    for (const Device device : all_devices()) {
+      EXPECT_TRUE(close(hardswish(x.to(device)).cpu(), swish, 0)) << concat_to_string(device);
+      EXPECT_TRUE(close(hardsigmoid(x.to(device)).cpu(), sigmoid, 0)) << concat_to_string(device);
+    }
   }
 }
 

@@ -337,23 +337,24 @@ Row masked_fill_row(double value, Derivative derivative) {
 
 Row band_row(const std::string& name, bool lower, int64_t diagonal) {
   const auto op = lower ? tril : triu;
-  return {.name = name,
-          .variant = concat_to_string("diagonal ", diagonal),
-          .f = [op, diagonal](const Tensors& x) { return op(x[0], diagonal); },
-          .reference =
-              [lower, diagonal](const std::vector<Array>& x) {
-                Array y = x[0];
-                for (size_t i = 0; i < y.v.size(); ++i) {
-                  const Shape at = index_of(y.shape, int64_t(i));
-                  const int64_t right = at.back() - at[at.size() - 2] - diagonal;
-                  if (lower ? right > 0 : right < 0) y.v[i] = 0;
-                }
-                return y;
-              },
-          .samples = {{{3, 3}}, {{4, 2}}, {{2, 3, 5}}, {{1, 1}}, {{2, 0, 3}}, {{33, 40}}},
-          .dtypes = everything(),
-          .refusals = {{"vector", [op](Device d) { return op(ones({3}, {.device = d}), 0); },
-                        concat_to_string(name, ": input tensor must have at least 2 dimensions")}}};
+  return {
+      .name = name,
+      .variant = concat_to_string("diagonal ", diagonal),
+      .f = [op, diagonal](const Tensors& x) { return op(x[0], diagonal); },
+      .reference =
+          [lower, diagonal](const std::vector<Array>& x) {
+            Array y = x[0];
+            for (size_t i = 0; i < y.v.size(); ++i) {
+              const Shape at = index_of(y.shape, int64_t(i));
+              const int64_t right = at.back() - at[at.size() - 2] - diagonal;
+              if (lower ? right > 0 : right < 0) y.v[i] = 0;
+            }
+            return y;
+          },
+      .samples = {{{3, 3}}, {{4, 2}}, {{2, 3, 5}}, {{1, 1}}, {{2, 0, 3}}, {{33, 40}}, {{2, 5, 48}}},
+      .dtypes = everything(),
+      .refusals = {{"vector", [op](Device d) { return op(ones({3}, {.device = d}), 0); },
+                    concat_to_string(name, ": input tensor must have at least 2 dimensions")}}};
 }
 
 Row flip_row(const Shape& dims, std::vector<std::vector<Shape>> samples) {

@@ -172,8 +172,8 @@ template <class T> TAPER_HD T six(T x) {
   const T y = x < T(0) ? T(0) : x;
   return y > T(6) ? T(6) : y;
 }
-// Returns x / 6. On a GPU, the float32 quotient is a product that one step of Newton's method
-// corrects. For the magnitudes below it has the bits of the division, which was compared for all
+// Returns x / 6. On a GPU, the quotient of a float32 number of ordinary magnitude is a product that
+// one step of Newton's method corrects. It has the bits of the division, which was compared for all
 // mantissas.
 template <class T> TAPER_HD T sixth(T x) {
 #ifdef __CUDA_ARCH__

@@ -211,7 +211,7 @@ struct Polygamma : LongFloats {
   }
 };
 TAPER_FUNCTOR_WITH_HALF(HardSigmoid, Floats, (T x), sixth(six(x + T(3))));
-TAPER_FUNCTOR_WITH_HALF(HardSwish, Floats, (T x), sixth(x* six(x + T(3))));
+TAPER_FUNCTOR_WITH_HALF(HardSwish, Floats, (T x), (sixth(x * six(x + T(3)))));
 struct Mish : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     const T n = mish_ratio(x);
