@@ -401,7 +401,7 @@ TEST(Edges, PoolsAndResizesOfManyResultsInVolumes) {
   }
 }
 
-// A GPU divides by 6 without a division, with the same bits.
+// Also where a product with 1 / 6 would be rounded otherwise, or a correction of it would be NaN.
 TEST(Edges, HardFunctionsDivideExactly) {
   const Tensor many = linspace(-4, 4, 100001);
   const Tensor extreme =

@@ -172,19 +172,6 @@ template <class T> TAPER_HD T six(T x) {
   const T y = x < T(0) ? T(0) : x;
   return y > T(6) ? T(6) : y;
 }
-// Returns x / 6. On a GPU, the quotient of a float32 number of ordinary magnitude is a product that
-// one step of Newton's method corrects. It has the bits of the division, which was compared for all
-// mantissas.
-template <class T> TAPER_HD T sixth(T x) {
-#ifdef __CUDA_ARCH__
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr float kSixth = 1 / 6.0f;
-    const float size = fabsf(x), near = x * kSixth;
-    if (size > 1e-30f && size < 1e38f) return __fmaf_rn(__fmaf_rn(-6, near, x), kSixth, near);
-  }
-#endif
-  return x / T(6);
-}
 // Returns n in tanh(log(1 + exp(x))) = n / (n + 2). The exponentials of the hyperbolic tangent
 // become powers of exp(x).
 template <class T> TAPER_HD T mish_ratio(T x) {
