@@ -77,7 +77,6 @@ DataParallel::DataParallel(Module& module, distributed::Communicator ranks,
     : module_(module),
       ranks_(std::move(ranks)),
       options_(options),
-      zero_(zeros({}, {.dtype = kInt64, .device = ranks_.device()})),
       leaves_(leaves_a_rank(options, ranks_.size())) {
   require<ValueError>(!module.is_placed(),
                       "DataParallel: the module is placed on several devices (Module::place), and "
@@ -208,13 +207,6 @@ void DataParallel::on_gradient(size_t slot) {
   reduce_ready();
 }
 
-// Copies all tensors in one launch.
-void DataParallel::copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const {
-  if (to.empty()) return;
-  const kernels::Average first{{}, kernels::pointer<int64_t>(zero_), 0, false};
-  kernels::run_list("DataParallel", first, to, from);
-}
-
 // Returns the gradient's memory as [numel] in the parameter's memory order. The gradient was
 // computed without recording, so it has no other owner.
 Tensor DataParallel::flat_grad(const Slot& slot) const {
@@ -223,7 +215,7 @@ Tensor DataParallel::flat_grad(const Slot& slot) const {
   if (is_grad_enabled() || grad.strides() != p.strides()) {
     const Tensor memory = Tensor::make({p.numel()}, p.dtype(), p.device());
     grad = view_as(memory, p.shape(), p.strides(), 0);
-    copy({grad}, {p.grad()});
+    kernels::copy_list({grad}, {p.grad()});
     p.set_grad(grad);
   }
   return view_as(grad, {grad.numel()}, {1}, grad.storage_offset());
@@ -247,7 +239,7 @@ void DataParallel::reduce(size_t number) {
     views.push_back(view);
     grads.push_back(grad);
   }
-  copy(views, grads);
+  kernels::copy_list(views, grads);
   for (const size_t i : bucket.slots) {
     const Slot& s = slots_[i];
     if (!is_last_leaf()) s.param.tensor.set_grad({});
@@ -327,7 +319,7 @@ void DataParallel::reduce_ready() {
   }
   next_ = 0;
   leaf_ = joins_ranks ? 0 : leaf_ + 1;
-  copy(grads, views);
+  kernels::copy_list(grads, views);
 }
 
 std::string DataParallel::unused() const {

@@ -109,7 +109,6 @@ class DataParallel {
   void make_buckets();
   void add_bucket(const std::vector<size_t>& slots);
   void on_gradient(size_t slot);
-  void copy(const std::vector<Tensor>& to, const std::vector<Tensor>& from) const;
   Tensor flat_grad(const Slot& slot) const;
   static bool keeps_view(const Slot& slot);
   void reduce(size_t number);
@@ -121,7 +120,6 @@ class DataParallel {
   Module& module_;
   distributed::Communicator ranks_;
   DataParallelOptions options_;
-  Tensor zero_;  // int64, no dimensions
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
   std::vector<HookHandle> hooks_;  // hooks of the slots

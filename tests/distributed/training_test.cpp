@@ -13,6 +13,7 @@
 #include "autograd/step_graph.h"
 #include "autograd/tensor_hooks.h"
 #include "data/sampler.h"
+#include "framework/factory/low_precision_cache.h"
 #include "modules/data_parallel.h"
 #include "modules/layers/containers.h"
 #include "optim/algorithms/optimizers.h"
@@ -325,12 +326,13 @@ TEST(SyncBatchNorm, BatchesMayDifferInSizeAndLayout) {
 
 // --- sharded optimizer state ---
 
-template <class Make> void expect_shards_change_nothing(const Make& make, DType dtype = kFloat32) {
+template <class Make>
+void expect_shards_change_nothing(const Make& make, int64_t piece_bytes, DType dtype) {
   Net net(1), alone(1);
   net.to(dtype);
   alone.to(dtype);
   const auto sharded = make(net), whole = make(alone);
-  optim::StateShards shards(*sharded, world());
+  optim::StateShards shards(*sharded, world(), {.piece_bytes = piece_bytes});
   const auto step = [&](int number) {
     for (Net* n : {&net, &alone}) {
       n->zero_grad();
@@ -355,20 +357,67 @@ template <class Make> void expect_shards_change_nothing(const Make& make, DType 
 }
 
 TEST(StateShards, ChangeNothing) {
-  expect_shards_change_nothing([](Net& net) {
-    return std::make_unique<optim::AdamW>(net.named_parameters(), optim::AdamWOptions{.lr = 1e-2},
-                                          std::vector{optim::no_decay()});
-  });
-  expect_shards_change_nothing([](Net& net) {
-    return std::make_unique<optim::SGD>(net.parameters(),
-                                        optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
-  });
-  expect_shards_change_nothing(
-      [](Net& net) {
-        return std::make_unique<optim::AdamW>(
-            net.parameters(), optim::AdamWOptions{.lr = 1e-2, .master_weights = true});
-      },
-      kBFloat16);
+  for (const int64_t piece_bytes : {1, 64, 1 << 20}) {  // eight pieces, some, and one
+    const auto check = [&](const auto& make, DType dtype = kFloat32) {
+      expect_shards_change_nothing(make, piece_bytes, dtype);
+    };
+    check([](Net& net) {
+      return std::make_unique<optim::AdamW>(net.named_parameters(), optim::AdamWOptions{.lr = 1e-2},
+                                            std::vector{optim::no_decay()});
+    });
+    check([](Net& net) {
+      return std::make_unique<optim::SGD>(net.parameters(),
+                                          optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+    });
+    check(
+        [](Net& net) {
+          return std::make_unique<optim::AdamW>(
+              net.parameters(), optim::AdamWOptions{.lr = 1e-2, .master_weights = true});
+        },
+        kBFloat16);
+  }
+}
+
+TEST(StateShards, CallAnOptimizerWithAStepOfItsOwnOnce) {
+  struct Counted : optim::OptimizerOf<optim::SGDOptions> {
+    using OptimizerOf::OptimizerOf;
+    void step() override {
+      ++calls;
+      Optimizer::step();
+    }
+    int calls = 0;
+  };
+  Net net(1);
+  Counted optimizer(net.parameters(), {.lr = 0.1});
+  optim::StateShards shards(optimizer, world(), {.piece_bytes = 1});
+  loss_of(net, whole_batch(0)).backward();
+  shards.step();
+  EXPECT_EQ(optimizer.calls, 1);
+  expect_equal_on_all_ranks(net.parameters());
+  optim::SGD fresh(net.parameters());
+  EXPECT_TRUE(refuses<ValueError>([&] { optim::StateShards(fresh, world(), {.piece_bytes = 0}); },
+                                  "StateShards: piece_bytes must be positive, got 0"));
+}
+
+// The copies of parameters that autocast multiplies by follow the parameters.
+TEST(StateShards, KeepLowPrecisionCopiesUpToDate) {
+  Net net(1), fresh(2);
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  optim::StateShards shards(optimizer, world(), {.piece_bytes = 1});
+  const auto loss = [](Net& n, int number) {
+    const AutocastGuard autocast(test_device().type(), kBFloat16);
+    return loss_of(n, whole_batch(number));
+  };
+  for (int i = 0; i < 3; ++i) {
+    optimizer.zero_grad();
+    loss(net, i).backward();
+    const uint64_t changes = low_precision_changes();
+    shards.step();
+    fresh.load_state_dict(net.state_dict());
+    const Tensor got = loss(net, i + 1);
+    EXPECT_EQ(low_precision_changes(), changes) << "a copy was made anew";
+    EXPECT_TRUE(bytes_of({got}) == bytes_of({loss(fresh, i + 1)}));
+  }
 }
 
 TEST(StateShards, EachRankKeepsItsOwnPart) {
@@ -397,7 +446,7 @@ std::string stepped(bool in_graph, const DataParallelOptions& options, bool half
   Net net(1);
   DataParallel parallel(net, world(), options);
   optim::AdamW optimizer(net.named_parameters(), {.lr = 1e-2});
-  optim::StateShards shards(optimizer, world());
+  optim::StateShards shards(optimizer, world(), {.piece_bytes = 64});
   StepGraph step(
       [&](const std::vector<Tensor>& in) {
         optimizer.zero_grad();

@@ -108,7 +108,7 @@ void Step::update_unless(const Tensor& is_bad) {
     }
   };
   is_updating_ = true;
-  if (t.shards) t.shards->step(step);
+  if (t.shards) t.shards->step_in_pieces(step);
   if (!t.shards) step();
   if (t.scaler) t.scaler->update();
   // The running statistics of a skipped step's batch may contain NaN, too.

@@ -100,6 +100,10 @@ void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& x
   run(op, rule, List(xs, ys), {});
 }
 
+void copy_list(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
+  if (!to.empty()) run_list("copy", Assign{}, to, from);
+}
+
 Tensor join_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs, DType dtype,
                  double p) {
   const Tensor out = Tensor::make({}, dtype, xs.at(0).device());

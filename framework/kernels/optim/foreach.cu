@@ -22,7 +22,8 @@ template <class R> struct ChunkJob {
     C joined = 0;
     each_in_chunk(chunk, [&](int64_t i, auto width) {
       constexpr int kVec = decltype(width)::value;
-      Vec<C, kVec> x = load_floats<C, kVec>(chunk.data[0], chunk.dtype[0], i), y = x;
+      Vec<C, kVec> x{}, y{};
+      if constexpr (R::kReads) x = load_floats<C, kVec>(chunk.data[0], chunk.dtype[0], i);
       if constexpr (R::kPair) y = load_floats<C, kVec>(chunk.data[1], chunk.dtype[1], i);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) joined = join(joined, rule.step(x.at[j], y.at[j], number));

@@ -25,6 +25,7 @@ template <Join kHow> struct Joiner {
 // Base class of the functions. prepare() returns one number per chunk, and step(x, y, number) is
 // called for each element.
 struct InPlace {
+  static constexpr bool kReads = true;  // reads x
   static constexpr bool kPair = false;  // reads y
   static constexpr bool kWrites = true;
   static constexpr Join kJoin = Join::kNone;
@@ -98,6 +99,14 @@ struct Average : InPlace {
   }
 };
 
+// Computes x = y.
+struct Assign : InPlace {
+  static constexpr bool kReads = false, kPair = true;
+
+  TAPER_HD double prepare() const { return 0; }
+  template <class C> TAPER_HD C step(C& x, C y, C) const { return x = y; }
+};
+
 // Updates a loss scale and the number of good steps since its last change. Called after a step with
 // found_inf.
 struct GrowScale : InPlace {
@@ -118,13 +127,15 @@ struct GrowScale : InPlace {
 
 using ListRule = std::variant<Magnitude<1, Join::kSum>, Magnitude<2, Join::kSum>,
                               Magnitude<0, Join::kSum>, Magnitude<1, Join::kMax>, Clip<float>,
-                              Clip<double>, ClipValue, Unscale, Average, GrowScale>;
+                              Clip<double>, ClipValue, Unscale, Average, Assign, GrowScale>;
 
 // Applies `rule` to all tensors. xs and the rule's pointers are on one device. The tensors may
 // differ in shape, dtype and layout. ys have the shapes and devices of xs, and are float64 only if
 // xs are.
 void run_list(const char* op, const ListRule& rule, const std::vector<Tensor>& xs,
               const std::vector<Tensor>& ys = {});
+// Copies each tensor, with one launch on the GPU. They are on one device.
+void copy_list(const std::vector<Tensor>& to, const std::vector<Tensor>& from);
 // Like run_list, but also returns the reduced values to the power 1/p, 0-dim, on the device of the
 // first tensor. If the rule has no pointers, the tensors may be on several devices. The result has
 // the same bits as if all of them were on one.
