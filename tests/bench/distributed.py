@@ -24,6 +24,8 @@ with a training on a single GPU. The tables show medians:
     scaling of the same side's single GPU; the largest GiB of any GPU; also with sharded optimizer state,
     and with gradients in a fixed tree
   - the parts of a step's time
+  - joules per step of all its GPUs, if only whole steps are timed (--parts step): the mean power from
+    their counters, times a step's time
   - collectives, compared with NCCL called directly and with PyTorch
   - seconds from the start of the processes
 PyTorch's mode is the best of eager, compile, compile-ro (reduce-overhead) and graph (of the whole step),
@@ -166,6 +168,7 @@ def training_of(ranks, found, one_torch):
 
     def side(said, one_rate):
         return {"us": said["us"], "rate": rate(said), "peak_bytes": said["peak_bytes"],
+                "joules": said["watts"] and said["watts"] * said["us"]["step"]["median"] * 1e-6,
                 "of_linear": rate(said) / ranks / one_rate if one_rate else None}
     result = {"name": taper["ready"], "ranks": ranks, "items": items, "buckets": taper["buckets"],
               "no_graph": taper["no_graph"], "taper": side(taper, rate(one, 1)), "torch": {}}
@@ -206,6 +209,16 @@ def print_trainings(trainings):
         print(line)
         if t["no_graph"]:
             print(f"| | | no graph: {t['no_graph']} |")
+
+
+def print_joules(trainings):
+    print("\nJoules per step, all GPUs\n\n| work | ranks | Taper | in shards | in a tree | PyTorch | mode |\n"
+          "|---|---|---|---|---|---|---|")
+    for t in trainings:
+        mode, best = max(t["torch"].items(), key=lambda m: m[1]["rate"], default=("-", None))
+        sides = [t["taper"], t.get("sharded"), t.get("tree"), best]
+        cells = [f"{side['joules']:.2f}" if side and side["joules"] else "-" for side in sides]
+        print(f"| {t['name']} | {t['ranks']} | {' | '.join(cells)} | {mode} |")
 
 
 def breakdown(t):
@@ -376,6 +389,8 @@ def main():
         print_trainings(result["trainings"])
         if args.parts == "all":
             print_breakdown(result["trainings"])
+        else:
+            print_joules(result["trainings"])
     for n, found in result["collectives"].items():
         if "taper" in found:
             print_collectives(n, found)

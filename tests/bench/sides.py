@@ -9,6 +9,8 @@ import tempfile
 import threading
 import time
 
+from energy import Meter
+
 READY, REPEAT, END = 150, 60, 10  # seconds to wait for a side
 problems = []  # messages about failed sides and doubtful results
 
@@ -28,6 +30,7 @@ class Side:
 
     def __init__(self, label, command, ranks, env, by_mpi=False):
         self.label, self.start, self.ready = label, time.perf_counter(), None
+        self.meter, self.watts = Meter(ranks), []
         self.log, self.scratch = tempfile.TemporaryFile("w+"), tempfile.TemporaryDirectory()
         self.lines = queue.Queue()
         # Concurrent launchers of Open MPI must not share a folder.
@@ -84,7 +87,10 @@ class Side:
 
     def repeat(self):
         self.tell("go")
-        return self.read("us", REPEAT)[0]["us"]
+        said, watts = self.meter.watts_of(lambda: self.read("us", REPEAT)[0]["us"])
+        if watts:
+            self.watts.append(watts)
+        return said
 
     def finish(self):
         """Raises Failed if a rank does not end successfully in time."""
@@ -142,7 +148,10 @@ class Sides:
         self.drop_failed(ready)
 
     def run(self, rounds):
-        """Returns by label the side's ready line, with a summary of the microseconds of each variant."""
+        """Returns by label the side's ready line, with a summary of the microseconds of each variant.
+
+        "watts" is the median power of all its GPUs during the repeats, with all variants.
+        """
         times = {side.label: collections.defaultdict(list) for side in self.all}
         for i in range(rounds + 1):  # the first repeat determines the number of calls
             def repeat(side):
@@ -150,7 +159,8 @@ class Sides:
                     if i:
                         times[side.label][variant].append(us)
             self.drop_failed(repeat)
-        found = {side.label: {**side.ready, "us": {k: summary(v) for k, v in times[side.label].items()}}
+        found = {side.label: {**side.ready, "us": {k: summary(v) for k, v in times[side.label].items()},
+                              "watts": statistics.median(side.watts) if side.watts else None}
                  for side in self.all}
         self.finish()
         return found
