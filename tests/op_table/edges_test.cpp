@@ -243,6 +243,23 @@ TEST(Edges, MedianIsWhereAStableSortPutsIt) {
   }
 }
 
+// The CPU compares groups of elements first, whose number depends on the length.
+TEST(Edges, TopkOfManyLengthsIsTheStartOfASortedRow) {
+  manual_seed(3);
+  for (const int64_t n : {64, 65, 127, 1055, 2048, 4099}) {
+    const Tensor x = floor(rand({3, n}) * 100);
+    for (const bool descending : {false, true}) {
+      const Tensor sorted = argsort(x, 1, descending);
+      for (const int64_t k : {int64_t(1), n / 64}) {
+        for (const Device device : all_devices()) {
+          const Tensor first = topk(x.to(device), k, 1, descending).indices.cpu();
+          EXPECT_TRUE(equal(first, sorted.narrow(1, 0, k))) << n << " " << k << " " << descending;
+        }
+      }
+    }
+  }
+}
+
 // Rows of a length from which on keys are sorted by their bytes, and of one of which few elements
 // are selected, with many equal elements.
 TEST(Edges, LongRowsAreSortedStably) {
@@ -401,18 +418,22 @@ TEST(Edges, PoolsAndResizesOfManyResultsInVolumes) {
   }
 }
 
-// Also where a product with 1 / 6 would be rounded otherwise, or a correction of it would be NaN.
+// Also where a product with 1 / 6 would be rounded otherwise, and where x times 6 would overflow.
 TEST(Edges, HardFunctionsDivideExactly) {
   const Tensor many = linspace(-4, 4, 100001);
   const Tensor extreme =
       tensor({-0.0f, 0.0f, 1e-45f, -3e-42f, 1e-38f, 2e-30f, -1e-20f, 1e37f, 6e37f, 3e38f, -3e38f,
               float(INFINITY), -float(INFINITY), float(NAN)});
   for (const Tensor& x : {many, extreme}) {
-    const Tensor swish = x * clamp(x + 3, 0, 6) / 6, sigmoid = clamp(x + 3, 0, 6) / 6;
+    const Tensor sigmoid = clamp(x + 3, 0, 6) / 6, swish = x * sigmoid;
     for (const Device device : all_devices()) {
       EXPECT_TRUE(close(hardswish(x.to(device)).cpu(), swish, 0)) << concat_to_string(device);
       EXPECT_TRUE(close(hardsigmoid(x.to(device)).cpu(), sigmoid, 0)) << concat_to_string(device);
     }
+  }
+  const Tensor large = tensor({3.0f, 5.1f, 1e38f, 3e38f});
+  for (const Device device : all_devices()) {
+    EXPECT_TRUE(close(hardswish(large.to(device)).cpu(), large, 0)) << concat_to_string(device);
   }
 }
 

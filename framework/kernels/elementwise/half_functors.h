@@ -42,11 +42,5 @@ struct LogGammaForHalf : Floats {
     return math::gamma::log_gamma<math::gamma::ForHalf>(x);
   }
 };
-struct HardSigmoidForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return six(x + 3) * (1 / 6.0f); }
-};
-struct HardSwishForHalf : Floats {
-  TAPER_HD float operator()(float x) const { return x * six(x + 3) * (1 / 6.0f); }
-};
 
 }  // namespace taper::v0::kernels

@@ -210,8 +210,8 @@ struct Polygamma : LongFloats {
     return order == 1 ? math::polygamma<1>(x) : math::polygamma<2>(x);
   }
 };
-TAPER_FUNCTOR_WITH_HALF(HardSigmoid, Floats, (T x), six(x + T(3)) / T(6));
-TAPER_FUNCTOR_WITH_HALF(HardSwish, Floats, (T x), (x * six(x + T(3)) / T(6)));
+TAPER_FUNCTOR(HardSigmoid, Floats, (T x), hard_gate(x));
+TAPER_FUNCTOR(HardSwish, Floats, (T x), (x * hard_gate(x)));  // x itself, if x is at least 3
 struct Mish : Floats {
   template <class T> TAPER_HD T operator()(T x) const {
     const T n = mish_ratio(x);

@@ -25,41 +25,43 @@ template <class T> std::vector<SortKey<T>> keys_of(const T* x, int64_t n, bool d
   return key;
 }
 
-// Writes the keys of n elements, and returns the least one.
+// Writes the least key of each group. Element i belongs to group i % groups, so that neighbors are
+// in neighboring groups.
 template <class T>
-TAPER_CLONES SortKey<T> write_keys(SortKey<T>* key, const T* x, int64_t n, bool descending) {
-  SortKey<T> least = std::numeric_limits<SortKey<T>>::max();
-#pragma omp simd reduction(min : least)
-  for (int64_t i = 0; i < n; ++i) {
-    key[i] = sort_key(x[i], descending);
-    least = std::min(least, key[i]);
-  }
-  return least;
-}
-
-// Writes the indices of the first `count` elements of a sorted row of n. Most blocks have no
-// element that comes before those found so far.
-template <class T>
-void select_first(int64_t* order, const T* x, int64_t n, int64_t count, bool descending) {
-  constexpr int64_t kKeys = 32;
-  std::vector<std::pair<SortKey<T>, int64_t>> found;  // a heap with the last one on top
-  found.reserve(size_t(count) + 1);
-  for (int64_t begin = 0; begin < n; begin += kKeys) {
-    SortKey<T> key[kKeys];
-    const int64_t size = std::min(kKeys, n - begin);
-    const SortKey<T> least = write_keys(key, x + begin, size, descending);
-    const bool is_full = std::ssize(found) == count;
-    if (is_full && (count == 0 || least >= found.front().first)) continue;
-    for (int64_t i = 0; i < size; ++i) {
-      if (std::ssize(found) == count && key[i] >= found.front().first) continue;
-      found.emplace_back(key[i], begin + i);
-      std::ranges::push_heap(found);
-      if (std::ssize(found) <= count) continue;
-      std::ranges::pop_heap(found);
-      found.pop_back();
+TAPER_CLONES void write_least_keys(SortKey<T>* least, int64_t groups, const T* x, int64_t n,
+                                   bool descending) {
+  std::fill_n(least, groups, std::numeric_limits<SortKey<T>>::max());
+  for (int64_t begin = 0; begin < n; begin += groups) {
+    const int64_t width = std::min(groups, n - begin);
+#pragma omp simd
+    for (int64_t g = 0; g < width; ++g) {
+      const SortKey<T> key = sort_key(x[begin + g], descending);
+      least[g] = key < least[g] ? key : least[g];
     }
   }
-  std::ranges::sort_heap(found);
+}
+
+// Writes the indices of the first `count` elements of a sorted row of n. The least keys of `count`
+// groups belong to as many elements, so no element behind all of these is among the first.
+template <class T>
+void select_first(int64_t* order, const T* x, int64_t n, int64_t count, bool descending) {
+  if (count == 0) return;
+  using Key = SortKey<T>;
+  const int64_t groups = std::max<int64_t>(32, n / 32 / 16 * 16);  // more than count: see selects()
+  std::vector<Key> least(static_cast<size_t>(groups));
+  write_least_keys(least.data(), groups, x, n, descending);
+  std::vector<Key> sorted = least;
+  std::ranges::nth_element(sorted, sorted.begin() + (count - 1));
+  const Key bound = sorted[size_t(count - 1)];
+  std::vector<std::pair<Key, int64_t>> found;
+  for (int64_t g = 0; g < groups; ++g) {
+    if (least[size_t(g)] > bound) continue;
+    for (int64_t i = g; i < n; i += groups) {
+      const Key key = sort_key(x[i], descending);
+      if (key <= bound) found.emplace_back(key, i);
+    }
+  }
+  std::ranges::partial_sort(found, found.begin() + count);
   for (int64_t i = 0; i < count; ++i) order[i] = found[size_t(i)].second;
 }
 
