@@ -142,7 +142,7 @@ template <class T> __device__ Compute<T> added_to(T other, Compute<T> dx) {
 template <class T, class G, int kVec, int kLanes, int kItems, bool kSums, bool kAdds>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
-  begin_kernel();
+  begin_long_kernel();
   using C = Compute<T>;
   using Inputs = Row<T, G, kVec, kLanes, kItems, true>;
   using Vectors = typename Inputs::Vectors;
