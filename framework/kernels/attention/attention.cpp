@@ -1,5 +1,7 @@
 #include "framework/kernels/attention/attention.h"
 
+#include <algorithm>
+
 #include "framework/cuda/cuda.h"
 #include "framework/kernels/common/dispatch.h"
 #include "framework/kernels/elementwise/copy.h"
@@ -13,17 +15,44 @@ Tensor readable(const Tensor& x) {
   return as_it_is ? x : dense(x);
 }
 
-// Runs the first implementation that supports the arguments. Returns false if there is none.
-template <auto kCpu, auto kCudnn, auto kFlash, class... Args>
-bool compute(Device device, const Args&... args) {
-  if (device.is_cpu()) {
-    kCpu(args...);
+// These try implementations in the order of their speed on an H200, and return whether one supports
+// the arguments.
+bool compute(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
+             const AttentionArgs& args) {
+  if (q.is_cpu()) {
+    cpu::attention(out, q, k, v, args);
     return true;
   }
   if constexpr (kHasCudnn) {
-    if (kCudnn(args...)) return true;
+    if (cuda::cudnn_attention(out, q, k, v, args)) return true;
   }
-  if constexpr (kHasCuda) return kFlash(args...);
+  if constexpr (kHasCuda) return cuda::flash_attention(out, q, k, v, args);
+  return false;
+}
+bool compute_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                      const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                      const AttentionArgs& args) {
+  if (q.is_cpu()) {
+    cpu::attention_backward(out, dy, q, k, v, forward, args);
+    return true;
+  }
+  const auto by = [&](auto implementation) {
+    return implementation(out, dy, q, k, v, forward, args);
+  };
+  // Drawing random numbers leaves nothing to gain. The kernels for compute capability 9.0 compute
+  // with 64 or 128 columns, and 128 rows at a time.
+  const bool is_large = q.size(3) > 32 && std::max(q.size(2), k.size(2)) > 64;
+  const bool suits_hopper = args.dropout_p == 0 && is_large;
+  if constexpr (kHasCuda) {
+    if (suits_hopper && q.size(3) <= 64 && by(cuda::hopper_attention_backward)) return true;
+  }
+  if constexpr (kHasCudnn) {
+    if (by(cuda::cudnn_attention_backward)) return true;
+  }
+  if constexpr (kHasCuda) {
+    if (suits_hopper && by(cuda::hopper_attention_backward)) return true;
+    return by(cuda::flash_attention_backward);
+  }
   return false;
 }
 
@@ -54,9 +83,7 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const Tensor y = q.is_contiguous() ? Tensor::make({B, H, T, v.size(3)}, q.dtype(), q.device())
                                      : rows_of_heads(B, H, T, v.size(3), q);
   const AttentionResult out = {y, Tensor::make({B, H, T}, kFloat32, q.device())};
-  const bool done = compute<cpu::attention, cuda::cudnn_attention, cuda::flash_attention>(
-      q.device(), out, readable(q), readable(k), readable(v), args);
-  if (!done) return {};
+  if (!compute(out, readable(q), readable(k), readable(v), args)) return {};
   multiply_adds += B * H * T * k.size(2) * (q.size(3) + v.size(3));
   return out;
 }
@@ -64,9 +91,7 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
 bool attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, const AttentionResult& forward,
                         const AttentionArgs& args) {
-  return compute<cpu::attention_backward, cuda::cudnn_attention_backward,
-                 cuda::flash_attention_backward>(q.device(), out, readable(dy), readable(q),
-                                                 readable(k), readable(v), forward, args);
+  return compute_backward(out, readable(dy), readable(q), readable(k), readable(v), forward, args);
 }
 
 }  // namespace taper::v0::kernels

@@ -64,6 +64,10 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
 bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
                               const AttentionArgs& args);
+// For GPUs of compute capability 9.0.
+bool hopper_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
+                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
+                               const AttentionArgs& args);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

@@ -12,37 +12,12 @@
 
 #include "framework/base/philox.h"
 #include "framework/kernels/attention/flash_parts.cuh"
+#include "framework/kernels/attention/flash_problem.cuh"
 #include "framework/kernels/common/kernel_launch.h"
 
 namespace taper::v0::kernels::cuda::flash {
 
 constexpr float kLog2e = 1.4426950408889634f;
-
-// A tensor [B, H, rows, columns]. Columns are contiguous and start at multiples of 16 bytes.
-template <class T> struct Matrix {
-  T* data;
-  int64_t batch, head, row;  // strides
-};
-
-template <class T> struct Problem {
-  Matrix<T> q, k, v;
-  int batch, together, heads, T_, S, D;  // batch: B * H; together: see Place
-  float scale;                           // positive
-  bool causal;
-  float* lse;  // [B, H, T], like delta
-  // Dropout drops a weight if its random word is below the threshold. The other weights are
-  // multiplied by kept_scale.
-  PhiloxKey key;
-  uint32_t threshold;
-  float kept_scale;
-  // Used by the backward pass only.
-  Matrix<T> y{}, dy{};
-  float* delta = nullptr;
-
-  template <class M> __device__ M* of(const Matrix<M>& x, int b) const {
-    return x.data + b / heads * x.batch + b % heads * x.head;
-  }
-};
 
 // --- dropout ---
 
