@@ -44,7 +44,7 @@ Operands operands_of(const Case& c) {
     return x.detach();
   };
   const Tensor lse = empty({c.B, c.H, c.T}, {.device = "cuda:0"});
-  return {make(), make(), make(), make(), {make(), lse}, {make(), make(), make()}};
+  return {make(), make(), make(), make(), {make(), lse, {}}, {make(), make(), make()}};
 }
 
 // Composed of batched products and a softmax, with the scores in memory.
@@ -58,8 +58,8 @@ Tensor composed(const Operands& x, const Case& c, const Tensor& hidden) {
 void measure(const Bench& bench, const Case& c) {
   using namespace kernels;
   manual_seed(0);
-  const Operands x = operands_of(c);
-  const AttentionArgs args{c.causal, 1 / std::sqrt(double(c.D)), c.dropout, {1, 2}};
+  Operands x = operands_of(c);
+  const AttentionArgs args{c.causal, 1 / std::sqrt(double(c.D)), c.dropout, {1, 2}, true};
   const double pairs = double(c.B * c.H * c.T) * double(c.T) * double(c.D) / (c.causal ? 2 : 1);
   const std::string shape = concat_to_string(
       "attention_", c.dtype, "_", c.B, "x", c.H, "x", c.T, "x", c.D, c.causal ? "_causal" : "",
@@ -87,6 +87,13 @@ void measure(const Bench& bench, const Case& c) {
         [&] {
           return kernels::cuda::flash_attention_backward(x.gradients, x.dy, x.q, x.k, x.v,
                                                          x.forward, args);
+        });
+    x.forward.kept = kernels::cuda::make_kept(x.q, x.k, args);
+    time(
+        "hopper", [&] { return kernels::cuda::flash_attention(x.forward, x.q, x.k, x.v, args); },
+        [&] {
+          return kernels::cuda::hopper_attention_backward(x.gradients, x.dy, x.q, x.k, x.v,
+                                                          x.forward, args);
         });
   }
   const TensorOptions place{.device = "cuda:0"};

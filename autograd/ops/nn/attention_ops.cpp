@@ -114,16 +114,16 @@ void backward_by_parts(const kernels::AttentionGradients& out, const Tensor& dy,
 
 // --- fused, if a kernel supports the arguments ---
 
-kernels::AttentionArgs args_of(const Attention& how) {
-  return {how.causal, how.scale, how.dropout_p, how.key};
+kernels::AttentionArgs args_of(const Attention& how, bool trains = false) {
+  return {how.causal, how.scale, how.dropout_p, how.key, trains};
 }
 
 // Computes attention by a fused kernel, or otherwise by ops. In the latter case the result has no
-// logsumexp.
+// logsumexp. trains: whether a backward pass may follow.
 kernels::AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                 const Tensor& mask, const Attention& how) {
+                                 const Tensor& mask, const Attention& how, bool trains) {
   kernels::AttentionResult out;
-  if (!mask.defined()) out = kernels::attention(q, k, v, args_of(how));
+  if (!mask.defined()) out = kernels::attention(q, k, v, args_of(how, trains));
   if (out.y.defined()) return out;
   const NoGradGuard guard;
   const DType wide = compute_type(q.dtype());
@@ -161,12 +161,13 @@ SavedTensor saved_result(const kernels::AttentionResult& out) {
 // Computes attention of q [B, H, T, D], k [B, H, S, D] and v [B, H, S, Dv], with an additive mask.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               const Attention& how) {
-  const kernels::AttentionResult out = forward(q, k, v, mask, how);
-  if (!needs_grad({q, k, v, mask})) return out.y;
+  const bool trains = needs_grad({q, k, v, mask});
+  const kernels::AttentionResult out = forward(q, k, v, mask, how, trains);
+  if (!trains) return out.y;
   return record(
       "ScaledDotProductFlashAttentionBackward0", out.y, {q, k, v, mask},
       [q = SavedTensor(q), k = SavedTensor(k), v = SavedTensor(v), mask = SavedTensor(mask),
-       y = saved_result(out), lse = out.logsumexp, how](Gradients& g) {
+       y = saved_result(out), lse = out.logsumexp, kept = out.kept, how](Gradients& g) {
         const Tensor queries = q.get(g), keys = k.get(g), values = v.get(g), bias = mask.get(g);
         kernels::AttentionGradients d;
         if (g.needs(3) || is_grad_enabled()) {
@@ -174,7 +175,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
                                 g.needs(3) ? &g.dx(3) : nullptr);
         } else {
           d = {memory_like(queries), memory_like(keys), memory_like(values)};
-          backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse}, how);
+          backward(d, g.dy(), queries, keys, values, bias, {y.get(g), lse, kept}, how);
         }
         if (g.needs(0)) g.dx(0) = d.dq;
         if (g.needs(1)) g.dx(1) = d.dk;
@@ -217,7 +218,8 @@ Tensor packed_backward(const Tensor& dy, const Tensor& qkv, const kernels::Atten
   const Tensor dqkv = Tensor::make(qkv.shape(), qkv.dtype(), qkv.device());
   const Heads x = heads_of(qkv, H), dx = heads_of(dqkv, H);
   const Tensor y = forward.y.defined() ? by_head(forward.y, H) : Tensor();
-  backward({dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v, {}, {y, forward.logsumexp}, how);
+  backward({dx.q, dx.k, dx.v}, by_head(dy, H), x.q, x.k, x.v, {},
+           {y, forward.logsumexp, forward.kept}, how);
   return dqkv;
 }
 
@@ -361,7 +363,8 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head,
   const int64_t B = qkv.size(0), T = qkv.size(1), H = n_head, D = C / H;
   const Attention how = attention_of({B, H, T, T}, D, options);
   const Heads x = heads_of(qkv, H);
-  kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how);
+  const bool trains = needs_grad({qkv});
+  kernels::AttentionResult out = forward(x.q, x.k, x.v, {}, how, trains);
   {
     const NoGradGuard guard;
     const Tensor y = merged(out.y);
@@ -372,12 +375,12 @@ Tensor packed_attention(const Tensor& qkv, IntArg n_head,
   if (options.dropout_p == 0) {
     trace("packed_attention", out.y, {qkv}, AttentionTrace{how.scale, options.is_causal, n_head});
   }
-  if (!needs_grad({qkv})) return out.y;
-  return record(
-      "PackedAttentionBackward", out.y, {qkv},
-      [qkv = SavedTensor(qkv), y = saved_result(out), lse = out.logsumexp, H, how](Gradients& g) {
-        g.dx(0) = packed_backward(g.dy(), qkv.get(g), {y.get(g), lse}, H, how);
-      });
+  if (!trains) return out.y;
+  return record("PackedAttentionBackward", out.y, {qkv},
+                [qkv = SavedTensor(qkv), y = saved_result(out), lse = out.logsumexp,
+                 kept = out.kept, H, how](Gradients& g) {
+                  g.dx(0) = packed_backward(g.dy(), qkv.get(g), {y.get(g), lse, kept}, H, how);
+                });
 }
 
 }  // namespace taper::v0

@@ -15,6 +15,12 @@ Tensor readable(const Tensor& x) {
   return as_it_is ? x : dense(x);
 }
 
+// Whether the kernels for compute capability 9.0 are faster than the others: they compute with 64
+// or 128 columns, and 128 rows at a time.
+bool pays_on_hopper(const Tensor& q, const Tensor& k) {
+  return q.size(3) > 32 && std::max(q.size(2), k.size(2)) > 64;
+}
+
 // These try implementations in the order of their speed on an H200, and return whether one supports
 // the arguments.
 bool compute(const AttentionResult& out, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -39,10 +45,7 @@ bool compute_backward(const AttentionGradients& out, const Tensor& dy, const Ten
   const auto by = [&](auto implementation) {
     return implementation(out, dy, q, k, v, forward, args);
   };
-  // Drawing random numbers leaves nothing to gain. The kernels for compute capability 9.0 compute
-  // with 64 or 128 columns, and 128 rows at a time.
-  const bool is_large = q.size(3) > 32 && std::max(q.size(2), k.size(2)) > 64;
-  const bool suits_hopper = args.dropout_p == 0 && is_large;
+  const bool suits_hopper = pays_on_hopper(q, k);
   if constexpr (kHasCuda) {
     if (suits_hopper && q.size(3) <= 64 && by(cuda::hopper_attention_backward)) return true;
   }
@@ -82,7 +85,12 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v,
   // Like PyTorch's, the result has the layout of q if that is dense.
   const Tensor y = q.is_contiguous() ? Tensor::make({B, H, T, v.size(3)}, q.dtype(), q.device())
                                      : rows_of_heads(B, H, T, v.size(3), q);
-  const AttentionResult out = {y, Tensor::make({B, H, T}, kFloat32, q.device())};
+  AttentionResult out = {y, Tensor::make({B, H, T}, kFloat32, q.device()), {}};
+  if constexpr (kHasCuda) {
+    if (args.dropout_p > 0 && args.trains && pays_on_hopper(q, k)) {
+      out.kept = cuda::make_kept(q, k, args);
+    }
+  }
   if (!compute(out, readable(q), readable(k), readable(v), args)) return {};
   multiply_adds += B * H * T * k.size(2) * (q.size(3) + v.size(3));
   return out;

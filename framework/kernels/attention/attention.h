@@ -15,10 +15,14 @@ struct AttentionArgs {
   // dropped, as in the op dropout. b counts batch elements and heads.
   double dropout_p = 0;
   PhiloxKey key;
+  bool trains = false;  // whether a backward pass may follow
 };
 struct AttentionResult {
   Tensor y;          // [B, H, T, Dv]: a view of memory ordered [B, T, H, Dv]
   Tensor logsumexp;  // [B, H, T] float32: of each query's scores
+  // Which weights dropout has kept, a bit for each, in the order of the kernels that write and read
+  // them (KeptBits). Undefined if the backward pass draws the random numbers again.
+  Tensor kept;
 };
 struct AttentionGradients {
   Tensor dq, dk, dv;
@@ -64,10 +68,12 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
 bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                               const Tensor& k, const Tensor& v, const AttentionResult& forward,
                               const AttentionArgs& args);
-// For GPUs of compute capability 9.0.
+// For GPUs of compute capability 9.0. With dropout, requires forward.kept.
 bool hopper_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                                const Tensor& k, const Tensor& v, const AttentionResult& forward,
                                const AttentionArgs& args);
+// Returns memory for AttentionResult::kept, or an undefined tensor if no kernel needs it.
+Tensor make_kept(const Tensor& q, const Tensor& k, const AttentionArgs& args);
 }  // namespace cuda
 
 }  // namespace taper::v0::kernels

@@ -56,7 +56,7 @@ bool flash_attention(const AttentionResult& out, const Tensor& q, const Tensor& 
   const taper::cuda::Launch on(q);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
     on.run(forward_kernel<T, kD, kDrops>, {blocks_of(q), flash::kThreads},
-           problem_of<T>(q, k, v, out.logsumexp, args), matrix<T>(out.y));
+           problem_of<T>(q, k, v, out.logsumexp, out.kept, args), matrix<T>(out.y));
   });
   on.check("scaled_dot_product_attention");
   return true;
@@ -69,7 +69,7 @@ bool flash_attention_backward(const AttentionGradients& out, const Tensor& dy, c
   const taper::cuda::Launch on(q);
   const taper::cuda::Scratch delta(forward.logsumexp.nbytes(), on.device);
   visit(q, args, [&]<class T, int kD, bool kDrops>(TypeTag<T>, Int<kD>, Drops<kDrops>) {
-    Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, args);
+    Problem<T> in = problem_of<T>(q, k, v, forward.logsumexp, {}, args);
     in.y = matrix<T>(forward.y), in.dy = matrix<T>(dy);
     in.delta = delta.as<float>();
     on.run(query_kernel<T, kD, kDrops>, {blocks_of(q), flash::kThreads}, in, matrix<T>(out.dq));

@@ -185,6 +185,9 @@ __global__ void __launch_bounds__(kThreads, Tuned<kD>::kForwardBlocks)
     }
     if constexpr (kDrops) {
       const uint32_t bits = kept<false, kTiles>(in, key, at.b, at.row, j0);
+      if constexpr (kStep == KeptBits::kKeys) {
+        if (in.kept.words && at.row < in.T_) in.kept.tile(at.b, at.row, j0)[lane()] = bits;
+      }
 #pragma unroll
       for (int i = 0; i < 4 * kTiles; ++i) {
         if (!(bits >> i & 1)) s.at[i / 4][i % 4] = 0;

@@ -18,6 +18,19 @@ template <class T> struct Matrix {
   int64_t batch, head, row;  // strides
 };
 
+// Bits that state which weights dropout has kept. A word holds those of 16 queries and 64 keys that
+// one lane computes, as in kept().
+struct KeptBits {
+  static constexpr int kQueries = 16, kKeys = 64;
+  uint32_t* words = nullptr;  // [B * H, query_tiles, key_tiles, 32 lanes], or null
+  int query_tiles = 0, key_tiles = 0;
+
+  // Returns the words of the tile that contains query i and key j.
+  __device__ uint32_t* tile(int64_t b, int i, int j) const {
+    return words + ((b * query_tiles + i / kQueries) * key_tiles + j / kKeys) * 32;
+  }
+};
+
 template <class T> struct Problem {
   Matrix<T> q, k, v;
   int batch, together, heads, T_, S, D;  // batch: B * H; together: see Place
@@ -29,6 +42,7 @@ template <class T> struct Problem {
   PhiloxKey key;
   uint32_t threshold;
   float kept_scale;
+  KeptBits kept = {};
   // Used by the backward pass only.
   Matrix<T> y{}, dy{};
   float* delta = nullptr;
@@ -61,7 +75,7 @@ template <class T> Matrix<T> matrix(const Tensor& x) {
 
 template <class T>
 Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& lse,
-                      const AttentionArgs& args) {
+                      const Tensor& kept, const AttentionArgs& args) {
   Problem<T> in{};
   in.q = matrix<T>(q), in.k = matrix<T>(k), in.v = matrix<T>(v);
   in.batch = int(q.size(0) * q.size(1));
@@ -74,6 +88,10 @@ Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const T
   in.key = args.key;
   in.threshold = uint32_t(threshold_of(args.dropout_p));
   in.kept_scale = float(1 / (1 - args.dropout_p));
+  if (kept.defined()) {
+    in.kept = {reinterpret_cast<uint32_t*>(pointer<int32_t>(kept)), int(kept.size(1)),
+               int(kept.size(2))};
+  }
   return in;
 }
 

@@ -18,34 +18,45 @@ constexpr bool kIsBuilt = true;
 constexpr bool kIsBuilt = false;
 #endif
 
+bool can_run(const Tensor& x) {
+  return kIsBuilt && taper::cuda::compute_capability(x.device().index()) == 900;
+}
+
 template <class Kernel> void allow_shared(Kernel kernel, size_t bytes) {
   TAPER_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
 }
 
-template <class T, int kD>
+template <class T, int kD, bool kDrops>
 void run(const AttentionGradients& out, const flash::Problem<T>& in, float* lse,
          const taper::cuda::Launch& on) {
   using namespace hopper;
   const int blocks = taper::cuda::multi_processor_count(on.device);
-  const size_t shared = Shared<T, kD>::bytes();
+  const size_t shared = Shared<T, kD, kDrops>::bytes();
   const auto launch = [&](auto kernel, int rows, const auto&... args) {
     allow_shared(kernel, shared);
     const Schedule schedule(rows, in.batch, blocks);
     const unsigned grid = unsigned(std::min(schedule.units, blocks));
     on.run(kernel, {grid, hopper::kThreads, shared}, in, schedule, lse, args...);
   };
-  launch(query_kernel<T, kD>, in.T_, flash::matrix<T>(out.dq));
-  launch(key_kernel<T, kD>, in.S, flash::matrix<T>(out.dk), flash::matrix<T>(out.dv));
+  launch(query_kernel<T, kD, kDrops>, in.T_, flash::matrix<T>(out.dq));
+  launch(key_kernel<T, kD, kDrops>, in.S, flash::matrix<T>(out.dk), flash::matrix<T>(out.dv));
 }
 
 }  // namespace
 
+Tensor make_kept(const Tensor& q, const Tensor& k, const AttentionArgs& args) {
+  if (!can_run(q) || args.dropout_p == 0 || q.size(3) > 64) return {};
+  const int64_t T = q.size(2), S = k.size(2);
+  const Shape words = {q.size(0) * q.size(1), ceil_div(T, flash::KeptBits::kQueries),
+                       ceil_div(S, flash::KeptBits::kKeys), 32};
+  return Tensor::make(words, kInt32, q.device());
+}
+
 bool hopper_attention_backward(const AttentionGradients& out, const Tensor& dy, const Tensor& q,
                                const Tensor& k, const Tensor& v, const AttentionResult& forward,
                                const AttentionArgs& args) {
-  if (!kIsBuilt || args.dropout_p > 0) return false;
-  if (taper::cuda::compute_capability(q.device().index()) != 900) return false;
+  if (!can_run(q) || (args.dropout_p > 0 && !forward.kept.defined())) return false;
   if (!flash::suits(q, k, v, args, {&q, &k, &v, &dy, &forward.y, &out.dq, &out.dk, &out.dv})) {
     return false;
   }
@@ -54,11 +65,12 @@ bool hopper_attention_backward(const AttentionGradients& out, const Tensor& dy, 
   const size_t bytes = forward.logsumexp.nbytes();
   const taper::cuda::Scratch delta(bytes, on.device), lse(bytes, on.device);
   visit_half(q.dtype(), [&]<class T>(TypeTag<T>) {
-    flash::Problem<T> in = flash::problem_of<T>(q, k, v, forward.logsumexp, args);
+    flash::Problem<T> in = flash::problem_of<T>(q, k, v, forward.logsumexp, forward.kept, args);
     in.y = flash::matrix<T>(forward.y), in.dy = flash::matrix<T>(dy);
     in.delta = delta.as<float>();
-    if (q.size(3) <= 64) return run<T, 64>(out, in, lse.as<float>(), on);
-    run<T, 128>(out, in, lse.as<float>(), on);
+    if (args.dropout_p > 0) return run<T, 64, true>(out, in, lse.as<float>(), on);
+    if (q.size(3) <= 64) return run<T, 64, false>(out, in, lse.as<float>(), on);
+    run<T, 128, false>(out, in, lse.as<float>(), on);
   });
   on.check("scaled_dot_product_attention_backward");
   return true;

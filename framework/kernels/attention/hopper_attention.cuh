@@ -10,183 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
-#include "framework/kernels/attention/flash_attention.cuh"
-#include "framework/kernels/attention/warpgroup.cuh"
+#include "framework/kernels/attention/hopper_parts.cuh"
 #include "framework/kernels/common/elements.cuh"
 
 namespace taper::v0::kernels::cuda::hopper {
-
-using flash::group;
-using flash::kLog2e;
-using flash::lane;
-using flash::Matrix;
-using flash::my_column;
-using flash::Part;
-using flash::Problem;
-using warpgroup::Tile;
-
-constexpr int kGroups = 2, kWarps = 4 * kGroups;  // that compute
-constexpr int kCopiers = warpgroup::kThreads, kThreads = kGroups * warpgroup::kThreads + kCopiers;
-constexpr int kRows = kGroups * warpgroup::kRows;
-// Registers of a thread that copies and of one that computes: 65,536 in all.
-constexpr int kCopierRegisters = 40, kRegisters = 232;
-// Rows of the other side in a step, limited by registers, and steps in shared memory.
-template <int kD> inline constexpr int kStep = kD <= 64 ? 128 : 64;
-constexpr int kStages = 3;
-
-template <class T, int kD> struct Shared {
-  Tile<T, kD, kRows> rows[2][2];  // of this part and the next: q and dy, or k and v
-  Tile<T, kD, kStep<kD>> others[kStages][2];
-  // Of queries: log2(e) times the log-sum-exp, and the sum of dy * y over D.
-  float lse[kStages][kStep<kD>], delta[kStages][kStep<kD>];
-  warpgroup::Barrier rows_full[2], rows_empty[2], full[kStages], empty[kStages];
-
-  static constexpr size_t bytes() { return sizeof(Shared) + 1024; }
-  // Returns the beginning of shared memory, rounded up to a multiple of 1024 bytes.
-  __device__ static Shared& here() {
-    extern __shared__ unsigned char memory[];
-    const uint32_t at = uint32_t(__cvta_generic_to_shared(memory));
-    return *reinterpret_cast<Shared*>(memory + (1024 - at % 1024) % 1024);
-  }
-  __device__ void start() {
-    if (threadIdx.x == 0) {
-      for (auto& barrier : rows_full) barrier.start(kCopiers);
-      for (auto& barrier : full) barrier.start(kCopiers);
-      for (auto& barrier : rows_empty) barrier.start(kWarps);
-      for (auto& barrier : empty) barrier.start(kWarps);
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncthreads();
-  }
-};
-
-// Rows of a batch element and head, a part of the work.
-struct Place {
-  int b, tile, row;  // tile, row: first row of the block and of the warp
-};
-// How the parts are distributed over blocks. In causal attention, those at one end take longest. So
-// a block takes two together, as far from one end as from the other, if there are enough of them.
-struct Schedule {
-  int tiles;    // parts of each batch element and head
-  int units;    // of one or two parts
-  int in_each;  // units of each batch element and head
-  Schedule(int rows, int batch, int blocks) : tiles((rows + kRows - 1) / kRows) {
-    const bool in_pairs = int64_t(tiles) * batch >= 4 * blocks;
-    in_each = in_pairs ? (tiles + 1) / 2 : tiles;
-    units = batch * in_each;
-  }
-  // Calls f(place, i) for the parts of this block, which i counts.
-  template <class F> __device__ void each(F f) const {
-    int i = 0;
-    for (int unit = int(blockIdx.x); unit < units; unit += int(gridDim.x)) {
-      const int first = unit % in_each, last = tiles - 1 - first;
-      for (int t = first;; t = last) {
-        const int tile = t * kRows;
-        f(Place{unit / in_each, tile, tile + int(threadIdx.x) / 32 * 16}, i++);
-        if (in_each == tiles || t == last) break;
-      }
-    }
-  }
-};
-
-// Counts the steps of all parts, which use the stages of shared memory in turn.
-struct Step {
-  int count = 0;
-  __device__ int stage() const { return count % kStages; }
-  __device__ uint32_t phase() const { return uint32_t(count / kStages); }
-};
-
-// The end of the keys that a part's queries see, and the begin of the queries that see its keys.
-template <class T> __device__ int end_of_keys(const Problem<T>& in, const Place& at) {
-  return in.causal ? min(in.S, at.tile + kRows) : in.S;
-}
-template <class T> __device__ int begin_of_queries(const Problem<T>& in, const Place& at) {
-  return in.causal ? at.tile : 0;
-}
-
-// --- copying ---
-
-__device__ inline int copier() { return int(threadIdx.x) % kCopiers; }
-
-// Starts to copy the rows from row0 on to a tile. Elements out of bounds are zeros.
-template <class T, int kD, int kTileRows>
-__device__ void fetch_rows(Tile<T, kD, kTileRows>& tile, const T* from, int64_t stride, int row0,
-                           int rows, int columns) {
-  constexpr int kPieces = kD / 8, kTogether = kCopiers / kPieces;
-  const int row = copier() / kPieces, column = copier() % kPieces * 8;
-  const T* at = from + (row0 + row) * stride + column;
-#pragma unroll
-  for (int r = 0; r < kTileRows; r += kTogether) {
-    copy_async<16>(tile.piece(row + r, column), at, column < columns && row0 + row + r < rows);
-    at += kTogether * stride;
-  }
-}
-
-// Copies what compute_queries needs: the rows of each part, its results in the first step, and then
-// its keys and values.
-template <class T, int kD>
-__device__ void copy_for_queries(Shared<T, kD>& shared, const Problem<T>& in,
-                                 const Schedule& schedule) {
-  constexpr int kWidth = kStep<kD>;
-  Step step;
-  schedule.each([&](const Place& at, int i) {
-    shared.rows_empty[i % 2].wait(i / 2 + 1);
-    auto& [q, dy] = shared.rows[i % 2];
-    fetch_rows(q, in.of(in.q, at.b), in.q.row, at.tile, in.T_, in.D);
-    fetch_rows(dy, in.of(in.dy, at.b), in.dy.row, at.tile, in.T_, in.D);
-    shared.rows_full[i % 2].arrive_after_copies();
-    const auto fetch = [&](auto copy) {
-      shared.empty[step.stage()].wait(step.phase() + 1);
-      copy(shared.others[step.stage()]);
-      shared.full[step.stage()].arrive_after_copies();
-      ++step.count;
-    };
-    fetch([&](auto& tiles) {
-      const T* y = in.of(in.y, at.b);
-      for (int h = 0; h < kRows / kWidth; ++h) {
-        fetch_rows(tiles[h], y, in.y.row, at.tile + h * kWidth, in.T_, in.D);
-      }
-    });
-    for (int j0 = 0; j0 < end_of_keys(in, at); j0 += kWidth) {
-      fetch([&](auto& tiles) {
-        fetch_rows(tiles[0], in.of(in.k, at.b), in.k.row, j0, in.S, in.D);
-        fetch_rows(tiles[1], in.of(in.v, at.b), in.v.row, j0, in.S, in.D);
-      });
-    }
-  });
-  wait_for_copies();
-}
-
-// Copies what compute_keys needs: the rows of each part, and the queries that see them.
-template <class T, int kD>
-__device__ void copy_for_keys(Shared<T, kD>& shared, const Problem<T>& in, const Schedule& schedule,
-                              const float* lse) {
-  constexpr int kWidth = kStep<kD>;
-  Step step;
-  schedule.each([&](const Place& at, int i) {
-    shared.rows_empty[i % 2].wait(i / 2 + 1);
-    auto& [k, v] = shared.rows[i % 2];
-    fetch_rows(k, in.of(in.k, at.b), in.k.row, at.tile, in.S, in.D);
-    fetch_rows(v, in.of(in.v, at.b), in.v.row, at.tile, in.S, in.D);
-    shared.rows_full[i % 2].arrive_after_copies();
-    for (int i0 = begin_of_queries(in, at); i0 < in.T_; i0 += kWidth, ++step.count) {
-      const int now = step.stage();
-      shared.empty[now].wait(step.phase() + 1);
-      auto& [q, dy] = shared.others[now];
-      fetch_rows(q, in.of(in.q, at.b), in.q.row, i0, in.T_, in.D);
-      fetch_rows(dy, in.of(in.dy, at.b), in.dy.row, i0, in.T_, in.D);
-      const int x = copier();
-      const bool exists = i0 + x < in.T_;
-      const int64_t from = int64_t(at.b) * in.T_ + (exists ? i0 + x : 0);
-      if (x < kWidth) copy_async<4>(&shared.lse[now][x], lse + from, exists);
-      if (x < kWidth) copy_async<4>(&shared.delta[now][x], in.delta + from, exists);
-      shared.full[now].arrive_after_copies();
-    }
-  });
-  wait_for_copies();
-}
 
 // --- scores in registers ---
 
@@ -195,6 +23,42 @@ template <class T> __device__ void pack_tile(uint32_t (&to)[4], int n, const flo
   to[n % 2 * 2] = pack<T>(from[0], from[1]);
   to[n % 2 * 2 + 1] = pack<T>(from[2], from[3]);
 }
+
+// Which of a thread's weights dropout keeps: element e of tile n of its scores.
+struct WithoutDropout {
+  static constexpr bool kDrops = false;
+  __device__ bool operator()(int, int) const { return true; }
+};
+class KeptOfQueries {
+ public:
+  static constexpr bool kDrops = true;
+  // row: the first row of this warp in its part
+  __device__ KeptOfQueries(const KeptTiles& tiles, int row) {
+    const auto& mine = tiles[row / flash::KeptBits::kQueries];
+    words_[0] = mine[0][lane()], words_[1] = mine[1][lane()];
+  }
+  __device__ bool operator()(int n, int e) const { return words_[n / 8] >> (n % 8 * 4 + e) & 1; }
+
+ private:
+  uint32_t words_[2];
+};
+// For transposed scores. The lanes that have drawn for this thread's keys are in another order.
+class KeptOfKeys {
+ public:
+  static constexpr bool kDrops = true;
+  __device__ KeptOfKeys(const KeptTiles& tiles, int row)
+      : from_(&tiles[0][row / flash::KeptBits::kKeys][my_column() * 4 + group() / 2]),
+        shift_(row % flash::KeptBits::kKeys / 2 + group() % 2) {}
+  __device__ bool operator()(int n, int e) const {
+    constexpr int kTile = sizeof(KeptTiles) / sizeof(uint32_t) / (kRows / 16);
+    const uint32_t word = from_[n / 2 * kTile + e % 2 * 4] >> shift_;
+    return word >> (e / 2 * 4 + n % 2 * 2) & 1;
+  }
+
+ private:
+  const uint32_t* from_;
+  int shift_;
+};
 
 // Sets transposed scores to -inf where a query does not see a key. Keys are rows.
 template <int kTiles> __device__ void hide_keys(Part<kTiles>& s, int i0, int j0) {
@@ -285,10 +149,11 @@ __device__ void store_rows(Tile<T, kD, kRows>& stage, const Part<kD / 8>& acc, f
 // --- computing ---
 
 // Adds ds k to `acc` for the 64 queries from `first` on in q and dy. hide(s) hides scores.
-template <class T, int kD, int kWidth, class Hide>
+template <class T, int kD, int kWidth, class Kept, class Hide>
 __device__ void add_to_dq(Part<kD / 8>& acc, Tile<T, kD, kRows>& q, Tile<T, kD, kRows>& dy,
                           int first, Tile<T, kD, kWidth>& k, Tile<T, kD, kWidth>& v, float scale,
-                          const float (&lse)[2], const float (&delta)[2], Hide hide) {
+                          float kept_scale, const float (&lse)[2], const float (&delta)[2],
+                          const Kept& kept, Hide hide) {
   constexpr int kTiles = kWidth / 8;
   Part<kTiles> s, ds;
   warpgroup::begin_products();
@@ -308,7 +173,11 @@ __device__ void add_to_dq(Part<kD / 8>& acc, Tile<T, kD, kRows>& q, Tile<T, kD, 
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) ds.at[n][e] = s.at[n][e] * (ds.at[n][e] - delta[e / 2]);
+    for (int e = 0; e < 4; ++e) {
+      float& dp = ds.at[n][e];
+      if constexpr (Kept::kDrops) dp = kept(n, e) ? dp * kept_scale : 0;
+      dp = s.at[n][e] * (dp - delta[e / 2]);
+    }
     pack_tile<T>(packed[n / 2], n, ds.at[n]);
   }
   warpgroup::begin_products();
@@ -319,11 +188,12 @@ __device__ void add_to_dq(Part<kD / 8>& acc, Tile<T, kD, kRows>& q, Tile<T, kD, 
 
 // Adds ds^T q and p^T dy to acc_k and acc_v for the 64 keys from `first` on in k and v. lse and
 // delta are those of the queries.
-template <class T, int kD, int kWidth, class Hide>
+template <class T, int kD, int kWidth, class Kept, class Hide>
 __device__ void add_to_dk_and_dv(Part<kD / 8>& acc_k, Part<kD / 8>& acc_v, Tile<T, kD, kRows>& k,
                                  Tile<T, kD, kRows>& v, int first, Tile<T, kD, kWidth>& q,
-                                 Tile<T, kD, kWidth>& dy, float scale, const float* lse,
-                                 const float* delta, Hide hide) {
+                                 Tile<T, kD, kWidth>& dy, float scale, float kept_scale,
+                                 const float* lse, const float* delta, const Kept& kept,
+                                 Hide hide) {
   constexpr int kTiles = kWidth / 8;
   Part<kTiles> p, ds;
   warpgroup::begin_products();
@@ -350,7 +220,11 @@ __device__ void add_to_dk_and_dv(Part<kD / 8>& acc_k, Part<kD / 8>& acc_v, Tile<
     const float2 two = delta_of.take(n);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      ds.at[n][e] = p.at[n][e] * (ds.at[n][e] - (e % 2 ? two.y : two.x));
+      float &weight = p.at[n][e], &dp = ds.at[n][e];
+      const bool stays = kept(n, e);
+      if constexpr (Kept::kDrops) dp = stays ? dp * kept_scale : 0;
+      dp = weight * (dp - (e % 2 ? two.y : two.x));
+      if constexpr (Kept::kDrops) weight = stays ? weight : 0;
     }
     pack_tile<T>(packed_p[n / 2], n, p.at[n]);
     pack_tile<T>(packed_ds[n / 2], n, ds.at[n]);
@@ -362,8 +236,17 @@ __device__ void add_to_dk_and_dv(Part<kD / 8>& acc_k, Part<kD / 8>& acc_v, Tile<
   warpgroup::wait_for_products<0>(acc_k, acc_v);
 }
 
-template <class T, int kD>
-__device__ void compute_queries(Shared<T, kD>& shared, const Problem<T>& in,
+template <class Kept, class T, int kD, bool kDrops>
+__device__ auto kept_of(const Shared<T, kD, kDrops>& shared, int stage, const Place& at) {
+  if constexpr (kDrops) {
+    return Kept(shared.kept[stage], at.row - at.tile);
+  } else {
+    return WithoutDropout();
+  }
+}
+
+template <class T, int kD, bool kDrops>
+__device__ void compute_queries(Shared<T, kD, kDrops>& shared, const Problem<T>& in,
                                 const Schedule& schedule, int warpgroup, float* all_lse,
                                 const Matrix<T>& dq) {
   constexpr int kWidth = kStep<kD>;
@@ -389,7 +272,10 @@ __device__ void compute_queries(Shared<T, kD>& shared, const Problem<T>& in,
           flash::hide(s, at.row, j0, in.S, in.causal);
         }
       };
-      if (is_seen) add_to_dq(acc, q, dy, first, k, v, scale, lse, delta, hide);
+      if (is_seen) {
+        add_to_dq(acc, q, dy, first, k, v, scale, in.kept_scale, lse, delta,
+                  kept_of<KeptOfQueries>(shared, step.stage(), at), hide);
+      }
       shared.empty[step.stage()].arrive();
     }
     warpgroup::synchronize(warpgroup);  // all its warps have read the queries
@@ -398,9 +284,10 @@ __device__ void compute_queries(Shared<T, kD>& shared, const Problem<T>& in,
   });
 }
 
-template <class T, int kD>
-__device__ void compute_keys(Shared<T, kD>& shared, const Problem<T>& in, const Schedule& schedule,
-                             int warpgroup, const Matrix<T>& dk, const Matrix<T>& dv) {
+template <class T, int kD, bool kDrops>
+__device__ void compute_keys(Shared<T, kD, kDrops>& shared, const Problem<T>& in,
+                             const Schedule& schedule, int warpgroup, const Matrix<T>& dk,
+                             const Matrix<T>& dv) {
   constexpr int kWidth = kStep<kD>;
   const float scale = in.scale * kLog2e;
   const int first = warpgroup * warpgroup::kRows;
@@ -419,13 +306,13 @@ __device__ void compute_keys(Shared<T, kD>& shared, const Problem<T>& in, const 
         if (in.causal && at.row + 15 > i0) hide_keys(s, i0, at.row);
       };
       if (is_seen) {
-        add_to_dk_and_dv(acc_k, acc_v, k, v, first, q, dy, scale, shared.lse[now],
-                         shared.delta[now], hide);
+        add_to_dk_and_dv(acc_k, acc_v, k, v, first, q, dy, scale, in.kept_scale, shared.lse[now],
+                         shared.delta[now], kept_of<KeptOfKeys>(shared, now, at), hide);
       }
       shared.empty[now].arrive();
     }
     warpgroup::synchronize(warpgroup);  // all its warps have read the keys and values
-    store_rows(v, acc_v, 1, in.of(dv, at.b), dv.row, at.tile, in.S, in.D);
+    store_rows(v, acc_v, in.kept_scale, in.of(dv, at.b), dv.row, at.tile, in.S, in.D);
     store_rows(k, acc_k, in.scale, in.of(dk, at.b), dk.row, at.tile, in.S, in.D);
     shared.rows_empty[i % 2].arrive();
   });
@@ -435,9 +322,9 @@ __device__ void compute_keys(Shared<T, kD>& shared, const Problem<T>& in, const 
 
 // Starts a kernel's block, and calls copy(shared) in the warpgroup that copies and compute(shared,
 // number) in the others.
-template <class T, int kD, class Copy, class Compute>
+template <class T, int kD, bool kDrops, class Copy, class Compute>
 __device__ void divide_work(Copy copy, Compute compute) {
-  Shared<T, kD>& shared = Shared<T, kD>::here();
+  auto& shared = Shared<T, kD, kDrops>::here();
   shared.start();
   const int warpgroup = int(threadIdx.x) / warpgroup::kThreads;
   if (warpgroup == kGroups) {
@@ -451,29 +338,29 @@ __device__ void divide_work(Copy copy, Compute compute) {
 
 // Computes dq = scale * ds k, and writes log2(e) times the log-sum-exp of queries to `lse` and the
 // sums of dy * y to in.delta, which key_kernel needs.
-template <class T, int kD>
+template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, 1)
     query_kernel(const Problem<T> in, const Schedule schedule, float* lse, const Matrix<T> dq) {
   begin_long_kernel();
   if constexpr (warpgroup::kHasWarpgroups) {
-    divide_work<T, kD>([&](auto& shared) { copy_for_queries(shared, in, schedule); },
-                       [&](auto& shared, int warpgroup) {
-                         compute_queries(shared, in, schedule, warpgroup, lse, dq);
-                       });
+    divide_work<T, kD, kDrops>([&](auto& shared) { copy_for_queries(shared, in, schedule); },
+                               [&](auto& shared, int warpgroup) {
+                                 compute_queries(shared, in, schedule, warpgroup, lse, dq);
+                               });
   }
 }
 
 // Computes dv = p^T dy and dk = scale * ds^T q. Runs after query_kernel, which wrote `lse`.
-template <class T, int kD>
+template <class T, int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads, 1)
     key_kernel(const Problem<T> in, const Schedule schedule, const float* lse, const Matrix<T> dk,
                const Matrix<T> dv) {
   begin_long_kernel();
   if constexpr (warpgroup::kHasWarpgroups) {
-    divide_work<T, kD>([&](auto& shared) { copy_for_keys(shared, in, schedule, lse); },
-                       [&](auto& shared, int warpgroup) {
-                         compute_keys(shared, in, schedule, warpgroup, dk, dv);
-                       });
+    divide_work<T, kD, kDrops>([&](auto& shared) { copy_for_keys(shared, in, schedule, lse); },
+                               [&](auto& shared, int warpgroup) {
+                                 compute_keys(shared, in, schedule, warpgroup, dk, dv);
+                               });
   }
 }
 
