@@ -21,7 +21,8 @@ struct AttentionResult {
   Tensor y;          // [B, H, T, Dv]: a view of memory ordered [B, T, H, Dv]
   Tensor logsumexp;  // [B, H, T] float32: of each query's scores
   // Which weights dropout has kept, a bit for each, in the order of the kernels that write and read
-  // them (KeptBits). Undefined if the backward pass draws the random numbers again.
+  // them (KeptBits). Undefined if the backward pass draws the random numbers again, as where the
+  // bits would take more memory than q.
   Tensor kept;
 };
 struct AttentionGradients {

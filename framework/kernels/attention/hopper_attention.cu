@@ -46,8 +46,9 @@ void run(const AttentionGradients& out, const flash::Problem<T>& in, float* lse,
 }  // namespace
 
 Tensor make_kept(const Tensor& q, const Tensor& k, const AttentionArgs& args) {
-  if (!can_run(q) || args.dropout_p == 0 || q.size(3) > 64) return {};
-  const int64_t T = q.size(2), S = k.size(2);
+  const int64_t T = q.size(2), S = k.size(2), D = q.size(3);
+  const bool is_larger_than_q = S > 16 * D;  // a bit for each of T * S, and 16 for each of T * D
+  if (!can_run(q) || args.dropout_p == 0 || D > 64 || is_larger_than_q) return {};
   const Shape words = {q.size(0) * q.size(1), ceil_div(T, flash::KeptBits::kQueries),
                        ceil_div(S, flash::KeptBits::kKeys), 32};
   return Tensor::make(words, kInt32, q.device());

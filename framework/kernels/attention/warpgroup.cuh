@@ -2,8 +2,8 @@
 // capability 9.0 (PTX's wgmma, accumulating in float). Operands are tiles in shared memory, or
 // registers for the first one. Products run asynchronously: begin_products() precedes them,
 // commit_products() closes a group, and wait_for_products<n>() waits until at most n groups are
-// unfinished. The accumulators and register operands may not be touched before that. The code must
-// be compiled for sm_90a; elsewhere the functions do nothing.
+// unfinished. The accumulators and register operands may not be touched before that. Use all of
+// this only in code that kHasWarpgroups guards.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,12 @@ template <class T, int kD, int kTileRows> struct Tile {
   }
 };
 
-// Returns the descriptor of an operand whose first piece is at `from`. stride: bytes from eight
-// rows to the next eight; panel: bytes between panels, for operands with columns along N.
+// Returns the descriptor of an operand in a Tile, whose first piece is at `from`. panel: the bytes
+// of a panel, for second operands whose rows are multiplied by columns of the first
+// (start_applied()). Source: "Matrix Descriptor Format" of wgmma in NVIDIA's PTX ISA.
 __device__ inline uint64_t descriptor(const void* from, uint32_t panel = 16) {
-  constexpr uint64_t kStride = 1024, kSwizzle128 = uint64_t(1) << 62;
+  constexpr uint64_t kStride = 1024;  // bytes from eight rows to the next eight
+  constexpr uint64_t kSwizzle128 = uint64_t(1) << 62;
   const uint64_t address = uint32_t(__cvta_generic_to_shared(from));
   return (address & 0x3FFFF) >> 4 | uint64_t(panel >> 4) << 16 | (kStride >> 4) << 32 | kSwizzle128;
 }
