@@ -137,9 +137,9 @@ template <class T> __device__ Compute<T> added_to(T other, Compute<T> dx) {
 
 // Computes y or, with g = dy * weight, dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). kSums is
 // for rows of one group with inner 1 that are held in registers. Then a block processes every
-// gridDim.x-th row and stores its sums of dy * xhat and of dy in `parts` [2, blocks, n], and adds
-// args.added to dx.
-template <class T, class G, int kVec, int kLanes, int kItems, bool kSums>
+// gridDim.x-th row and stores its sums of dy * xhat and of dy in `parts` [2, blocks, n]. kAdds is
+// for kSums, and adds args.added to dx.
+template <class T, class G, int kVec, int kLanes, int kItems, bool kSums, bool kAdds>
 __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLanes> : 1)
     backward_kernel(const NormArgs<T, G> args, Compute<T>* parts) {
   begin_long_kernel();
@@ -156,14 +156,12 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
       load_numbers(w, args.weight, first + (s.inner > 1 ? i / s.inner : i), s.inner == 1, C(1));
     };
     const C mean = args.rms ? C(0) : args.mean[r], rstd = args.rstd[r];
-    Vec<T, kVec> more[Inputs::kPacks];
-    if constexpr (kSums) {
-      if (args.added) {
+    Vec<T, kVec> more[kAdds ? Inputs::kPacks : 1];
+    if constexpr (kAdds) {
 #pragma unroll
-        for (int p = 0; p < Inputs::kPacks; ++p) {
-          const int64_t i = Inputs::place(p);
-          if (i < n) more[p] = load_vec<T, kVec>(args.added + r * n + i);
-        }
+      for (int p = 0; p < Inputs::kPacks; ++p) {
+        const int64_t i = Inputs::place(p);
+        if (i < n) more[p] = load_vec<T, kVec>(args.added + r * n + i);
       }
     }
     C sum = 0, dot = 0;
@@ -190,7 +188,7 @@ __global__ void __launch_bounds__(kRowThreads<kLanes>, kSums ? kFusedBlocks<kLan
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         w[j] = rstd * (v.dy[j] * w[j] - sum - (v.x[j] - mean) * rstd * dot);
-        if (kSums && args.added) w[j] = added_to(more[p].at[j], w[j]);
+        if constexpr (kAdds) w[j] = added_to(more[p].at[j], w[j]);
       }
       store_row<T, kVec>(args.dx + r * n + i, w);
     });
@@ -262,8 +260,14 @@ bool run_fused(const NormArgs<T, G>& args, const ChannelSums& own, const Launch&
         const int64_t most = kMultiprocessors * kFusedBlocks<kLanes>;
         const int64_t blocks = std::min<int64_t>(row_grid<kLanes>(rows), most);
         const Scratch parts(size_t(2 * blocks * n) * sizeof(C), on.device);
-        on.run(backward_kernel<T, G, kVec, kLanes, kItems, true>,
-               {unsigned(blocks), row_block<kLanes>()}, args, parts.as<C>());
+        const dim3 grid{unsigned(blocks)}, block = row_block<kLanes>();
+        if (args.added) {
+          on.run(backward_kernel<T, G, kVec, kLanes, kItems, true, true>, {grid, block}, args,
+                 parts.as<C>());
+        } else {
+          on.run(backward_kernel<T, G, kVec, kLanes, kItems, true, false>, {grid, block}, args,
+                 parts.as<C>());
+        }
         join(on, own, parts.as<const C>(), blocks, n);
         done = true;
       };
@@ -288,7 +292,8 @@ void norm_rows(const Norm& norm, const Tensor& out, const Tensor& dy, const Tens
       if (!dy.defined()) {
         on.run(forward_kernel<T, G, kVec, kLanes, kItems>, {grid, block}, args);
       } else if constexpr (std::is_same_v<T, G>) {
-        on.run(backward_kernel<T, G, kVec, kLanes, kItems, false>, {grid, block}, args, nullptr);
+        on.run(backward_kernel<T, G, kVec, kLanes, kItems, false, false>, {grid, block}, args,
+               nullptr);
       }
     });
   });
