@@ -11,8 +11,7 @@ and generate (a token of GPT-2, beside transformers' generate(); needs transform
 
 Each mode of each side is a separate process. All processes are warmed up before anything is timed. Then
 each round runs one repeat of every process, one after the other. The table shows medians, minima and
-maxima in microseconds. A second table has the joules of a training step on a GPU: the mean power while
-it was timed, which the GPU's counter gives, times its time. "GiB" is the largest memory that tensors took on the GPU, for Taper and for
+maxima in microseconds. "GiB" is the largest memory that tensors took on the GPU, for Taper and for
 PyTorch's best mode. "ratio" is the median of PyTorch's best mode divided by that of Taper's best mode.
 "limit" is, for an op, the time in which a plain copy moves as many bytes (Taper's copy, measured in the
 same run), and for a training step the time of its arithmetic (docs/internals/performance_notes.md). Both
@@ -32,8 +31,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-from energy import Meter
 
 GPU = {"mlp": ["eager", "compile", "compile-ro", "graph"],
        "cnn": ["eager", "compile", "compile-ro", "graph"],
@@ -62,7 +59,7 @@ class Side:
         self.label = label
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, env=env)
-        self.first, self.meter, self.watts = None, Meter(1), []
+        self.first = None
 
     def warm_up(self):
         """Waits until the first item is ready."""
@@ -88,10 +85,7 @@ class Side:
 
     def repeat(self):
         self.tell("go")
-        us, watts = self.meter.watts_of(lambda: self.read("us")["us"])
-        if watts:
-            self.watts.append(watts)
-        return us
+        return self.read("us")["us"]
 
 
 def summary(times):
@@ -120,8 +114,6 @@ def compare(sides, rounds):
         if any(s["ready"] != name for _, s in alive):
             sys.exit(f"the sides are at different items: {[s['ready'] for _, s in alive]}")
         times = {side.label: [] for side, _ in alive}
-        for side, _ in alive:
-            side.watts = []
         for _ in range(rounds):
             for side, _ in alive:
                 times[side.label].append(side.repeat())
@@ -131,8 +123,6 @@ def compare(sides, rounds):
             if side.label.startswith("taper"):
                 finals = side.read("w") or {}
         yield {"name": name, "times": {k: summary(v) for k, v in times.items()},
-               "joules": {side.label: statistics.mean(side.watts) * statistics.median(times[side.label]) * 1e-6
-                          for side, _ in alive if side.watts},
                "gbps": finals.get("gbps"), "tflops": finals.get("tflops"),
                "peaks": {side.label: s.get("peak_bytes", 0) for side, s in alive},
                "losses": {side.label: s["losses"] for side, s in alive if s["losses"]}}
@@ -234,20 +224,6 @@ def memory(result, torch):
     return f"{ours / 2**30:.1f} / {theirs / 2**30:.1f} |" if ours and "taper graph" in result["times"] else "- |"
 
 
-def print_joules(results):
-    """Prints the joules of the trainings that ran as a graph."""
-    trainings = [r for r in results if r.get("joules", {}).get("taper graph")]
-    if trainings:
-        print("\n| work | Taper graph, joules per step | PyTorch best, joules | ratio |\n|---|---|---|---|")
-    for r in trainings:
-        ours = r["joules"]["taper graph"]
-        _, mode = min(((t["median"], label) for label, t in r["times"].items() if label.startswith("torch")),
-                      default=(0, ""))
-        theirs = r["joules"].get(mode)
-        print(f"| {r['name']} | {ours:.3g} | " + (f"{theirs:.3g} {mode.removeprefix('torch ')} | **{theirs / ours:.2f}** |"
-                                                  if theirs else "- | - |"))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--bench", default="build/tests/taper_bench")
@@ -312,7 +288,6 @@ def main():
                 results.append(result)
                 if any(label.startswith("taper") for label in result["times"]):  # otherwise it has failed
                     print(row(result, copy_gbps), flush=True)
-    print_joules(results)
     if args.json:
         with open(args.json, "w") as out:
             json.dump(results, out, indent=1)

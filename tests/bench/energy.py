@@ -30,8 +30,8 @@ class Meter:
         return total / 1000 if self.handles else None
 
     def watts_of(self, call):
-        """Returns call()'s result, and the mean power while it ran, or None. The counters change about
-        every 0.1 seconds, so that a short call gives a rough figure."""
+        """Returns call()'s result, and the mean power while it ran, or None. The call should take a second
+        or more: the counters lag behind, so that 0.15 s of work seemed to take a fifth of its power."""
         before, begun = self.joules(), time.perf_counter()
         result = call()
         after, took = self.joules(), time.perf_counter() - begun
