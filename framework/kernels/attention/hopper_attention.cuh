@@ -148,6 +148,18 @@ __device__ void store_rows(Tile<T, kD, kRows>& stage, const Part<kD / 8>& acc, f
 
 // --- computing ---
 
+// Starts s = a c^T and then ds = b d^T, for the 64 rows from `first` on in a and b.
+template <class T, int kD, int kWidth>
+__device__ void start_scores(Part<kWidth / 8>& s, Tile<T, kD, kRows>& a, Tile<T, kD, kWidth>& c,
+                             Part<kWidth / 8>& ds, Tile<T, kD, kRows>& b, Tile<T, kD, kWidth>& d,
+                             int first) {
+  warpgroup::begin_products();
+  warpgroup::start_products(s, a, first, c);
+  warpgroup::commit_products();
+  warpgroup::start_products(ds, b, first, d);
+  warpgroup::commit_products();
+}
+
 // Adds ds k to `acc` for the 64 queries from `first` on in q and dy. hide(s) hides scores.
 template <class T, int kD, int kWidth, class Kept, class Hide>
 __device__ void add_to_dq(Part<kD / 8>& acc, Tile<T, kD, kRows>& q, Tile<T, kD, kRows>& dy,
@@ -156,11 +168,7 @@ __device__ void add_to_dq(Part<kD / 8>& acc, Tile<T, kD, kRows>& q, Tile<T, kD, 
                           const Kept& kept, Hide hide) {
   constexpr int kTiles = kWidth / 8;
   Part<kTiles> s, ds;
-  warpgroup::begin_products();
-  warpgroup::start_products(s, q, first, k);
-  warpgroup::commit_products();
-  warpgroup::start_products(ds, dy, first, v);
-  warpgroup::commit_products();
+  start_scores(s, q, k, ds, dy, v, first);
   warpgroup::wait_for_products<1>(s);
   hide(s);
 #pragma unroll
@@ -196,11 +204,7 @@ __device__ void add_to_dk_and_dv(Part<kD / 8>& acc_k, Part<kD / 8>& acc_v, Tile<
                                  Hide hide) {
   constexpr int kTiles = kWidth / 8;
   Part<kTiles> p, ds;
-  warpgroup::begin_products();
-  warpgroup::start_products(p, k, first, q);
-  warpgroup::commit_products();
-  warpgroup::start_products(ds, v, first, dy);
-  warpgroup::commit_products();
+  start_scores(p, k, q, ds, v, dy, first);
   Columns<kTiles> lse_of(lse);
   warpgroup::wait_for_products<1>(p);
   hide(p);
