@@ -130,7 +130,7 @@ template <class T> TAPER_HD T power(T x, T n) { return math::pow(x, n); }
 // Returns log(exp(a) + exp(b)) without overflow.
 template <class T> TAPER_HD T log_add_exp(T a, T b) {
   const T y = (a > b ? a : b) + math::log1p(math::exp(-math::abs(a - b)));
-  return (a == b) & is_inf(a) ? a : y;
+  return ((a == b) & is_inf(a)) ? a : y;
 }
 
 // Return the cumulative distribution function and the density of the standard normal distribution.
