@@ -17,7 +17,7 @@ namespace taper::v0::optim {
 
 struct StateShardsOptions {
   // While a rank updates the next piece of its parameters, the piece before it is broadcast. A rank
-  // has at most eight pieces, of about this size or larger.
+  // has at most eight pieces, of about this size or larger. Positive, and equal on all ranks.
   int64_t piece_bytes = int64_t(16) << 20;
 };
 
@@ -26,7 +26,7 @@ class StateShards {
   // Assigns the parameters to ranks: the largest first, each to the rank that has the fewest
   // elements so far. All groups must have been added to the optimizer. Throws ValueError if the
   // optimizer already has state, which it has after its first step. Adagrad has state from the
-  // start and cannot be sharded.
+  // start and cannot be sharded. Throws ValueError for options out of range.
   StateShards(Optimizer& optimizer, distributed::Communicator ranks,
               StateShardsOptions options = {});
 

@@ -1,4 +1,4 @@
-// What the kernels of attention for half types compute, and which arguments they accept.
+// The arguments of the kernels of attention for half types, and the conditions for them.
 #pragma once
 
 #include <algorithm>

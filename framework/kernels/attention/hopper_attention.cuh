@@ -6,7 +6,7 @@
 // scores are computed transposed. The other side passes through shared memory, kStep rows at a
 // time. A third warpgroup copies the tiles, ahead of the others. The scores stay in registers, in
 // which they are the operand of the next product. While a warpgroup computes weights, the tensor
-// cores work on its next product or on those of the other one.
+// cores work on its next product or on products of the second warpgroup.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ class KeptOfKeys {
       : from_(&tiles[0][row / flash::KeptBits::kKeys][my_column() * 4 + group() / 2]),
         shift_(row % flash::KeptBits::kKeys / 2 + group() % 2) {}
   __device__ bool operator()(int n, int e) const {
-    constexpr int kTile = sizeof(KeptTiles) / sizeof(uint32_t) / (kRows / 16);
+    constexpr int kTile =
+        sizeof(KeptTiles) / sizeof(uint32_t) / (kRows / flash::KeptBits::kQueries);
     const uint32_t word = from_[n / 2 * kTile + e % 2 * 4] >> shift_;
     return word >> (e / 2 * 4 + n % 2 * 2) & 1;
   }

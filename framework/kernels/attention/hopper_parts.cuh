@@ -35,7 +35,7 @@ template <class T, int kD, bool kDrops> struct Shared {
   static_assert(!kDrops || kStep<kD> == kRows);
   Tile<T, kD, kRows> rows[2][2];  // of this part and the next: q and dy, or k and v
   Tile<T, kD, kStep<kD>> others[kStages][2];
-  // Of queries: log2(e) times the log-sum-exp, and the sum of dy * y over D.
+  // The numbers of each query: log2(e) times its log-sum-exp, and its sum of dy * y over D.
   float lse[kStages][kStep<kD>], delta[kStages][kStep<kD>];
   alignas(16) std::conditional_t<kDrops, KeptTiles[kStages], uint32_t> kept;
   warpgroup::Barrier rows_full[2], rows_empty[2], full[kStages], empty[kStages];
@@ -95,7 +95,7 @@ struct Step {
   __device__ uint32_t phase() const { return uint32_t(count / kStages); }
 };
 
-// The end of the keys that a part's queries see, and the begin of the queries that see its keys.
+// Return the end of the keys that a part's queries see, and the first query that sees its keys.
 template <class T> __device__ int end_of_keys(const Problem<T>& in, const Place& at) {
   return in.causal ? min(in.S, at.tile + kRows) : in.S;
 }
