@@ -98,10 +98,10 @@ template <class T> struct Lines {
   Running how;
   T none;
 };
-// Combines the elements of `width` adjacent lines along n from one end to the other. The first line
-// starts at position `first`.
-template <class T, class Join, class Width>
-void run_lines(const Lines<T>& l, Join join, int64_t first, Width width) {
+// Combines the elements of `width` lines along n from one end to the other. The first line starts
+// at position `first`, and the others each `apart` positions later.
+template <class T, class Join, class Width, class Apart>
+void run_lines(const Lines<T>& l, Join join, int64_t first, Width width, Apart apart) {
   in_clones([=, &l] {
     const int64_t step = l.how.backwards ? -l.sizes.inner : l.sizes.inner;
     T before[kTileColumns];
@@ -110,20 +110,31 @@ void run_lines(const Lines<T>& l, Join join, int64_t first, Width width) {
       const int64_t factor = l.added && l.how.backwards && t > 0 ? at - step : at;
       const T* const terms = l.added ? l.added + at : l.x + at;
       for (int64_t j = 0; j < width; ++j) {
-        const T sum = join(before[j], l.x[factor + j], terms[j]);
-        l.y[at + j] = l.how.exclusive ? before[j] : sum;
+        const int64_t i = j * apart;
+        const T sum = join(before[j], l.x[factor + i], terms[i]);
+        l.y[at + i] = l.how.exclusive ? before[j] : sum;
         before[j] = sum;
       }
     }
   });
 }
-// Does this for all lines.
+template <int64_t kValue> using Int = std::integral_constant<int64_t, kValue>;
+
+// Does this for all lines. A row's sums wait for one another, so four rows are computed together.
 template <class T, class Join> void run_along(const Lines<T>& l, Join join) {
+  constexpr int64_t kTogether = 4;
   const ReduceSizes s = l.sizes;
-  each_column_task(s, 1, s.n, [&](ColumnTask task) {
-    const int64_t row = task.outer * s.n + (l.how.backwards ? s.n - 1 : 0);
-    if (s.inner == 1) return run_lines(l, join, row, std::integral_constant<int64_t, 1>());
-    run_lines(l, join, row * s.inner + task.column, task.width);
+  const int64_t start = l.how.backwards ? s.n - 1 : 0;
+  if (s.inner > 1) {
+    return each_column_task(s, 1, s.n, [&](ColumnTask task) {
+      const int64_t first = (task.outer * s.n + start) * s.inner + task.column;
+      run_lines(l, join, first, task.width, Int<1>());
+    });
+  }
+  host::parallel_each((s.outer + kTogether - 1) / kTogether, kTogether * s.n, [&](int64_t i) {
+    const int64_t row = i * kTogether, rows = std::min(kTogether, s.outer - row);
+    if (rows == kTogether) return run_lines(l, join, row * s.n + start, Int<kTogether>(), s.n);
+    for (int64_t r = row; r < row + rows; ++r) run_lines(l, join, r * s.n + start, Int<1>(), s.n);
   });
 }
 
