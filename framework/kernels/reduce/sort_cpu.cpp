@@ -120,7 +120,8 @@ void run_lines(const Lines<T>& l, Join join, int64_t first, Width width, Apart a
 }
 template <int64_t kValue> using Int = std::integral_constant<int64_t, kValue>;
 
-// Does this for all lines. A row's sums wait for one another, so four rows are computed together.
+// Does this for all lines. A row's sums wait for one another, so four rows are computed together if
+// that leaves rows for every thread.
 template <class T, class Join> void run_along(const Lines<T>& l, Join join) {
   constexpr int64_t kTogether = 4;
   const ReduceSizes s = l.sizes;
@@ -131,10 +132,11 @@ template <class T, class Join> void run_along(const Lines<T>& l, Join join) {
       run_lines(l, join, first, task.width, Int<1>());
     });
   }
-  host::parallel_each((s.outer + kTogether - 1) / kTogether, kTogether * s.n, [&](int64_t i) {
-    const int64_t row = i * kTogether, rows = std::min(kTogether, s.outer - row);
-    if (rows == kTogether) return run_lines(l, join, row * s.n + start, Int<kTogether>(), s.n);
-    for (int64_t r = row; r < row + rows; ++r) run_lines(l, join, r * s.n + start, Int<1>(), s.n);
+  const int64_t together = s.outer >= kTogether * get_num_threads() ? kTogether : 1;
+  host::parallel_each((s.outer + together - 1) / together, together * s.n, [&](int64_t i) {
+    const int64_t row = i * together, end = std::min(row + together, s.outer);
+    if (end - row == kTogether) return run_lines(l, join, row * s.n + start, Int<kTogether>(), s.n);
+    for (int64_t r = row; r < end; ++r) run_lines(l, join, r * s.n + start, Int<1>(), s.n);
   });
 }
 
